@@ -1,29 +1,30 @@
-# make demo    builds everything, compiles the demo model, runs it and writes mask.png
-# make demo-llama    builds everything, compiles the demo language model and lets it continue a text
-# make test-op OP=softmax    all tests of one op: its definition, its vectors, the reference, the kernels of cpu and wgpu; seconds
-# make test-model MODEL=sam    the tests of a folder of models/, and the model's golden cases on wgpu
-# make test-quick    the compiler, the format, the models and the reference, about two minutes on two cores
-# make test    all tests
-# make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
+# make demo builds everything, compiles the demo model, runs it and writes mask.png make demo-llama builds everything,
+# compiles the demo language model and lets it continue a text make test-op OP=softmax all tests of one op: its
+# definition, its vectors, the reference, the kernels of cpu and wgpu; seconds make test-model MODEL=sam the tests of a
+# folder of models/, and the model's golden cases on wgpu make test-quick the compiler, the format, the models and the
+# reference, about two minutes on two cores make test all tests make conformance all checks of all ops on the cpu and
+# wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
-# make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
-# make test-browser    the page of rlxrun serve in a headless Chromium, under a minute; needs chromium and chromium-driver
-# make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
-# make test-metal-shim   the metal backend as it can be tested without a Mac: all checks of all ops, and the demo's mask; needs a C++ compiler (docs/metal.md)
-# make test-metal    the metal backend on a Mac with Apple silicon: its tests, all checks of all ops, the demo's mask; writes out/metal/report.txt
-# make test-rust    sdk/rust: its tests and lints, the conformance suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates
-# make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
-# make bench-gemm    matrix products as a share of the machine's peak, in under a minute
-# make bench-ops    every op beside PyTorch, some minutes: docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch
-# make bench-ops-gpu    ops on large operands on the GPU beside PyTorch on CUDA; needs a C compiler, and a PYTHON whose PyTorch has CUDA
-# make fuzz    every fuzz target for FUZZTIME each
-# make faults  every system call of small runs of both commands fails once, disks are full at every page, inputs change at every read: half an
+# make test-arm64 the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and
+# binutils-aarch64-linux-gnu make test-browser the page of rlxrun serve in a headless Chromium, under a minute; needs
+# chromium and chromium-driver make build bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself make
+# test-metal-shim the metal backend as it can be tested without a Mac: all checks of all ops, and the demo's mask; needs
+# a C++ compiler (docs/metal.md) make test-metal the metal backend on a Mac with Apple silicon: its tests, all checks of
+# all ops, the demo's mask; writes out/metal/report.txt make test-rust sdk/rust: its tests and lints, the conformance
+# suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates make bench speed, beside the
+# machine's peak: docs/performance.md; make figures what docs/measurements.md states make bench-gemm matrix products as
+# a share of the machine's peak, in under a minute make bench-ops every op beside PyTorch, some minutes:
+# docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch make bench-ops-gpu ops on
+# large operands on the GPU beside PyTorch on CUDA; needs a C compiler, and a PYTHON whose PyTorch has CUDA make fuzz
+# every fuzz target for FUZZTIME each make faults every system call of small runs of both commands fails once, disks are
+# full at every page, inputs change at every read: half an
 #              hour; FAULTS=read for one class, places, inputs
-# make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md,
+# make generate everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions,
+# docs/support.md,
 #              docs/native-ops.md
-# make check   what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated files, cross-builds
-# make outdated   the modules that have newer versions
-# make check-source   all of that but the tests; make staticcheck, make vulncheck   one of them
+# make check what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated
+# files, cross-builds make outdated the modules that have newer versions make check-source all of that but the tests;
+# make staticcheck, make vulncheck one of them
 
 export CGO_ENABLED ?= 0
 GO       ?= go
@@ -92,7 +93,8 @@ endif
 test-quick:
 	$(GO) test -short ./core/... ./format/... ./models/... $$($(GO) list ./internal/... | grep -v /faults)
 
-# RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
+# RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process
+# over RPC.
 conformance: test-deps
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestOneOp|TestLegalizeTypes)$$' ./core/devicetest ./core/pass ./plugins/cpu/backend
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestMemory$$' ./core/op
@@ -102,7 +104,8 @@ ifneq ($(HAVE_CC),)
 endif
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -short=false -run '^TestConformance$$' ./plugins/cpu
 
-# The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= with RLX_CONFORMANCE=all runs all of the tests.
+# The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= with
+# RLX_CONFORMANCE=all runs all of the tests.
 SHORT ?= -short
 test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
@@ -111,7 +114,8 @@ test-arm64:
 test-metal:
 	@GO="$(GO)" plugins/metal/test-metal.sh
 
-# The first line leaves its kernels in the user's cache, from which the second takes them. The mask has to be that of cpu.
+# The first line leaves its kernels in the user's cache, from which the second takes them. The mask has to be that of
+# cpu.
 test-metal-shim: build
 	RLX_REQUIRE_CXX=1 RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 3h -v -run '^TestConformance$$' ./plugins/metal/shim
 	@mkdir -p out/metal
@@ -142,8 +146,9 @@ endif
 
 check: test check-source
 
-# Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On FreeBSD and Windows rlxc
-# works; rlxrun and the backends build there and say that the system cannot run backends. Of these, only the package with the stand-ins is vetted.
+# Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On
+# FreeBSD and Windows rlxc works; rlxrun and the backends build there and say that the system cannot run backends. Of
+# these, only the package with the stand-ins is vetted.
 check-source: generated staticcheck vulncheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 ./internal/style
@@ -157,9 +162,9 @@ check-source: generated staticcheck vulncheck
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
 	bin/crossvet windows/amd64 ./plugins/rpc/...
 
-# .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the path of
-# the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it has seen.
-# For other systems U1000 is off: it would name what only this one uses.
+# .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the
+# path of the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it
+# has seen. For other systems U1000 is off: it would name what only this one uses.
 GO_TOOL      := $(GO) tool -modfile=.ci/tools/go.mod -n
 TOOL_MODULES := $(filter-out .ci/%,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod' 2>/dev/null)))
 staticcheck:
@@ -217,7 +222,8 @@ bench-ops-gpu:
 	CGO_ENABLED=1 $(GO) build -o out/ops ./bench/ops
 	$(PYTHON) bench/ops/run.py --backend wgpu $(ARGS)
 
-# The table of targets is made from the descriptions, so it comes last. spec/testdata is not here: released files are never made anew.
+# The table of targets is made from the descriptions, so it comes last. spec/testdata is not here: released files are
+# never made anew.
 generate:
 	$(GO) generate ./...
 	$(GO) test ./core/op -run '^TestSpec$$' -update

@@ -16,11 +16,12 @@ import (
 )
 
 // internals matches words in documentation that only those who work on this module understand.
-var internals = regexp.MustCompile(`\b(diag|device|dtype|ir|program|tensor|format|rpc|task|code|imaging|spec)\.[A-Z]|\bTask\.[A-Z]`)
+var internals = regexp.MustCompile(
+	`\b(diag|device|dtype|ir|program|tensor|format|rpc|task|code|imaging|spec)\.[A-Z]|\bTask\.[A-Z]`)
 
-// TestAPI checks that the packages for programs explain themselves: their exported signatures have no types of packages that are not
-// for programs, except by an alias that is declared and documented in the package itself; every exported name is documented; and the
-// documentation does not send readers to other packages of this module.
+// TestAPI checks that the packages for programs explain themselves: their exported signatures have no types of packages
+// that are not for programs, except by an alias that is declared and documented in the package itself; every exported
+// name is documented; and the documentation does not send readers to other packages of this module.
 func TestAPI(t *testing.T) {
 	list := checked(t, forPrograms...)
 	public := map[string]bool{}
@@ -95,10 +96,12 @@ func TestAPIFinds(t *testing.T) {
 		docs map[types.Object]string
 		want bool
 	}{
-		"a type":    {named, nil, true},
-		"in a func": {types.NewSignatureType(nil, nil, nil, types.NewTuple(types.NewVar(0, own, "", types.NewSlice(named))), nil, false), nil, true},
-		"a map":     {types.NewMap(types.Typ[types.String], types.NewPointer(named)), nil, true},
-		"a basic":   {types.Typ[types.Int], nil, false},
+		"a type": {named, nil, true},
+		"in a func": {
+			types.NewSignatureType(nil, nil, nil, types.NewTuple(types.NewVar(0, own, "", types.NewSlice(named))), nil,
+				false), nil, true},
+		"a map":   {types.NewMap(types.Typ[types.String], types.NewPointer(named)), nil, true},
+		"a basic": {types.Typ[types.Int], nil, false},
 	} {
 		a := api{pkg: &source{path: module, types: own}, public: map[string]bool{module: true}, docs: c.docs}
 		if got := a.foreign(c.typ); (got != "") != c.want {
@@ -107,7 +110,8 @@ func TestAPIFinds(t *testing.T) {
 	}
 	alias := types.NewTypeName(0, own, "A", nil)
 	types.NewAlias(alias, named)
-	a := api{pkg: &source{path: module, types: own}, public: map[string]bool{module: true}, docs: map[types.Object]string{}}
+	a := api{pkg: &source{path: module, types: own}, public: map[string]bool{module: true},
+		docs: map[types.Object]string{}}
 	if a.foreign(alias.Type()) == "" {
 		t.Error("an alias without documentation is accepted")
 	}
@@ -242,7 +246,8 @@ func (a *api) words(name string, o types.Object) {
 
 func (a *api) signature(name string, t types.Type) {
 	if found := a.foreign(t); found != "" {
-		a.t.Errorf("%s has the type %s; define a type in %s, or declare and document an alias there", name, found, a.pkg.path)
+		a.t.Errorf("%s has the type %s; define a type in %s, or declare and document an alias there", name, found,
+			a.pkg.path)
 	}
 }
 
@@ -250,13 +255,15 @@ func (a *api) signature(name string, t types.Type) {
 func (a *api) foreign(t types.Type) string {
 	switch t := t.(type) {
 	case *types.Alias:
-		if o := t.Obj(); o.Pkg() != nil && a.public[o.Pkg().Path()] && o.Exported() && (o.Pkg() != a.pkg.types || a.docs[o] != "") {
+		if o := t.Obj(); o.Pkg() != nil && a.public[o.Pkg().Path()] && o.Exported() &&
+			(o.Pkg() != a.pkg.types || a.docs[o] != "") {
 			return ""
 		}
 		return a.foreign(types.Unalias(t))
 	case *types.Named:
 		p := t.Obj().Pkg()
-		if p != nil && strings.HasPrefix(p.Path()+"/", "github.com/rlx-go/rlx/") && (!a.public[p.Path()] || !t.Obj().Exported()) {
+		if p != nil && strings.HasPrefix(p.Path()+"/", "github.com/rlx-go/rlx/") &&
+			(!a.public[p.Path()] || !t.Obj().Exported()) {
 			return t.String()
 		}
 		for x := range t.TypeArgs().Types() {

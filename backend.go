@@ -21,8 +21,8 @@ type Backend struct {
 	Path string // of the executable
 	Dir  string // where FindBackends found it; otherwise empty
 
-	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs from the copy
-	// in memory that was hashed. Nobody can change that copy, and it is in no folder.
+	// SHA256, if not zero, must be the digest of the executable, or it is not started. On Linux the backend then runs
+	// from the copy in memory that was hashed. Nobody can change that copy, and it is in no folder.
 	SHA256 [sha256.Size]byte
 	Folder *BackendFolder // of an installed plugin; nil if the backend is a single file
 }
@@ -39,23 +39,26 @@ type BackendFolder struct {
 
 // options returns the options to start b.
 func (b Backend) options(o Options) host.Options {
-	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder), Log: o.Log, Protocol: o.Protocol,
-		Sandbox: host.Sandbox(o.Sandbox)}
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder), Log: o.Log,
+		Protocol: o.Protocol,
+		Sandbox:  host.Sandbox(o.Sandbox)}
 }
 
-// FindBackends lists the executables called rlx-backend-NAME in directories, in the order of dirs. It skips directories that cannot
-// be read.
+// FindBackends lists the executables called rlx-backend-NAME in directories, in the order of dirs. It skips directories
+// that cannot be read.
 //
-// Without dirs it lists the backends that rlxrun would use: plugins that were installed to replace a built-in backend, then those in
-// the folder of the running program, beside the rlxrun in PATH, and in the directories of RLX_PLUGIN_PATH, and then the other
-// plugins that `rlxrun plugins install` has installed. A backend that another user could replace is left out, unless it is beside
-// the program.
+// Without dirs it lists the backends that rlxrun would use: plugins that were installed to replace a built-in backend,
+// then those in the folder of the running program, beside the rlxrun in PATH, and in the directories of
+// RLX_PLUGIN_PATH, and then the other plugins that `rlxrun plugins install` has installed. A backend that another user
+// could replace is left out, unless it is beside the program.
 func FindBackends(dirs ...string) []Backend {
 	var out []Backend
 	list, _ := search(dirs)
 	for _, f := range list.All {
 		if f.Skip == nil {
-			out = append(out, Backend{Name: f.Name, Path: f.Path, Dir: f.Dir, SHA256: f.SHA256, Folder: (*BackendFolder)(f.Folder)})
+			out = append(
+				out, Backend{Name: f.Name, Path: f.Path, Dir: f.Dir, SHA256: f.SHA256,
+					Folder: (*BackendFolder)(f.Folder)})
 		}
 	}
 	return out
@@ -76,8 +79,8 @@ func search(dirs []string) (r *backends.Registry, places string) {
 	return r, strings.Join(dirs, ", ")
 }
 
-// FindBackend returns the first backend with the given name that FindBackends finds. The error matches ErrNoBackend and lists the
-// existing backends, or says why the backend of that name is not used.
+// FindBackend returns the first backend with the given name that FindBackends finds. The error matches ErrNoBackend and
+// lists the existing backends, or says why the backend of that name is not used.
 func FindBackend(name string, dirs ...string) (Backend, error) {
 	var parts []string
 	for _, b := range FindBackends(dirs...) {
@@ -117,8 +120,8 @@ type Device struct {
 	Features []string // such as "avx512f" or "4 threads"
 }
 
-// A Sandbox tells whether to confine the process of a backend (on Linux): without network, other processes and the files of the
-// user. Empty means SandboxOn.
+// A Sandbox tells whether to confine the process of a backend (on Linux): without network, other processes and the
+// files of the user. Empty means SandboxOn.
 type Sandbox string
 
 const (
@@ -129,10 +132,11 @@ const (
 
 // A Confinement describes how the process of a backend is confined.
 type Confinement struct {
-	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: the backend can access all files of the user
-	Seccomp  bool     `json:"seccomp"`  // whether system calls are filtered
-	Allowed  []string `json:"allowed"`  // what the backend's declaration asked for and got, such as "gpu"
-	Reason   string   `json:"reason"`   // why a layer is missing; empty if none is
+	// ABI version of the kernel's Landlock; 0: the backend can access all files of the user
+	Landlock int      `json:"landlock"`
+	Seccomp  bool     `json:"seccomp"` // whether system calls are filtered
+	Allowed  []string `json:"allowed"` // what the backend's declaration asked for and got, such as "gpu"
+	Reason   string   `json:"reason"`  // why a layer is missing; empty if none is
 }
 
 // String describes the confinement briefly, such as "landlock 7, seccomp, allows gpu" or "none (turned off)".
@@ -149,8 +153,8 @@ type BackendInfo struct {
 	Sandbox       Confinement
 }
 
-// Describe starts the backend, asks for its description, and ends it. It uses only Log, Protocol and Sandbox of the options. Errors match
-// ErrLost or ErrDevice.
+// Describe starts the backend, asks for its description, and ends it. It uses only Log, Protocol and Sandbox of the
+// options. Errors match ErrLost or ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	s, err := host.Start(ctx, b.options(o))
 	if err != nil {
@@ -162,8 +166,9 @@ func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 }
 
 func backendInfo(i device.Info, s *host.Session) BackendInfo {
-	out := BackendInfo{Name: i.Name, Version: i.Version, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc,
-		Sandbox: Confinement(s.Sandbox())}
+	out := BackendInfo{Name: i.Name, Version: i.Version, Levels: i.Levels, Precisions: i.Precisions,
+		MaxAlloc: i.MaxAlloc,
+		Sandbox:  Confinement(s.Sandbox())}
 	for _, d := range i.Devices {
 		out.Devices = append(out.Devices, Device(d))
 	}

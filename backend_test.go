@@ -19,7 +19,8 @@ func TestFindBackends(t *testing.T) {
 	}
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	for path, mode := range map[string]os.FileMode{"one/rlx-backend-a": 0o755, "two/rlx-backend-a": 0o755, "two/rlx-backend-b": 0o755,
+	for path, mode := range map[string]os.FileMode{"one/rlx-backend-a": 0o755, "two/rlx-backend-a": 0o755,
+		"two/rlx-backend-b":     0o755,
 		"two/rlx-backend-plain": 0o644, "two/rlx-backend-": 0o755, "two/other": 0o755} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -46,7 +47,8 @@ func TestFindBackends(t *testing.T) {
 	}
 	_, err = rlx.FindBackend("c") // beside the test
 	wantError(t, "c beside the test", err, rlx.ErrNoBackend)
-	for mode, want := range map[os.FileMode]string{0o755: "", 0o777: "every user can write to " + one + " and thus run programs as you; chmod o-w " + one} {
+	for mode, want := range map[os.FileMode]string{0o755: "", 0o777: "every user can write to " + one +
+		" and thus run programs as you; chmod o-w " + one} {
 		if err := os.Chmod(one, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -69,8 +71,8 @@ func exposed(t *testing.T, dir string) string {
 	return ""
 }
 
-// TestSearch checks where backends are found without directories: beside rlxrun in PATH, in RLX_PLUGIN_PATH, and not where others
-// could have put them.
+// TestSearch checks where backends are found without directories: beside rlxrun in PATH, in RLX_PLUGIN_PATH, and not
+// where others could have put them.
 func TestSearch(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("executables have no mode")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNoClocks checks that no test fails because a machine is slow: a test may measure a time, but compares it with no upper limit other than
-// hangGuard, which ends a test that would never end, and is minutes long.
+// TestNoClocks checks that no test fails because a machine is slow: a test may measure a time, but compares it with no
+// upper limit other than hangGuard, which ends a test that would never end, and is minutes long.
 func TestNoClocks(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -24,10 +24,13 @@ func TestNoClocks(t *testing.T) {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if b, ok := n.(*ast.BinaryExpr); ok {
-				limited := (b.Op == token.GTR || b.Op == token.GEQ) && mentions(b.X, "Since") && !mentions(b.Y, "hangGuard")
-				limited = limited || (b.Op == token.LSS || b.Op == token.LEQ) && mentions(b.Y, "Since") && !mentions(b.X, "hangGuard")
+				limited := (b.Op == token.GTR || b.Op == token.GEQ) && mentions(b.X, "Since") &&
+					!mentions(b.Y, "hangGuard")
+				limited = limited || (b.Op == token.LSS || b.Op == token.LEQ) && mentions(b.Y, "Since") &&
+					!mentions(b.X, "hangGuard")
 				if limited {
-					t.Errorf("%v: a test fails where this takes long; wait for an event, or for hangGuard", files.Position(n.Pos()))
+					t.Errorf("%v: a test fails where this takes long; wait for an event, or for hangGuard",
+						files.Position(n.Pos()))
 				}
 			}
 			return true

@@ -15,78 +15,109 @@ import (
 	"testing"
 )
 
-// mayImport lists, for each folder, the folders of this module that it may import directly. Every folder must be listed. "x/..."
-// stands for x and everything below it.
+// mayImport lists, for each folder, the folders of this module that it may import directly. Every folder must be
+// listed. "x/..." stands for x and everything below it.
 var mayImport = map[string][]string{
-	"core/diag":       {},
-	"core/code":       {"core/diag"},
-	"core/dtype":      {},
-	"core/random":     {},
-	"core/quant":      {"core/dtype"},
-	"core/tensor":     {"core/dtype"},
-	"core/ir":         {"core/dtype", "core/tensor"},
-	"core/op":         {"core/ir", "core/dtype", "core/quant", "core/tensor", "core/random"},
-	"core/hir":        {"core/op", "core/ir", "core/dtype"},
-	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
-	"task":            {"core/code", "core/diag", "core/dtype", "core/ir", "core/tensor"},
-	"core/target":     {"core/ir", "core/dtype"},
-	"core/runner":     {"core/device", "core/program", "core/diag", "core/ir", "core/tensor"},
-	"core/device":     {"core/code", "core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
-	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
-	"core/interp":     {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
-	"core/plan":       {"core/program", "core/ir"},
-	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},
-	"core/split":      {"core/program", "core/op", "core/ir"},
-	"core/rewrite":    {"core/ir"},
-	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"core/compile":    {"core/code", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"core/diag":    {},
+	"core/code":    {"core/diag"},
+	"core/dtype":   {},
+	"core/random":  {},
+	"core/quant":   {"core/dtype"},
+	"core/tensor":  {"core/dtype"},
+	"core/ir":      {"core/dtype", "core/tensor"},
+	"core/op":      {"core/ir", "core/dtype", "core/quant", "core/tensor", "core/random"},
+	"core/hir":     {"core/op", "core/ir", "core/dtype"},
+	"core/program": {"core/ir", "core/dtype", "core/tensor"},
+	"task":         {"core/code", "core/diag", "core/dtype", "core/ir", "core/tensor"},
+	"core/target":  {"core/ir", "core/dtype"},
+	"core/runner":  {"core/device", "core/program", "core/diag", "core/ir", "core/tensor"},
+	"core/device": {"core/code", "core/target", "core/program", "core/diag", "core/ir", "core/dtype",
+		"core/tensor"},
+	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir",
+		"core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
+	"core/interp":  {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
+	"core/plan":    {"core/program", "core/ir"},
+	"core/sched":   {"core/plan", "core/program", "core/ir", "core/op"},
+	"core/split":   {"core/program", "core/op", "core/ir"},
+	"core/rewrite": {"core/ir"},
+	"core/pass": {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor",
+		"core/diag"},
+	"core/compile": {"core/code", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split",
+		"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"task/tasktest":  {"task"},
 	"task/text/chat": {"internal/jinja", "core/code", "core/diag"},
 
-	".":                   {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/tensor", "format", "internal/backends", "internal/budget", "internal/ctxio", "internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc/host", "task"},
-	"format":              {"core/code", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
-	"segment":             {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
-	"patches":             {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
-	"text":                {".", "core/code", "core/device", "core/diag", "core/tensor", "internal/tokenizer", "task", "task/text/chat"},
+	".": {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir",
+		"core/program", "core/tensor", "format", "internal/backends", "internal/budget", "internal/ctxio",
+		"internal/owned", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc/host", "task"},
+	"format": {"core/code", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag",
+		"task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
+	"segment": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
+	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
+	"text": {".", "core/code", "core/device", "core/diag", "core/tensor", "internal/tokenizer", "task",
+		"task/text/chat"},
 	"task/imaging":        {"core/code", "core/diag"},
 	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
-	"task/...":            {"core/code", "task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
+	// the kinds
+	"task/...": {"core/code", "task", "task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"},
 
 	"plugins/rpc/rlxv1":            {},
 	"plugins/rpc/internal/sandbox": {},
-	"plugins/rpc/internal/wire":    {"plugins/rpc/rlxv1", "core/code", "core/device", "core/target", "core/program", "core/diag", "core/tensor"},
-	"plugins/rpc/internal/server":  {"plugins/rpc/rlxv1", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/tensor", "internal/peakrss"},
-	"plugins/rpc/serve":            {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device", "core/program"},
-	"plugins/rpc/host":             {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned", "internal/peakrss"},
-	"plugins/rpc/protocoltest":     {"plugins/rpc/rlxv1", "plugins/rpc/host", "plugins/rpc/internal/wire", "core/code", "core/device", "core/program", "core/diag", "core/ir"},
-	"plugins/rpc/internal/rpctest": {"plugins/rpc/rlxv1", "plugins/rpc/internal/server", "plugins/rpc/internal/wire", "plugins/rpc/serve", "core/...", "format"}, // for tests only
+	"plugins/rpc/internal/wire": {"plugins/rpc/rlxv1", "core/code", "core/device", "core/target", "core/program",
+		"core/diag", "core/tensor"},
+	"plugins/rpc/internal/server": {"plugins/rpc/rlxv1", "plugins/rpc/internal/wire", "core/code", "core/device",
+		"core/program", "core/diag", "core/tensor", "internal/peakrss"},
+	"plugins/rpc/serve": {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device",
+		"core/program"},
+	"plugins/rpc/host": {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire",
+		"core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned",
+		"internal/peakrss"},
+	"plugins/rpc/protocoltest": {"plugins/rpc/rlxv1", "plugins/rpc/host", "plugins/rpc/internal/wire", "core/code",
+		"core/device", "core/program", "core/diag", "core/ir"},
+	// for tests only
+	"plugins/rpc/internal/rpctest": {"plugins/rpc/rlxv1", "plugins/rpc/internal/server", "plugins/rpc/internal/wire",
+		"plugins/rpc/serve", "core/...", "format"},
 
-	"plugins/null":                 {"sdk/backend"},
-	"sdk/backend":                  {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner", "core/target", "core/tensor", "format", "plugins/rpc/serve"},
-	"sdk/backend/example":          {"sdk/backend"},
-	"plugins/cpu":                  {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc/serve", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/backend":          {"core/runner", "plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/cpu/kernels":          {"core/code", "core/dtype", "core/quant", "core/random", "core/diag"},
-	"plugins/metal":                {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
-	"plugins/metal/driver":         {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag", "core/tensor", "internal/owned"},
-	"plugins/metal/msl":            {"plugins/internal/wgsl"},
-	"plugins/metal/shim":           {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/diag"},
-	"plugins/wgpu":                 {"plugins/wgpu/backend", "plugins/rpc/serve", "format"},
-	"plugins/internal/wgsl":        {},
-	"plugins/internal/gpu":         {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/wgpu/backend":         {"core/code", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/null": {"sdk/backend"},
+	"sdk/backend": {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner",
+		"core/target", "core/tensor", "format", "plugins/rpc/serve"},
+	"sdk/backend/example": {"sdk/backend"},
+	"plugins/cpu": {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc/serve", "core/device",
+		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu/backend": {"core/runner", "plugins/cpu/kernels", "core/device", "core/target", "core/op",
+		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/cpu/kernels": {"core/code", "core/dtype", "core/quant", "core/random", "core/diag"},
+	"plugins/metal":       {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
+	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels",
+		"core/device", "core/diag", "core/tensor", "internal/owned"},
+	"plugins/metal/msl": {"plugins/internal/wgsl"},
+	"plugins/metal/shim": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels",
+		"core/device", "core/diag"},
+	"plugins/wgpu":          {"plugins/wgpu/backend", "plugins/rpc/serve", "format"},
+	"plugins/internal/wgsl": {},
+	"plugins/internal/gpu": {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op",
+		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/wgpu/backend": {"core/code", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device",
+		"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor",
+		"core/diag"},
 
-	"models/gguf":    {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
-	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant", "internal/regular", "internal/safetensors", "internal/strictjson"},
-	"models/arch":    {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
-	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
-	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "internal/tokenizer", "task"}, // the families
+	"models/gguf": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
+	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant",
+		"internal/regular", "internal/safetensors", "internal/strictjson"},
+	"models/arch": {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
+	"models/nn":   {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
+	// the families
+	"models/...": {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
+		"internal/tokenizer", "task"},
 
-	"cmd/rlxc":   {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
-	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host", "plugins/rpc/protocoltest", "internal/..."},
-	"compile":    {"core/...", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular", "internal/release"},
+	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
+	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/device", "core/devicetest", "core/diag",
+		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
+		"plugins/rpc/protocoltest", "internal/..."},
+	"compile": {"core/...", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
+		"internal/release"},
 
 	"internal/...":         {"core/...", "task", "internal/..."},
 	"internal/peakrss":     {},
@@ -100,12 +131,13 @@ var mayImport = map[string][]string{
 	"internal/imaging":     {"core/code", "core/diag"},
 	"internal/tokenizer":   {"core/code", "core/diag", "internal/strictjson"},
 	"internal/segmentpage": {"segment", "core/code", "core/diag", "internal/..."},
-	"internal/rlxtest":     {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend", "plugins/rpc/serve", "task"},
-	".ci/crossvet":         {},
+	"internal/rlxtest": {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend",
+		"plugins/rpc/serve", "task"},
+	".ci/crossvet": {},
 }
 
-// TestImports checks the direction of imports: core imports no file format, plugin, model or command, and the runtime does not
-// import the compiler. Test files are exempt.
+// TestImports checks the direction of imports: core imports no file format, plugin, model or command, and the runtime
+// does not import the compiler. Test files are exempt.
 func TestImports(t *testing.T) {
 	const module = "github.com/rlx-go/rlx"
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -155,7 +187,8 @@ func TestPlugins(t *testing.T) {
 		}
 		for _, to := range allowed {
 			if p := strings.Split(to, "/"); p[0] == "plugins" && p[1] != parts[1] && !slices.Contains(shared, p[1]) {
-				t.Errorf("%s may import %s, a part of another backend; move what both need to plugins/internal", folder, to)
+				t.Errorf("%s may import %s, a part of another backend; move what both need to plugins/internal", folder,
+					to)
 			}
 		}
 	}
@@ -175,7 +208,8 @@ func lookup(folder string) ([]string, bool) {
 
 func matches(allowed []string, to string) bool {
 	for _, a := range allowed {
-		if prefix, tree := strings.CutSuffix(a, "/..."); a == to || tree && (to == prefix || strings.HasPrefix(to, prefix+"/")) {
+		if prefix, tree := strings.CutSuffix(a, "/..."); a == to ||
+			tree && (to == prefix || strings.HasPrefix(to, prefix+"/")) {
 			return true
 		}
 	}
@@ -185,14 +219,18 @@ func matches(allowed []string, to string) bool {
 // forPrograms lists the packages that programs import to run models.
 var forPrograms = []string{".", "./patches", "./segment", "./text"}
 
-// neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side of the host, the
-// side of the host no backend, and the compiler neither.
+// neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side
+// of the host, the side of the host no backend, and the compiler neither.
 var neverLinks = map[string][]string{
-	"plugins/cpu":  {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
-	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile", "core/compile"},
-	"cmd/rlxrun":   {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "compile", "core/compile", "models"},
-	"cmd/rlxc":     {"plugins"},
-	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu", "plugins/null", "compile", "core/compile",
+	"plugins/cpu": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile",
+		"core/compile"},
+	"plugins/null": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile",
+		"core/compile"},
+	"cmd/rlxrun": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/cpu", "plugins/null", "compile",
+		"core/compile", "models"},
+	"cmd/rlxc": {"plugins"},
+	".": {"plugins/rpc/serve", "plugins/rpc/internal/server", "plugins/rpc/protocoltest", "plugins/cpu", "plugins/wgpu",
+		"plugins/null", "compile", "core/compile",
 		"core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli"},
 }
 
@@ -228,7 +266,9 @@ func TestLinks(t *testing.T) {
 
 // TestEmbeddable checks that the package that programs import, with all its imports, is free of cgo.
 func TestEmbeddable(t *testing.T) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}"}, forPrograms...)...)
+	cmd := exec.Command(
+		"go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}"},
+			forPrograms...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	out, err := cmd.Output()
 	if err != nil {

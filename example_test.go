@@ -115,7 +115,8 @@ func ExampleSession_Done() {
 	// f32[1,128,32,32]
 }
 
-// A state holds the data that a model keeps from run to run. Here these are rows and the number of rows that were appended.
+// A state holds the data that a model keeps from run to run. Here these are rows and the number of rows that were
+// appended.
 func ExampleSession_NewState() {
 	ctx := context.Background()
 	session, err := rlx.Load(ctx, cacheModel(), "cpu")

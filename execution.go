@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// An execution is one run of a method: it runs the segments in turn. Most methods have one segment. A value that one segment
-// computes and another reads passes through the host, which copies it from the memory shared with one backend to the memory shared
-// with the other.
+// An execution is one run of a method: it runs the segments in turn. Most methods have one segment. A value that one
+// segment computes and another reads passes through the host, which copies it from the memory shared with one backend
+// to the memory shared with the other.
 type execution struct {
 	s     *Session
 	l     *loaded
@@ -234,7 +234,8 @@ func (x *execution) profile(seg *piece, stats device.Stats, began time.Duration)
 			break
 		}
 		b := bound.Steps[i]
-		y := StepTime{StepValue: stepValue(seg.first+i, b.Node), Attrs: b.Node.AttrText(), Start: began + t.Start, Time: t.Time, FLOPs: flops(b), Bytes: traffic(b)}
+		y := StepTime{StepValue: stepValue(seg.first+i, b.Node), Attrs: b.Node.AttrText(), Start: began + t.Start,
+			Time: t.Time, FLOPs: flops(b), Bytes: traffic(b)}
 		for _, t := range staticTypes(b.Outs) {
 			y.Types = append(y.Types, t.String())
 		}

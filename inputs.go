@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// CheckInput checks a type against an input as far as possible without the other inputs, for example before a file is read. The
-// error matches ErrInput.
+// CheckInput checks a type against an input as far as possible without the other inputs, for example before a file is
+// read. The error matches ErrInput.
 func (m *Method) CheckInput(name string, d DType, shape []int) error {
 	v, ok := m.Input(name)
 	if !ok {
@@ -43,8 +43,8 @@ func (m *Method) unknown(name string) error {
 	return diag.New(device.ErrInput, "input "+name, "%s has no such input; its inputs are %s", m.Name, list(m.Inputs))
 }
 
-// Sizes checks tensors against the inputs of the method and returns the values of its symbols. Run does the same; call Sizes to
-// find a mistake before anything is loaded. Errors match ErrInput.
+// Sizes checks tensors against the inputs of the method and returns the values of its symbols. Run does the same; call
+// Sizes to find a mistake before anything is loaded. Errors match ErrInput.
 func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) { return m.sizes(in, nil) }
 
 // sizes is like Sizes, with some inputs on a device.
@@ -64,7 +64,8 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 			continue
 		}
 		if !ok {
-			return nil, diag.New(device.ErrInput, "input "+v.Name, "is missing; inputs of %s are %s", m.Name, list(m.Inputs))
+			return nil, diag.New(device.ErrInput, "input "+v.Name, "is missing; inputs of %s are %s", m.Name,
+				list(m.Inputs))
 		}
 		if err := m.CheckInput(v.Name, t.DType, t.Shape); err != nil {
 			return nil, err
@@ -74,7 +75,8 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 		}
 		for i, d := range v.typ.Shape {
 			if !d.IsStatic() { // CheckInput has checked the others
-				eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}), append(of, v)
+				eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}),
+					append(of, v)
 			}
 		}
 	}
@@ -159,7 +161,8 @@ func badSizes(method string, err error) *diag.Error {
 }
 
 func (v Value) bad(d DType, shape []int) *diag.Error {
-	return diag.New(device.ErrInput, "input "+v.Name, "is %s%s; allowed is %v%s", d, shapeText(shape), v.typ, v.ranges())
+	return diag.New(device.ErrInput, "input "+v.Name, "is %s%s; allowed is %v%s", d, shapeText(shape), v.typ,
+		v.ranges())
 }
 
 // ranges describes the ranges of the symbols in the type of v: " with N from 1 to 64".

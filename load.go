@@ -51,10 +51,11 @@ type Loaded struct {
 	Crossings Crossings     // sum over its runs so far
 }
 
-// Load loads the methods that are not loaded yet: all of them, or none if it fails. It checks that memory suffices for all, and the
-// digests of their weights. The backend then maps the weights and compiles the kernels that need it.
+// Load loads the methods that are not loaded yet: all of them, or none if it fails. It checks that memory suffices for
+// all, and the digests of their weights. The backend then maps the weights and compiles the kernels that need it.
 //
-// Errors match ErrUsage (no such method), ErrUnsupported, ErrDevice, ErrMemory, ErrArtifact, ErrLost, or the context's cause.
+// Errors match ErrUsage (no such method), ErrUnsupported, ErrDevice, ErrMemory, ErrArtifact, ErrLost, or the context's
+// cause.
 func (s *Session) Load(ctx context.Context, methods ...string) error {
 	select {
 	case s.loading <- struct{}{}:
@@ -119,8 +120,9 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 		if err := ctxio.Run(ctx, "weights", func() error { return s.model.verifyParams(x.prog) }); err != nil {
 			return err
 		}
-		x.exe, err = x.backend.LoadMapped(ctx, host.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
-			Threads: s.options.Threads, Precision: s.precision})
+		x.exe, err = x.backend.LoadMapped(
+			ctx, host.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
+				Threads: s.options.Threads, Precision: s.precision})
 		if err != nil {
 			s.lose(x.worker, err)
 			return err
@@ -223,7 +225,8 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 			p := x.prog
 			progs, arena, io = append(progs, p), budget.Sum(arena, p.ArenaSize), budget.Sum(io, p.IOSize)
 			if most := x.info.MaxAlloc; most > 0 && p.ArenaSize > most {
-				return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
+				return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s",
+					units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
 			}
 			on[x.worker] = budget.Sum(on[x.worker], budget.Sum(p.ArenaSize, p.IOSize))
 			if x.worker == s.worker {
@@ -237,7 +240,8 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	weights := s.model.Facts().Weights
 	on[s.worker] = budget.Sum(on[s.worker], weights)
 	// The host has its own copy of inputs and outputs. Each process has a copy of the programs.
-	parts := []budget.Part{part("arena", arena), part("inputs and outputs", budget.Sum(io, io)), part("weights", 0), part("structure", 2*format.StructureMemory(size, progs...))}
+	parts := []budget.Part{part("arena", arena), part("inputs and outputs", budget.Sum(io, io)), part("weights", 0),
+		part("structure", 2*format.StructureMemory(size, progs...))}
 	if first {
 		parts[2].Bytes = weights
 	}
@@ -247,7 +251,8 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	for w, n := range on {
 		if need, have := n, w.device.Memory; !s.memory.b.Limited() && have > 0 && need > have {
 			s.memory.b.Release(parts...)
-			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
+			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s",
+				units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
 				WithHint("a budget with a limit overrides this check")
 		}
 	}

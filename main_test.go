@@ -35,9 +35,9 @@ func cpu() rlx.Backend { return rlxtest.CPU("cpu") }
 // faultyBackend returns the cpu backend under a name. Some names have faults; see faulty.
 func faultyBackend(name string) rlx.Backend { return rlxtest.CPU(name) }
 
-// faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its name:
-// RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is cancelled,
-// RLX_LOADS_FAULT=wait the first load, and RLX_WRONG_FAULT=wrong makes results differ.
+// faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its
+// name: RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is
+// cancelled, RLX_LOADS_FAULT=wait the first load, and RLX_WRONG_FAULT=wrong makes results differ.
 type faulty struct{ backend.Backend }
 
 func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {
@@ -93,7 +93,8 @@ var cacheModel = sync.OnceValue(func() string {
 	programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
 	path := rlxtest.Scratch("cache.rlx")
 	if err == nil {
-		_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache", Precisions: []string{"f32"}}}, nil)
+		_, err = format.Write(context.Background(), path,
+			format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache", Precisions: []string{"f32"}}}, nil)
 	}
 	if err != nil {
 		panic(err)

@@ -5,17 +5,19 @@ import (
 	"github.com/rlx-go/rlx/internal/budget"
 )
 
-// A Budget limits the memory of this process and its backends. Memory is reserved before it is allocated, and a reservation beyond
-// the limit fails; without a budget, the system would kill a process when memory runs out. Models and sessions reserve their
-// memory. A program reserves its own data, such as images, with Reserve. Models, sessions and goroutines may share a budget.
+// A Budget limits the memory of this process and its backends. Memory is reserved before it is allocated, and a
+// reservation beyond the limit fails; without a budget, the system would kill a process when memory runs out. Models
+// and sessions reserve their memory. A program reserves its own data, such as images, with Reserve. Models, sessions
+// and goroutines may share a budget.
 type Budget struct{ b *budget.Budget }
 
-// NewBudget returns a budget of limit bytes. 0 means the memory that is free now, as reported by the system and the control groups
-// of this process. If the system does not report it, the budget has no limit.
+// NewBudget returns a budget of limit bytes. 0 means the memory that is free now, as reported by the system and the
+// control groups of this process. If the system does not report it, the budget has no limit.
 func NewBudget(limit int64) *Budget { return &Budget{budget.New(limit)} }
 
-// Reserve reserves bytes until Release. what names the purpose in a word or two; reservations with the same name are added up. If
-// the limit would be exceeded, the budget does not change, and the error matches ErrMemory and lists the reservations.
+// Reserve reserves bytes until Release. what names the purpose in a word or two; reservations with the same name are
+// added up. If the limit would be exceeded, the budget does not change, and the error matches ErrMemory and lists the
+// reservations.
 func (b *Budget) Reserve(what string, bytes int64) error { return b.b.Reserve(part(what, bytes)) }
 
 // Fits checks whether bytes could be reserved, without reserving them.

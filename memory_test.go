@@ -21,13 +21,15 @@ func wantMemory(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// TestBudget checks that reservations add up until they are released, and that Fits and failed reservations are not counted.
+// TestBudget checks that reservations add up until they are released, and that Fits and failed reservations are not
+// counted.
 func TestBudget(t *testing.T) {
 	b := NewBudget(100)
 	if err := errors.Join(b.Fits("inputs", 100), b.Reserve("image", 60)); err != nil {
 		t.Error(err)
 	}
-	wantMemory(t, "beside the image", b.Fits("inputs", 41), "needs 101 B (image 60 B, inputs 41 B); the budget allows 100 B")
+	wantMemory(t, "beside the image", b.Fits("inputs", 41),
+		"needs 101 B (image 60 B, inputs 41 B); the budget allows 100 B")
 	wantMemory(t, "another image", b.Reserve("image", 41), "needs 101 B (image 101 B)")
 	if err := b.Reserve("masks", 40); err != nil {
 		t.Error(err)
@@ -53,8 +55,9 @@ func TestReserve(t *testing.T) {
 	n.In = []*ir.Node{n, n} // two operands of 256 bytes, on the host and in the backend
 	g.Nodes = []*ir.Node{n}
 	path := t.TempDir() + "/m.rlx"
-	if _, err := format.Write(t.Context(), path, format.Artifact{Programs: []*program.Program{tinymodel.Program(t, tinymodel.MLP, "cpu")},
-		Meta: format.Meta{Model: "m", Producer: format.Producer{Name: "test", Version: "0"}}}, nil); err != nil {
+	if _, err := format.Write(
+		t.Context(), path, format.Artifact{Programs: []*program.Program{tinymodel.Program(t, tinymodel.MLP, "cpu")},
+			Meta: format.Meta{Model: "m", Producer: format.Producer{Name: "test", Version: "0"}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Open(t.Context(), path, OpenOptions{})
@@ -72,7 +75,8 @@ func TestReserve(t *testing.T) {
 	if err := allow(need, 1); err != nil {
 		t.Errorf("as much as is allowed: %v", err)
 	}
-	wantMemory(t, "a byte less", allow(need-1, -1), "m.rlx: needs 120 MB (arena 100 MB, inputs and outputs 20.0 MB, structure ")
+	wantMemory(t, "a byte less", allow(need-1, -1),
+		"m.rlx: needs 120 MB (arena 100 MB, inputs and outputs 20.0 MB, structure ")
 	if err := allow(0, need); err != nil {
 		t.Errorf("as much as is free: %v", err)
 	}
@@ -107,8 +111,8 @@ return y=y
 	if got := s.observeMemory(false); got != 2*160+320 {
 		t.Errorf("Observe: %d", got)
 	}
-	// The peak is at the matmul: x, w and h (80, 32 and 40 numbers) are live, h is in transit, and the reference has its own result
-	// and allocates as much as its operands and result.
+	// The peak is at the matmul: x, w and h (80, 32 and 40 numbers) are live, h is in transit, and the reference has
+	// its own result and allocates as much as its operands and result.
 	if got := s.observeMemory(true); got != 8*(80+32+40)+(2*160+320)+8*40+8*(80+32+40) {
 		t.Errorf("Check: %d", got)
 	}

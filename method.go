@@ -18,8 +18,8 @@ type Method struct {
 	Inputs, Outputs []Value
 	Symbols         []Symbol // sizes on which others may depend
 	Stateful        bool     // runs need a State
-	// Schedules lists the compiled forms of the method, one for each target. A session uses the best one for its backend. A
-	// schedule that was compiled with rlxc --fallback may need other backends, too (Schedule.Backends).
+	// Schedules lists the compiled forms of the method, one for each target. A session uses the best one for its
+	// backend. A schedule that was compiled with rlxc --fallback may need other backends, too (Schedule.Backends).
 	Schedules []*Schedule
 
 	model *Model
@@ -118,13 +118,13 @@ func (m *Method) Input(name string) (Value, bool) {
 // A Schedule is a method compiled for one target: the steps that a backend runs.
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
-	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those
-	// that another backend runs. It is empty if there are none.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the
+	// reference, and those that another backend runs. It is empty if there are none.
 	Lowering string
 	// Backends names the backends that run the segments, in order. It is empty if one backend runs the whole method.
 	Backends []string
-	// Arena and IO give the memory of a loaded schedule in bytes, at the upper bounds of its sizes: Arena of intermediate values,
-	// IO of inputs and outputs together.
+	// Arena and IO give the memory of a loaded schedule in bytes, at the upper bounds of its sizes: Arena of
+	// intermediate values, IO of inputs and outputs together.
 	Arena, IO int64
 
 	method *Method
@@ -169,8 +169,8 @@ func stepValue(step int, n *ir.Node) StepValue {
 	return StepValue{step, by.Op.Name, n.Label()}
 }
 
-// FLOPs returns the number of arithmetic operations of one run. A multiply-add counts as two. The error matches ErrInput if the
-// sizes are invalid.
+// FLOPs returns the number of arithmetic operations of one run. A multiply-add counts as two. The error matches
+// ErrInput if the sizes are invalid.
 func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	for _, p := range s.split.Segments {
 		bound, err := p.Bind(sizes)
@@ -184,7 +184,8 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	return n, nil
 }
 
-// Activations tells how products with packed weights treat the other operand: "f32" keeps it, "q8" rounds it to 8 bits (rlxc
+// Activations tells how products with packed weights treat the other operand: "f32" keeps it, "q8" rounds it to 8 bits
+// (rlxc
 // --activations). It returns both names if products differ, and "" without such products.
 func (s *Schedule) Activations() string {
 	var names []string
@@ -201,9 +202,9 @@ func (s *Schedule) Activations() string {
 	return strings.Join(names, ", ")
 }
 
-// Reads returns lower bounds of the bytes of weights and states that one run reads to compute the given outputs at the given sizes.
-// A step that gathers rows of a weight counts only these rows; a state counts in full. The error matches ErrInput if the sizes are
-// invalid.
+// Reads returns lower bounds of the bytes of weights and states that one run reads to compute the given outputs at the
+// given sizes. A step that gathers rows of a weight counts only these rows; a state counts in full. The error matches
+// ErrInput if the sizes are invalid.
 func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, state int64, err error) {
 	wanted := make([]bool, len(s.method.Outputs))
 	for i, o := range s.method.Outputs {
@@ -259,7 +260,8 @@ func methodsOf(m *Model) []*Method {
 		out = append(out, newMethod(m, x))
 	}
 	add := func(p *program.Split) {
-		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method }) // the verifier has checked that it exists
+		// the verifier has checked that it exists
+		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method })
 		x := newSchedule(p)
 		x.method = out[i]
 		out[i].Schedules, out[i].Stateful = append(out[i].Schedules, x), out[i].Stateful || p.Stateful()

@@ -23,12 +23,12 @@ import (
 
 // OpenOptions holds the options of Open. The zero value is right for most programs.
 type OpenOptions struct {
-	// Lazy leaves the digests of the weights to Verify and to sessions, which check the weights of a method before they load it.
-	// Open verifies everything else.
+	// Lazy leaves the digests of the weights to Verify and to sessions, which check the weights of a method before they
+	// load it. Open verifies everything else.
 	Lazy bool
-	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode, size and times.
-	// The weights of a recorded file are not verified again. Only the user may be able to write to the folder. A change that
-	// affects none of these, such as by a failing disk or an administrator, is not noticed.
+	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode,
+	// size and times. The weights of a recorded file are not verified again. Only the user may be able to write to the
+	// folder. A change that affects none of these, such as by a failing disk or an administrator, is not noticed.
 	Remember string
 	// Unverified skips the digests of the weights, so damage to them is not noticed. The structure is still verified.
 	Unverified bool
@@ -67,7 +67,8 @@ func hintCompile(path string, err error) {
 		return
 	}
 	st, failed := os.Stat(path)
-	if folder := failed == nil && st.IsDir(); folder && errors.Is(err, code.Verifier(1)) || slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, code.Verifier(2)) {
+	if folder := failed == nil && st.IsDir(); folder && errors.Is(err, code.Verifier(1)) ||
+		slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, code.Verifier(2)) {
 		e.WithHint("a checkpoint is compiled first: rlxc %s -o model.rlx", path)
 	}
 }
@@ -109,8 +110,9 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	return m, nil
 }
 
-// Verify checks the digests of all weights, using all cores. Weights that were verified before are skipped. Call it for models
-// opened with OpenOptions.Lazy. It may run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
+// Verify checks the digests of all weights, using all cores. Weights that were verified before are skipped. Call it for
+// models opened with OpenOptions.Lazy. It may run concurrently with NewSession. The error matches ErrArtifact, or the
+// context's cause.
 func (m *Model) Verify(ctx context.Context) error {
 	if err := m.retain(); err != nil {
 		return err
@@ -204,7 +206,8 @@ type Facts struct {
 // Facts returns the metadata of the artifact.
 func (m *Model) Facts() Facts {
 	meta := m.v.Meta()
-	f := Facts{Name: meta.Model, Architecture: meta.Architecture, Compiler: strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
+	f := Facts{Name: meta.Model, Architecture: meta.Architecture,
+		Compiler:   strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
 		Precisions: meta.Precisions, Pairs: map[string]string{}}
 	f.Identity = m.v.Identity()
 	if t := meta.Task; t != nil {
@@ -220,7 +223,8 @@ func (m *Model) Facts() Facts {
 	return f
 }
 
-// Precision returns name if the artifact allows that precision, or the default if name is empty. The error matches ErrUsage.
+// Precision returns name if the artifact allows that precision, or the default if name is empty. The error matches
+// ErrUsage.
 func (m *Model) Precision(name string) (string, error) {
 	allowed := m.Facts().Precisions
 	name = cmp.Or(name, allowed[0])
@@ -245,22 +249,24 @@ func (m *Model) Method(name string) (*Method, error) {
 	return nil, usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", "))
 }
 
-// A Task is the description of the task that an artifact declares. Packages such as segment and text read it from Model.Task; other
-// programs do not need it.
+// A Task is the description of the task that an artifact declares. Packages such as segment and text read it from
+// Model.Task; other programs do not need it.
 type Task = task.Task
 
 // Task returns the description of the task that the artifact declares, or nil if there is none.
 func (m *Model) Task() Task { return m.v.Meta().Task }
 
-// Attachment returns a file that the artifact carries for its task, such as a tokenizer, after verifying its digest. The error
-// matches ErrUsage if there is no file of that name, or ErrArtifact if it is damaged or has more than limit bytes.
+// Attachment returns a file that the artifact carries for its task, such as a tokenizer, after verifying its digest.
+// The error matches ErrUsage if there is no file of that name, or ErrArtifact if it is damaged or has more than limit
+// bytes.
 func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
 	t, ok := m.v.Weights().Find(name)
 	if attached, is := m.Task().(task.Attached); !ok || !is || !slices.Contains(attached.Attachments(), name) {
 		return nil, usage(m.path, "carries no file %.80q", name)
 	}
 	if t.Size > limit {
-		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size, limit)
+		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size,
+			limit)
 	}
 	if err := m.v.VerifyWeights(t.Offset, t.Size); err != nil {
 		return nil, about(m.path, err)
@@ -268,9 +274,9 @@ func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
 	return m.weight(t.Offset, t.Size)
 }
 
-// Once returns the value that f returns, and calls f only if no earlier call with this key was successful. Packages for tasks use
-// it for what they compute once for each model, such as a parsed tokenizer. As for the keys of a context, the type of key should
-// belong to the package that calls Once.
+// Once returns the value that f returns, and calls f only if no earlier call with this key was successful. Packages for
+// tasks use it for what they compute once for each model, such as a parsed tokenizer. As for the keys of a context, the
+// type of key should belong to the package that calls Once.
 func (m *Model) Once(key any, f func() (any, error)) (any, error) {
 	m.making.Lock()
 	defer m.making.Unlock()

@@ -31,15 +31,19 @@ type watcher struct {
 	uses    map[int]int           // number of steps that still read them
 }
 
-// watch returns the watcher of a run of segment x. in has the inputs of the segment, except that those in fed are on the device.
-func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, sizes map[string]int64, in []Tensor, fed map[int]*Resident) (*watcher, error) {
+// watch returns the watcher of a run of segment x. in has the inputs of the segment, except that those in fed are on
+// the device.
+func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, sizes map[string]int64, in []Tensor,
+	fed map[int]*Resident) (*watcher, error) {
 	w := &watcher{ctx: ctx, s: s, l: l, x: x, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
 	if r.Observe == nil && !r.Check {
 		return w, nil
 	}
 	if r.Check && s.precision != device.DefaultPrecision {
-		return nil, usage("Request.Check", "cannot be combined with precision %s: it compares with the tolerances of %s", s.precision, device.DefaultPrecision)
+		return nil,
+			usage("Request.Check", "cannot be combined with precision %s: it compares with the tolerances of %s",
+				s.precision, device.DefaultPrecision)
 	}
 	if err := s.memory.Fits("values of steps", l.schedule.observeMemory(r.Check)); err != nil {
 		return nil, about(s.model.path, err)
@@ -85,9 +89,9 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 	return w, nil
 }
 
-// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its sizes. A value
-// in transit takes twice its size, because it arrives in chunks. Values to compare are held as 64-bit numbers, beside those of the
-// reference. We assume that garbage is as large as the operands and results of a step.
+// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its
+// sizes. A value in transit takes twice its size, because it arrives in chunks. Values to compare are held as 64-bit
+// numbers, beside those of the reference. We assume that garbage is as large as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
 	for _, x := range s.split.Segments {
 		peak = max(peak, observeMemory(x.Program, check))
@@ -244,7 +248,8 @@ func (w *watcher) at(node int) string {
 	by, _ := n.Maker()
 	for i, s := range w.x.prog.Steps {
 		if s.Node == by.ID {
-			return fmt.Sprintf("%s step %d of %d (%s %s)", w.x.prog.Method, w.x.first+i+1, w.l.schedule.split.Steps(), by.Op.Name, n.Label())
+			return fmt.Sprintf("%s step %d of %d (%s %s)", w.x.prog.Method, w.x.first+i+1, w.l.schedule.split.Steps(),
+				by.Op.Name, n.Label())
 		}
 	}
 	return n.Label()
@@ -256,7 +261,8 @@ func (w *watcher) verdict(st device.Stats) error {
 		return nil
 	}
 	if st.FirstNaN >= len(w.x.prog.Graph.Nodes) {
-		return diag.New(device.ErrLost, "backend "+w.x.backend.Name(), "reported a NaN in node %d of %d", st.FirstNaN, len(w.x.prog.Graph.Nodes))
+		return diag.New(device.ErrLost, "backend "+w.x.backend.Name(), "reported a NaN in node %d of %d", st.FirstNaN,
+			len(w.x.prog.Graph.Nodes))
 	}
 	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
 }

@@ -45,7 +45,8 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a right backend: %v", err)
 	}
 	t.Setenv("RLX_WRONG_FAULT", "wrong")
-	_, err := mlp(t, session(t, tiny(t, tinymodel.MLP), rlx.Options{Backend: faultyBackend("wrong")}), rlx.Request{Check: true})
+	_, err := mlp(t, session(t, tiny(t, tinymodel.MLP), rlx.Options{Backend: faultyBackend("wrong")}),
+		rlx.Request{Check: true})
 	wantError(t, "a constant that is 0 in one place", err, rlx.ErrCheck)
 	if err != nil && !strings.Contains(err.Error(), "f step 1 of 5 (const w)") {
 		t.Errorf("%v; want it to name the step", err)
@@ -79,7 +80,8 @@ func TestObserve(t *testing.T) {
 		t.Errorf("observed %v; want %v", got, want)
 	}
 	all := m.Methods()[0].Schedules[0].Values()
-	if names := []string{all[0].Name, all[1].Name, all[2].Name, all[3].Name}; !slices.Equal(names, []string{"w", "h", "g", "s"}) {
+	if names := []string{all[0].Name, all[1].Name, all[2].Name, all[3].Name}; !slices.Equal(
+		names, []string{"w", "h", "g", "s"}) {
 		t.Errorf("values %v", all)
 	}
 	enough := errors.New("enough")
@@ -100,7 +102,8 @@ func TestProfile(t *testing.T) {
 		t.Fatalf("%d steps, clock %q", len(r.Steps), r.Clock)
 	}
 	// x[2,8] times w[8,8]: 2*8*8 multiply-adds, which read 16 + 64 and write 16 floats.
-	if x := r.Steps[1]; x.Op != "matmul" || x.FLOPs != 2*2*8*8 || x.Bytes != 4*(16+64+16) || !slices.Equal(x.Types, []string{"f32[2,8]"}) || x.Start < r.Steps[0].Start {
+	if x := r.Steps[1]; x.Op != "matmul" || x.FLOPs != 2*2*8*8 || x.Bytes != 4*(16+64+16) ||
+		!slices.Equal(x.Types, []string{"f32[2,8]"}) || x.Start < r.Steps[0].Start {
 		t.Errorf("%+v", x)
 	}
 	total, err := m.Methods()[0].Schedules[0].FLOPs(r.Sizes)

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// mayOpen lists the files of the commands and of what they import that may open or list files in other ways than through internal/regular,
-// internal/ctxio and internal/atomicfile, with the reason. Paths that users name must go through these packages: a named pipe or /dev/zero
-// would otherwise hold a command for ever.
+// mayOpen lists the files of the commands and of what they import that may open or list files in other ways than
+// through internal/regular, internal/ctxio and internal/atomicfile, with the reason. Paths that users name must go
+// through these packages: a named pipe or /dev/zero would otherwise hold a command for ever.
 var mayOpen = map[string]string{
 	"internal/regular/regular.go":                    "the place for regular files",
 	"internal/ctxio/ctxio.go":                        "the place for files that may block",
@@ -59,7 +59,8 @@ var openers = map[string]string{
 
 // TestOpens checks that the commands open files only in the places that refuse or outlast files that never end.
 func TestOpens(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}", "./cmd/rlxc", "./cmd/rlxrun").Output()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}",
+		"./cmd/rlxc", "./cmd/rlxrun").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,9 @@ func TestOpens(t *testing.T) {
 			rel = filepath.ToSlash(rel)
 			for _, call := range opens(t, file) {
 				if used[rel] = true; mayOpen[rel] == "" {
-					t.Errorf("%s: calls %s; use internal/regular, internal/ctxio or internal/atomicfile for a path that a user names", rel, call)
+					t.Errorf(
+						"%s: calls %s; use internal/regular, internal/ctxio or internal/atomicfile for a path that a user names",
+						rel, call)
 				}
 			}
 		}

@@ -18,7 +18,8 @@ import (
 // recordSize bounds the text of a record, in bytes.
 const recordSize = 1 << 10
 
-// recordOf returns the path and text of a model's record. The text is empty if the system does not report when an inode changed.
+// recordOf returns the path and text of a model's record. The text is empty if the system does not report when an inode
+// changed.
 func (m *Model) recordOf() (path, text string) {
 	root := m.v.Root()
 	return filepath.Join(m.remember, hex.EncodeToString(root[:])), m.v.Stamp().Text()

@@ -13,8 +13,8 @@ import (
 	"github.com/rlx-go/rlx/internal/rlxtest"
 )
 
-// TestRemember checks that a file that was verified in full is not verified again while it is the same file and nobody has written
-// to it.
+// TestRemember checks that a file that was verified in full is not verified again while it is the same file and nobody
+// has written to it.
 func TestRemember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +79,8 @@ func TestRemember(t *testing.T) {
 	if err := verify(bad, o); err != nil {
 		t.Errorf("a file that is remembered: %v", err)
 	}
-	wantError(t, "a file that is remembered, and others may not be trusted", verify(bad, rlx.OpenOptions{}), rlx.ErrArtifact)
+	wantError(t, "a file that is remembered, and others may not be trusted", verify(bad, rlx.OpenOptions{}),
+		rlx.ErrArtifact)
 	if err := verify(bad, rlx.OpenOptions{Unverified: true}); err != nil {
 		t.Errorf("without verification: %v", err)
 	}
@@ -88,11 +89,16 @@ func TestRemember(t *testing.T) {
 	}
 	wantError(t, "a folder that others may write to", verify(bad, o), rlx.ErrArtifact)
 	for what, change := range map[string]struct{ do, undo func() error }{
-		"a record that others may write to":      {func() error { return os.Chmod(record, 0o666) }, func() error { return os.Chmod(record, 0o600) }},
-		"a folder in one that others may change": {func() error { return os.Chmod(dir, 0o777) }, func() error { return os.Chmod(dir, 0o700) }},
-		"a record of another user":               {func() error { return os.Chown(record, 12345, -1) }, func() error { return os.Chown(record, 0, -1) }},
-		"a folder of another user":               {func() error { return os.Chown(folder, 12345, -1) }, func() error { return os.Chown(folder, 0, -1) }},
-		"a folder in one of another user":        {func() error { return os.Chown(dir, 12345, -1) }, func() error { return os.Chown(dir, 0, -1) }},
+		"a record that others may write to": {func() error { return os.Chmod(record, 0o666) },
+			func() error { return os.Chmod(record, 0o600) }},
+		"a folder in one that others may change": {func() error { return os.Chmod(dir, 0o777) },
+			func() error { return os.Chmod(dir, 0o700) }},
+		"a record of another user": {func() error { return os.Chown(record, 12345, -1) },
+			func() error { return os.Chown(record, 0, -1) }},
+		"a folder of another user": {func() error { return os.Chown(folder, 12345, -1) },
+			func() error { return os.Chown(folder, 0, -1) }},
+		"a folder in one of another user": {func() error { return os.Chown(dir, 12345, -1) },
+			func() error { return os.Chown(dir, 0, -1) }},
 	} {
 		if os.Getuid() != 0 && strings.Contains(what, "another user") {
 			continue

@@ -22,25 +22,26 @@ type Request struct {
 	// Outputs names the outputs to return; nil means all. Steps that only other outputs need are skipped.
 	Outputs []string
 
-	// Progress, if not nil, is called with the number of finished steps, at most ten times a second and once at the end.
+	// Progress, if not nil, is called with the number of finished steps, at most ten times a second and once at the
+	// end.
 	Progress func(done, total int)
 
 	// Profile fills Result.Steps. It may slow the run down.
 	Profile bool
 	// CheckNaN ends the run at the first step whose result has a NaN. The error matches ErrNaN and names the step.
 	CheckNaN bool
-	// Check compares each step with the reference evaluation of its op, which is very slow. If a step differs by more than its op
-	// allows, the error matches ErrCheck. It works only in precision f32.
+	// Check compares each step with the reference evaluation of its op, which is very slow. If a step differs by more
+	// than its op allows, the error matches ErrCheck. It works only in precision f32.
 	Check bool
-	// Observe, if not nil, receives the values of steps in order, as they are computed. The bytes of the tensor are valid until it
-	// returns. An error ends the run, and Run returns it.
+	// Observe, if not nil, receives the values of steps in order, as they are computed. The bytes of the tensor are
+	// valid until it returns. An error ends the run, and Run returns it.
 	Observe func(StepValue, Tensor) error
 	// Select selects the values that Observe gets; nil means all.
 	Select func(StepValue) bool
 }
 
-// A Runner runs methods of a model. A *Session is one. Packages such as segment take a Runner, so that a program can put something
-// in front of a session, for example to set Request.CheckNaN in each request.
+// A Runner runs methods of a model. A *Session is one. Packages such as segment take a Runner, so that a program can
+// put something in front of a session, for example to set Request.CheckNaN in each request.
 type Runner interface {
 	Model() *Model
 	Run(ctx context.Context, r Request) (*Result, error)
@@ -55,11 +56,13 @@ type Result struct {
 	Start    time.Time
 	Duration time.Duration // from the call to readable outputs
 
-	Crossings    Crossings  // between the backends, if the method has several segments
-	Steps        []StepTime // if Request.Profile is set
-	Clock        string     // clock of Steps: "host", "device", or both if backends differ
-	PeakMemory   int64      // peak resident memory of the backends' processes in bytes; 0 if the system does not report it
-	DeviceMemory int64      // size of the method's buffers in the memory of a device, in bytes; 0 if the device uses host memory
+	Crossings Crossings  // between the backends, if the method has several segments
+	Steps     []StepTime // if Request.Profile is set
+	Clock     string     // clock of Steps: "host", "device", or both if backends differ
+	// peak resident memory of the backends' processes in bytes; 0 if the system does not report it
+	PeakMemory int64
+	// size of the method's buffers in the memory of a device, in bytes; 0 if the device uses host memory
+	DeviceMemory int64
 }
 
 // Crossings holds the costs of running a method on several backends in turn.
@@ -67,8 +70,8 @@ type Crossings struct {
 	Switches int   // switches from one backend to the next
 	Values   int   // values that one backend computed and another read
 	Bytes    int64 // size of these values; each read counts
-	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the values that
-	// cross.
+	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the
+	// values that cross.
 	Time time.Duration
 }
 
@@ -87,12 +90,12 @@ type StepTime struct {
 	Bytes     int64 // of operands and results, each once
 }
 
-// Run executes a method once, and loads it first if necessary. It may be called concurrently; the session runs one method at a
-// time. When ctx is done, a waiting run ends at once, and a running one between two steps. The session stays usable unless the
-// error matches ErrLost.
+// Run executes a method once, and loads it first if necessary. It may be called concurrently; the session runs one
+// method at a time. When ctx is done, a waiting run ends at once, and a running one between two steps. The session
+// stays usable unless the error matches ErrLost.
 //
-// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged or ErrLost, or are those of Load,
-// or the context's cause.
+// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged or ErrLost, or are
+// those of Load, or the context's cause.
 func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	m, err := s.model.Method(r.Method)
 	if err != nil {
@@ -117,7 +120,8 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	r.Inputs = m.complete(r.Inputs, r.Feeds, sizes)
 	run, cancel := orderly(ctx)
 	defer cancel()
-	x := &execution{s: s, l: l, r: r, sizes: sizes, res: &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Kept: map[string]*Resident{}}}
+	x := &execution{s: s, l: l, r: r, sizes: sizes,
+		res: &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Kept: map[string]*Resident{}}}
 	if err := x.run(run); err != nil {
 		closeAll(x.res.Kept)
 		return nil, s.changed(ctx, err)

@@ -60,8 +60,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestLazy checks that the weights of a model opened with Lazy are verified by Verify, and by a session before it loads a method
-// that uses them.
+// TestLazy checks that the weights of a model opened with Lazy are verified by Verify, and by a session before it loads
+// a method that uses them.
 func TestLazy(t *testing.T) {
 	b, err := os.ReadFile(demoModel())
 	if err != nil {
@@ -94,8 +94,9 @@ func TestRun(t *testing.T) {
 	s := session(t, tiny(t, negGraph), rlx.Options{Threads: 1})
 	for _, data := range [][]float32{{1}, {2, -3, 4}, {5, 6}} {
 		done, total := 0, 0
-		r, err := s.Run(t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": tensorOf(t, data, len(data))},
-			Progress: func(d, n int) { done, total = d, n }})
+		r, err := s.Run(
+			t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": tensorOf(t, data, len(data))},
+				Progress: func(d, n int) { done, total = d, n }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func TestRun(t *testing.T) {
 				t.Fatalf("neg of %v is %v", data, got)
 			}
 		}
-		if r.Sizes["N"] != int64(len(data)) || r.Outputs["y"].Shape[0] != len(data) || r.Duration <= 0 || done != 1 || total != 1 {
+		if r.Sizes["N"] != int64(len(data)) || r.Outputs["y"].Shape[0] != len(data) || r.Duration <= 0 || done != 1 ||
+			total != 1 {
 			t.Errorf("%v: %+v, %d of %d", data, r, done, total)
 		}
 	}
@@ -116,16 +118,21 @@ func TestRun(t *testing.T) {
 	if !ok || l.Target != "cpu" || len(l.Kernels) != 1 || l.Kernels[0].Op != "neg" || l.IO == 0 {
 		t.Errorf("loaded: %+v, %v", l, ok)
 	}
-	if s.Device().ID == "" || s.Precision() != "f32" || s.Backend().Name != "cpu" || !strings.HasPrefix(s.Backend().Target, "target cpu") {
+	if s.Device().ID == "" || s.Precision() != "f32" || s.Backend().Name != "cpu" ||
+		!strings.HasPrefix(s.Backend().Target, "target cpu") {
 		t.Errorf("device %+v, precision %s, backend %+v", s.Device(), s.Precision(), s.Backend())
 	}
 }
 
 // TestRunErrors checks that mistakes in a request are found before anything runs, and that the session stays usable.
 func TestRunErrors(t *testing.T) {
-	s := session(t, open(t, artifact(t, tinymodel.Task(), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{})
+	s := session(
+		t, open(
+			t, artifact(t, tinymodel.Task(), tinymodel.Program(t, tinymodel.Encode, "cpu"),
+				tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{})
 	good := func() map[string]rlx.Tensor {
-		return map[string]rlx.Tensor{"embeddings": tensorOf(t, make([]float32, 64), 1, 1, 8, 8), "points": tensorOf(t, make([]float32, 6), 1, 3, 2),
+		return map[string]rlx.Tensor{"embeddings": tensorOf(t, make([]float32, 64), 1, 1, 8, 8),
+			"points": tensorOf(t, make([]float32, 6), 1, 3, 2),
 			"labels": tensorOf(t, []int32{1, 0, -1}, 1, 3)}
 	}
 	if _, err := s.Run(t.Context(), rlx.Request{Method: "decode", Inputs: good()}); err != nil {
@@ -136,16 +143,19 @@ func TestRunErrors(t *testing.T) {
 		bad  rlx.Tensor
 		text string
 	}{
-		{"points", tensorOf(t, make([]float32, 12), 1, 6, 2), "input points: is f32[1,6,2]; allowed is f32[1,N,2] with N from 1 to 5"},
+		{"points", tensorOf(t, make([]float32, 12), 1, 6, 2),
+			"input points: is f32[1,6,2]; allowed is f32[1,N,2] with N from 1 to 5"},
 		{"points", tensorOf(t, []float32{}, 1, 0, 2), "N from 1 to 5"},
 		{"points", tensorOf(t, make([]float64, 6), 1, 3, 2), "input points: is f64[1,3,2]; allowed is f32[1,N,2]"},
 		{"points", tensorOf(t, make([]float32, 6), 3, 2), "it needs 3 dimensions"},
 		{"labels", tensorOf(t, []int32{1, 1}, 1, 2), "N is 2 here and 3 in input points"},
 		{"labels", tensorOf(t, []int32{1, 1, 7}, 1, 3), "label 2 is 7; allowed are 1 (foreground)"},
 		{"embeddings", tensorOf(t, make([]float32, 72), 1, 1, 8, 9), "size 9 must be 8"},
-		{"embeddings", rlx.Tensor{DType: rlx.F32, Shape: []int{1, 1, 8, 8}, Data: make([]byte, 255)}, "has 255 bytes; f32[1,1,8,8] takes 64 times 4"},
+		{"embeddings", rlx.Tensor{DType: rlx.F32, Shape: []int{1, 1, 8, 8}, Data: make([]byte, 255)},
+			"has 255 bytes; f32[1,1,8,8] takes 64 times 4"},
 		{"embeddings", rlx.Tensor{}, "is invalid[]"},
-		{"more", tensorOf(t, []float32{1}, 1), "decode has no such input; its inputs are embeddings f32[1,1,8,8], points"},
+		{"more", tensorOf(t, []float32{1}, 1),
+			"decode has no such input; its inputs are embeddings f32[1,1,8,8], points"},
 	} {
 		in := good()
 		in[c.name] = c.bad
@@ -161,7 +171,8 @@ func TestRunErrors(t *testing.T) {
 	wantError(t, "no labels", err, rlx.ErrInput)
 	_, err = s.Run(t.Context(), rlx.Request{Method: "transcode", Inputs: in})
 	wantError(t, "no such method", err, rlx.ErrUsage)
-	if e, ok := errors.AsType[*rlx.Error](err); !ok || e.Code != "RLX2001" || !strings.Contains(e.Msg, "methods are encode, decode") {
+	if e, ok := errors.AsType[*rlx.Error](err); !ok || e.Code != "RLX2001" ||
+		!strings.Contains(e.Msg, "methods are encode, decode") {
 		t.Errorf("%#v", err)
 	}
 	if _, err := s.Run(t.Context(), rlx.Request{Method: "decode", Inputs: good()}); err != nil || s.Err() != nil {
@@ -169,7 +180,8 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// TestConcurrentRuns checks that goroutines that share a session get their own results, whichever of them loads the method.
+// TestConcurrentRuns checks that goroutines that share a session get their own results, whichever of them loads the
+// method.
 func TestConcurrentRuns(t *testing.T) {
 	s := session(t, tiny(t, tinymodel.MLP), rlx.Options{})
 	want := map[int]float32{}
@@ -238,7 +250,8 @@ func TestLost(t *testing.T) {
 	if err := neg(t, session(t, tiny(t, negGraph), rlx.Options{}), t.Context()); err != nil {
 		t.Errorf("another model: %v", err)
 	}
-	_, err = m.NewSession(t.Context(), rlx.Options{Backend: rlx.Backend{Name: "none", Path: filepath.Join(t.TempDir(), "none")}})
+	_, err = m.NewSession(
+		t.Context(), rlx.Options{Backend: rlx.Backend{Name: "none", Path: filepath.Join(t.TempDir(), "none")}})
 	wantError(t, "no executable", err, rlx.ErrLost)
 }
 
@@ -316,7 +329,9 @@ func TestSessionOptions(t *testing.T) {
 	if s.Precision() != "bf16" {
 		t.Errorf("precision %s", s.Precision())
 	}
-	_, err := s.Run(t.Context(), rlx.Request{Method: "f", Check: true, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, []float32{1}, 1)}})
+	_, err := s.Run(
+		t.Context(),
+		rlx.Request{Method: "f", Check: true, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, []float32{1}, 1)}})
 	wantError(t, "Check in bf16", err, rlx.ErrUsage)
 	info, err := cpu().Describe(t.Context(), rlx.Options{})
 	if err != nil || info.Name != "cpu" || len(info.Devices) != 1 {
@@ -363,7 +378,10 @@ func TestSoftwareDevice(t *testing.T) {
 		switch c.want {
 		case "":
 			wantError(t, what, err, rlx.ErrDevice)
-			if err != nil && !strings.Contains(err.Error(), "backend soft: has no device on this machine but soft:0, test software, which the processor emulates slowly") {
+			if err != nil &&
+				!strings.Contains(
+					err.Error(),
+					"backend soft: has no device on this machine but soft:0, test software, which the processor emulates slowly") {
 				t.Errorf("%s: %v", what, err)
 			}
 		case "none":

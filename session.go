@@ -25,18 +25,19 @@ type Options struct {
 	Device    string
 	Threads   int    // of the backend; 0 means as many as the process may use
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
-	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules). A session
-	// chooses one by its name; nil means those that FindBackend finds. It starts one, on its first device, when it loads a method
-	// that needs it.
+	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules).
+	// A session chooses one by its name; nil means those that FindBackend finds. It starts one, on its first device,
+	// when it loads a method that needs it.
 	Fallbacks []Backend
 
-	// Memory limits the memory of the session and its backend; nil means the memory that is free when the session begins.
+	// Memory limits the memory of the session and its backend; nil means the memory that is free when the session
+	// begins.
 	Memory  *Budget
 	Sandbox Sandbox
 	// Log receives the log of the backend and events of its process; nil means no log.
 	Log *slog.Logger
-	// Protocol receives every message between the host and the backends, as lines of text; nil means none is wanted. It must be safe for
-	// concurrent use if the session starts Fallbacks.
+	// Protocol receives every message between the host and the backends, as lines of text; nil means none is wanted. It
+	// must be safe for concurrent use if the session starts Fallbacks.
 	Protocol io.Writer
 	Timeouts Timeouts
 }
@@ -46,8 +47,8 @@ type Options struct {
 // it, by this word or by its ID.
 const SoftwareDevice = "software"
 
-// Timeouts limit the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is stopped, and
-// its session is lost. Zero values mean the defaults.
+// Timeouts limit the time that a backend may take, whatever the caller's context allows. A backend that exceeds one is
+// stopped, and its session is lost. Zero values mean the defaults.
 type Timeouts struct {
 	Start time.Duration // until the process has sent its description: 30 s
 	Load  time.Duration // to load a method: 2 min
@@ -58,9 +59,9 @@ type Timeouts struct {
 	Cancel time.Duration
 }
 
-// A Session is a running backend that executes methods of one model. Its methods may be called concurrently; runs are serialised.
-// When the backend is lost, Done is closed, and every call returns an error that matches ErrLost. Then close the session and make
-// another.
+// A Session is a running backend that executes methods of one model. Its methods may be called concurrently; runs are
+// serialised. When the backend is lost, Done is closed, and every call returns an error that matches ErrLost. Then
+// close the session and make another.
 type Session struct {
 	model     *Model
 	options   Options
@@ -88,9 +89,9 @@ type worker struct {
 
 const maxThreads = 1 << 16
 
-// Load opens the artifact at path on the backend of the given name, such as "cpu", which FindBackend finds. It is short for Open,
-// FindBackend and NewSession with their default options. Closing the session closes the model, too. Errors are those of these
-// functions.
+// Load opens the artifact at path on the backend of the given name, such as "cpu", which FindBackend finds. It is short
+// for Open, FindBackend and NewSession with their default options. Closing the session closes the model, too. Errors
+// are those of these functions.
 func Load(ctx context.Context, path, backend string) (*Session, error) {
 	b, err := FindBackend(backend)
 	if err != nil {
@@ -109,8 +110,8 @@ func Load(ctx context.Context, path, backend string) (*Session, error) {
 	return s, nil
 }
 
-// NewSession starts a backend and returns after it has sent its description. It loads no method: Run does that when needed, and
-// Load in advance. Close the session to stop the backend.
+// NewSession starts a backend and returns after it has sent its description. It loads no method: Run does that when
+// needed, and Load in advance. Close the session to stop the backend.
 //
 // Errors match ErrUsage, ErrLost, ErrDevice (no such device, or only a software device that Options.Device does not
 // name), ErrUnsupported (the device does not have the precision), or the context's cause. After a recent crash the
@@ -132,7 +133,8 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if err := m.retain(); err != nil {
 		return nil, err
 	}
-	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{}, others: map[string]*worker{},
+	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{},
+		others:  map[string]*worker{},
 		loading: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	if s.worker, err = s.start(ctx, o.Backend, o.Device); err != nil {
 		m.release()
@@ -147,7 +149,8 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	t := o.Timeouts
 	start := b.options(o)
 	start.Artifact, start.IOSize, start.Encode = m.v.File(), m.largestIO(), encodeProgram
-	start.Timeouts = host.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall, Cancel: t.Cancel}
+	start.Timeouts = host.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall,
+		Cancel: t.Cancel}
 	backend, err := m.launcher.Start(ctx, start)
 	if err != nil {
 		return nil, err
@@ -166,7 +169,8 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	return w, nil
 }
 
-// other returns a backend of Options.Fallbacks that a method needs, and starts it if necessary. The caller holds loading.
+// other returns a backend of Options.Fallbacks that a method needs, and starts it if necessary. The caller holds
+// loading.
 func (s *Session) other(ctx context.Context, name, method string) (*worker, error) {
 	s.mu.Lock()
 	w := s.others[name]
@@ -176,8 +180,11 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 	}
 	b, err := s.fallback(name)
 	if err != nil {
-		return nil, diag.New(code.Backend, "backend "+name, "runs a part of %s, which was compiled with --fallback %s; the session has no backend of that name", method, name).
-			WithHint("give its executable in Options.Fallbacks")
+		return nil,
+			diag.New(code.Backend, "backend "+name,
+				"runs a part of %s, which was compiled with --fallback %s; the session has no backend of that name",
+				method, name).
+				WithHint("give its executable in Options.Fallbacks")
 	}
 	w, err = s.start(ctx, b, "")
 	if errors.Is(err, device.ErrSoftware) && s.options.Device == SoftwareDevice {
@@ -233,11 +240,14 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 		}
 	}
 	if id == "" {
-		return device.Device{}, diag.New(device.ErrSoftware, "backend "+backend, "has no device on this machine but %s, %s, which the processor emulates slowly",
-			ids[0], info.Devices[0].Name).WithHint(
-			"use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
+		return device.Device{},
+			diag.New(device.ErrSoftware, "backend "+backend,
+				"has no device on this machine but %s, %s, which the processor emulates slowly",
+				ids[0], info.Devices[0].Name).WithHint(
+				"use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
 	}
-	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
+	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s",
+		strings.Join(ids, ", "))
 }
 
 // Close ends the backend and waits for its process. Active runs end with an error.
@@ -263,8 +273,8 @@ func (s *Session) end() {
 	}
 }
 
-// Done returns a channel that is closed when the backend has ended, for any reason. If a backend of Options.Fallbacks has ended,
-// the next run that needs it fails and ends the session.
+// Done returns a channel that is closed when the backend has ended, for any reason. If a backend of Options.Fallbacks
+// has ended, the next run that needs it fails and ends the session.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
 // Err returns the error, which matches ErrLost, with which the backend has ended. It is nil while the backend runs.
@@ -303,8 +313,8 @@ func (s *Session) Device() Device { return Device(s.device) }
 // Precision returns the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }
 
-// PeakMemory returns the peak resident size of the backends' processes in bytes, mapped weights included, or 0 if the system does
-// not report it.
+// PeakMemory returns the peak resident size of the backends' processes in bytes, mapped weights included, or 0 if the
+// system does not report it.
 func (s *Session) PeakMemory() (n int64) {
 	for _, w := range s.workers() {
 		n += w.backend.PeakRSS()
@@ -312,8 +322,8 @@ func (s *Session) PeakMemory() (n int64) {
 	return n
 }
 
-// changed returns ErrChanged in place of err if the artifact was written to and the context is not the cause. Truncating the file
-// crashes a backend that has mapped the weights, so this may be the reason for err.
+// changed returns ErrChanged in place of err if the artifact was written to and the context is not the cause.
+// Truncating the file crashes a backend that has mapped the weights, so this may be the reason for err.
 func (s *Session) changed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -324,8 +334,9 @@ func (s *Session) changed(ctx context.Context, err error) error {
 	return err
 }
 
-// orderly returns a context without the deadline of ctx that is cancelled when ctx is done. In the protocol of backends, a missed
-// deadline stops the backend, whereas a cancelled run ends between two steps and leaves the session usable.
+// orderly returns a context without the deadline of ctx that is cancelled when ctx is done. In the protocol of
+// backends, a missed deadline stops the backend, whereas a cancelled run ends between two steps and leaves the session
+// usable.
 func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); !ok {
 		return context.WithCancel(ctx)

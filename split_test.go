@@ -48,7 +48,8 @@ func fewTarget(d *target.Description, lacks string) *target.Description {
 	return &c
 }
 
-// splitModel compiles graphs for few, which lacks some ops. fallback names the cpu backend that runs these. It invents the params.
+// splitModel compiles graphs for few, which lacks some ops. fallback names the cpu backend that runs these. It invents
+// the params.
 func splitModel(t *testing.T, fallback, lacks string, texts ...string) (*rlx.Model, interp.Params) {
 	t.Helper()
 	t.Setenv("RLX_FEW_LACKS", lacks)
@@ -74,7 +75,8 @@ func splitFor(t *testing.T, to compile.Target, fallback string, texts ...string)
 		}
 	}
 	values := paramsOf(params)
-	o := compile.Options{Targets: []compile.Target{to}, Fallbacks: []compile.Target{{Name: fallback, Takes: all}}, Params: values,
+	o := compile.Options{Targets: []compile.Target{to}, Fallbacks: []compile.Target{{Name: fallback, Takes: all}},
+		Params: values,
 		Layout: func(list []compile.Weight) (int64, error) {
 			dir, err := format.Layout(written(list, values))
 			if err != nil {
@@ -92,7 +94,8 @@ func splitFor(t *testing.T, to compile.Target, fallback string, texts ...string)
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "split.rlx")
-	if _, err := format.Write(t.Context(), path, format.Artifact{Programs: r.Programs, Splits: r.Splits, Meta: meta}, written(r.Weights, values)); err != nil {
+	if _, err := format.Write(t.Context(), path, format.Artifact{Programs: r.Programs, Splits: r.Splits, Meta: meta},
+		written(r.Weights, values)); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, path), values.Param
@@ -119,10 +122,12 @@ func written(list []compile.Weight, values paramsOf) (out []format.Weight) {
 // fewSession returns a session of few, with cpu as its fallback.
 func fewSession(t *testing.T, m *rlx.Model) *rlx.Session {
 	t.Helper()
-	return session(t, m, rlx.Options{Backend: faultyBackend("few"), Fallbacks: []rlx.Backend{faultyBackend("wgpu"), cpu()}})
+	return session(
+		t, m, rlx.Options{Backend: faultyBackend("few"), Fallbacks: []rlx.Backend{faultyBackend("wgpu"), cpu()}})
 }
 
-// mixed has symbols, an op with several results that few lacks, values that cross twice, and a result that is also an output.
+// mixed has symbols, an op with several results that few lacks, values that cross twice, and a result that is also an
+// output.
 const mixed = `graph mixed
 sym N = 1..8
 x = input : f32[N,32]
@@ -152,11 +157,14 @@ func inputsOf(t *testing.T, n int) map[string]rlx.Tensor {
 	return map[string]rlx.Tensor{"x": tensorOf(t, x, n, 32), "bias": tensorOf(t, bias, 32)}
 }
 
-// TestSplit checks that a method with several segments computes its graph at several sizes, and reports where each step ran.
+// TestSplit checks that a method with several segments computes its graph at several sizes, and reports where each step
+// ran.
 func TestSplit(t *testing.T) {
 	m, params := splitModel(t, "cpu", "top_k,cumsum", mixed)
 	method := m.Methods()[0]
-	if got := method.Schedules[0]; got.Lowering != "on cpu: cumsum (1), top_k (1)" && !strings.HasPrefix(got.Lowering, "on cpu: cumsum (1), top_k (1), with") || !slices.Equal(got.Backends, []string{"few", "cpu", "few"}) {
+	if got := method.Schedules[0]; got.Lowering != "on cpu: cumsum (1), top_k (1)" &&
+		!strings.HasPrefix(got.Lowering, "on cpu: cumsum (1), top_k (1), with") ||
+		!slices.Equal(got.Backends, []string{"few", "cpu", "few"}) {
 		t.Fatalf("%s on %v", got.Lowering, got.Backends)
 	}
 	s := fewSession(t, m)
@@ -168,9 +176,10 @@ func TestSplit(t *testing.T) {
 		in := inputsOf(t, n)
 		steps := map[int]string{}
 		last := 0
-		r, err := s.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: in, Check: true, CheckNaN: true, Profile: true,
-			Observe:  func(v rlx.StepValue, _ rlx.Tensor) error { steps[v.Step] = v.Op; return nil },
-			Progress: func(done, total int) { last = total }})
+		r, err := s.Run(
+			t.Context(), rlx.Request{Method: "mixed", Inputs: in, Check: true, CheckNaN: true, Profile: true,
+				Observe:  func(v rlx.StepValue, _ rlx.Tensor) error { steps[v.Step] = v.Op; return nil },
+				Progress: func(done, total int) { last = total }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,11 +233,15 @@ y = add p, h : f32[N,64]
 return y=y, h=h
 `)
 	s := session(t, m, o)
-	r, err := s.Run(t.Context(), rlx.Request{Method: "wide", Check: true, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, make([]float32, 3*64), 3, 64)}})
+	r, err := s.Run(
+		t.Context(),
+		rlx.Request{Method: "wide", Check: true,
+			Inputs: map[string]rlx.Tensor{"x": tensorOf(t, make([]float32, 3*64), 3, 64)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, _ := s.Loaded("wide"); l.Crossings != r.Crossings || r.Crossings.Switches != 2 || l.Lowering != "on cpu: cast (2), exp (1)" {
+	if l, _ := s.Loaded("wide"); l.Crossings != r.Crossings || r.Crossings.Switches != 2 ||
+		l.Lowering != "on cpu: cast (2), exp (1)" {
 		t.Errorf("%s; %+v, in all %+v", l.Lowering, r.Crossings, l.Crossings)
 	}
 }
@@ -242,11 +255,13 @@ func TestSplitOutputs(t *testing.T) {
 		keep     []string
 		switches int
 	}{{[]string{"h"}, nil, 0}, {[]string{"i"}, nil, 1}, {[]string{"z"}, nil, 2}, {[]string{}, []string{"s"}, 2}} {
-		r, err := s.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2), Outputs: c.outputs, Keep: c.keep})
+		r, err := s.Run(
+			t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2), Outputs: c.outputs, Keep: c.keep})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.Sorted(maps.Keys(r.Outputs)); !slices.Equal(got, c.outputs) && len(c.outputs) > 0 || r.Crossings.Switches != c.switches {
+		if got := slices.Sorted(maps.Keys(r.Outputs)); !slices.Equal(got, c.outputs) && len(c.outputs) > 0 ||
+			r.Crossings.Switches != c.switches {
 			t.Errorf("%v: %v after %d switches", c.outputs, got, r.Crossings.Switches)
 		}
 		if c.keep == nil {
@@ -259,7 +274,8 @@ func TestSplitOutputs(t *testing.T) {
 		}
 		in := inputsOf(t, 2)
 		delete(in, "x")
-		fed, err := s.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: in, Feeds: map[string]*rlx.Resident{"x": r.Kept["s"]}})
+		fed, err := s.Run(
+			t.Context(), rlx.Request{Method: "mixed", Inputs: in, Feeds: map[string]*rlx.Resident{"x": r.Kept["s"]}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +293,8 @@ func TestSplitErrors(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "top_k,cumsum", mixed)
 	alone := session(t, m, rlx.Options{Backend: faultyBackend("few"), Fallbacks: []rlx.Backend{}})
 	_, err := alone.Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2)})
-	if wantError(t, "no fallback", err, code.Backend); !strings.Contains(err.Error(), "backend cpu: runs a part of mixed") {
+	if wantError(t, "no fallback", err, code.Backend); !strings.Contains(
+		err.Error(), "backend cpu: runs a part of mixed") {
 		t.Error(err)
 	}
 	found := session(t, m, rlx.Options{Backend: faultyBackend("few")})
@@ -285,7 +302,8 @@ func TestSplitErrors(t *testing.T) {
 		t.Errorf("without Fallbacks, the session finds the backend cpu: %v", err)
 	}
 	_, err = session(t, m, rlx.Options{}).Run(t.Context(), rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2)})
-	if wantError(t, "another backend", err, rlx.ErrUnsupported); !strings.Contains(err.Error(), "backend cpu: cannot run mixed as it was compiled for few: it is in pieces") {
+	if wantError(t, "another backend", err, rlx.ErrUnsupported); !strings.Contains(
+		err.Error(), "backend cpu: cannot run mixed as it was compiled for few: it is in pieces") {
 		t.Error(err)
 	}
 	s := fewSession(t, m)
@@ -297,12 +315,13 @@ func TestSplitErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user's reason")
-	_, err = s.Run(ctx, rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2), Observe: func(v rlx.StepValue, _ rlx.Tensor) error {
-		if v.Op == "top_k" {
-			cancel(why)
-		}
-		return nil
-	}})
+	_, err = s.Run(
+		ctx, rlx.Request{Method: "mixed", Inputs: inputsOf(t, 2), Observe: func(v rlx.StepValue, _ rlx.Tensor) error {
+			if v.Op == "top_k" {
+				cancel(why)
+			}
+			return nil
+		}})
 	if err == nil || !errors.Is(err, why) && !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -342,7 +361,8 @@ d = cumsum sum {axis=0} : f32[8]
 return d=d
 `
 
-// TestSplitState checks that states stay on the first backend, and that a run that fails after an update leaves an invalid state.
+// TestSplitState checks that states stay on the first backend, and that a run that fails after an update leaves an
+// invalid state.
 func TestSplitState(t *testing.T) {
 	m, _ := splitModel(t, "cpu", "cumsum", counting)
 	s := fewSession(t, m)
@@ -356,7 +376,8 @@ func TestSplitState(t *testing.T) {
 		for i := range x {
 			x[i] = 1
 		}
-		return rlx.Request{Method: "count", State: st, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, x, 2, 8), "pos": tensorOf(t, []int32{pos})}}
+		return rlx.Request{Method: "count", State: st,
+			Inputs: map[string]rlx.Tensor{"x": tensorOf(t, x, 2, 8), "pos": tensorOf(t, []int32{pos})}}
 	}
 	// Each run appends two rows, 1 and 2. d is the running sum of the sums of the columns.
 	for run, want := range []float32{3, 6, 9} {

@@ -12,24 +12,24 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
-// A State is a copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a session. A
-// run with this state in Request.State reads the data that the run before wrote. A session may have several states, for example one
-// per conversation. The methods of a state and the runs of its session are serialised. Close it after use; closing the session
-// frees it, too.
+// A State is a copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a
+// session. A run with this state in Request.State reads the data that the run before wrote. A session may have several
+// states, for example one per conversation. The methods of a state and the runs of its session are serialised. Close it
+// after use; closing the session frees it, too.
 //
-// If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and some new. Runs
-// and Export then fail with an error that matches ErrState until Reset.
+// If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and
+// some new. Runs and Export then fail with an error that matches ErrState until Reset.
 type State struct {
-	// Meta holds strings that Export writes with the state, and that ImportState reads. Clone copies it. Names that begin with rlx.
-	// are those of this module.
+	// Meta holds strings that Export writes with the state, and that ImportState reads. Clone copies it. Names that
+	// begin with rlx. are those of this module.
 	Meta map[string]string
 
 	memory  *memory
 	tensors []program.StateTensor
 }
 
-// A Resident is a tensor on the device of a session: an output in Request.Keep, or a tensor of a State. Request.Feeds uses it as an
-// input, without a copy to the host.
+// A Resident is a tensor on the device of a session: an output in Request.Keep, or a tensor of a State. Request.Feeds
+// uses it as an input, without a copy to the host.
 type Resident struct {
 	DType DType
 	Shape []int
@@ -94,7 +94,8 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	}
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text needs little.
+	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text
+	// needs little.
 	if err := st.memory.dev.Fill(ctx, s.model.states); err != nil {
 		st.Close()
 		return nil, err
@@ -123,8 +124,8 @@ func (st *State) Reset(ctx context.Context) error {
 	return st.memory.dev.Reset(ctx, st.tensors)
 }
 
-// Clone returns a new state with the same contents, copied on the device. The error matches ErrState if st is invalid, or is one of
-// NewState.
+// Clone returns a new state with the same contents, copied on the device. The error matches ErrState if st is invalid,
+// or is one of NewState.
 func (st *State) Clone(ctx context.Context) (*State, error) {
 	c, err := st.memory.s.makeState(ctx)
 	if err != nil {
@@ -143,8 +144,8 @@ func (st *State) Clone(ctx context.Context) (*State, error) {
 	return c, nil
 }
 
-// Tensor returns a tensor of the state on the device, for use as an input of a run. It is valid while the state is open; closing it
-// does nothing. The error matches ErrUsage and lists the existing tensors.
+// Tensor returns a tensor of the state on the device, for use as an input of a run. It is valid while the state is
+// open; closing it does nothing. The error matches ErrUsage and lists the existing tensors.
 func (st *State) Tensor(name string) (*Resident, error) {
 	t, err := st.find(name)
 	if err != nil {
@@ -156,7 +157,8 @@ func (st *State) Tensor(name string) (*Resident, error) {
 func (st *State) find(name string) (program.StateTensor, error) {
 	i := indexOf(st.tensors, name)
 	if i < 0 {
-		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.memory.s.model.path, names(st.tensors))
+		return program.StateTensor{},
+			usage("state "+name, "%s keeps no such tensor; it keeps %s", st.memory.s.model.path, names(st.tensors))
 	}
 	return st.tensors[i], nil
 }
@@ -196,7 +198,8 @@ type wants struct {
 func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	switch stateful := l.schedule.split.Stateful(); {
 	case r.State == nil && stateful:
-		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.states()))
+		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState",
+			names(l.states()))
 	case r.State != nil && r.State.memory.s != s:
 		return w, usage("Request.State", "belongs to another session; make one with NewState of this session")
 	}
@@ -210,7 +213,8 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 		for _, name := range given {
 			i := slices.IndexFunc(l.method.Outputs, func(v Value) bool { return v.Name == name })
 			if i < 0 {
-				return nil, usage(what, "%s has no output %q; its outputs are %s", l.method.Name, name, list(l.method.Outputs))
+				return nil,
+					usage(what, "%s has no output %q; its outputs are %s", l.method.Name, name, list(l.method.Outputs))
 			}
 			out[i] = true
 		}

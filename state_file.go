@@ -100,7 +100,9 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 		return nil, diag.New(device.ErrInput, path, "%w", err)
 	}
 	defer f.Close()
-	all, meta, err := safetensors.Parse(path, f, stat.Size(), safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
+	all, meta, err := safetensors.Parse(
+		path, f, stat.Size(),
+		safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +131,9 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 			break
 		}
 		to := st.tensors[indexOf(st.tensors, t.Name)].Offset - t.Offset
-		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error { return st.memory.dev.Write(run, to+at, b) })
+		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error {
+			return st.memory.dev.Write(run, to+at, b)
+		})
 	}
 	if err == nil {
 		err = file.verify(run)
@@ -149,26 +153,33 @@ func (s *Session) checkStateFile(path string, all []safetensors.Tensor, meta map
 	mine, saved := s.model.v.Identity(), meta[artifactKey]
 	if saved != "" && saved != mine {
 		const digits = len("sha256:") + 12 // the full digest does not help to tell artifacts apart
-		return diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)", digits, saved, meta[modelKey],
-			s.model.path, digits, mine, s.model.v.Meta().Model).WithHint("use it with the artifact that saved it, or compute and save the state again")
+		return diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)",
+			digits, saved, meta[modelKey],
+			s.model.path, digits, mine,
+			s.model.v.Meta().Model).WithHint("use it with the artifact that saved it, or compute and save the state again")
 	}
 	for _, t := range all {
 		i := indexOf(s.model.states, t.Name)
 		if i < 0 {
-			return diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
+			return diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name,
+				names(s.model.states))
 		}
 		want := s.model.states[i]
-		if shape := want.Type.Shape.Eval(nil); t.DType != want.Type.DType || !slices.EqualFunc(t.Shape, shape, func(a int64, b int) bool { return a == int64(b) }) {
-			return diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
+		if shape := want.Type.Shape.Eval(nil); t.DType != want.Type.DType ||
+			!slices.EqualFunc(t.Shape, shape, func(a int64, b int) bool { return a == int64(b) }) {
+			return diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name,
+				strings.ToLower(t.Stored), t.Shape, want.Type)
 		}
 	}
 	for _, t := range s.model.states {
 		if !slices.ContainsFunc(all, func(x safetensors.Tensor) bool { return x.Name == t.Name }) {
-			return diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
+			return diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name,
+				names(s.model.states))
 		}
 	}
 	if saved == "" {
-		return diag.New(code.OtherModel, path, "does not say which artifact it belongs to: it has no metadata %q", artifactKey).
+		return diag.New(code.OtherModel, path, "does not say which artifact it belongs to: it has no metadata %q",
+			artifactKey).
 			WithHint("an older version may have written it; compute and save the state again")
 	}
 	return nil
@@ -209,7 +220,8 @@ func (x *stateFile) read(ctx context.Context, end int64, do func(at int64, b []b
 // verify reads the rest of the file and compares its digest.
 func (x *stateFile) verify(ctx context.Context) error {
 	if x.end == 0 {
-		return diag.New(code.StateDamaged, x.path, "has no digest of its contents: its last tensor is not %s", digestName).
+		return diag.New(code.StateDamaged, x.path, "has no digest of its contents: its last tensor is not %s",
+			digestName).
 			WithHint("an older version may have written it; compute and save the state again")
 	}
 	if err := x.read(ctx, x.end, func(int64, []byte) error { return nil }); err != nil {
@@ -220,7 +232,8 @@ func (x *stateFile) verify(ctx context.Context) error {
 		return err
 	}
 	if got := x.sum.Sum(nil); !bytes.Equal(got, want) {
-		return diag.New(code.StateDamaged, x.path, "is damaged: its contents have SHA-256 %x; want %x, as it was saved", got, want).
+		return diag.New(code.StateDamaged, x.path, "is damaged: its contents have SHA-256 %x; want %x, as it was saved",
+			got, want).
 			WithHint("restore the file from a copy, or compute and save the state again")
 	}
 	return nil

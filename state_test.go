@@ -30,7 +30,8 @@ func caches(t *testing.T, o rlx.Options) *rlx.Session {
 // appendRow returns a request that appends one row of v at pos.
 func appendRow(t *testing.T, st *rlx.State, v float32, pos int32) rlx.Request {
 	t.Helper()
-	return rlx.Request{Method: "append", State: st, Inputs: map[string]rlx.Tensor{"rows": tensorOf(t, []float32{v, v}, 1, 2), "pos": tensorOf(t, []int32{pos})}}
+	return rlx.Request{Method: "append", State: st,
+		Inputs: map[string]rlx.Tensor{"rows": tensorOf(t, []float32{v, v}, 1, 2), "pos": tensorOf(t, []int32{pos})}}
 }
 
 func scalar(t *testing.T, x rlx.Tensor) float32 {
@@ -72,7 +73,8 @@ func TestState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x := [3]float32{scalar(t, r.Outputs["before"]), scalar(t, r.Outputs["after"]), scalar(t, r.Outputs["runs"])}; x != [3]float32{want.before, want.after, want.runs} {
+		if x := [3]float32{scalar(t, r.Outputs["before"]), scalar(t, r.Outputs["after"]),
+			scalar(t, r.Outputs["runs"])}; x != [3]float32{want.before, want.after, want.runs} {
 			t.Errorf("run %d: %v; want %v", i, x, want)
 		}
 	}
@@ -168,8 +170,8 @@ func signed(file []byte) []byte {
 	return file
 }
 
-// TestStateDamaged checks that no change of a state file is accepted: every bit flipped, every truncation, and a file as older versions wrote
-// it, which has no digest.
+// TestStateDamaged checks that no change of a state file is accepted: every bit flipped, every truncation, and a file
+// as older versions wrote it, which has no digest.
 func TestStateDamaged(t *testing.T) {
 	t.Parallel()
 	s := caches(t, rlx.Options{})
@@ -215,11 +217,12 @@ func TestStateDamaged(t *testing.T) {
 	old := append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)
 	refused("an old file", append(old, good[header:len(good)-sha256.Size]...), rlx.ErrDamaged)
 	// Its metadata.
-	refused("another model's name", signed(bytes.Replace(good, []byte(`"rlx.artifact"`), []byte(`"rlx.artifacu"`), 1)), rlx.ErrOtherModel)
+	refused("another model's name", signed(bytes.Replace(good, []byte(`"rlx.artifact"`), []byte(`"rlx.artifacu"`), 1)),
+		rlx.ErrOtherModel)
 }
 
-// TestStateRefused checks that a run that fails halfway leaves a state that gives errors until Reset. Other states, and clones made
-// before, stay valid.
+// TestStateRefused checks that a run that fails halfway leaves a state that gives errors until Reset. Other states, and
+// clones made before, stay valid.
 func TestStateRefused(t *testing.T) {
 	t.Parallel()
 	s := caches(t, rlx.Options{})
@@ -248,11 +251,13 @@ func TestStateRefused(t *testing.T) {
 		r      rlx.Request
 		target error
 	}{
-		"no state":              {appendRow(t, nil, 1, 0), rlx.ErrUsage},
-		"of another session":    {appendRow(t, newState(t, other), 1, 0), rlx.ErrUsage},
-		"another output":        {rlx.Request{Method: "peek", State: a, Outputs: []string{"mean"}}, rlx.ErrUsage},
-		"another output kept":   {rlx.Request{Method: "peek", State: a, Keep: []string{"mean"}}, rlx.ErrUsage},
-		"an input that is none": {rlx.Request{Method: "peek", State: a, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, []int32{1})}}, rlx.ErrInput},
+		"no state":            {appendRow(t, nil, 1, 0), rlx.ErrUsage},
+		"of another session":  {appendRow(t, newState(t, other), 1, 0), rlx.ErrUsage},
+		"another output":      {rlx.Request{Method: "peek", State: a, Outputs: []string{"mean"}}, rlx.ErrUsage},
+		"another output kept": {rlx.Request{Method: "peek", State: a, Keep: []string{"mean"}}, rlx.ErrUsage},
+		"an input that is none": {
+			rlx.Request{Method: "peek", State: a, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, []int32{1})}},
+			rlx.ErrInput},
 	} {
 		_, err := s.Run(t.Context(), c.r)
 		wantError(t, what, err, c.target)
@@ -295,7 +300,9 @@ func TestFeeds(t *testing.T) {
 	t.Parallel()
 	s := session(t, tiny(t, negGraph), rlx.Options{})
 	x := tensorOf(t, []float32{1, -2, 3}, 3)
-	r, err := s.Run(t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": x}, Keep: []string{"y"}, Outputs: []string{}})
+	r, err := s.Run(
+		t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": x}, Keep: []string{"y"},
+			Outputs: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,15 +311,22 @@ func TestFeeds(t *testing.T) {
 	}
 	y := r.Kept["y"]
 	defer y.Close()
-	if r, err = s.Run(t.Context(), rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"x": y}, Check: true, Profile: true}); err != nil {
+	if r, err = s.Run(
+		t.Context(),
+		rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"x": y}, Check: true, Profile: true}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := rlx.Values[float32](r.Outputs["y"]); len(v) != 3 || v[0] != 1 || v[1] != -2 || v[2] != 3 || len(r.Steps) != 1 {
+	if v, _ := rlx.Values[float32](r.Outputs["y"]); len(v) != 3 || v[0] != 1 || v[1] != -2 || v[2] != 3 ||
+		len(r.Steps) != 1 {
 		t.Errorf("%v, %v", v, r.Steps)
 	}
-	_, err = s.Run(t.Context(), rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"x": y}, Inputs: map[string]rlx.Tensor{"x": x}})
+	_, err = s.Run(
+		t.Context(),
+		rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"x": y}, Inputs: map[string]rlx.Tensor{"x": x}})
 	wantError(t, "given twice", err, rlx.ErrUsage)
-	_, err = s.Run(t.Context(), rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"z": y}, Inputs: map[string]rlx.Tensor{"x": x}})
+	_, err = s.Run(
+		t.Context(),
+		rlx.Request{Method: "f", Feeds: map[string]*rlx.Resident{"z": y}, Inputs: map[string]rlx.Tensor{"x": x}})
 	wantError(t, "fed to nothing", err, rlx.ErrInput)
 }
 

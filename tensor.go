@@ -78,16 +78,17 @@ func dtypeOf[T Element]() DType {
 	return Bool
 }
 
-// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one from a Go slice; Values
-// returns a slice. The fields are exported for callers that read tensors from files; Run checks that they fit together.
+// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one from a Go
+// slice; Values returns a slice. The fields are exported for callers that read tensors from files; Run checks that they
+// fit together.
 type Tensor struct {
 	DType DType
 	Shape []int  // empty for a scalar
 	Data  []byte // little-endian, DType.Size() bytes for each element
 }
 
-// NewTensor returns a tensor with the elements in data. It copies only bools, so data must not change while a run uses the tensor.
-// The error matches ErrInput if shape and data differ in the number of elements.
+// NewTensor returns a tensor with the elements in data. It copies only bools, so data must not change while a run uses
+// the tensor. The error matches ErrInput if shape and data differ in the number of elements.
 func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	t := Tensor{DType: dtypeOf[T](), Shape: shape, Data: bytesOf(data)}
 	if n, ok := elements(shape); !ok || n != len(data) {
@@ -96,8 +97,8 @@ func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	return t, nil
 }
 
-// Values returns the elements of t. The slice shares the memory of t, unless T is bool or the bytes are not aligned for T; then it
-// is a copy. The error matches ErrInput if T is not the element type of t, or t is not well formed.
+// Values returns the elements of t. The slice shares the memory of t, unless T is bool or the bytes are not aligned for
+// T; then it is a copy. The error matches ErrInput if T is not the element type of t, or t is not well formed.
 func Values[T Element](t Tensor) ([]T, error) {
 	if want := dtypeOf[T](); t.DType != want {
 		return nil, diag.New(device.ErrInput, "tensor", "holds %s; asked for as %s", t.DType, want)
@@ -129,15 +130,17 @@ func (t Tensor) check() error {
 	case t.DType == 0 || t.DType > Bool:
 		return diag.New(device.ErrInput, "tensor", "has no element type")
 	case !ok:
-		return diag.New(device.ErrInput, "tensor", "has shape %v; sizes are 0 or more, and their product fits an int", t.Shape)
+		return diag.New(device.ErrInput, "tensor", "has shape %v; sizes are 0 or more, and their product fits an int",
+			t.Shape)
 	case len(t.Data)/t.DType.Size() != n || len(t.Data)%t.DType.Size() != 0:
-		return diag.New(device.ErrInput, "tensor", "has %d bytes; %s takes %d times %d", len(t.Data), t, n, t.DType.Size())
+		return diag.New(device.ErrInput, "tensor", "has %d bytes; %s takes %d times %d", len(t.Data), t, n,
+			t.DType.Size())
 	}
 	return nil
 }
 
-// elements returns the product of a shape. ok is false if a size is negative, or if the bytes of the largest type would not fit in
-// an int.
+// elements returns the product of a shape. ok is false if a size is negative, or if the bytes of the largest type would
+// not fit in an int.
 func elements(shape []int) (n int, ok bool) {
 	n = 1
 	for _, d := range shape {

@@ -12,7 +12,8 @@ func roundTrip[T rlx.Element](t *testing.T, d rlx.DType, data ...T) {
 	t.Helper()
 	x := tensorOf(t, data, 1, len(data))
 	got, err := rlx.Values[T](x)
-	if err != nil || !slices.Equal(got, data) || x.DType != d || len(x.Data) != d.Size()*len(data) || x.Len() != len(data) {
+	if err != nil || !slices.Equal(got, data) || x.DType != d || len(x.Data) != d.Size()*len(data) ||
+		x.Len() != len(data) {
 		t.Errorf("%v: %v, %v; want %v", x, got, err, data)
 	}
 	// Bytes from a file may be unaligned.
@@ -50,7 +51,8 @@ func TestTensors(t *testing.T) {
 	}
 	_, err := rlx.Values[float64](tensorOf(t, []float32{1, 2}, 2))
 	wantError(t, "another element type", err, rlx.ErrInput)
-	for _, bad := range []rlx.Tensor{{DType: rlx.F32, Shape: []int{2}, Data: make([]byte, 7)}, {DType: rlx.F32, Shape: []int{-2, -1}, Data: make([]byte, 8)}} {
+	for _, bad := range []rlx.Tensor{{DType: rlx.F32, Shape: []int{2}, Data: make([]byte, 7)},
+		{DType: rlx.F32, Shape: []int{-2, -1}, Data: make([]byte, 8)}} {
 		_, err := rlx.Values[float32](bad)
 		wantError(t, "parts that do not fit together", err, rlx.ErrInput)
 	}

@@ -22,7 +22,8 @@ import (
 func opened(t *testing.T, programs ...*program.Program) *Model {
 	t.Helper()
 	path := t.TempDir() + "/m.rlx"
-	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "m", Producer: format.Producer{Name: "test", Version: "0"}}}
+	a := format.Artifact{Programs: programs,
+		Meta: format.Meta{Model: "m", Producer: format.Producer{Name: "test", Version: "0"}}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +45,8 @@ s = add v, v : f32[3,3]
 return s=s, i=i, j=j
 `
 
-// TestCheckResults checks that Check compares every result of a step, in whatever order a backend sends them, and names the wrong
-// one; likewise CheckNaN.
+// TestCheckResults checks that Check compares every result of a step, in whatever order a backend sends them, and names
+// the wrong one; likewise CheckNaN.
 func TestCheckResults(t *testing.T) {
 	m := opened(t, tinymodel.Program(t, pickGraph, "cpu"))
 	sched := m.methods[0].Schedules[0]
@@ -58,10 +59,11 @@ func TestCheckResults(t *testing.T) {
 		tensor.View[float32](x.Data)[i] = v + float32(i*7%24)
 	}
 	right := map[int]tensor.Tensor{}
-	if _, err := interp.RunProgram(p, nil, map[string]*tensor.Array{"x": x.Array()}, nil, func(n *ir.Node, v *tensor.Array) error {
-		right[n.ID] = v.Tensor()
-		return nil
-	}); err != nil {
+	if _, err := interp.RunProgram(p, nil, map[string]*tensor.Array{"x": x.Array()}, nil,
+		func(n *ir.Node, v *tensor.Array) error {
+			right[n.ID] = v.Tensor()
+			return nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	watch := func(r Request) *watcher {
@@ -72,7 +74,8 @@ func TestCheckResults(t *testing.T) {
 		return w
 	}
 	n, _ := p.Graph.Find("w")
-	if err := watch(Request{CheckNaN: true}).verdict(device.Stats{FirstNaN: n.ID}); !errors.Is(err, ErrNaN) || !strings.Contains(err.Error(), "f step 3 of 4 (top_k w)") {
+	if err := watch(Request{CheckNaN: true}).verdict(device.Stats{FirstNaN: n.ID}); !errors.Is(err, ErrNaN) ||
+		!strings.Contains(err.Error(), "f step 3 of 4 (top_k w)") {
 		t.Errorf("a NaN in w: %v", err)
 	}
 	for _, wrong := range []string{"", "v", "i", "w", "j"} {
@@ -122,7 +125,8 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%v, %v; want the first", c, err)
 	}
 	s.info.Target = few
-	if _, err = s.choose(m.methods[0]); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "metal has no rule for gelu") {
+	if _, err = s.choose(m.methods[0]); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "metal has no rule for gelu") {
 		t.Errorf("no gelu: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ const demo = "../demo/sam-nano.safetensors"
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	graph := filepath.Join(dir, "g.txt")
-	if err := os.WriteFile(graph, []byte("graph f\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n"), 0o600); err != nil {
+	if err := os.WriteFile(graph, []byte("graph f\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -36,7 +37,8 @@ func TestErrors(t *testing.T) {
 		{demo, compile.Options{Quantize: "q8_0"}, diag.Usage, "architecture sam is not a language model"},
 		{demo, compile.Options{Activations: "q4"}, diag.Usage, `--activations: "q4" is unknown; allowed are f32, q8`},
 		{demo, compile.Options{StopAfter: "nothing"}, diag.Usage, `--stop-after: "nothing" is unknown`},
-		{demo, compile.Options{Precisions: []string{"f8"}}, diag.Usage, `--precision: "f8" is unknown; allowed are f32, bf16`},
+		{demo, compile.Options{Precisions: []string{"f8"}}, diag.Usage,
+			`--precision: "f8" is unknown; allowed are f32, bf16`},
 		{demo, compile.Options{Targets: []string{"npu"}}, code.Target, `"npu" is unknown; known are cpu`},
 		{demo, compile.Options{Targets: []string{"absent.target"}}, code.TargetFile, "absent.target"},
 		{demo, compile.Options{Arch: "resnet"}, diag.Usage, `--arch: unknown architecture "resnet"`},

@@ -71,7 +71,8 @@ func (m *Model) loadParams(ctx context.Context) (err error) {
 }
 
 // textLimits are those of the file format, so that a graph that cannot be written is refused before it is compiled.
-var textLimits = ir.Limits{Graphs: format.MaxMethods, Nodes: format.MaxNodes, Signature: format.MaxSignature, Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
+var textLimits = ir.Limits{Graphs: format.MaxMethods, Nodes: format.MaxNodes, Signature: format.MaxSignature,
+	Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
 
 // parseBytes is the memory that parsing a graph takes, in bytes per byte of text. The shortest line of a node, such as
 // "a=neg b:f32[]", has 16 bytes, and a node takes at most 512.
@@ -111,11 +112,14 @@ func readParams(path string, graphs []*ir.Graph, memory memory) (map[string]tens
 	for _, n := range params {
 		info, ok := ckpt.Info(n.Name)
 		if !ok {
-			return nil, diag.New(code.CheckpointMissing, path, "has no tensor %q, a param of type %v; it has %d tensors", n.Name, n.Type, len(ckpt.Names()))
+			return nil,
+				diag.New(code.CheckpointMissing, path, "has no tensor %q, a param of type %v; it has %d tensors",
+					n.Name, n.Type, len(ckpt.Names()))
 		}
 		want := checkpointType(n.Type)
 		if !ir.TypeOf(info.DType, info.Shape...).Equal(want) {
-			return nil, diag.New(arch.ErrTensor, path, "%s is %s of shape %v; the graph wants %v", n.Name, info.Stored, info.Shape, want)
+			return nil, diag.New(arch.ErrTensor, path, "%s is %s of shape %v; the graph wants %v", n.Name, info.Stored,
+				info.Shape, want)
 		}
 		if err := memory.Reserve("params", info.Size); err != nil {
 			return nil, aboutSource(path, err)

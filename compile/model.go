@@ -201,7 +201,8 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 	if m.options.quantizes() {
 		stored.Packed, stored.Packings = weights.Quantize(ckpt, m.options.Quantize), m.packings.add
 		if len(stored.Packed) == 0 {
-			return usage("--quantize "+m.options.Quantize, "the checkpoint has no matrices whose rows are whole blocks").
+			return usage("--quantize "+m.options.Quantize,
+				"the checkpoint has no matrices whose rows are whole blocks").
 				WithHint("leave the flag out")
 		}
 	}
@@ -267,7 +268,8 @@ func (m *Model) config(family arch.Architecture, stored weights.Stored) (cfg arc
 	if given := m.options.Config; given != "" {
 		kind, ok, err := loadConfig(&cfg, given)
 		if err == nil && ok && !family.Builds(kind) {
-			err = diag.New(code.ModelConfig, given, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
+			err = diag.New(code.ModelConfig, given, "describes a %q; the checkpoint is recognised as %q", kind,
+				family.Name).
 				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
 		}
 		return cfg, err

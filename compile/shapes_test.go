@@ -80,7 +80,8 @@ func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 
 // compileShapes compiles a model without constant folding, because there are no values.
 func compileShapes(m *arch.Model) error {
-	_, err := driver.Compile(context.Background(), m.Methods, driver.Options{Targets: driver.Defaults(), Layout: layout})
+	_, err := driver.Compile(context.Background(), m.Methods,
+		driver.Options{Targets: driver.Defaults(), Layout: layout})
 	return (&Model{path: "test", blame: badSizes("test")}).withCode(context.Background(), err)
 }
 
@@ -137,11 +138,13 @@ func TestCubic(t *testing.T) {
 		return n
 	}
 	if few, many := times(100), times(2100); many-few > 2*2000 {
-		t.Errorf("100 layers are %d look-ups, 2100 are %d: more than two for each layer that is not complete", few, many)
+		t.Errorf("100 layers are %d look-ups, 2100 are %d: more than two for each layer that is not complete", few,
+			many)
 	}
 }
 
-var sizes = []int64{0, 1, 2, 3, 5, 7, 8, 15, 16, 24, 31, 64, 255, 999, 2999, 4096, 1 << 16, 1<<20 - 1, 1 << 20, 1<<31 - 1, 1 << 32, 1<<40 - 1, 1 << 40, 1 << 44, 1<<62 - 1, 1<<63 - 1}
+var sizes = []int64{0, 1, 2, 3, 5, 7, 8, 15, 16, 24, 31, 64, 255, 999, 2999, 4096, 1 << 16, 1<<20 - 1, 1 << 20,
+	1<<31 - 1, 1 << 32, 1<<40 - 1, 1 << 40, 1 << 44, 1<<62 - 1, 1<<63 - 1}
 
 // resize changes model sizes at the tensors that determine them. buildRepaired changes the others.
 func resize(s shapes, rng *rand.Rand) {

@@ -83,7 +83,9 @@ func chooseTarget(name string) (driver.Target, error) {
 	t := driver.Target{Name: d.Name, Takes: d}
 	if level != "" {
 		if !slices.Contains(d.Levels, level) {
-			return driver.Target{}, diag.New(code.Target, "--target "+name, "the description has no level %q; it has %s", level, cmp.Or(strings.Join(d.Levels, ", "), "none"))
+			return driver.Target{},
+				diag.New(code.Target, "--target "+name, "the description has no level %q; it has %s", level,
+					cmp.Or(strings.Join(d.Levels, ", "), "none"))
 		}
 		t.Name += ":" + level
 	}

@@ -53,7 +53,8 @@ func (v *values) copy(to io.Writer, name string) error {
 	if n > 0 {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.infinite[v.source[name]] = n // not added up, because a tensor may be read several times during constant folding
+		// not added up, because a tensor may be read several times during constant folding
+		v.infinite[v.source[name]] = n
 	}
 	return err
 }

@@ -88,18 +88,22 @@ func bulky() map[string]func(n int) *forgery {
 		},
 		"attributes": func(n int) *forgery {
 			return chain(n, ones, func(int) rawNode {
-				return rawNode{op: "transpose", attrs: []ir.Attr{{Name: "perm", Value: []int64{7, 6, 5, 4, 3, 2, 1, 0}}}}
+				return rawNode{op: "transpose",
+					attrs: []ir.Attr{{Name: "perm", Value: []int64{7, 6, 5, 4, 3, 2, 1, 0}}}}
 			})
 		},
 		"weights": func(n int) *forgery {
 			f := chain(1, f32(), func(int) rawNode { return rawNode{op: "abs"} })
 			for i := range n {
-				f.c.tensors = append(f.c.tensors, rawTensor{name: fmt.Sprint("w", i), typ: f32(1), offset: 256 * int64(i), size: 4})
+				f.c.tensors = append(
+					f.c.tensors, rawTensor{name: fmt.Sprint("w", i), typ: f32(1), offset: 256 * int64(i), size: 4})
 			}
 			f.weights = make([]byte, 256*(n-1)+4)
 			return f
 		},
-		"symbolic": func(n int) *forgery { return consts(n/8, func(i int) string { return fmt.Sprint(i%MaxDims+2, "*N") }) },
+		"symbolic": func(n int) *forgery {
+			return consts(n/8, func(i int) string { return fmt.Sprint(i%MaxDims+2, "*N") })
+		},
 		"quotients": func(n int) *forgery {
 			return consts(n, func(i int) string { return fmt.Sprintf("(((N+%d)*N+M)/3*N+3)/5", i%MaxDims+5) })
 		},
@@ -122,8 +126,9 @@ func bulky() map[string]func(n int) *forgery {
 	}
 }
 
-// TestStructureMemory checks that no stage allocates more than the documented bytes per byte of structure and per operand, for
-// structures made of each kind of item. The test counts all allocations, which is more than is in use at a time.
+// TestStructureMemory checks that no stage allocates more than the documented bytes per byte of structure and per
+// operand, for structures made of each kind of item. The test counts all allocations, which is more than is in use at a
+// time.
 func TestStructureMemory(t *testing.T) {
 	for name, make := range bulky() {
 		f := make(2000)
@@ -153,13 +158,15 @@ func TestStructureMemory(t *testing.T) {
 				want += 20 << 10 * MaxDims // garbage, once for each different dim
 			}
 			if got > want {
-				t.Errorf("%s: %s allocates %d bytes for %d of structure; want at most %d", name, stage.name, got, v.StructureSize(), want)
+				t.Errorf("%s: %s allocates %d bytes for %d of structure; want at most %d", name, stage.name, got,
+					v.StructureSize(), want)
 			}
 		}
 	}
 }
 
-// TestRefusedMemory checks that refusing a file takes no more memory than the limits allow, for long lists of every kind.
+// TestRefusedMemory checks that refusing a file takes no more memory than the limits allow, for long lists of every
+// kind.
 func TestRefusedMemory(t *testing.T) {
 	const n = 20000
 	for name, change := range map[string]func(f *forgery){
@@ -171,29 +178,35 @@ func TestRefusedMemory(t *testing.T) {
 		},
 		"attributes": func(f *forgery) {
 			for range n / MaxAttrs {
-				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{attrs: slices.Repeat([]ir.Attr{{Value: true}}, MaxAttrs)})
+				f.c.graphs[2].nodes = append(
+					f.c.graphs[2].nodes, rawNode{attrs: slices.Repeat([]ir.Attr{{Value: true}}, MaxAttrs)})
 			}
 		},
 		"integers": func(f *forgery) {
 			for range 8 {
-				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{attrs: []ir.Attr{{Value: make([]int64, MaxInts)}}})
+				f.c.graphs[2].nodes = append(
+					f.c.graphs[2].nodes, rawNode{attrs: []ir.Attr{{Value: make([]int64, MaxInts)}}})
 			}
 		},
 		"dims": func(f *forgery) {
 			for range n / MaxAttrs {
-				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{typ: rawType{shape: make(ir.Shape, MaxAttrs)}})
+				f.c.graphs[2].nodes = append(
+					f.c.graphs[2].nodes, rawNode{typ: rawType{shape: make(ir.Shape, MaxAttrs)}})
 			}
 		},
 		"names": func(f *forgery) {
 			for i := range n / 4 {
-				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{op: fmt.Sprint(i), typ: rawType{dtype: rawDType(fmt.Sprint("d", i))}})
+				f.c.graphs[2].nodes = append(
+					f.c.graphs[2].nodes, rawNode{op: fmt.Sprint(i), typ: rawType{dtype: rawDType(fmt.Sprint("d", i))}})
 			}
 		},
 		"values": func(f *forgery) {
-			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{Type: ir.MustType("i8[1,1,1,1,1,1,1,1]")}}, MaxSignature)
+			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{Type: ir.MustType("i8[1,1,1,1,1,1,1,1]")}},
+				MaxSignature)
 		},
 		"programs": func(f *forgery) {
-			f.c.graphs, f.c.plans, f.c.scheds = make([]rawGraph, MaxPrograms), make([]rawPlan, MaxPrograms), make([]rawSched, MaxPrograms)
+			f.c.graphs, f.c.plans, f.c.scheds = make([]rawGraph, MaxPrograms), make([]rawPlan, MaxPrograms),
+				make([]rawSched, MaxPrograms)
 		},
 	} {
 		f := forge(t)
@@ -210,7 +223,8 @@ func TestRefusedMemory(t *testing.T) {
 			return nil
 		})
 		if want := StructureMemory(int64(size)) + 512<<10; got > want {
-			t.Errorf("%s: %d bytes of structure are refused after allocating %d; want at most %d", name, size, got, want)
+			t.Errorf("%s: %d bytes of structure are refused after allocating %d; want at most %d", name, size, got,
+				want)
 		}
 	}
 }
@@ -242,8 +256,8 @@ func allocated(t *testing.T, do func() error) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestDims checks the limits on the number of different dims, and on the number of those whose bounds need a search. They keep
-// reading fast.
+// TestDims checks the limits on the number of different dims, and on the number of those whose bounds need a search.
+// They keep reading fast.
 func TestDims(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -251,7 +265,8 @@ func TestDims(t *testing.T) {
 		dim   string
 		check int // 0: accepted
 	}{
-		{"different", MaxDims - 8, "%d*N", 0}, {"different", MaxDims + 1, "%d*N", 15}, {"falling", MaxDims, "9-N", 0}, {"falling", MaxDims + 1, "9-N", 18},
+		{"different", MaxDims - 8, "%d*N", 0}, {"different", MaxDims + 1, "%d*N", 15}, {"falling", MaxDims, "9-N", 0},
+		{"falling", MaxDims + 1, "9-N", 18},
 	} {
 		f := forge(t)
 		g, p, s := &f.c.graphs[2], &f.c.plans[2], &f.c.scheds[2]
@@ -261,7 +276,9 @@ func TestDims(t *testing.T) {
 				text = fmt.Sprintf(text, i+20)
 			}
 			s.steps = append(s.steps, rawStep{node: int64(len(g.nodes))})
-			g.nodes = append(g.nodes, rawNode{op: "const", typ: rawType{"f32", ir.Shape{ir.Static(0), ir.MustDim(text)}}, attrs: []ir.Attr{{Name: "value", Value: 0.5}}})
+			g.nodes = append(
+				g.nodes, rawNode{op: "const", typ: rawType{"f32", ir.Shape{ir.Static(0), ir.MustDim(text)}},
+					attrs: []ir.Attr{{Name: "value", Value: 0.5}}})
 			p.places = append(p.places, rawPlace{space: 1, parent: -1})
 		}
 		_, err := verifyBytes(f.file())

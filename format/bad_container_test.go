@@ -76,7 +76,8 @@ func TestBadContainers(t *testing.T) {
 	testBadFiles(t, []badFile{
 		{2, "empty file", final(func([]byte) []byte { return nil })},
 		{2, "other magic", final(put(0, 'G', 'G', 'U', 'F'))},
-		{2, "text-mode damage", final(func(b []byte) []byte { return bytes.Replace(b, []byte("\r\n"), []byte("\n"), 1) })},
+		{2, "text-mode damage",
+			final(func(b []byte) []byte { return bytes.Replace(b, []byte("\r\n"), []byte("\n"), 1) })},
 		{2, "half a header", final(func(b []byte) []byte { return b[:100] })},
 		{2, "newer major", raw(put(offMajor, 2))},
 		{2, "header size", raw(put(offHeaderSize, 129))},
@@ -139,7 +140,8 @@ func TestBadContainers(t *testing.T) {
 		{9, "one section", raw(put(offSections, 1))},
 		{9, "a hole", table(KindMeta, func(s *Section) { s.Size = 1 })},
 		{10, "unknown critical section", extra(with(func(s *Section) { s.Flags = FlagCritical }))},
-		{10, "code", extra(with(func(s *Section) { s.Kind, s.Flags = Kind{'K', 'E', 'R', 'N'}, FlagCritical|FlagRaw }))},
+		{10, "code",
+			extra(with(func(s *Section) { s.Kind, s.Flags = Kind{'K', 'E', 'R', 'N'}, FlagCritical|FlagRaw }))},
 		{10, "twice", func(f *forgery) {
 			f.extra = []Section{unknown}
 			f.table = entry(unknown.Kind, func(s *Section) { s.Kind, s.Flags = KindMeta, FlagCritical })
@@ -154,8 +156,10 @@ func TestBadContainers(t *testing.T) {
 		{11, "newer META", table(KindMeta, func(s *Section) { s.Version = Schema + 1 })},
 		{11, "version 0 of SCHD", table(KindSched, func(s *Section) { s.Version = 0 })},
 		{11, "newer WGTS", table(KindWeight, func(s *Section) { s.Version = math.MaxUint32 })},
-		{12, "byte of META", raw(func(b []byte) []byte { b[binary.LittleEndian.Uint64(b[at(0, offOffset):])+3] ^= 1; return b })},
-		{12, "byte of CHNK", raw(func(b []byte) []byte { b[binary.LittleEndian.Uint64(b[at(5, offOffset):])] ^= 1; return b })},
+		{12, "byte of META",
+			raw(func(b []byte) []byte { b[binary.LittleEndian.Uint64(b[at(0, offOffset):])+3] ^= 1; return b })},
+		{12, "byte of CHNK",
+			raw(func(b []byte) []byte { b[binary.LittleEndian.Uint64(b[at(5, offOffset):])] ^= 1; return b })},
 		{12, "byte of WGTS", raw(func(b []byte) []byte { b[len(b)-1] ^= 1; return b })},
 		{12, "digest of an optional section", func(f *forgery) {
 			f.extra = []Section{unknown}
@@ -184,8 +188,8 @@ func crcOf(b []byte) uint32 {
 	return ^c
 }
 
-// TestOpenRefuses checks that check 1 refuses files that are not regular and, if the policy forbids it, files that everybody can
-// write to.
+// TestOpenRefuses checks that check 1 refuses files that are not regular and, if the policy forbids it, files that
+// everybody can write to.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.rlx")
@@ -239,8 +243,8 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// TestNewerMinorLoads checks that a reader accepts additions of later minor versions: a higher minor number, optional features, and
-// sections that are not critical.
+// TestNewerMinorLoads checks that a reader accepts additions of later minor versions: a higher minor number, optional
+// features, and sections that are not critical.
 func TestNewerMinorLoads(t *testing.T) {
 	f := forge(t)
 	f.extra = []Section{{Kind: Kind{'D', 'B', 'G', 'I'}, Align: 64, Size: 100, Version: 7, Items: 9},

@@ -84,11 +84,13 @@ func TestBadPlans(t *testing.T) {
 		{31, "alias: overwrites a factor that is the residual, too", func(f *forgery) {
 			f.c.graphs[3].nodes[5].in[0] = 3
 		}},
-		{32, "a step more, of an input", sched(func(s *rawSched) { s.steps = append(slices.Clone(s.steps), rawStep{node: 0}) })},
+		{32, "a step more, of an input",
+			sched(func(s *rawSched) { s.steps = append(slices.Clone(s.steps), rawStep{node: 0}) })},
 		{32, "step missing", sched(func(s *rawSched) { s.steps = s.steps[:4] })},
 		{32, "step twice", sched(func(s *rawSched) { s.steps = append(s.steps, s.steps[4]) })},
 		{32, "steps out of order", sched(func(s *rawSched) { s.steps[0], s.steps[1] = s.steps[1], s.steps[0] })},
-		{32, "operand's source comes later", sched(func(s *rawSched) { s.steps[2], s.steps[3] = s.steps[3], s.steps[2] })},
+		{32, "operand's source comes later",
+			sched(func(s *rawSched) { s.steps[2], s.steps[3] = s.steps[3], s.steps[2] })},
 		{32, "step of an input", step(0, func(s *rawStep) { s.node = 0 })},
 		{32, "step of a view", step(0, func(s *rawStep) { s.node = 7 })},
 		{32, "step of a result", func(f *forgery) { f.c.scheds[6].steps[1].node = 3 }},
@@ -109,7 +111,8 @@ func TestBadPlans(t *testing.T) {
 		{45, "states without a state", func(f *forgery) { f.c.plans[0].state = 256 }},
 		{45, "another size of the states in another method", func(f *forgery) { f.c.plans[8].state += 256 }},
 		{45, "a state elsewhere in another method", func(f *forgery) { f.c.plans[8].places[0].offset = 256 }},
-		{45, "another first value in another method", func(f *forgery) { f.c.graphs[8].nodes[0].attrs[0].Value = 0.25 }},
+		{45, "another first value in another method",
+			func(f *forgery) { f.c.graphs[8].nodes[0].attrs[0].Value = 0.25 }},
 		{45, "an update of an input", func(f *forgery) {
 			f.c.graphs[7].nodes[2].op, f.c.graphs[7].nodes[2].attrs = "input", nil
 		}},
@@ -183,16 +186,19 @@ func TestBadPlans(t *testing.T) {
 	})
 }
 
-// TestSignatureOverlaps checks inputs and outputs that overlap partly. Those of the test artifact are too small for that.
+// TestSignatureOverlaps checks inputs and outputs that overlap partly. Those of the test artifact are too small for
+// that.
 func TestSignatureOverlaps(t *testing.T) {
-	g, err := ir.Parse("graph f\nsym N = 2..2\nx = input : f32[N,64]\ny = neg x : f32[N,64]\nz = neg y : f32[N,64]\nreturn y=y, z=z\n")
+	g, err := ir.Parse(
+		"graph f\nsym N = 2..2\nx = input : f32[N,64]\ny = neg x : f32[N,64]\nz = neg y : f32[N,64]\nreturn y=y, z=z\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		x, y, z int64
 		ok      bool
-	}{{0, 512, 1024, true}, {1024, 0, 512, true}, {0, 256, 1024, false}, {512, 256, 1024, false}, {0, 1024, 768, false}, {0, 512, 768, false}} {
+	}{{0, 512, 1024, true}, {1024, 0, 512, true}, {0, 256, 1024, false}, {512, 256, 1024, false}, {0, 1024, 768, false},
+		{0, 512, 768, false}} {
 		raw := rawPlan{io: 1536}
 		for _, at := range []int64{c.x, c.y, c.z} {
 			raw.places = append(raw.places, rawPlace{space: 2, offset: at, size: 512, parent: -1})
@@ -204,8 +210,8 @@ func TestSignatureOverlaps(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that check 38 enforces a policy below the limits of the format: a limit equal to the need passes, and one less
-// fails.
+// TestPolicy checks that check 38 enforces a policy below the limits of the format: a limit equal to the need passes,
+// and one less fails.
 func TestPolicy(t *testing.T) {
 	b := artifactBytes(t)
 	v, err := verifyBytes(b)

@@ -65,11 +65,13 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify reads only structure: 4000 nodes with names, attributes and a symbol, about as many as SAM's methods have.
+// BenchmarkVerify reads only structure: 4000 nodes with names, attributes and a symbol, about as many as SAM's methods
+// have.
 func BenchmarkVerify(b *testing.B) {
 	text := "graph f\nsym N = 1..64\nx0 = input : f32[N,64]\n"
 	for i := range 1000 {
-		text += fmt.Sprintf("m%d = matmul x%d, x%d {trans_b=true} : f32[N,N]\ns%d = softmax m%d {axis=1} : f32[N,N]\np%d = matmul s%d, x%d : f32[N,64]\nx%d = add p%d, x%d : f32[N,64]\n",
+		text += fmt.Sprintf(
+			"m%d = matmul x%d, x%d {trans_b=true} : f32[N,N]\ns%d = softmax m%d {axis=1} : f32[N,N]\np%d = matmul s%d, x%d : f32[N,64]\nx%d = add p%d, x%d : f32[N,64]\n",
 			i, i, i, i, i, i, i, i, i+1, i, i)
 	}
 	dir, err := Layout(nil)
@@ -77,7 +79,8 @@ func BenchmarkVerify(b *testing.B) {
 		b.Fatal(err)
 	}
 	path := benchPath(b)
-	if _, err := Write(context.Background(), path, Artifact{Programs: []*program.Program{build(b, text+"return y=x1000\n", "cpu", dir)}}, nil); err != nil {
+	if _, err := Write(context.Background(), path,
+		Artifact{Programs: []*program.Program{build(b, text+"return y=x1000\n", "cpu", dir)}}, nil); err != nil {
 		b.Fatal(err)
 	}
 	file, err := os.ReadFile(path)

@@ -52,8 +52,8 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 // chunkTest reports whether chunk i, of size bytes at off, is correct. It may overwrite buf.
 type chunkTest func(i, off, size int64, buf []byte) (bool, error)
 
-// checkChunks tests the listed chunks of size bytes of weights on all cores. list must ascend. It returns the lowest chunk that is wrong or
-// cannot be read, and the error for that; -1 if all are correct.
+// checkChunks tests the listed chunks of size bytes of weights on all cores. list must ascend. It returns the lowest
+// chunk that is wrong or cannot be read, and the error for that; -1 if all are correct.
 func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -63,7 +63,8 @@ func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error
 		wg.Go(func() {
 			buf := make([]byte, readPiece)
 			for {
-				// Chunks are assigned in order. When one is wrong, all lower ones have been assigned and will be finished.
+				// Chunks are assigned in order. When one is wrong, all lower ones have been assigned and will be
+				// finished.
 				i := next.Add(1) - 1
 				if i >= int64(len(list)) {
 					return
@@ -106,8 +107,8 @@ func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
 	}
 }
 
-// crcTest returns a test that compares chunks at base with their CRC-32C. It takes a fifth of the time and is meant for reading back what was
-// just written, when nobody can have forged it.
+// crcTest returns a test that compares chunks at base with their CRC-32C. It takes a fifth of the time and is meant for
+// reading back what was just written, when nobody can have forged it.
 func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	return func(i, off, size int64, buf []byte) (bool, error) {
 		h := crc32.New(castagnoli)
@@ -116,8 +117,8 @@ func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	}
 }
 
-// chunkWriter writes the weights section in order and computes its digests. Several goroutines hash and write chunks while the next ones
-// are filled. It needs the memory of a few chunks, however large the model is.
+// chunkWriter writes the weights section in order and computes its digests. Several goroutines hash and write chunks
+// while the next ones are filled. It needs the memory of a few chunks, however large the model is.
 type chunkWriter struct {
 	outer   context.Context // caller's context
 	ctx     context.Context // also ends at the first error
@@ -197,7 +198,8 @@ func (w *chunkWriter) send() error {
 	}
 }
 
-// finish sends the last chunk, unless writing has failed, and waits until all are written. Then the digests are complete.
+// finish sends the last chunk, unless writing has failed, and waits until all are written. Then the digests are
+// complete.
 func (w *chunkWriter) finish(failed bool) error {
 	if !failed && len(w.cur) > 0 {
 		_ = w.send() // the group returns the same error

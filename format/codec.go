@@ -84,10 +84,11 @@ func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); 
 func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
 func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
 
-// decoder decodes bytes that walk has accepted. It keeps the first error; reads after it return zero values and empty lists.
+// decoder decodes bytes that walk has accepted. It keeps the first error; reads after it return zero values and empty
+// lists.
 //
-// Each method checks a value's first byte before the library reads it, because the library converts without an error: nil to 0, bin to
-// string, a large uint64 to a negative int64.
+// Each method checks a value's first byte before the library reads it, because the library converts without an error:
+// nil to 0, bin to string, a large uint64 to a negative int64.
 type decoder struct {
 	section string
 	size    int
@@ -102,7 +103,8 @@ type decoder struct {
 
 func newDecoder(section string, b []byte) *decoder {
 	r := bytes.NewReader(b)
-	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{}, dims: map[string]ir.Dim{}, types: map[string]ir.Type{}}
+	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{},
+		dims: map[string]ir.Dim{}, types: map[string]ir.Type{}}
 }
 
 // at returns the offset of the next value in the section.
@@ -322,8 +324,8 @@ func (d *decoder) keyInt(k string, lo, hi int64) int64 { d.key(k); return d.inte
 func (d *decoder) keyStr(k string, limit int) string   { d.key(k); return d.str(limit, k) }
 func (d *decoder) keyWord(k string, limit int) string  { d.key(k); return d.word(limit, k) }
 
-// decodeList reads a list of items that each take at least least bytes. It allocates memory for at most as many items as the remaining
-// bytes can contain, so that a false count does not allocate more.
+// decodeList reads a list of items that each take at least least bytes. It allocates memory for at most as many items
+// as the remaining bytes can contain, so that a false count does not allocate more.
 func decodeList[T any](d *decoder, limit, least int, what string, item func() T) []T {
 	n := d.list(limit, what)
 	out := make([]T, 0, min(n, d.r.Len()/least))

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/internal/campaign"
 )
 
-// canonical reads one value with the msgpack library and writes it in the only form that the profile allows. It shares no code with walk:
-// it implements sorting, shortest forms and types independently from the msgpack specification.
+// canonical reads one value with the msgpack library and writes it in the only form that the profile allows. It shares
+// no code with walk: it implements sorting, shortest forms and types independently from the msgpack specification.
 func canonical(b []byte) ([]byte, error) {
 	r := bytes.NewReader(b)
 	d := msgpack.NewDecoder(r)
@@ -190,8 +190,8 @@ func smallValues(c *contents) (out [][]byte) {
 	return out
 }
 
-// FuzzWalk checks that walk accepts exactly the bytes that equal their canonical form. Of the longer bytes that walk refuses, it compares a part,
-// because the reference takes ten times as long.
+// FuzzWalk checks that walk accepts exactly the bytes that equal their canonical form. Of the longer bytes that walk
+// refuses, it compares a part, because the reference takes ten times as long.
 func FuzzWalk(t *testing.F) {
 	f := campaign.New(t)
 	seed := forge(f)
@@ -201,9 +201,12 @@ func FuzzWalk(t *testing.F) {
 	for _, b := range smallValues(seed.c) {
 		f.Add(b)
 	}
-	for _, s := range []string{"", "\xc0", "\x91\x91\x01", "\xd0\xdf", "\xd0\xe0", "\xcc\x7f", "\xcc\x80", "\xcd\x00\xff", "\xd1\xff\x7f", "\xd2\xff\xff\x7f\xff",
-		"\xcf\x00\x00\x00\x01\x00\x00\x00\x00", "\xd3\xff\xff\xff\xff\x7f\xff\xff\xff", "\x82\xa1a\x01\xa1b\x02", "\x82\xa1b\x01\xa1a\x02", "\x82\xa2aa\x01\xa1b\x02",
-		"\xcb\x7f\xf0\x00\x00\x00\x00\x00\x00", "\xcb\x7f\xf8\x00\x00\x00\x00\x00\x01", "\xc4\x00", "\xc5\x00\x01\x00", "\xd9\x1f" + strings.Repeat("x", 31)} {
+	for _, s := range []string{"", "\xc0", "\x91\x91\x01", "\xd0\xdf", "\xd0\xe0", "\xcc\x7f", "\xcc\x80",
+		"\xcd\x00\xff", "\xd1\xff\x7f", "\xd2\xff\xff\x7f\xff",
+		"\xcf\x00\x00\x00\x01\x00\x00\x00\x00", "\xd3\xff\xff\xff\xff\x7f\xff\xff\xff", "\x82\xa1a\x01\xa1b\x02",
+		"\x82\xa1b\x01\xa1a\x02", "\x82\xa2aa\x01\xa1b\x02",
+		"\xcb\x7f\xf0\x00\x00\x00\x00\x00\x00", "\xcb\x7f\xf8\x00\x00\x00\x00\x00\x01", "\xc4\x00", "\xc5\x00\x01\x00",
+		"\xd9\x1f" + strings.Repeat("x", 31)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t testing.TB, b []byte) {
@@ -232,10 +235,13 @@ func TestWalkBounds(t *testing.T) {
 		check int
 	}{
 		{"depth", nested(16), 16, 99, 0}, {"depth + 1", nested(17), 16, 99, 14},
-		{"maps count too", []byte("\x81\xa1a\x81\xa1a\x01"), 2, 99, 0}, {"maps count too, + 1", []byte("\x81\xa1a\x81\xa1a\x01"), 1, 99, 14},
+		{"maps count too", []byte("\x81\xa1a\x81\xa1a\x01"), 2, 99, 0},
+		{"maps count too, + 1", []byte("\x81\xa1a\x81\xa1a\x01"), 1, 99, 14},
 		{"values", []byte("\x93\x01\x02\x03"), 16, 4, 0}, {"values + 1", []byte("\x93\x01\x02\x03"), 16, 3, 14},
-		{"keys are values", []byte("\x81\xa1a\x01"), 16, 3, 0}, {"keys are values, + 1", []byte("\x81\xa1a\x01"), 16, 2, 14},
-		{"count as many as remain", []byte("\x92\x01\x02"), 16, 99, 0}, {"one more", []byte("\x93\x01\x02"), 16, 99, 14},
+		{"keys are values", []byte("\x81\xa1a\x01"), 16, 3, 0},
+		{"keys are values, + 1", []byte("\x81\xa1a\x01"), 16, 2, 14},
+		{"count as many as remain", []byte("\x92\x01\x02"), 16, 99, 0},
+		{"one more", []byte("\x93\x01\x02"), 16, 99, 14},
 		{"string to the end", []byte("\xa2ab"), 16, 99, 0}, {"one more", []byte("\xa3ab"), 16, 99, 14},
 	} {
 		f := walk(c.b, c.depth, c.count)

@@ -182,8 +182,8 @@ func sealHeader(b, table []byte) {
 	binary.LittleEndian.PutUint32(b[offCRC:], crc32.Checksum(b[:offCRC], castagnoli))
 }
 
-// rootOf returns a digest that depends on every byte of the file: it hashes the first 64 bytes of the header, and the table, which has the
-// sections' digests.
+// rootOf returns a digest that depends on every byte of the file: it hashes the first 64 bytes of the header, and the
+// table, which has the sections' digests.
 func rootOf(head, table []byte) (root [32]byte) {
 	h := sha256.New()
 	h.Write(head[:offRoot])
@@ -213,7 +213,8 @@ type rawEntry struct {
 
 func parseEntry(b []byte) rawEntry {
 	le := binary.LittleEndian
-	e := rawEntry{offset: le.Uint64(b[offOffset:]), size: le.Uint64(b[offSize:]), reservedZero: allZero(b[offEntryRes:offDigest])}
+	e := rawEntry{offset: le.Uint64(b[offOffset:]), size: le.Uint64(b[offSize:]),
+		reservedZero: allZero(b[offEntryRes:offDigest])}
 	copy(e.Kind[:], b)
 	e.Flags = le.Uint32(b[offFlags:])
 	e.Align, e.Version, e.Items = le.Uint32(b[offAlign:]), le.Uint32(b[offVersion:]), le.Uint64(b[offItems:])

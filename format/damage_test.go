@@ -40,8 +40,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestBitFlips checks that digests cover every bit of header, table and CHNK, and one bit of every byte after them, unless the bit
-// must be zero.
+// TestBitFlips checks that digests cover every bit of header, table and CHNK, and one bit of every byte after them,
+// unless the bit must be zero.
 func TestBitFlips(t *testing.T) {
 	b := artifactBytes(t)
 	table := HeaderSize + EntrySize*int(binary.LittleEndian.Uint32(b[offSections:]))
@@ -96,11 +96,12 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// mutate changes a few things in an artifact: it sets numbers to edge cases, to nearby values and to one another, and changes order and number
-// of items.
+// mutate changes a few things in an artifact: it sets numbers to edge cases, to nearby values and to one another, and
+// changes order and number of items.
 func mutate(r *rand.Rand, c *contents) {
 	number := func(x *int64) {
-		edges := []int64{0, 1, -1, 255, 256, 257, 512, 1 << 20, 1 << 32, 1 << 40, 1<<40 + 1, 1 << 62, 1<<63 - 1, -1 << 63}
+		edges := []int64{0, 1, -1, 255, 256, 257, 512, 1 << 20, 1 << 32, 1 << 40, 1<<40 + 1, 1 << 62, 1<<63 - 1,
+			-1 << 63}
 		switch r.IntN(4) {
 		case 0:
 			*x = edges[r.IntN(len(edges))]
@@ -165,8 +166,9 @@ func mutate(r *rand.Rand, c *contents) {
 				}
 			}
 		case 9:
-			ops := strings.Fields("add mul relu matmul reshape softmax input param const narrow concat gather where conv2d attention " +
-				"grid_attention elementwise_region fused_matmul transpose reduce_sum expand cast copy pad iota layer_norm max")
+			ops := strings.Fields(
+				"add mul relu matmul reshape softmax input param const narrow concat gather where conv2d attention " +
+					"grid_attention elementwise_region fused_matmul transpose reduce_sum expand cast copy pad iota layer_norm max")
 			g.nodes[r.IntN(len(g.nodes))].op = ops[r.IntN(len(ops))]
 		case 10:
 			shuffle(r, &g.nodes)
@@ -312,8 +314,8 @@ func checkAccepted(t testing.TB, programs []*program.Program) {
 	}
 }
 
-// checkRun runs a small program on memory that is poisoned wherever the plan does not protect it. The results must be those of its graph
-// without a plan.
+// checkRun runs a small program on memory that is poisoned wherever the plan does not protect it. The results must be
+// those of its graph without a plan.
 func checkRun(t testing.TB, p *program.Program) {
 	t.Helper()
 	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 {
@@ -326,7 +328,8 @@ func checkRun(t testing.TB, p *program.Program) {
 	}
 	param := func(name string) (*tensor.Array, error) {
 		n, _ := p.Graph.Find(name)
-		return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: weights[p.Places[n.ID].Offset:]}.Array(), nil
+		return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil),
+			Data: weights[p.Places[n.ID].Offset:]}.Array(), nil
 	}
 	for _, syms := range []map[string]int64{p.Graph.Syms.Min(), p.Graph.Syms.Max()} {
 		inputs := map[string]*tensor.Array{}
@@ -346,8 +349,8 @@ func checkRun(t testing.TB, p *program.Program) {
 	}
 }
 
-// FuzzVerify forges artifacts: it changes the structure and recomputes all digests. Whatever the verifier accepts must pass the checks of core/ir
-// and core/plan, which share no code with it.
+// FuzzVerify forges artifacts: it changes the structure and recomputes all digests. Whatever the verifier accepts must
+// pass the checks of core/ir and core/plan, which share no code with it.
 func FuzzVerify(t *testing.F) {
 	f := campaign.New(t)
 	for seed := range uint64(500) {

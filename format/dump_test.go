@@ -17,7 +17,8 @@ func annotate(b []byte) string {
 	for _, f := range []struct {
 		size int
 		name string
-	}{{2, "format_major"}, {2, "format_minor"}, {4, "header_size"}, {8, "file_size"}, {8, "table_offset"}, {4, "section_count"}, {4, "entry_size"}} {
+	}{{2, "format_major"}, {2, "format_minor"}, {4, "header_size"}, {8, "file_size"}, {8, "table_offset"},
+		{4, "section_count"}, {4, "entry_size"}} {
 		d.number(f.size, f.name)
 	}
 	d.take(8, "feature_required")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// forgery is an artifact in parts. Tests change the parts and file puts them together with correct digests, as an attacker would. It lays
-// out the file independently of Write, from spec/format.md.
+// forgery is an artifact in parts. Tests change the parts and file puts them together with correct digests, as an
+// attacker would. It lays out the file independently of Write, from spec/format.md.
 type forgery struct {
 	c            *contents
 	weights      []byte
@@ -56,8 +56,11 @@ func (f *forgery) file() []byte {
 		}
 		info, _ := findKind(k)
 		bodies[k] = b
-		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.alignFor(int64(len(b)))), Version: Schema,
-			Items: items, SHA256: sha256.Sum256(b)})
+		sections = append(
+			sections,
+			Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.alignFor(int64(len(b)))),
+				Version: Schema,
+				Items:   items, SHA256: sha256.Sum256(b)})
 	}
 	for _, k := range codecs {
 		if k.kind == KindTensor && f.weights != nil || k.kind != KindTensor && k.written(f.c) {

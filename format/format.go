@@ -1,10 +1,13 @@
-// Package format reads and writes artifacts, the .rlx files. An artifact is a small container with digests, msgpack sections that describe
-// programs, and the weights as raw bytes. spec/format.md defines the format for other implementations.
+// Package format reads and writes artifacts, the .rlx files. An artifact is a small container with digests, msgpack
+// sections that describe programs, and the weights as raw bytes. spec/format.md defines the format for other
+// implementations.
 //
-// Write makes an artifact. Open and Verify read one and return a Verified, which no other package can make. They check sizes before they
-// allocate, and verify everything before use. Every check has a number, and a failed check k returns the error RLX4000+k (checks.go).
+// Write makes an artifact. Open and Verify read one and return a Verified, which no other package can make. They check
+// sizes before they allocate, and verify everything before use. Every check has a number, and a failed check k returns
+// the error RLX4000+k (checks.go).
 //
-// The package imports only core/{diag,dtype,ir,op,program,task} and internal/atomicfile: no compiler, plugin, model or command.
+// The package imports only core/{diag,dtype,ir,op,program,task} and internal/atomicfile: no compiler, plugin, model or
+// command.
 package format
 
 import (
@@ -31,13 +34,14 @@ const (
 	ChunkSize    = 4 << 20  // of WGTS, each with a digest
 	digestSize   = 32
 
-	// HugeAlign is the alignment of a WGTS section of HugeWeights bytes or more. It is the size of a huge page on amd64 and arm64. Linux can
-	// then cache and map the section in huge pages, and reading it takes a TLB entry for each 2 MiB instead of each 4 KiB.
+	// HugeAlign is the alignment of a WGTS section of HugeWeights bytes or more. It is the size of a huge page on amd64
+	// and arm64. Linux can then cache and map the section in huge pages, and reading it takes a TLB entry for each 2
+	// MiB instead of each 4 KiB.
 	HugeAlign   = 2 << 20
 	HugeWeights = 64 << 20
 
-	// TensorAlign is the alignment of tensors in WGTS, in bytes. Tensors of LargeTensor bytes or more are aligned to LargeAlign, so that a GPU
-	// can use their pages without a copy.
+	// TensorAlign is the alignment of tensors in WGTS, in bytes. Tensors of LargeTensor bytes or more are aligned to
+	// LargeAlign, so that a GPU can use their pages without a copy.
 	TensorAlign = 256
 	LargeTensor = 1 << 20
 	LargeAlign  = 16 << 10
@@ -64,23 +68,25 @@ const (
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
 	MaxAllOperands   = 1 << 20 // of all nodes of a program together
-	MaxDims          = 4096    // different symbolic dims in one section; also, in all sections, those whose bounds are expensive to compute
-	MaxAttrs         = 64
-	MaxInts          = 4096 // in one attribute
-	MaxWeights       = 1 << 20
-	MaxPairs         = 256
-	MaxSources       = 4096
-	MaxAliasChain    = 64 // length of a chain of views of views
+	// different symbolic dims in one section; also, in all sections, those whose bounds are expensive to compute
+	MaxDims       = 4096
+	MaxAttrs      = 64
+	MaxInts       = 4096 // in one attribute
+	MaxWeights    = 1 << 20
+	MaxPairs      = 256
+	MaxSources    = 4096
+	MaxAliasChain = 64 // length of a chain of views of views
 )
 
-// Upper bounds of the memory that a process needs to read, verify, send or run the structure of an artifact, in bytes: MemoryPerByte per byte
-// of the msgpack sections, and MemoryPerOperand per operand of the loaded programs.
+// Upper bounds of the memory that a process needs to read, verify, send or run the structure of an artifact, in bytes:
+// MemoryPerByte per byte of the msgpack sections, and MemoryPerOperand per operand of the loaded programs.
 const (
 	MemoryPerByte    = 32
 	MemoryPerOperand = 256
 )
 
-// StructureMemory returns the memory that a process needs for the structure, in bytes. size is that of the msgpack sections in bytes.
+// StructureMemory returns the memory that a process needs for the structure, in bytes. size is that of the msgpack
+// sections in bytes.
 func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size
 	for _, p := range loaded {
@@ -91,7 +97,8 @@ func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	return n
 }
 
-// within reports whether off+size <= n for values from a file, without overflow. Compute off+size only if it returns true.
+// within reports whether off+size <= n for values from a file, without overflow. Compute off+size only if it returns
+// true.
 func within(off, size, n int64) bool { return off >= 0 && size >= 0 && off <= n && size <= n-off }
 
 // alignUp rounds n up to a multiple of align, a power of two. n must be at most MaxFileSize.

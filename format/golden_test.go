@@ -19,7 +19,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-var update = flag.Bool("update", false, "write spec/testdata anew: only before a release, for files are never to stop loading")
+var update = flag.Bool(
+	"update", false, "write spec/testdata anew: only before a release, for files are never to stop loading")
 
 const specDir = "../spec/"
 
@@ -35,16 +36,19 @@ func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 				t.Fatal(err)
 			}
 			s, m := chain(t, dir)
-			return Artifact{Meta: Meta{Model: "split", Producer: Producer{"rlxc", "0"}, Methods: []Method{m}}, Splits: []*program.Split{s}}, testWeights()
+			return Artifact{Meta: Meta{Model: "split", Producer: Producer{"rlxc", "0"}, Methods: []Method{m}},
+				Splits: []*program.Split{s}}, testWeights()
 		},
 		"v1.0-tiny.rlx": func() (Artifact, []Weight) {
 			dir, _ := Layout(nil)
-			return Artifact{Meta: Meta{Model: "tiny", Producer: Producer{"rlxc", "0"}}, Programs: []*program.Program{build(t, tinyText, "portable", dir)}}, nil
+			return Artifact{Meta: Meta{Model: "tiny", Producer: Producer{"rlxc", "0"}},
+				Programs: []*program.Program{build(t, tinyText, "portable", dir)}}, nil
 		},
 	}
 }
 
-// TestGolden checks that artifacts of every released version stay readable, mean the same, and are written again as the same bytes.
+// TestGolden checks that artifacts of every released version stay readable, mean the same, and are written again as the
+// same bytes.
 func TestGolden(t *testing.T) {
 	if *update {
 		for name, make := range goldenArtifacts(t) {
@@ -81,7 +85,8 @@ func TestGolden(t *testing.T) {
 		}
 		base, _ := v.WeightsSection()
 		for _, x := range v.Weights().Tensors() { // so that running the vectors means something
-			a := tensor.Tensor{DType: x.Type.DType, Shape: x.Type.Shape.Eval(nil), Data: b[base+x.Offset:][:x.Size]}.Array()
+			a := tensor.Tensor{DType: x.Type.DType, Shape: x.Type.Shape.Eval(nil),
+				Data: b[base+x.Offset:][:x.Size]}.Array()
 			if slices.ContainsFunc(a.F, func(w float64) bool { return !(math.Abs(w) <= 4) }) || slices.Max(a.F) <= 0 {
 				t.Errorf("%s: weight %s lies from %v to %v", file, x.Name, slices.Min(a.F), slices.Max(a.F))
 			}
@@ -104,7 +109,8 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 		}})
 	}
 	path := filepath.Join(t.TempDir(), "again.rlx")
-	if _, err := Write(context.Background(), path, Artifact{Meta: *v.Meta(), Programs: v.Programs(), Splits: v.Splits()}, weights); err != nil {
+	if _, err := Write(context.Background(), path,
+		Artifact{Meta: *v.Meta(), Programs: v.Programs(), Splits: v.Splits()}, weights); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(path)
@@ -124,7 +130,8 @@ func describe(t *testing.T, v *Verified) string {
 		fmt.Fprintf(&b, "section %v at %d, %d bytes, %d items\n", s.Kind, s.Offset, s.Size, s.Items)
 	}
 	m := v.Meta()
-	fmt.Fprintf(&b, "model %q, architecture %q, opset %d, by %s %s, precisions %v\n", m.Model, m.Architecture, m.Opset, m.Producer.Name, m.Producer.Version, m.Precisions)
+	fmt.Fprintf(&b, "model %q, architecture %q, opset %d, by %s %s, precisions %v\n", m.Model, m.Architecture, m.Opset,
+		m.Producer.Name, m.Producer.Version, m.Precisions)
 	for _, s := range m.Sources {
 		fmt.Fprintf(&b, "source %s, %d bytes, %x\n", s.Name, s.Size, s.SHA256)
 	}
@@ -143,7 +150,8 @@ func describe(t *testing.T, v *Verified) string {
 	for _, s := range v.Splits() {
 		fmt.Fprintf(&b, "split %s for %s, outputs from %v\n", s.Method, s.Target, s.Outputs)
 		for i, x := range s.Segments {
-			fmt.Fprintf(&b, "segment %d for %s, inputs from %v, lacked %v, moved %v\n", i, x.Target, x.Inputs, x.Lacked, x.Moved)
+			fmt.Fprintf(&b, "segment %d for %s, inputs from %v, lacked %v, moved %v\n", i, x.Target, x.Inputs, x.Lacked,
+				x.Moved)
 		}
 	}
 	for _, p := range v.All() {
@@ -188,7 +196,8 @@ func TestSpecShowsTheFile(t *testing.T) {
 		return
 	}
 	i := firstDifference([]byte(want), text)
-	t.Errorf("the dump differs from the file (run with -update before a release): it has\n%s\nwant\n%s", string(text)[max(i-60, 0):i+60], want[max(i-60, 0):i+60])
+	t.Errorf("the dump differs from the file (run with -update before a release): it has\n%s\nwant\n%s",
+		string(text)[max(i-60, 0):i+60], want[max(i-60, 0):i+60])
 }
 
 // TestSpecListsChecks checks that every check has an explanation, and that the specification lists its code.
@@ -198,7 +207,8 @@ func TestSpecListsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := 1; k <= 46; k++ {
-		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(code.Verifier(k)) != fmt.Sprintf("RLX%d", 4000+k) || !strings.Contains(string(text), want) {
+		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(code.Verifier(k)) != fmt.Sprintf(
+			"RLX%d", 4000+k) || !strings.Contains(string(text), want) {
 			t.Errorf("spec/format.md has no row %q", want)
 		}
 	}

@@ -227,7 +227,8 @@ func encodeDim(e *encoder, d ir.Dim) {
 	e.str(text)
 }
 
-// decodeDim parses each text once. Parsing a dim is slow for its length, so the number of different dims per section is limited.
+// decodeDim parses each text once. Parsing a dim is slow for its length, so the number of different dims per section is
+// limited.
 func decodeDim(d *decoder) ir.Dim {
 	if d.next() != kindStr {
 		return ir.Static(d.integer(math.MinInt64, math.MaxInt64, "dim"))
@@ -283,8 +284,9 @@ func decodeShape(d *decoder) ir.Shape {
 
 // graphOf returns the graph of p as stored in GRPH.
 func graphOf(p *program.Program) rawGraph {
-	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference, rewritten: p.Rewritten,
-		nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
+	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference,
+		rewritten: p.Rewritten,
+		nodes:     make([]rawNode, 0, len(p.Graph.Nodes))}
 	for _, n := range p.Graph.Nodes {
 		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// mlpText is a small graph with everything that the checks look at: a symbol, weights shared by two programs, views, an in-place
-// op, several outputs.
+// mlpText is a small graph with everything that the checks look at: a symbol, weights shared by two programs, views, an
+// in-place op, several outputs.
 const mlpText = `graph decode
 sym N = 1..4
 x = input : f32[N,8]
@@ -89,7 +89,8 @@ sum = reduce_sum cache {axes=[0,1,2]} : f32[]
 return sum=sum
 `
 
-// chainTexts are the segments of a method for a backend without softmax; another backend runs the middle one. See chain.
+// chainTexts are the segments of a method for a backend without softmax; another backend runs the middle one. See
+// chain.
 var chainTexts = []string{`graph chain
 sym N = 1..4
 x = input : f32[N,8]
@@ -121,8 +122,10 @@ func chain(t testing.TB, dir *Directory) (*program.Split, Method) {
 	s.Segments[1].Lacked = []program.OpCount{{Op: "softmax", Count: 1}}
 	s.Segments[2].Inputs = []program.Source{{Segment: 1}, {Segment: 0}}
 	rows := ir.MustType("f32[N,16]")
-	return s, Method{Name: "chain", Syms: ir.Syms{{Name: "N", Min: 1, Max: 4}}, Inputs: []Value{{Name: "x", Type: ir.MustType("f32[N,8]")}, {Name: "flag", Type: ir.MustType("i32[N,2]")}},
-		Outputs: []Value{{Name: "y", Type: rows}, {Name: "h", Type: rows}}}
+	return s,
+		Method{Name: "chain", Syms: ir.Syms{{Name: "N", Min: 1, Max: 4}},
+			Inputs:  []Value{{Name: "x", Type: ir.MustType("f32[N,8]")}, {Name: "flag", Type: ir.MustType("i32[N,2]")}},
+			Outputs: []Value{{Name: "y", Type: rows}, {Name: "h", Type: rows}}}
 }
 
 func testWeights() []Weight {
@@ -175,8 +178,10 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Sources: []Source{{Name: "mlp.safetensors", Size: 576}},
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
-	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"},
-		{tinymodel.Image, "cpu"}, {tinymodel.Prompt, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"}, {peekText, "cpu"}} {
+	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"},
+		{blendText, "cpu"},
+		{tinymodel.Image, "cpu"}, {tinymodel.Prompt, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"},
+		{peekText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	a.Meta.Task = tinymodel.SmallTask()

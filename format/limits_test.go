@@ -26,7 +26,8 @@ func TestLimits(t *testing.T) {
 	}{
 		{"sections", MaxSections, 6, func(f *forgery, n int64) {
 			for i := range n - 8 {
-				f.extra = append(f.extra, Section{Kind: Kind{'X', 'T', byte('A' + i/16), byte('A' + i%16)}, Align: 64, Size: 1})
+				f.extra = append(
+					f.extra, Section{Kind: Kind{'X', 'T', byte('A' + i/16), byte('A' + i%16)}, Align: 64, Size: 1})
 			}
 		}},
 		{"pairs", MaxPairs, 15, func(f *forgery, n int64) {
@@ -59,7 +60,9 @@ func TestLimits(t *testing.T) {
 				f.c.graphs[2].nodes[4].attrs = append(f.c.graphs[2].nodes[4].attrs, ir.Attr{Name: "a", Value: true})
 			}
 		}},
-		{"integers", MaxInts, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[9].attrs[0].Value = make([]int64, n) }},
+		{"integers", MaxInts, 15, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes[9].attrs[0].Value = make([]int64, n)
+		}},
 		{"rank", ir.MaxRank, 18, func(f *forgery, n int64) {
 			f.c.graphs[2].nodes[1].typ.shape = slices.Repeat(ir.ShapeOf(1), int(n))
 		}},
@@ -116,14 +119,16 @@ func (h holes) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// TestSectionsTogether checks the limit on all msgpack sections together. A newer schema version (check 11) stops the reader before
-// it reads them.
+// TestSectionsTogether checks the limit on all msgpack sections together. A newer schema version (check 11) stops the
+// reader before it reads them.
 func TestSectionsTogether(t *testing.T) {
 	for excess, want := range map[int64]int{-64: 11, 0: 11, 64: 10} {
 		var table []byte
 		off := int64(HeaderSize + 4*EntrySize)
 		for i, size := range []int64{MaxSectionSize, MaxSectionSize, MaxSectionSize - 128, 128 + excess} {
-			table = appendEntry(table, &Section{Kind: kinds[i].kind, Flags: kinds[i].flags, Offset: off, Size: size, Align: SectionAlign, Version: Schema + 1})
+			table = appendEntry(
+				table, &Section{Kind: kinds[i].kind, Flags: kinds[i].flags, Offset: off, Size: size,
+					Align: SectionAlign, Version: Schema + 1})
 			off += size
 		}
 		_, err := Verify(holes(append(appendHeader(off, table), table...)), off, Policy{})

@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// repair recomputes all digests of a file, as someone would who damages it on purpose: those of the chunks, of the sections, the root and the CRC.
-// It leaves out what the table does not describe sensibly.
+// repair recomputes all digests of a file, as someone would who damages it on purpose: those of the chunks, of the
+// sections, the root and the CRC. It leaves out what the table does not describe sensibly.
 func repair(b []byte) {
 	n := int(min(parseHeader(b).sections, 64))
 	table := b[HeaderSize:]
@@ -45,8 +45,9 @@ func repair(b []byte) {
 	sealHeader(b[:HeaderSize], table)
 }
 
-// TestRepairedFlips flips bits of an artifact and repairs the digests. The file must be refused with a typed error, or be safe to run as TestAgreesWithPlanner
-// and FuzzVerify define it. It tries a part of the bits, or with RLX_FLIPS=all every bit that is not padding:
+// TestRepairedFlips flips bits of an artifact and repairs the digests. The file must be refused with a typed error, or
+// be safe to run as TestAgreesWithPlanner and FuzzVerify define it. It tries a part of the bits, or with RLX_FLIPS=all
+// every bit that is not padding:
 //
 //	RLX_FLIPS=all go test -timeout 1h -v -run RepairedFlips ./format
 func TestRepairedFlips(t *testing.T) {

@@ -34,8 +34,8 @@ func contentsOf(m *Meta, programs []*program.Program, splits []*program.Split, w
 	return c
 }
 
-// codec reads and writes one msgpack section. items returns the number that the section table states; an optional section is written if that
-// is not 0.
+// codec reads and writes one msgpack section. items returns the number that the section table states; an optional
+// section is written if that is not 0.
 type codec struct {
 	kind   Kind
 	encode func(c *contents, e *encoder)
@@ -49,27 +49,32 @@ var codecs = []codec{
 		func(*contents) int { return 1 }},
 	{KindGraph, func(c *contents, e *encoder) { encodeAll(e, c.graphs, (*rawGraph).encode) },
 		func(c *contents, d *decoder) {
-			c.graphs = decodeList(d, MaxPrograms, leastOf((*rawGraph).encode), "graphs", func() rawGraph { return decodeGraph(d) })
+			c.graphs = decodeList(d, MaxPrograms, leastOf((*rawGraph).encode), "graphs",
+				func() rawGraph { return decodeGraph(d) })
 		},
 		func(c *contents) int { return len(c.graphs) }},
 	{KindPlan, func(c *contents, e *encoder) { encodeAll(e, c.plans, (*rawPlan).encode) },
 		func(c *contents, d *decoder) {
-			c.plans = decodeList(d, MaxPrograms, leastOf((*rawPlan).encode), "plans", func() rawPlan { return decodePlan(d) })
+			c.plans = decodeList(d, MaxPrograms, leastOf((*rawPlan).encode), "plans",
+				func() rawPlan { return decodePlan(d) })
 		},
 		func(c *contents) int { return len(c.plans) }},
 	{KindSched, func(c *contents, e *encoder) { encodeAll(e, c.scheds, (*rawSched).encode) },
 		func(c *contents, d *decoder) {
-			c.scheds = decodeList(d, MaxPrograms, leastOf((*rawSched).encode), "schedules", func() rawSched { return decodeSched(d) })
+			c.scheds = decodeList(d, MaxPrograms, leastOf((*rawSched).encode), "schedules",
+				func() rawSched { return decodeSched(d) })
 		},
 		func(c *contents) int { return len(c.scheds) }},
 	{KindSplits, func(c *contents, e *encoder) { encodeAll(e, c.splits, (*rawSplit).encode) },
 		func(c *contents, d *decoder) {
-			c.splits = decodeList(d, MaxPrograms, leastOf((*rawSplit).encode), "splits", func() rawSplit { return decodeSplit(d) })
+			c.splits = decodeList(d, MaxPrograms, leastOf((*rawSplit).encode), "splits",
+				func() rawSplit { return decodeSplit(d) })
 		},
 		func(c *contents) int { return len(c.splits) }},
 	{KindTensor, func(c *contents, e *encoder) { encodeAll(e, c.tensors, (*rawTensor).encode) },
 		func(c *contents, d *decoder) {
-			c.tensors = decodeList(d, MaxWeights, leastOf((*rawTensor).encode), "weights", func() rawTensor { return decodeTensor(d) })
+			c.tensors = decodeList(d, MaxWeights, leastOf((*rawTensor).encode), "weights",
+				func() rawTensor { return decodeTensor(d) })
 		},
 		func(c *contents) int { return len(c.tensors) }},
 }

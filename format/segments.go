@@ -92,8 +92,8 @@ func splitOf(s *program.Split, first int) rawSplit {
 	return r
 }
 
-// checkDivision is the part of check 46 that finds the programs of segments: they must be the last programs, in the order of SEGM, each used
-// once. whole is the number of programs before them.
+// checkDivision is the part of check 46 that finds the programs of segments: they must be the last programs, in the
+// order of SEGM, each used once. whole is the number of programs before them.
 func checkDivision(c *contents) (whole int, err error) {
 	where := KindSplits.String()
 	n := 0
@@ -106,7 +106,10 @@ func checkDivision(c *contents) (whole int, err error) {
 		s := &c.splits[i]
 		for k, x := range s.segments {
 			if next < 0 || x.program != next {
-				return 0, fail(checkSegments, where, s.at, "segment %d of %.80q is program %d; the segments of all methods are the last of the %d programs, in order", k, s.method, x.program, len(c.graphs))
+				return 0,
+					fail(checkSegments, where, s.at,
+						"segment %d of %.80q is program %d; the segments of all methods are the last of the %d programs, in order",
+						k, s.method, x.program, len(c.graphs))
 			}
 			next++
 		}
@@ -141,7 +144,9 @@ func checkSplits(c *contents, programs []*program.Program, whole int) (out []*pr
 			if err := checkCounts(where, r.at, x.lacked, x.moved); err != nil {
 				return nil, err
 			}
-			s.Segments = append(s.Segments, program.Segment{Program: rest[0], Inputs: sourcesOf(x.inputs), Lacked: x.lacked, Moved: x.moved})
+			s.Segments = append(
+				s.Segments, program.Segment{Program: rest[0], Inputs: sourcesOf(x.inputs), Lacked: x.lacked,
+					Moved: x.moved})
 			rest = rest[1:]
 		}
 		if err := s.Check(m.signature()); err != nil {

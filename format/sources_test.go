@@ -13,8 +13,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// TestSources checks that digests that arrive late give the same bytes as digests known from the start, and that no file is left if
-// they fail.
+// TestSources checks that digests that arrive late give the same bytes as digests known from the start, and that no
+// file is left if they fail.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	v, err := Open("../spec/testdata/"+goldenWithSources(t), Policy{})
@@ -59,10 +59,13 @@ func TestSources(t *testing.T) {
 	if string(got) != string(want) {
 		t.Error("late digests give other bytes")
 	}
-	if _, err := write("failed", func() ([]Source, error) { return nil, diag.New(code.ArtifactMissing, "x", "gone") }); !errors.Is(err, code.ArtifactMissing) {
+	if _, err := write(
+		"failed", func() ([]Source, error) { return nil, diag.New(code.ArtifactMissing, "x", "gone") }); !errors.Is(err,
+		code.ArtifactMissing) {
 		t.Errorf("a failed digest: %v", err)
 	}
-	if _, err := write("changed", func() ([]Source, error) { return append(full, full...), nil }); err == nil || !strings.Contains(err.Error(), "changed") {
+	if _, err := write("changed", func() ([]Source, error) { return append(full, full...), nil }); err == nil ||
+		!strings.Contains(err.Error(), "changed") {
 		t.Errorf("more sources than before: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {

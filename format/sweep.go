@@ -7,9 +7,10 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// sweep runs checks 33, 35 and the last part of 37. It simulates the steps on a map from each byte to the value stored there. When a step
-// reads an operand, all bytes of the operand must hold it. A step must not overwrite its operands unless it is in place. Afterwards the bytes
-// of its result hold the result. This covers overlap, lifetimes, reuse and uninitialised reads.
+// sweep runs checks 33, 35 and the last part of 37. It simulates the steps on a map from each byte to the value stored
+// there. When a step reads an operand, all bytes of the operand must hold it. A step must not overwrite its operands
+// unless it is in place. Afterwards the bytes of its result hold the result. This covers overlap, lifetimes, reuse and
+// uninitialised reads.
 //
 // It shares no code with the planner's own proof (core/plan.CheckProgram), so that each checks the other.
 func sweep(p *program.Program, r *rawSched) error {
@@ -55,7 +56,8 @@ func sweep(p *program.Program, r *rawSched) error {
 	}
 	for _, n := range keep {
 		if by, at, ok := s.holds(n); !ok {
-			return fail(37, KindSched.String(), r.at, "after the last step, byte %d of %.80q in the %v space holds %s", at, n.Label(), p.Places[n.ID].Space, s.describe(by))
+			return fail(37, KindSched.String(), r.at, "after the last step, byte %d of %.80q in the %v space holds %s",
+				at, n.Label(), p.Places[n.ID].Space, s.describe(by))
 		}
 	}
 	return nil
@@ -86,7 +88,8 @@ func (s *sweeper) owners(space program.Space) *owners {
 	return s.arena
 }
 
-// holds reports whether all bytes of n hold its content. If not, it returns the first byte that does not, and the node that it holds.
+// holds reports whether all bytes of n hold its content. If not, it returns the first byte that does not, and the node
+// that it holds.
 func (s *sweeper) holds(n *ir.Node) (by int32, at int64, ok bool) {
 	x := s.p.Places[n.ID]
 	if x.Space == program.Weights {
@@ -100,11 +103,13 @@ func (s *sweeper) step(i int) error {
 	n := s.p.Graph.Nodes[st.Node]
 	outs := n.Values()
 	bad := func(check int, format string, args ...any) error {
-		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format, append([]any{i, n.ID, n.Label()}, args...)...)
+		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format,
+			append([]any{i, n.ID, n.Label()}, args...)...)
 	}
 	for _, x := range n.Operands() {
 		if by, at, ok := s.holds(x); !ok {
-			return bad(33, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space, s.describe(by))
+			return bad(33, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space,
+				s.describe(by))
 		}
 		for _, v := range outs {
 			if out := s.p.Places[v.ID]; x.ID != out.Parent && overlap(out, s.p.Places[x.ID]) {
@@ -128,8 +133,8 @@ func overlap(a, b program.Place) bool {
 	return a.Space == b.Space && a.Size > 0 && b.Size > 0 && a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size
 }
 
-// owners maps each byte of a space to the value stored there, its owner. All ranges are known in advance, so their ends divide the bytes into
-// intervals. A segment tree over these assigns and compares a range in O(log n).
+// owners maps each byte of a space to the value stored there, its owner. All ranges are known in advance, so their ends
+// divide the bytes into intervals. A segment tree over these assigns and compares a range in O(log n).
 type owners struct {
 	cuts  []int64 // ends of the intervals, ascending
 	color []int32 // by tree node: the owner of all its intervals, or mixed
@@ -185,7 +190,8 @@ func (o *owners) set(node, lo, hi, l, r int, owner int32) {
 	}
 }
 
-// all reports whether owner has all bytes [from, to). If not, it returns the first byte that it does not have, and that byte's owner.
+// all reports whether owner has all bytes [from, to). If not, it returns the first byte that it does not have, and that
+// byte's owner.
 func (o *owners) all(from, to int64, owner int32) (by int32, at int64, ok bool) {
 	l, r := o.span(from, to)
 	if l >= r {

@@ -13,7 +13,8 @@ import (
 func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 	out := &program.Program{Method: "m", Target: "cpu", Graph: g, ArenaSize: p.arena, IOSize: p.io, StateSize: p.state}
 	for _, x := range p.places {
-		out.Places = append(out.Places, program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)})
+		out.Places = append(
+			out.Places, program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)})
 	}
 	for _, x := range s.steps {
 		out.Steps = append(out.Steps, program.Step{Node: int(x.node)})
@@ -21,8 +22,8 @@ func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 	return out
 }
 
-// TestAgreesWithPlanner checks that the verifier and the planner's proof, which were written independently, agree on every plan,
-// right or wrong.
+// TestAgreesWithPlanner checks that the verifier and the planner's proof, which were written independently, agree on
+// every plan, right or wrong.
 func TestAgreesWithPlanner(t *testing.T) {
 	f := forge(t)
 	dir, err := checkTensors(f.c.tensors, int64(len(f.weights)))

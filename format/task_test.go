@@ -21,8 +21,8 @@ import (
 	"github.com/rlx-go/rlx/task/tasktest"
 )
 
-// echo is a task with fields of every type. It is registered under a name that sorts before "kind" and one that sorts after it. Adding a kind of
-// task takes only code like this.
+// echo is a task with fields of every type. It is registered under a name that sorts before "kind" and one that sorts
+// after it. Adding a kind of task takes only code like this.
 type echo struct {
 	kind   string
 	Method string   `json:"method"`
@@ -48,9 +48,12 @@ func (x *echo) Kind() string { return x.kind }
 
 func (x *echo) Fields() []task.Field {
 	return []task.Field{
-		{Key: "gain", Value: &x.Gain}, {Key: "input", Value: &x.Input}, {Key: "limit", Value: &x.Limit}, {Key: "loud", Value: &x.Loud},
-		{Key: "method", Value: &x.Method}, {Key: "range", Value: []task.Field{{Key: "bounds", Value: x.Range.Bounds[:]}}},
-		{Key: "start", Value: &x.Start}, {Key: "stops", Value: &x.Stops, Max: 3}, {Key: "table", Value: &x.Table, Max: 1 << 16},
+		{Key: "gain", Value: &x.Gain}, {Key: "input", Value: &x.Input}, {Key: "limit", Value: &x.Limit},
+		{Key: "loud", Value: &x.Loud},
+		{Key: "method", Value: &x.Method},
+		{Key: "range", Value: []task.Field{{Key: "bounds", Value: x.Range.Bounds[:]}}},
+		{Key: "start", Value: &x.Start}, {Key: "stops", Value: &x.Stops, Max: 3},
+		{Key: "table", Value: &x.Table, Max: 1 << 16},
 		{Key: "words", Value: &x.Words},
 	}
 }
@@ -83,7 +86,8 @@ func anEcho(t *testing.T, kind string) *echo {
 	return x
 }
 
-// TestTask checks that all fields of a task are written and read again, for names of kinds that sort before and after "kind".
+// TestTask checks that all fields of a task are written and read again, for names of kinds that sort before and after
+// "kind".
 func TestTask(t *testing.T) {
 	for _, kind := range []string{"echo", "mirror"} {
 		tasktest.Fields(t, kind)
@@ -110,7 +114,8 @@ func TestTask(t *testing.T) {
 	none.BatchMethod, none.MaxPrompts, none.MaskInput, none.MaskSide = "", 0, "", 0
 	words, drawn := tinymodel.TextTask(), tinymodel.TextTask()
 	drawn.Outputs.Greedy, drawn.Outputs.GreedyLogProb = "", ""
-	for _, want := range []task.Task{full, &some, &none, words, drawn} { // fields added in a later version are omitted if empty
+	// fields added in a later version are omitted if empty
+	for _, want := range []task.Task{full, &some, &none, words, drawn} {
 		d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, want) }))
 		if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, want) {
 			t.Errorf("%+v (%v); want %+v", back, d.err, want)
@@ -118,12 +123,15 @@ func TestTask(t *testing.T) {
 	}
 	for text, edit := range map[string]func([]byte) []byte{
 		`field "mask_side" is present but has no value`: func(b []byte) []byte {
-			return bytes.Replace(b, append([]byte("\xa9mask_side"), byte(full.MaskSide)), []byte("\xa9mask_side\x00"), 1)
+			return bytes.Replace(b, append([]byte("\xa9mask_side"), byte(full.MaskSide)), []byte("\xa9mask_side\x00"),
+				1)
 		},
 		"task has 19 fields; want 20 to 24": func(b []byte) []byte {
 			return bytes.Replace(b, []byte("segment\xde\x00\x18"), []byte("segment\xde\x00\x13"), 1)
 		},
-		`field "mask_sidE"; want`: func(b []byte) []byte { return bytes.Replace(b, []byte("mask_side"), []byte("mask_sidE"), 1) },
+		`field "mask_sidE"; want`: func(b []byte) []byte {
+			return bytes.Replace(b, []byte("mask_side"), []byte("mask_sidE"), 1)
+		},
 	} {
 		d := newDecoder("META", edit(encoded(func(e *encoder) { encodeTasks(e, full) })))
 		if decodeTasks(d); d.err == nil || !strings.Contains(d.err.Error(), text) {
@@ -132,8 +140,8 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestBadTask checks unknown kinds, unknown fields, fields beyond their limits, invalid numbers, and methods that do not fit the
-// task.
+// TestBadTask checks unknown kinds, unknown fields, fields beyond their limits, invalid numbers, and methods that do
+// not fit the task.
 func TestBadTask(t *testing.T) {
 	const early, late = "\xa4kind\xa4echo", "\xa4kind\xa6mirror"
 	for name, c := range map[string]struct {
@@ -143,20 +151,35 @@ func TestBadTask(t *testing.T) {
 		code     error
 		text     string
 	}{
-		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: code.Verifier(15), text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "text"`},
-		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: code.Verifier(15), text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "text"`},
-		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: code.Verifier(15), text: `field "mirroR"; want "mirror"`},
-		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: code.Verifier(15), text: `kind "echO" of a task "echo"`},
-		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: code.Verifier(15), text: "task has 10 fields"},
-		"a kind without a name":        {kind: "mirror", from: late, to: "\xa4kind\xa0", code: code.Verifier(15), text: `task ""`},
-		"a field of another type":      {kind: "echo", from: "\xa4loud\xc3", to: "\xa4loud\x01", code: code.Verifier(15), text: "loud is an integer"},
-		"a list that is too long":      {kind: "echo", change: func(x *echo) { x.Stops = make([]int, 4) }, code: code.Verifier(15), text: "stops has 4 items; at most 3"},
-		"a table that is too long":     {kind: "echo", change: func(x *echo) { x.Table = make([]byte, 1<<16+1) }, code: code.Verifier(15), text: "table has 65537 bytes"},
-		"a word that is too long":      {kind: "echo", change: func(x *echo) { x.Words[1] = strings.Repeat("x", 513) }, code: code.Verifier(15), text: "words has 513 bytes"},
-		"a number beyond 32 bits":      {kind: "echo", change: func(x *echo) { x.Limit = 1 << 31 }, code: code.Verifier(15), text: "limit is 2147483648"},
-		"a number without sense":       {kind: "echo", change: func(x *echo) { x.Limit = 0 }, code: code.TaskSpec, text: "limit is 0"},
-		"no such method":               {kind: "echo", change: func(x *echo) { x.Method = "see" }, code: code.Verifier(27), text: `META: the task uses method "see", which the artifact lacks`},
-		"a method that does not fit":   {kind: "echo", change: func(x *echo) { x.Method, x.Input = "blend", "x" }, code: code.Verifier(27), text: "META: the task does not fit method blend: "},
+		"an unknown kind": {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: code.Verifier(15),
+			text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "text"`},
+		"an unknown kind before kind": {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a",
+			code: code.Verifier(15),
+			text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "text"`},
+		"fields under another name": {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a",
+			code: code.Verifier(15), text: `field "mirroR"; want "mirror"`},
+		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: code.Verifier(15),
+			text: `kind "echO" of a task "echo"`},
+		"fields of another kind": {kind: "mirror", from: late + "\xa6mirror",
+			to: "\xa4kind\xa7segment\xa7segment", code: code.Verifier(15), text: "task has 10 fields"},
+		"a kind without a name": {kind: "mirror", from: late, to: "\xa4kind\xa0", code: code.Verifier(15),
+			text: `task ""`},
+		"a field of another type": {kind: "echo", from: "\xa4loud\xc3", to: "\xa4loud\x01",
+			code: code.Verifier(15), text: "loud is an integer"},
+		"a list that is too long": {kind: "echo", change: func(x *echo) { x.Stops = make([]int, 4) },
+			code: code.Verifier(15), text: "stops has 4 items; at most 3"},
+		"a table that is too long": {kind: "echo", change: func(x *echo) { x.Table = make([]byte, 1<<16+1) },
+			code: code.Verifier(15), text: "table has 65537 bytes"},
+		"a word that is too long": {kind: "echo", change: func(x *echo) { x.Words[1] = strings.Repeat("x", 513) },
+			code: code.Verifier(15), text: "words has 513 bytes"},
+		"a number beyond 32 bits": {kind: "echo", change: func(x *echo) { x.Limit = 1 << 31 },
+			code: code.Verifier(15), text: "limit is 2147483648"},
+		"a number without sense": {kind: "echo", change: func(x *echo) { x.Limit = 0 }, code: code.TaskSpec,
+			text: "limit is 0"},
+		"no such method": {kind: "echo", change: func(x *echo) { x.Method = "see" },
+			code: code.Verifier(27), text: `META: the task uses method "see", which the artifact lacks`},
+		"a method that does not fit": {kind: "echo", change: func(x *echo) { x.Method, x.Input = "blend", "x" },
+			code: code.Verifier(27), text: "META: the task does not fit method blend: "},
 	} {
 		f := forge(t)
 		x := anEcho(t, c.kind)
@@ -177,8 +200,8 @@ func TestBadTask(t *testing.T) {
 		}
 	}
 	for want, change := range map[error]func(*task.Segment){
-		code.TaskSpec: func(s *task.Segment) { s.Size = 0 },
-		code.Verifier(27):    func(s *task.Segment) { s.Size = 9 },
+		code.TaskSpec:     func(s *task.Segment) { s.Size = 0 },
+		code.Verifier(27): func(s *task.Segment) { s.Size = 9 },
 	} {
 		f := forge(t)
 		change(f.c.meta.Task.(*task.Segment))
@@ -197,15 +220,18 @@ func TestAttachments(t *testing.T) {
 		typ        ir.Type
 	}{
 		{"tokenizer.json", "", ir.TypeOf(dtype.U8, 3)},
-		{"tokenizer", `attachment "tokenizer.json"; the artifact has no weight u8[n] of that name`, ir.TypeOf(dtype.U8, 3)},
+		{"tokenizer", `attachment "tokenizer.json"; the artifact has no weight u8[n] of that name`,
+			ir.TypeOf(dtype.U8, 3)},
 		{"tokenizer.json", "no weight u8[n]", ir.TypeOf(dtype.U8, 3, 1)},
 		{"tokenizer.json", "no weight u8[n]", ir.TypeOf(dtype.I8, 3)},
 	} {
 		about := tinymodel.TextTask()
 		about.Tokenizer = "tokenizer.json"
 		path := filepath.Join(t.TempDir(), "a.rlx")
-		_, err := Write(t.Context(), path, Artifact{Programs: []*program.Program{extend}, Meta: Meta{Model: "text", Task: about}}, []Weight{{Name: c.name, Type: c.typ,
-			Write: func(w io.Writer) error { _, err := w.Write(file); return err }}})
+		_, err := Write(
+			t.Context(), path, Artifact{Programs: []*program.Program{extend}, Meta: Meta{Model: "text", Task: about}},
+			[]Weight{{Name: c.name, Type: c.typ,
+				Write: func(w io.Writer) error { _, err := w.Write(file); return err }}})
 		if c.text != "" {
 			if err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s %v: %v; want %q", c.name, c.typ, err, c.text)

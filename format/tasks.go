@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// A task is {"kind": NAME, NAME: {...}}: the field with its description is named after the kind. Keys ascend, so the description comes first if
-// NAME < "kind". An artifact has at most one task.
+// A task is {"kind": NAME, NAME: {...}}: the field with its description is named after the kind. Keys ascend, so the
+// description comes first if NAME < "kind". An artifact has at most one task.
 const kindKey = "kind"
 
 func encodeTasks(e *encoder, t task.Task) {
@@ -94,7 +94,8 @@ func encodeFields(e *encoder, fields []task.Field) {
 	}
 }
 
-// leftOut reports whether a field is omitted: it was added to the format later and is empty. Older artifacts then keep their encoding.
+// leftOut reports whether a field is omitted: it was added to the format later and is empty. Older artifacts then keep
+// their encoding.
 func leftOut(f task.Field) bool {
 	return f.Added && reflect.ValueOf(f.Value).Elem().IsZero()
 }
@@ -190,7 +191,8 @@ func checkTask(m *Meta, dir *Directory) error {
 	if a, ok := m.Task.(task.Attached); ok {
 		for _, name := range a.Attachments() {
 			if t, ok := dir.Find(name); !ok || !t.Attachment() {
-				return fail(27, KindMeta.String(), -1, "the task uses attachment %.80q; the artifact has no weight u8[n] of that name", name)
+				return fail(27, KindMeta.String(), -1,
+					"the task uses attachment %.80q; the artifact has no weight u8[n] of that name", name)
 			}
 		}
 	}

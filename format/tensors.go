@@ -36,8 +36,8 @@ type Directory struct {
 	size    int64
 }
 
-// Layout assigns offsets to weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB for weights of 1 MiB or more.
-// Errors are *diag.Error with code.ArtifactSource.
+// Layout assigns offsets to weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB for
+// weights of 1 MiB or more. Errors are *diag.Error with code.ArtifactSource.
 func Layout(weights []Weight) (*Directory, error) {
 	d := &Directory{byName: map[string]int{}}
 	if len(weights) > MaxWeights {
@@ -56,7 +56,8 @@ func Layout(weights []Weight) (*Directory, error) {
 		}
 		d.add(Tensor{w.Name, w.Type, nextOffset(d.size, size), size})
 		if d.size > MaxFileSize {
-			return nil, diag.New(code.ArtifactSource, w.Name, "the weights up to this one have %d bytes; at most %d", d.size, int64(MaxFileSize))
+			return nil, diag.New(code.ArtifactSource, w.Name, "the weights up to this one have %d bytes; at most %d",
+				d.size, int64(MaxFileSize))
 		}
 	}
 	return d, nil
@@ -76,7 +77,8 @@ func nextOffset(end, size int64) int64 {
 	return alignUp(end, TensorAlign)
 }
 
-// tensorBytes returns the size in bytes of a weight of type t, which must be static and within the limits. An empty weight has 0 bytes.
+// tensorBytes returns the size in bytes of a weight of type t, which must be static and within the limits. An empty
+// weight has 0 bytes.
 func tensorBytes(t ir.Type) (int64, error) {
 	if err := ir.Syms(nil).CheckType(t); err != nil {
 		return 0, err
@@ -141,9 +143,10 @@ func decodeTensor(d *decoder) (t rawTensor) {
 	return t
 }
 
-// unsupportedDTypes are names of sub-byte and block element types that a later version may support. They are reserved, so that such a file is
-// reported as unsupported and not as damaged.
-var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q1_0", "q2_0", "tq1_0", "tq2_0", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
+// unsupportedDTypes are names of sub-byte and block element types that a later version may support. They are reserved,
+// so that such a file is reported as unsupported and not as damaged.
+var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q1_0", "q2_0", "tq1_0", "tq2_0", "iq1_s",
+	"iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
 	"iq3_xxs", "iq3_s", "nvfp4"}
 
 func (r rawDType) parse() (dtype.DType, bool) { return dtype.Parse(string(r)) }

@@ -88,7 +88,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestBadWire checks that a backend refuses a program with values outside their spaces, although it does not know the weights.
+// TestBadWire checks that a backend refuses a program with values outside their spaces, although it does not know the
+// weights.
 func TestBadWire(t *testing.T) {
 	v, err := verifyBytes(artifactBytes(t))
 	if err != nil {
@@ -108,7 +109,8 @@ func TestBadWire(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := DecodeProgram(b); !errors.Is(err, code.Verifier(30)) && !errors.Is(err, code.Verifier(31)) {
+				if _, err := DecodeProgram(b); !errors.Is(err, code.Verifier(30)) &&
+					!errors.Is(err, code.Verifier(31)) {
 					t.Errorf("%s, node %d at %+v: %v", p.Method, i, q.Places[i], err)
 				}
 				tried++

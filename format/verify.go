@@ -24,22 +24,23 @@ const (
 	None             // never; for a file that was verified before and cannot have changed
 )
 
-// Policy holds the limits of a host in addition to those of the format. The zero value checks everything and limits nothing.
+// Policy holds the limits of a host in addition to those of the format. The zero value checks everything and limits
+// nothing.
 type Policy struct {
 	Weights   Mode
 	Root      *[32]byte // digest that the artifact must have; nil allows any
 	MaxMemory int64     // bytes for the weights and the largest program's arena, IO space and state; 0 means no limit
 	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0 means no limit
-	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An artifact that needs more
-	// is refused before its structure is read.
+	// MaxStructure bounds the memory in bytes that reading the structure needs (StructureMemory); 0 means no limit. An
+	// artifact that needs more is refused before its structure is read.
 	MaxStructure int64
 	// Unshared refuses a file that other users of the machine can write to or replace, judged by owners and modes
 	// (owned.Private). Verify ignores it.
 	Unshared bool
 }
 
-// Verified is an artifact that has passed every check. Only this package can make one. Callers must not change what its methods return. The
-// methods may be called concurrently.
+// Verified is an artifact that has passed every check. Only this package can make one. Callers must not change what its
+// methods return. The methods may be called concurrently.
 type Verified struct {
 	c        *container
 	policy   Policy
@@ -55,8 +56,9 @@ type Verified struct {
 	stamp  regular.Stamp // of file, taken before it was verified
 }
 
-// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close. Use File rather than opening path again, which may
-// be another file by then. Errors are *diag.Error with codes RLX4001 to RLX4038, or RLX4050 for the task; code.Verifier(k) is the code of check k.
+// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close. Use File rather than opening
+// path again, which may be another file by then. Errors are *diag.Error with codes RLX4001 to RLX4038, or RLX4050 for
+// the task; code.Verifier(k) is the code of check k.
 func Open(path string, p Policy) (*Verified, error) {
 	f, err := openRegular(path, p)
 	if err != nil {
@@ -102,8 +104,9 @@ func withSubject(err error, path string) error {
 	return err
 }
 
-// Verify is Open for size bytes in r, which must not change. Its result depends only on these bytes and the policy. It takes time linear in size
-// (n log n in the number of nodes) and never panics: a bug of ours becomes an error with diag.Internal.
+// Verify is Open for size bytes in r, which must not change. Its result depends only on these bytes and the policy. It
+// takes time linear in size (n log n in the number of nodes) and never panics: a bug of ours becomes an error with
+// diag.Internal.
 func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	c, err := readContainer(r, size, p)
 	if err != nil {
@@ -227,8 +230,8 @@ func (v *Verified) Identity() string {
 	return "sha256:" + hex.EncodeToString(root[:])
 }
 
-// VerifyWeights checks the digests of the chunks that contain size bytes at off of the weights section. It uses all cores and checks each chunk only
-// once. It does nothing unless the mode is Lazy.
+// VerifyWeights checks the digests of the chunks that contain size bytes at off of the weights section. It uses all
+// cores and checks each chunk only once. It does nothing unless the mode is Lazy.
 func (v *Verified) VerifyWeights(off, size int64) error {
 	if _, total := v.c.weights(); !within(off, size, total) {
 		return fail(20, KindWeight.String(), off, "%d bytes at this offset are not all in the section", size)
@@ -255,7 +258,8 @@ func (v *Verified) VerifyWeights(off, size int64) error {
 	return nil
 }
 
-// AssumeIntact makes VerifyWeights do nothing. Call it if the weights were verified before and the file has not changed since.
+// AssumeIntact makes VerifyWeights do nothing. Call it if the weights were verified before and the file has not changed
+// since.
 func (v *Verified) AssumeIntact() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -271,8 +275,8 @@ func (v *Verified) Stamp() regular.Stamp {
 	return v.stamp
 }
 
-// Unchanged checks that the file has not been written to since Open began to verify it. Backends map the weights, so such writes change them. Call
-// it after the weights were used. It detects what regular.Stamp detects.
+// Unchanged checks that the file has not been written to since Open began to verify it. Backends map the weights, so
+// such writes change them. Call it after the weights were used. It detects what regular.Stamp detects.
 func (v *Verified) Unchanged() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -288,7 +292,8 @@ func (v *Verified) Unchanged() error {
 		}
 		v.stamp = now
 	case regular.Changed:
-		return diag.New(code.ArtifactChanged, v.path, "was written to after it was verified").WithHint("replace it with a rename instead, as rlxc does")
+		return diag.New(code.ArtifactChanged, v.path, "was written to after it was verified").WithHint(
+			"replace it with a rename instead, as rlxc does")
 	}
 	return nil
 }

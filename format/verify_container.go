@@ -38,7 +38,8 @@ func (c *container) weights() (offset, size int64) {
 
 const atHeader, atTable = "header", "section table"
 
-// readContainer runs checks 2 to 12 except the digests of the weights' chunks. The file's size and the format's limits bound all allocations.
+// readContainer runs checks 2 to 12 except the digests of the weights' chunks. The file's size and the format's limits
+// bound all allocations.
 func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 	c := &container{r: r, size: size, bytes: map[Kind][]byte{}}
 	if size > MaxFileSize {
@@ -56,7 +57,8 @@ func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 		return nil, fail(6, atTable, 0, "cannot be read: %w", err)
 	}
 	if root := rootOf(head, table); root != c.head.root {
-		return nil, fail(7, atHeader, offRoot, "the root digest is %x; the header and the table give %x", c.head.root, root)
+		return nil, fail(7, atHeader, offRoot, "the root digest is %x; the header and the table give %x", c.head.root,
+			root)
 	}
 	if p.Root != nil && *p.Root != c.head.root {
 		return nil, fail(7, atHeader, offRoot, "the root digest is %x; want %x", c.head.root, *p.Root)
@@ -67,7 +69,8 @@ func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 		}
 	}
 	if need := StructureMemory(c.structure); p.MaxStructure > 0 && need > p.MaxStructure {
-		return nil, fail(38, atTable, -1, "%d bytes of structure need up to %d bytes of memory; allowed are %d", c.structure, need, p.MaxStructure)
+		return nil, fail(38, atTable, -1, "%d bytes of structure need up to %d bytes of memory; allowed are %d",
+			c.structure, need, p.MaxStructure)
 	}
 	return c, c.checkDigests()
 }
@@ -92,7 +95,8 @@ func (c *container) checkHeader(b []byte) error {
 	case h.entrySize != EntrySize:
 		return fail(2, atHeader, offEntrySize, "entry size is %d; want %d", h.entrySize, EntrySize)
 	case h.crc != crc32.Checksum(b[:offCRC], castagnoli):
-		return fail(3, atHeader, offCRC, "the CRC-32C is %#08x; the bytes give %#08x", h.crc, crc32.Checksum(b[:offCRC], castagnoli))
+		return fail(3, atHeader, offCRC, "the CRC-32C is %#08x; the bytes give %#08x", h.crc,
+			crc32.Checksum(b[:offCRC], castagnoli))
 	case !h.reservedZero:
 		return fail(3, atHeader, offReserved, "a reserved byte is not zero")
 	case h.fileSize != uint64(c.size):
@@ -123,7 +127,8 @@ func (c *container) checkEntries(table []byte) error {
 			return bad(3, offFlags, "flags %#x are unknown", e.Flags&^flagsKnown)
 		case e.Align != SectionAlign && e.Align != WeightsAlign && e.Align != HugeAlign:
 			return bad(8, offAlign, "alignment %d; want %d, %d or %d", e.Align, SectionAlign, WeightsAlign, HugeAlign)
-		case e.size == 0 || e.offset > math.MaxInt64 || e.size > math.MaxInt64 || !within(int64(e.offset), int64(e.size), c.size):
+		case e.size == 0 || e.offset > math.MaxInt64 || e.size > math.MaxInt64 ||
+			!within(int64(e.offset), int64(e.size), c.size):
 			return bad(8, offOffset, "%d bytes at %d are empty or reach beyond the file's %d", e.size, e.offset, c.size)
 		case e.offset%uint64(e.Align) != 0 || int64(e.offset) < end:
 			return bad(8, offOffset, "offset %d is inside the table or no multiple of %d", e.offset, e.Align)
@@ -149,10 +154,12 @@ func (c *container) checkOrder(table []byte) error {
 	end := int64(HeaderSize + len(table))
 	for i, s := range c.sections {
 		bad := func(format string, args ...any) error {
-			return fail(9, atTable, int64(i*EntrySize+offOffset), "section %d (%v): "+format, append([]any{i, s.Kind}, args...)...)
+			return fail(9, atTable, int64(i*EntrySize+offOffset), "section %d (%v): "+format,
+				append([]any{i, s.Kind}, args...)...)
 		}
 		if s.Offset != alignUp(end, int64(s.Align)) {
-			return bad("begins at %d; the one before it ends at %d, so it must begin at %d", s.Offset, end, alignUp(end, int64(s.Align)))
+			return bad("begins at %d; the one before it ends at %d, so it must begin at %d", s.Offset, end,
+				alignUp(end, int64(s.Align)))
 		}
 		gap := make([]byte, s.Offset-end) // under HugeAlign
 		if err := readAt(c.r, gap, end); err != nil {
@@ -164,7 +171,8 @@ func (c *container) checkOrder(table []byte) error {
 		end = s.Offset + s.Size
 	}
 	if end != c.size {
-		return fail(9, atTable, int64(len(table)-EntrySize+offSize), "the last section ends at %d; the file has %d bytes", end, c.size)
+		return fail(9, atTable, int64(len(table)-EntrySize+offSize),
+			"the last section ends at %d; the file has %d bytes", end, c.size)
 	}
 	return nil
 }
@@ -174,7 +182,8 @@ func (c *container) checkKinds([]byte) error {
 	have := map[Kind]bool{}
 	for i, s := range c.sections {
 		bad := func(format string, args ...any) error {
-			return fail(10, atTable, int64(i*EntrySize), "section %d (%v): "+format, append([]any{i, s.Kind}, args...)...)
+			return fail(10, atTable, int64(i*EntrySize), "section %d (%v): "+format,
+				append([]any{i, s.Kind}, args...)...)
 		}
 		if have[s.Kind] {
 			return bad("is listed twice")
@@ -183,7 +192,8 @@ func (c *container) checkKinds([]byte) error {
 		info, known := findKind(s.Kind)
 		switch {
 		case known && (s.Flags != info.flags || !info.allows(s.Align)):
-			return bad("flags %#x and alignment %d; want %#x and %d", s.Flags, s.Align, info.flags, info.alignFor(s.Size))
+			return bad("flags %#x and alignment %d; want %#x and %d", s.Flags, s.Align, info.flags,
+				info.alignFor(s.Size))
 		case !known && s.has(FlagCritical):
 			return bad("this version does not know this critical section")
 		case !known && slices.Contains(optionalKinds, s.Kind) && s.has(FlagRaw):
@@ -211,13 +221,15 @@ func (c *container) checkKinds([]byte) error {
 func (c *container) checkVersions([]byte) error {
 	for i, s := range c.sections {
 		if s.has(FlagCritical) && s.Version != Schema {
-			return fail(11, atTable, int64(i*EntrySize+offVersion), "section %d (%v): schema version %d; this version knows %d", i, s.Kind, s.Version, Schema)
+			return fail(11, atTable, int64(i*EntrySize+offVersion),
+				"section %d (%v): schema version %d; this version knows %d", i, s.Kind, s.Version, Schema)
 		}
 	}
 	return nil
 }
 
-// checkDigests reads the msgpack sections and CHNK into memory and runs check 12 on everything except the chunks themselves.
+// checkDigests reads the msgpack sections and CHNK into memory and runs check 12 on everything except the chunks
+// themselves.
 func (c *container) checkDigests() error {
 	buf := make([]byte, readPiece)
 	for _, s := range c.sections {
@@ -251,7 +263,8 @@ func (c *container) checkDigests() error {
 		return fail(12, KindChunks.String(), 0, "%d bytes; %d chunks of weights have %d", k.Size, n, n*digestSize)
 	}
 	if n := uint64(chunkCount(w.Size)); k.Items != n || w.Items != 0 {
-		return fail(checkSchema, atTable, -1, "%d items in %v and %d in %v; want %d and 0", k.Items, k.Kind, w.Items, w.Kind, n)
+		return fail(checkSchema, atTable, -1, "%d items in %v and %d in %v; want %d and 0", k.Items, k.Kind, w.Items,
+			w.Kind, n)
 	}
 	return nil
 }
@@ -272,5 +285,6 @@ func chunkError(bad int64, err error) error {
 	case err != nil:
 		return fail(12, KindWeight.String(), bad*ChunkSize, "chunk %d cannot be read: %w", bad, err)
 	}
-	return fail(12, KindWeight.String(), bad*ChunkSize, "the SHA-256 of chunk %d (of 4 MiB) differs from the one in %v", bad, KindChunks)
+	return fail(12, KindWeight.String(), bad*ChunkSize, "the SHA-256 of chunk %d (of 4 MiB) differs from the one in %v",
+		bad, KindChunks)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the weights section in bytes.
+// checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the
+// weights section in bytes.
 func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, []*program.Split, error) {
 	if err := checkMeta(c.meta); err != nil {
 		return nil, nil, nil, err
@@ -25,7 +26,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 		return nil, nil, nil, err
 	}
 	if len(c.plans) != len(c.graphs) || len(c.scheds) != len(c.graphs) {
-		return nil, nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs), len(c.plans), len(c.scheds))
+		return nil, nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs),
+			len(c.plans), len(c.scheds))
 	}
 	if err := checkDims(c.graphs); err != nil {
 		return nil, nil, nil, err
@@ -36,7 +38,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 		g := &c.graphs[i]
 		key := [2]string{g.method, g.target}
 		if i < whole && seen[key] {
-			return nil, nil, nil, fail(17, KindGraph.String(), g.at, "two programs are for method %q and target %q", g.method, g.target)
+			return nil, nil, nil, fail(17, KindGraph.String(), g.at, "two programs are for method %q and target %q",
+				g.method, g.target)
 		}
 		seen[key] = true
 		prog, err := checkProgram(g, &c.plans[i], &c.scheds[i], dir, p)
@@ -58,8 +61,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	return dir, programs[:whole:whole], splits, checkMemory(programs, weights, p)
 }
 
-// checkDims is the part of check 18 that bounds the work on symbols. If a dim does not grow with each of its symbols, finding its bounds needs a
-// search.
+// checkDims is the part of check 18 that bounds the work on symbols. If a dim does not grow with each of its symbols,
+// finding its bounds needs a search.
 func checkDims(graphs []rawGraph) error {
 	n := 0
 	for i := range graphs {
@@ -70,20 +73,23 @@ func checkDims(graphs []rawGraph) error {
 				}
 			}
 			if n > MaxDims {
-				return fail(18, KindGraph.String(), x.at, "more than %d dims fall when a symbol grows, such as 8-N", MaxDims)
+				return fail(18, KindGraph.String(), x.at, "more than %d dims fall when a symbol grows, such as 8-N",
+					MaxDims)
 			}
 		}
 	}
 	return nil
 }
 
-// checkProgram runs those of checks 17 to 38 that concern one program. If dir is nil, the weights are not available and params are not checked.
+// checkProgram runs those of checks 17 to 38 that concern one program. If dir is nil, the weights are not available and
+// params are not checked.
 func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Policy) (*program.Program, error) {
 	graph, err := checkGraph(g, dir)
 	if err != nil {
 		return nil, err
 	}
-	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph, Rewritten: g.rewritten, Reference: g.reference}
+	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph, Rewritten: g.rewritten,
+		Reference: g.reference}
 	if err := checkPlan(prog, pl, dir); err != nil {
 		return nil, err
 	}
@@ -171,11 +177,13 @@ func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
 		case t.size != bytes:
 			return nil, fail(20, where, t.at, "weight %q has %d bytes; %v takes %d", t.name, t.size, typ, bytes)
 		case t.offset != want:
-			return nil, fail(20, where, t.at, "weight %q is at %d; the one before it ends at %d, so it must be at %d", t.name, t.offset, d.size, want)
+			return nil, fail(20, where, t.at, "weight %q is at %d; the one before it ends at %d, so it must be at %d",
+				t.name, t.offset, d.size, want)
 		case !within(t.offset, t.size, size):
 			return nil, fail(20, where, t.at, "weight %q ends after the %d bytes of the weights", t.name, size)
 		case t.quant != "":
-			return nil, fail(21, where, t.at, "weight %q has quantization %.40q; this version knows none", t.name, t.quant)
+			return nil, fail(21, where, t.at, "weight %q has quantization %.40q; this version knows none", t.name,
+				t.quant)
 		}
 		d.add(Tensor{t.name, typ, t.offset, t.size})
 	}
@@ -214,9 +222,14 @@ func checkType(r *rawType, syms ir.Syms, where string, at int64) (ir.Type, error
 	d, ok := r.dtype.parse()
 	if !ok {
 		if slices.Contains(unsupportedDTypes, r.dtype) {
-			return ir.Type{}, fail(19, where, at, "element type %s is smaller than a byte, or a block of a kind that this version does not know", r.dtype)
+			return ir.Type{},
+				fail(
+					19, where, at,
+					"element type %s is smaller than a byte, or a block of a kind that this version does not know",
+					r.dtype)
 		}
-		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype), dtype.Known())
+		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype),
+			dtype.Known())
 	}
 	t := ir.Type{DType: d, Shape: r.shape}
 	for _, x := range r.shape {

@@ -27,7 +27,9 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if err := checkSyms(r.syms, where, r.at); err != nil {
 		return nil, err
 	}
-	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{}, updated: map[*ir.Node]bool{}}
+	b := graphBuilder{r: r, dir: dir,
+		g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{},
+		updated: map[*ir.Node]bool{}}
 	for i := range r.nodes {
 		if err := b.node(i); err != nil {
 			return nil, err
@@ -46,7 +48,8 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 		}
 		n := b.g.Nodes[o.node]
 		if n.Op.Tuple {
-			return nil, fail(27, where, r.at, "output %s is node %d, which has several results and no value of its own", o.name, o.node)
+			return nil, fail(27, where, r.at, "output %s is node %d, which has several results and no value of its own",
+				o.name, o.node)
 		}
 		b.g.Return(o.name, n)
 	}
@@ -64,7 +67,8 @@ func checkCounts(where string, at int64, lists ...[]program.OpCount) error {
 				return fail(17, where, at, "op that is counted: %w", err)
 			}
 			if i > 0 && list[i-1].Op >= c.Op {
-				return fail(17, where, at, "ops are counted in the order %s, %s; want ascending names", list[i-1].Op, c.Op)
+				return fail(17, where, at, "ops are counted in the order %s, %s; want ascending names", list[i-1].Op,
+					c.Op)
 			}
 		}
 	}
@@ -82,7 +86,8 @@ func checkSyms(syms ir.Syms, where string, at int64) error {
 		}
 		seen[s.Name] = true
 		if s.Min < 0 || s.Min > s.Max || s.Max > ir.MaxDim {
-			return fail(28, where, at, "symbol %s has the range %d..%d; want 0 <= min <= max <= %d", s.Name, s.Min, s.Max, int64(ir.MaxDim))
+			return fail(28, where, at, "symbol %s has the range %d..%d; want 0 <= min <= max <= %d", s.Name, s.Min,
+				s.Max, int64(ir.MaxDim))
 		}
 	}
 	return nil
@@ -103,7 +108,9 @@ type graphBuilder struct {
 func (b *graphBuilder) complete() error {
 	if t := b.tuple; t != nil && len(b.g.Nodes)-1-t.ID < len(t.Results) {
 		r := &b.r.nodes[t.ID]
-		return fail(24, KindGraph.String(), r.at, "node %d (op %s) has %d results; result nodes for %d of them follow it", t.ID, t.Op.Name, len(t.Results), len(b.g.Nodes)-1-t.ID)
+		return fail(24, KindGraph.String(), r.at,
+			"node %d (op %s) has %d results; result nodes for %d of them follow it", t.ID, t.Op.Name, len(t.Results),
+			len(b.g.Nodes)-1-t.ID)
 	}
 	return nil
 }
@@ -136,7 +143,8 @@ func (b *graphBuilder) node(i int) error {
 			return bad(24, "operand %s is node %d, which does not come before it", def.OperandName(k), x)
 		}
 		if in[k] = b.g.Nodes[x]; in[k].Op.Tuple && def != ir.ResultDef {
-			return bad(23, "operand %s is node %d, which has several results and no value of its own", def.OperandName(k), x)
+			return bad(23, "operand %s is node %d, which has several results and no value of its own",
+				def.OperandName(k), x)
 		}
 		return nil
 	}
@@ -162,7 +170,8 @@ func (b *graphBuilder) node(i int) error {
 		if err := b.complete(); err != nil {
 			return err
 		}
-	} else if t := b.tuple; t == nil || in[0] != t || i-1-t.ID >= len(t.Results) || attrs != any(ir.ResultAttrs{Index: i - 1 - t.ID}) {
+	} else if t := b.tuple; t == nil || in[0] != t || i-1-t.ID >= len(t.Results) ||
+		attrs != any(ir.ResultAttrs{Index: i - 1 - t.ID}) {
 		return bad(24, "a result node out of order; want the next result of the op with several results before it")
 	}
 	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, In: in, Graph: b.g}
@@ -200,7 +209,8 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 	case def.Block:
 		return nil, nil, bad(22, "op %s is a block of the compiler's", r.op)
 	case len(r.in) > def.Required() && !def.Variadic():
-		return nil, nil, bad(22, "op %s: %d operands without a name; want %d of %s", r.op, len(r.in), def.Required(), def.Signature())
+		return nil, nil, bad(22, "op %s: %d operands without a name; want %d of %s", r.op, len(r.in), def.Required(),
+			def.Signature())
 	}
 	if err := def.CheckOperands(len(r.in), func(int) bool { return true }); err != nil {
 		return nil, nil, bad(22, "op %s: %w", r.op, err)
@@ -210,7 +220,8 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 			return nil, nil, bad(22, "op %s has no optional operand %.80q; want %s", r.op, o.name, def.Signature())
 		}
 		if k > 0 && o.name <= r.optional[k-1].name {
-			return nil, nil, bad(22, "op %s: the optional operand %.80q comes after %.80q; want ascending names", r.op, o.name, r.optional[k-1].name)
+			return nil, nil, bad(22, "op %s: the optional operand %.80q comes after %.80q; want ascending names", r.op,
+				o.name, r.optional[k-1].name)
 		}
 	}
 	list := slices.Clone(r.attrs)
@@ -225,12 +236,14 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		if name, ok := a.Value.(rawDType); ok {
 			d, ok := name.parse()
 			if !ok && name != "" {
-				return nil, nil, bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, a.Name, string(name))
+				return nil, nil,
+					bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, a.Name, string(name))
 			}
 			list[k].Value = d
 		}
 		if got := attrKind(list[k].Value); got != def.AttrKind(a.Name) {
-			return nil, nil, bad(22, "op %s: attribute %s is of type %s; want %s", r.op, a.Name, got, def.AttrKind(a.Name))
+			return nil, nil,
+				bad(22, "op %s: attribute %s is of type %s; want %s", r.op, a.Name, got, def.AttrKind(a.Name))
 		}
 	}
 	attrs, err := def.MakeAttrs(list)
@@ -268,7 +281,8 @@ func checkSignature(c *contents, programs []*program.Program, dir *Directory) er
 	}
 	for i, p := range programs {
 		bad := func(format string, args ...any) error {
-			return fail(27, KindGraph.String(), raw[i].at, "program %s for %s: "+format, append([]any{p.Method, p.Target}, args...)...)
+			return fail(27, KindGraph.String(), raw[i].at, "program %s for %s: "+format,
+				append([]any{p.Method, p.Target}, args...)...)
 		}
 		x, ok := m.Method(p.Method)
 		if !ok {

@@ -16,7 +16,8 @@ func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
 	where := KindPlan.String()
 	for _, size := range []int64{r.arena, r.io, r.state} {
 		if size%program.Align != 0 || size > MaxArenaBytes {
-			return fail(29, where, r.at, "a space has %d bytes; want a multiple of %d and at most %d", size, program.Align, int64(MaxArenaBytes))
+			return fail(29, where, r.at, "a space has %d bytes; want a multiple of %d and at most %d", size,
+				program.Align, int64(MaxArenaBytes))
 		}
 	}
 	p.ArenaSize, p.IOSize, p.StateSize = r.arena, r.io, r.state
@@ -46,14 +47,16 @@ type placeChecker struct {
 }
 
 func (c *placeChecker) fail(check int, n *ir.Node, format string, args ...any) error {
-	return fail(check, KindPlan.String(), c.r.places[n.ID].at, "node %d (%.80q): "+format, append([]any{n.ID, n.Label()}, args...)...)
+	return fail(check, KindPlan.String(), c.r.places[n.ID].at, "node %d (%.80q): "+format,
+		append([]any{n.ID, n.Label()}, args...)...)
 }
 
 func (c *placeChecker) place(n *ir.Node) error {
 	x := &c.r.places[n.ID]
 	if n.Op.Tuple {
 		none := program.NoPlace
-		if x.space >= int64(len(spaces)) || none != (program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)}) {
+		if x.space >= int64(len(spaces)) ||
+			none != (program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)}) {
 			return c.fail(30, n, "has several results and no value of its own, so its place must be [1, 0, 0, -1]")
 		}
 		c.p.Places = append(c.p.Places, none)
@@ -80,7 +83,8 @@ func (c *placeChecker) place(n *ir.Node) error {
 	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
 		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", n.In[0].Label())
 	case !n.Op.Updates && n.Op != ir.StateDef && pl.Space == program.State:
-		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.Op.Name, pl.Space)
+		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.Op.Name,
+			pl.Space)
 	case pl.Parent != none:
 		err = c.inPlace(n, pl)
 	default:
@@ -113,7 +117,8 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 		size = c.p.StateSize
 	}
 	if !within(pl.Offset, pl.Size, size) || pl.Offset%program.Align != 0 {
-		return c.fail(30, n, "%d bytes at %d are outside the %d bytes of the %v space, or no multiple of %d", pl.Size, pl.Offset, size, pl.Space, program.Align)
+		return c.fail(30, n, "%d bytes at %d are outside the %d bytes of the %v space, or no multiple of %d", pl.Size,
+			pl.Offset, size, pl.Space, program.Align)
 	}
 	return nil
 }
@@ -126,7 +131,8 @@ func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 		return c.fail(31, n, "is a view of node %d, but shares the storage of node %d", par, pl.Parent)
 	}
 	if !within(off, pl.Size, at.Size) || pl.Space != at.Space || pl.Offset != at.Offset+off {
-		return c.fail(31, n, "%d bytes at %d of the %v space; a view must be %d bytes into the %d at %d of %v", pl.Size, pl.Offset, pl.Space, off, at.Size, at.Offset, at.Space)
+		return c.fail(31, n, "%d bytes at %d of the %v space; a view must be %d bytes into the %d at %d of %v", pl.Size,
+			pl.Offset, pl.Space, off, at.Size, at.Offset, at.Space)
 	}
 	if c.chain[n.ID] = c.chain[par] + 1; c.chain[n.ID] > MaxAliasChain {
 		return c.fail(31, n, "is a view of views, %d deep; at most %d", c.chain[n.ID], MaxAliasChain)
@@ -146,7 +152,8 @@ func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	case at.Space == program.Weights:
 		return c.fail(36, n, "overwrites a weight")
 	case pl.Space != at.Space || pl.Offset != at.Offset || pl.Size != at.Size:
-		return c.fail(31, n, "%d bytes at %d of the %v space; what it overwrites has %d at %d of %v", pl.Size, pl.Offset, pl.Space, at.Size, at.Offset, at.Space)
+		return c.fail(31, n, "%d bytes at %d of the %v space; what it overwrites has %d at %d of %v", pl.Size,
+			pl.Offset, pl.Space, at.Size, at.Offset, at.Space)
 	}
 	return nil
 }
@@ -162,7 +169,9 @@ func (c *placeChecker) signature() error {
 		}
 		at := c.p.Places[o.Node.ID]
 		if src.Op.Name == "input" || at.Space != program.IO || at.Offset%program.Align != 0 {
-			return c.fail(37, o.Node, "output %s is an input, or is at %d of the %v space; want %v and a multiple of %d", o.Name, at.Offset, at.Space, program.IO, program.Align)
+			return c.fail(
+				37, o.Node, "output %s is an input, or is at %d of the %v space; want %v and a multiple of %d", o.Name,
+				at.Offset, at.Space, program.IO, program.Align)
 		}
 		list = append(list, o.Node)
 	}
@@ -174,7 +183,8 @@ func (c *placeChecker) signature() error {
 	for i, n := range list[min(1, len(list)):] {
 		x, y := c.p.Places[list[i].ID], c.p.Places[n.ID]
 		if y.Offset-x.Offset < x.Size || y.Offset == x.Offset {
-			return c.fail(37, n, "begins at %d of the io space, inside %.80q or where that begins", y.Offset, list[i].Label())
+			return c.fail(37, n, "begins at %d of the io space, inside %.80q or where that begins", y.Offset,
+				list[i].Label())
 		}
 	}
 	return nil
@@ -189,7 +199,8 @@ func checkSched(p *program.Program, r *rawSched) error {
 	nodes := p.Graph.Nodes
 	done := make([]bool, len(nodes))
 	p.Steps = make([]program.Step, 0, min(len(r.steps), len(nodes))) // a program with more steps repeats one
-	ready := func(n *ir.Node) bool {                                 // the value that n shows has been computed or needs no step
+	// the value that n shows has been computed or needs no step
+	ready := func(n *ir.Node) bool {
 		for {
 			if _, view := n.View(); !view {
 				by, _ := n.Maker()
@@ -200,12 +211,14 @@ func checkSched(p *program.Program, r *rawSched) error {
 	}
 	for i, s := range r.steps {
 		if s.node >= int64(len(nodes)) || !program.IsStep(nodes[s.node]) || done[s.node] {
-			return fail(32, where, s.at, "step %d runs node %d, which does not exist, needs no step or has run", i, s.node)
+			return fail(32, where, s.at, "step %d runs node %d, which does not exist, needs no step or has run", i,
+				s.node)
 		}
 		n := nodes[s.node]
 		for _, x := range n.Operands() {
 			if !ready(x) {
-				return fail(32, where, s.at, "step %d runs node %d (%.80q) before its operand %.80q", i, s.node, n.Label(), x.Label())
+				return fail(32, where, s.at, "step %d runs node %d (%.80q) before its operand %.80q", i, s.node,
+					n.Label(), x.Label())
 			}
 		}
 		done[s.node] = true
@@ -227,7 +240,8 @@ func checkMemory(programs []*program.Program, weights int64, p Policy) error {
 	for _, x := range programs {
 		// Each term is at most 2^44, so the sum is exact.
 		if need := weights + x.ArenaSize + x.IOSize + x.StateSize; need > p.MaxMemory {
-			return fail(38, KindPlan.String(), -1, "program %s for %s needs %d bytes (weights %d, arena %d, inputs and outputs %d, state %d); allowed are %d",
+			return fail(38, KindPlan.String(), -1,
+				"program %s for %s needs %d bytes (weights %d, arena %d, inputs and outputs %d, state %d); allowed are %d",
 				x.Method, x.Target, need, weights, x.ArenaSize, x.IOSize, x.StateSize, p.MaxMemory)
 		}
 	}
@@ -254,7 +268,9 @@ func checkWork(x *program.Program, g *rawGraph, p Policy) error {
 			work = math.MaxInt64 - total // the estimate alone exceeds an int64
 		}
 		if total += work; total > p.MaxWork {
-			return fail(38, KindGraph.String(), g.at, "program %s for %s needs more than %d FLOPs a run at its largest sizes; allowed are %d", x.Method, x.Target, total, p.MaxWork)
+			return fail(38, KindGraph.String(), g.at,
+				"program %s for %s needs more than %d FLOPs a run at its largest sizes; allowed are %d", x.Method,
+				x.Target, total, p.MaxWork)
 		}
 	}
 	return nil

@@ -37,9 +37,10 @@ type walkFault struct {
 	msg   string
 }
 
-// walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 except NaN, valid UTF-8 strings, bin, arrays, and
-// maps whose keys are strings in strictly ascending byte order, each in its shortest form. It returns nil if so. It allocates nothing, so a
-// false count costs no memory. Decode only bytes that walk has accepted: the msgpack library trusts counts and recurses without a limit.
+// walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 except NaN, valid UTF-8
+// strings, bin, arrays, and maps whose keys are strings in strictly ascending byte order, each in its shortest form. It
+// returns nil if so. It allocates nothing, so a false count costs no memory. Decode only bytes that walk has accepted:
+// the msgpack library trusts counts and recurses without a limit.
 func walk(b []byte, maxDepth, maxValues int) *walkFault {
 	w := walker{b: b, depth: maxDepth, budget: maxValues}
 	if !w.value(0) {
@@ -120,8 +121,8 @@ func (w *walker) value(depth int) bool {
 	return w.not(13, at, "first byte %#02x is not of the profile, which has no nil, extension or float32", c)
 }
 
-// length reads a length of 1, 2 or 4 bytes (form 0, 1, 2), which must not fit the next shorter form. short is the largest length that fits the
-// first byte.
+// length reads a length of 1, 2 or 4 bytes (form 0, 1, 2), which must not fit the next shorter form. short is the
+// largest length that fits the first byte.
 func (w *walker) length(at int, form uint64, short int64) (uint64, bool) {
 	n, ok := w.uint(1 << form)
 	if !ok {

@@ -2,8 +2,9 @@ package format
 
 import "github.com/rlx-go/rlx/core/program"
 
-// EncodeProgram encodes a verified program for a backend: its parts of GRPH, PLAN and SCHD as {"graph", "plan", "sched"}. It contains the offsets
-// of the weights but not the weights. It does not verify the program again; DecodeProgram does, in the process that runs it.
+// EncodeProgram encodes a verified program for a backend: its parts of GRPH, PLAN and SCHD as {"graph", "plan",
+// "sched"}. It contains the offsets of the weights but not the weights. It does not verify the program again;
+// DecodeProgram does, in the process that runs it.
 func EncodeProgram(p *program.Program) ([]byte, error) {
 	g, pl, s := graphOf(p), planOf(p), schedOf(p)
 	b := encoded(func(e *encoder) { encodeWire(e, &g, &pl, &s) })
@@ -26,9 +27,9 @@ func encodeWire(e *encoder, g *rawGraph, pl *rawPlan, s *rawSched) {
 // wireName replaces the section's name in errors about a program that was sent.
 const wireName = "program"
 
-// DecodeProgram decodes and verifies the output of EncodeProgram. It runs those of checks 13 to 38 that concern one program, and
-// trusts nothing. Params are accepted as declared; compare Program.WeightsExtent with the size of the weights before use. It
-// returns the same errors as Open.
+// DecodeProgram decodes and verifies the output of EncodeProgram. It runs those of checks 13 to 38 that concern one
+// program, and trusts nothing. Params are accepted as declared; compare Program.WeightsExtent with the size of the
+// weights before use. It returns the same errors as Open.
 func DecodeProgram(b []byte) (p *program.Program, err error) {
 	if len(b) > MaxSectionSize {
 		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)

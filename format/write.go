@@ -14,14 +14,14 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// Artifact has everything that Write writes except the weights. Of Meta, Methods, Opset and Precisions may be empty; they default to those of
-// Programs, to this version's, and to "f32".
+// Artifact has everything that Write writes except the weights. Of Meta, Methods, Opset and Precisions may be empty;
+// they default to those of Programs, to this version's, and to "f32".
 type Artifact struct {
 	Meta     Meta
 	Programs []*program.Program // of methods that are not divided
 	Splits   []*program.Split   // of methods in segments
-	// Sources, if not nil, returns Meta.Sources again, now with their digests. Write calls it after it has streamed the weights, so that the caller
-	// can hash its files meanwhile.
+	// Sources, if not nil, returns Meta.Sources again, now with their digests. Write calls it after it has streamed the
+	// weights, so that the caller can hash its files meanwhile.
 	Sources func() ([]Source, error)
 }
 
@@ -31,13 +31,13 @@ type Info struct {
 	Size int64    // of the file in bytes
 }
 
-// Write writes an artifact to path. It writes a temporary file next to path, reads it back, verifies it, flushes it to disk and renames it, so
-// that path never holds a partial file. If Write fails or ctx ends, the old file at path is unchanged and nothing is left behind. The same
-// arguments give the same bytes.
+// Write writes an artifact to path. It writes a temporary file next to path, reads it back, verifies it, flushes it to
+// disk and renames it, so that path never holds a partial file. If Write fails or ctx ends, the old file at path is
+// unchanged and nothing is left behind. The same arguments give the same bytes.
 //
-// Weights are written in the given order, at the offsets of Layout. They are streamed, so memory does not grow with them. Errors are *diag.Error:
-// code.ArtifactSource if the artifact would not be valid, code.Output if the file cannot be written, diag.Interrupted if ctx ended, and errors of
-// Weight.Write.
+// Weights are written in the given order, at the offsets of Layout. They are streamed, so memory does not grow with
+// them. Errors are *diag.Error: code.ArtifactSource if the artifact would not be valid, code.Output if the file cannot
+// be written, diag.Interrupted if ctx ended, and errors of Weight.Write.
 func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info, error) {
 	dir, err := Layout(weights)
 	if err != nil {
@@ -61,7 +61,8 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err := w.write(ctx, f.File, weights); err != nil {
 		return Info{}, writeError(ctx, path, err)
 	}
-	// The disk is idle while the file is read back and hashed, so sync at the same time. Commit syncs again, at little cost.
+	// The disk is idle while the file is read back and hashed, so sync at the same time. Commit syncs again, at little
+	// cost.
 	synced := make(chan error, 1)
 	go func() { synced <- f.Sync() }()
 	var syncErr error
@@ -154,7 +155,8 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 			return nil, err
 		}
 		w.bodies = append(w.bodies, b)
-		w.sections = append(w.sections, Section{Kind: k.kind, Size: int64(len(b)), Items: items, SHA256: sha256.Sum256(b)})
+		w.sections = append(
+			w.sections, Section{Kind: k.kind, Size: int64(len(b)), Items: items, SHA256: sha256.Sum256(b)})
 	}
 	if err := guard(func() error {
 		_, _, _, err := checkContents(decoded, dir.size, Policy{})
@@ -256,7 +258,8 @@ func (w *writer) fill(cw *chunkWriter, weights []Weight) error {
 		err := weights[i].Write(lim)
 		switch {
 		case lim.excess || err == nil && lim.left != 0:
-			return diag.New(code.ArtifactSource, t.Name, "the weight gave %d bytes or more; %v has %d", t.Size-lim.left, t.Type, t.Size)
+			return diag.New(code.ArtifactSource, t.Name, "the weight gave %d bytes or more; %v has %d", t.Size-lim.left,
+				t.Type, t.Size)
 		case err != nil:
 			return err
 		}

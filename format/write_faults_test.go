@@ -51,7 +51,8 @@ func TestWriteFails(t *testing.T) {
 		w    Weight
 		want error
 	}{
-		{"too few bytes", context.Background(), change(func(w io.Writer) error { _, err := w.Write(make([]byte, 5)); return err }), code.ArtifactSource},
+		{"too few bytes", context.Background(),
+			change(func(w io.Writer) error { _, err := w.Write(make([]byte, 5)); return err }), code.ArtifactSource},
 		{"no bytes", context.Background(), change(func(io.Writer) error { return nil }), code.ArtifactSource},
 		{"too many bytes", context.Background(), change(func(w io.Writer) error {
 			if err := big.Write(w); err != nil {
@@ -67,7 +68,8 @@ func TestWriteFails(t *testing.T) {
 			_, _ = w.Write([]byte{0})
 			return nil
 		}), code.ArtifactSource},
-		{"source error", context.Background(), change(func(w io.Writer) error { _, _ = w.Write(make([]byte, 9<<20)); return broken }), broken},
+		{"source error", context.Background(),
+			change(func(w io.Writer) error { _, _ = w.Write(make([]byte, 9<<20)); return broken }), broken},
 		{"source error with a code", context.Background(), change(func(io.Writer) error { return coded }), code.Output},
 		{"cancelled", ctx, change(func(w io.Writer) error {
 			_, _ = w.Write(make([]byte, 5<<20))
@@ -78,7 +80,8 @@ func TestWriteFails(t *testing.T) {
 		{"name twice", context.Background(), Weight{"w", big.Type, big.Write}, code.ArtifactSource},
 		{"symbolic type", context.Background(), Weight{"s", ir.MustType("f32[N]"), big.Write}, code.ArtifactSource},
 		{"no elements", context.Background(), Weight{"s", ir.MustType("f32[0]"), big.Write}, code.ArtifactSource},
-		{"too large", context.Background(), Weight{"s", ir.MustType("f32[1099511627776,2]"), big.Write}, code.ArtifactSource},
+		{"too large", context.Background(), Weight{"s", ir.MustType("f32[1099511627776,2]"), big.Write},
+			code.ArtifactSource},
 	} {
 		for _, old := range [][]byte{nil, []byte("the old file")} {
 			path := filepath.Join(t.TempDir(), "a.rlx")
@@ -88,7 +91,8 @@ func TestWriteFails(t *testing.T) {
 				}
 			}
 			a, weights := testArtifact(t)
-			if _, err := Write(c.ctx, path, a, append(weights, c.w)); !errors.Is(err, c.want) || diag.ExitCode(err) == 70 {
+			if _, err := Write(c.ctx, path, a, append(weights, c.w)); !errors.Is(err, c.want) ||
+				diag.ExitCode(err) == 70 {
 				t.Errorf("%s: %v, want %v", c.name, err, c.want)
 			}
 			leftovers(t, path, old)
@@ -97,11 +101,13 @@ func TestWriteFails(t *testing.T) {
 	a, weights := testArtifact(t)
 	a.Programs[0].Places[3].Offset++
 	path := filepath.Join(t.TempDir(), "a.rlx")
-	if _, err := Write(context.Background(), path, a, weights); !errors.Is(err, code.ArtifactSource) || !strings.Contains(err.Error(), "multiple of 256") {
+	if _, err := Write(context.Background(), path, a, weights); !errors.Is(err, code.ArtifactSource) ||
+		!strings.Contains(err.Error(), "multiple of 256") {
 		t.Errorf("bad plan: %v", err)
 	}
 	leftovers(t, path, nil)
-	if _, err := Write(context.Background(), filepath.Join(path, "b.rlx"), a, weights); diag.ExitCode(err) == 70 || err == nil {
+	if _, err := Write(context.Background(), filepath.Join(path, "b.rlx"), a, weights); diag.ExitCode(err) == 70 ||
+		err == nil {
 		t.Errorf("no folder: %v", err)
 	}
 	if _, err := Write(context.Background(), os.DevNull, Artifact{}, nil); err == nil || diag.ExitCode(err) == 70 {

@@ -36,7 +36,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for i, p := range a.Programs {
 		q, ok := v.Program(p.Method, p.Target)
-		if !ok || q != v.Programs()[i] || q.Graph.String() != p.Graph.String() || q.ArenaSize != p.ArenaSize || q.IOSize != p.IOSize || q.StateSize != p.StateSize {
+		if !ok || q != v.Programs()[i] || q.Graph.String() != p.Graph.String() || q.ArenaSize != p.ArenaSize ||
+			q.IOSize != p.IOSize || q.StateSize != p.StateSize {
 			t.Fatalf("program %s for %s came back as\n%v", p.Method, p.Target, q)
 		}
 		for k := range p.Places {
@@ -54,7 +55,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	m := v.Meta()
-	if m.Model != "mlp" || len(m.Methods) != 8 || !reflect.DeepEqual(m.Task, a.Meta.Task) || m.Sources[0] != a.Meta.Sources[0] || m.Pairs[1] != a.Meta.Pairs[1] ||
+	if m.Model != "mlp" || len(m.Methods) != 8 || !reflect.DeepEqual(m.Task, a.Meta.Task) ||
+		m.Sources[0] != a.Meta.Sources[0] || m.Pairs[1] != a.Meta.Pairs[1] ||
 		m.Opset != Opset || m.Precisions[0] != "f32" || m.Producer != a.Meta.Producer {
 		t.Errorf("META came back as %+v", m)
 	}
@@ -136,7 +138,8 @@ func TestChunks(t *testing.T) {
 		if err := v.VerifyWeights(0, size); err != nil {
 			t.Error(err)
 		}
-		// A flipped bit in each chunk is detected by Open in mode Full, when the chunk is requested in mode Lazy, and never in mode None.
+		// A flipped bit in each chunk is detected by Open in mode Full, when the chunk is requested in mode Lazy, and
+		// never in mode None.
 		for at := int64(ChunkSize - 1); at < size; at += ChunkSize {
 			section[at] ^= 4
 			if _, err := verifyBytes(b); !errors.Is(err, code.Verifier(12)) {
@@ -155,7 +158,8 @@ func TestChunks(t *testing.T) {
 					t.Errorf("bytes before it asked for: %v", err)
 				}
 			}
-			if none, err := Verify(bytes.NewReader(b), int64(len(b)), Policy{Weights: None}); err != nil || none.VerifyWeights(at, 1) != nil {
+			if none, err := Verify(bytes.NewReader(b), int64(len(b)), Policy{Weights: None}); err != nil ||
+				none.VerifyWeights(at, 1) != nil {
 				t.Errorf("mode None: %v", err)
 			}
 			section[at] ^= 4
@@ -219,8 +223,8 @@ return z=z, m=m
 	checkAccepted(t, v.Programs())
 }
 
-// TestEmptyWeights checks that weights may have no elements, alone and beside others. A file whose weights have no bytes has no WGTS and no
-// CHNK, but it lists the weights.
+// TestEmptyWeights checks that weights may have no elements, alone and beside others. A file whose weights have no
+// bytes has no WGTS and no CHNK, but it lists the weights.
 func TestEmptyWeights(t *testing.T) {
 	const text = `graph f
 a = param : f32[0,4]
@@ -234,7 +238,8 @@ return y=y, c=c
 	weight := func(name string, t ir.Type, data []byte) Weight {
 		return Weight{name, t, func(w io.Writer) error { _, err := w.Write(data); return err }}
 	}
-	none, some, ints := weight("a", ir.TypeOf(dtype.F32, 0, 4), nil), weight("b", ir.TypeOf(dtype.F32, 2, 4), b), weight("c", ir.TypeOf(dtype.I64, 3, 0), nil)
+	none, some, ints := weight("a", ir.TypeOf(dtype.F32, 0, 4), nil), weight("b", ir.TypeOf(dtype.F32, 2, 4), b),
+		weight("c", ir.TypeOf(dtype.I64, 3, 0), nil)
 	for _, c := range []struct {
 		text     string
 		weights  []Weight
@@ -252,7 +257,8 @@ return y=y, c=c
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "a.rlx")
-		if _, err := Write(t.Context(), path, Artifact{Programs: []*program.Program{build(t, c.text, "cpu", dir)}}, c.weights); err != nil {
+		if _, err := Write(t.Context(), path, Artifact{Programs: []*program.Program{build(t, c.text, "cpu", dir)}},
+			c.weights); err != nil {
 			t.Fatal(err)
 		}
 		v, err := Open(path, Policy{Weights: Full})
@@ -260,8 +266,10 @@ return y=y, c=c
 			t.Fatal(err)
 		}
 		defer v.Close()
-		if _, size := v.WeightsSection(); size != c.size || len(v.Sections()) != c.sections || len(v.Weights().Tensors()) != len(c.weights) {
-			t.Errorf("%d weights of %d bytes, %d sections; want %d, %d, %d", len(v.Weights().Tensors()), size, len(v.Sections()), len(c.weights), c.size, c.sections)
+		if _, size := v.WeightsSection(); size != c.size || len(v.Sections()) != c.sections ||
+			len(v.Weights().Tensors()) != len(c.weights) {
+			t.Errorf("%d weights of %d bytes, %d sections; want %d, %d, %d", len(v.Weights().Tensors()), size,
+				len(v.Sections()), len(c.weights), c.size, c.sections)
 		}
 		for _, w := range v.Weights().Tensors() {
 			if err := v.VerifyWeights(w.Offset, w.Size); err != nil {
@@ -272,8 +280,8 @@ return y=y, c=c
 	}
 }
 
-// TestTraversal checks that a method whose name is a path is refused before anything is written, and that a backend refuses it,
-// too.
+// TestTraversal checks that a method whose name is a path is refused before anything is written, and that a backend
+// refuses it, too.
 func TestTraversal(t *testing.T) {
 	dir := t.TempDir()
 	a, weights := testArtifact(t)
@@ -296,7 +304,8 @@ func TestTraversal(t *testing.T) {
 
 func TestLayout(t *testing.T) {
 	w := func(name string, n int64) Weight { return Weight{Name: name, Type: ir.TypeOf(dtype.U8, n)} }
-	d, err := Layout([]Weight{w("a", 1), w("b", LargeTensor-1), w("c", LargeTensor), w("d", 256), w("e", 1), w("f", LargeTensor+1)})
+	d, err := Layout(
+		[]Weight{w("a", 1), w("b", LargeTensor-1), w("c", LargeTensor), w("d", 256), w("e", 1), w("f", LargeTensor+1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,12 +323,14 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestAlignOfWeights checks that large weights begin at a multiple of HugeAlign, and that either alignment is read at any size.
+// TestAlignOfWeights checks that large weights begin at a multiple of HugeAlign, and that either alignment is read at
+// any size.
 func TestAlignOfWeights(t *testing.T) {
 	for size, want := range map[int64]int64{HugeWeights - 4: WeightsAlign, HugeWeights: HugeAlign} {
 		a, weights := testArtifact(t) // shorter than LargeAlign, where the next tensor begins
 		path := filepath.Join(t.TempDir(), "a.rlx")
-		if _, err := Write(context.Background(), path, a, append(weights, patterned("big", (size-LargeAlign)/4, 3))); err != nil {
+		if _, err := Write(context.Background(), path, a,
+			append(weights, patterned("big", (size-LargeAlign)/4, 3))); err != nil {
 			t.Fatal(err)
 		}
 		v, err := Open(path, Policy{Weights: Full})

@@ -1,5 +1,5 @@
-// Package patches turns images into embeddings with models that declare the task "patches": one embedding for each patch of an image.
-// Vision encoders for images of any size begin with it (Qwen2-VL, arXiv:2409.12191).
+// Package patches turns images into embeddings with models that declare the task "patches": one embedding for each
+// patch of an image. Vision encoders for images of any size begin with it (Qwen2-VL, arXiv:2409.12191).
 //
 //	session, err := rlx.Load(ctx, "qwen3vl.rlx", "cpu")
 //	patcher, err := patches.New(session)
@@ -29,8 +29,8 @@ var (
 	ErrImage error = code.Image
 )
 
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the header before
-// it allocates pixels. The error matches ErrImage.
+// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the
+// header before it allocates pixels. The error matches ErrImage.
 func DecodeImage(r io.Reader) (image.Image, error) {
 	return imaging.Decode("image", r, imaging.Limits{})
 }
@@ -44,8 +44,8 @@ type Patcher struct {
 // A spec is the description in the artifact, with the code that divides images.
 type spec task.Patches
 
-// New returns a Patcher that runs the method of a model by r, which is usually a *rlx.Session. The error matches rlx.ErrUsage if the
-// model does not declare the task "patches".
+// New returns a Patcher that runs the method of a model by r, which is usually a *rlx.Session. The error matches
+// rlx.ErrUsage if the model does not declare the task "patches".
 func New(r rlx.Runner) (*Patcher, error) {
 	t, ok := r.Model().Task().(*task.Patches)
 	if !ok {
@@ -54,34 +54,36 @@ func New(r rlx.Runner) (*Patcher, error) {
 	return &Patcher{r, (*spec)(t)}, nil
 }
 
-// Embed embeds the patches of an image, which is resized and normalised as in training. grid is the number of patches across (X) and
-// down (Y), and embeddings is f32[X*Y,width]. Neighbouring patches that the language model takes as one token are adjacent rows. The
-// error matches ErrShape, or is one of rlx.Session.Run.
+// Embed embeds the patches of an image, which is resized and normalised as in training. grid is the number of patches
+// across (X) and down (Y), and embeddings is f32[X*Y,width]. Neighbouring patches that the language model takes as one
+// token are adjacent rows. The error matches ErrShape, or is one of rlx.Session.Run.
 func (p *Patcher) Embed(ctx context.Context, img image.Image) (embeddings rlx.Tensor, grid image.Point, err error) {
 	pixels, grid, err := p.Pixels(img)
 	if err != nil {
 		return rlx.Tensor{}, grid, err
 	}
-	r, err := p.run.Run(ctx, rlx.Request{Method: p.spec.Method, Inputs: map[string]rlx.Tensor{p.spec.PixelsInput: pixels}})
+	r, err := p.run.Run(
+		ctx, rlx.Request{Method: p.spec.Method, Inputs: map[string]rlx.Tensor{p.spec.PixelsInput: pixels}})
 	if err != nil {
 		return rlx.Tensor{}, grid, err
 	}
 	return r.Outputs[p.spec.Embeddings], grid, nil
 }
 
-// Pixels returns the patches as the model takes them: a row for each patch, resized and normalised as in training. The error matches
-// ErrShape.
+// Pixels returns the patches as the model takes them: a row for each patch, resized and normalised as in training. The
+// error matches ErrShape.
 func (p *Patcher) Pixels(img image.Image) (pixels rlx.Tensor, grid image.Point, err error) {
 	values, rows, columns, err := p.spec.rows(img)
 	if err != nil {
 		return rlx.Tensor{}, image.Point{}, err
 	}
 	n := rows * columns
-	return rlx.Tensor{DType: rlx.F32, Shape: []int{n, len(values) / n}, Data: tensor.Bytes(values)}, image.Pt(columns, rows), nil
+	return rlx.Tensor{DType: rlx.F32, Shape: []int{n, len(values) / n}, Data: tensor.Bytes(values)},
+		image.Pt(columns, rows), nil
 }
 
-// Memory returns the memory in bytes that Pixels takes for an image of the given size, for rlx.Budget.Reserve. The error is that of
-// Pixels.
+// Memory returns the memory in bytes that Pixels takes for an image of the given size, for rlx.Budget.Reserve. The
+// error is that of Pixels.
 func (p *Patcher) Memory(size image.Point) (int64, error) {
 	rows, columns, err := p.spec.grid(size.X, size.Y)
 	if err != nil {

@@ -13,16 +13,19 @@ import (
 // published returns the description of Qwen3-VL.
 func published() *spec {
 	half := [3]float64{0.5, 0.5, 0.5}
-	return &spec{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2, Merge: 2,
+	return &spec{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2,
+		Merge:     2,
 		MinPixels: 1 << 16, MaxPixels: 1 << 24, MaxPatches: 1 << 16, Mean: half, Std: half}
 }
 
-// TestGrid compares grids with smart_resize in Transformers 5.23 (models/qwen2_vl), for images from one pixel to more than the
-// largest area.
+// TestGrid compares grids with smart_resize in Transformers 5.23 (models/qwen2_vl), for images from one pixel to more
+// than the largest area.
 func TestGrid(t *testing.T) {
 	for _, c := range [][4]int{ // width, height, rows, columns
-		{1, 1, 16, 16}, {5, 3, 14, 22}, {15, 15, 16, 16}, {256, 256, 16, 16}, {257, 255, 16, 16}, {384, 303, 18, 24}, {240, 80, 10, 28}, {80, 48, 14, 22},
-		{272, 304, 20, 16}, {48, 1000, 74, 4}, {1920, 1080, 68, 120}, {4000, 3000, 188, 250}, {5000, 5000, 256, 256}, {200, 1, 2, 228}, {12000, 60, 4, 750},
+		{1, 1, 16, 16}, {5, 3, 14, 22}, {15, 15, 16, 16}, {256, 256, 16, 16}, {257, 255, 16, 16}, {384, 303, 18, 24},
+		{240, 80, 10, 28}, {80, 48, 14, 22},
+		{272, 304, 20, 16}, {48, 1000, 74, 4}, {1920, 1080, 68, 120}, {4000, 3000, 188, 250}, {5000, 5000, 256, 256},
+		{200, 1, 2, 228}, {12000, 60, 4, 750},
 	} {
 		rows, columns, err := published().grid(c[0], c[1])
 		if err != nil || rows != c[2] || columns != c[3] {
@@ -36,7 +39,8 @@ func TestGrid(t *testing.T) {
 		w, h int
 		text string
 	}{
-		"a strip":    {published(), 1, 201, "image: has 1 x 201 pixels; one side may be 200 times as long as the other"},
+		"a strip": {published(), 1, 201,
+			"image: has 1 x 201 pixels; one side may be 200 times as long as the other"},
 		"many":       {few, 256, 256, "which are 256 patches; the artifact allows 255"},
 		"enlarged":   {few, 3, 3, "image: has 3 x 3 pixels, which are 256 patches"},
 		"wide strip": {published(), 100000, 400, "one side"},
@@ -47,8 +51,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestRows checks the place of each pixel in the rows: blocks, lines of patches in a block, channels, equal frames, lines of
-// pixels.
+// TestRows checks the place of each pixel in the rows: blocks, lines of patches in a block, channels, equal frames,
+// lines of pixels.
 func TestRows(t *testing.T) {
 	task := published()
 	task.Patch, task.Merge, task.Frames, task.MinPixels = 2, 2, 3, 1

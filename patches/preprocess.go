@@ -12,14 +12,18 @@ import (
 // maxRatio is the maximum ratio of the longer side to the shorter.
 const maxRatio = 200
 
-// grid returns the number of rows and columns of patches of a resized image of w x h pixels. Resizing rounds the sides to multiples
-// of a block and brings the area between MinPixels and MaxPixels. The error is a *diag.Error with code.ImagePatches.
+// grid returns the number of rows and columns of patches of a resized image of w x h pixels. Resizing rounds the sides
+// to multiples of a block and brings the area between MinPixels and MaxPixels. The error is a *diag.Error with
+// code.ImagePatches.
 func (t *spec) grid(w, h int) (rows, columns int, err error) {
 	width, height, block := float64(w), float64(h), float64(t.Patch*t.Merge)
 	if max(width, height) > maxRatio*min(width, height) {
-		return 0, 0, diag.New(code.ImagePatches, "image", "has %d x %d pixels; one side may be %d times as long as the other", w, h, maxRatio)
+		return 0, 0,
+			diag.New(code.ImagePatches, "image", "has %d x %d pixels; one side may be %d times as long as the other", w,
+				h, maxRatio)
 	}
-	down, across := math.RoundToEven(height/block), math.RoundToEven(width/block) // in blocks; ties round to even, as in Python
+	// in blocks; ties round to even, as in Python
+	down, across := math.RoundToEven(height/block), math.RoundToEven(width/block)
 	switch area := down * across * block * block; {
 	case area > float64(t.MaxPixels):
 		shrink := math.Sqrt(height * width / float64(t.MaxPixels))
@@ -29,7 +33,9 @@ func (t *spec) grid(w, h int) (rows, columns int, err error) {
 		down, across = math.Ceil(height*grow/block), math.Ceil(width*grow/block)
 	}
 	if n := down * across * float64(t.Merge*t.Merge); n > float64(t.MaxPatches) {
-		return 0, 0, diag.New(code.ImagePatches, "image", "has %d x %d pixels, which are %.0f patches; the artifact allows %d", w, h, n, t.MaxPatches)
+		return 0, 0,
+			diag.New(code.ImagePatches, "image", "has %d x %d pixels, which are %.0f patches; the artifact allows %d",
+				w, h, n, t.MaxPatches)
 	}
 	return int(down) * t.Merge, int(across) * t.Merge, nil
 }
@@ -40,9 +46,10 @@ func (t *spec) bytes(rows, columns int) int64 {
 	return 4 * n * int64(t.row()+3*t.Patch*t.Patch) // the result and the resized image
 }
 
-// rows returns the rows [rows*columns, 3*Frames*Patch*Patch] of an image. It computes what the published image processor does:
-// bicubic resizing with antialiasing to 8 bits, then (value/255 - Mean) / Std. A row has order (channel, frame, y, x), with equal
-// frames. Rows are sorted by block, and inside a block line by line. The error is that of grid.
+// rows returns the rows [rows*columns, 3*Frames*Patch*Patch] of an image. It computes what the published image
+// processor does: bicubic resizing with antialiasing to 8 bits, then (value/255 - Mean) / Std. A row has order
+// (channel, frame, y, x), with equal frames. Rows are sorted by block, and inside a block line by line. The error is
+// that of grid.
 func (t *spec) rows(img image.Image) (values []float32, rows, columns int, err error) {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	if rows, columns, err = t.grid(w, h); err != nil {
@@ -50,7 +57,8 @@ func (t *spec) rows(img image.Image) (values []float32, rows, columns int, err e
 	}
 	p, m := t.Patch, t.Merge
 	wide := columns * p
-	small := imaging.Resize(w, h, 3, imaging.Bicubic(w, wide, true), imaging.Bicubic(h, rows*p, true), true, imaging.RGBRow(img))
+	small := imaging.Resize(w, h, 3, imaging.Bicubic(w, wide, true), imaging.Bicubic(h, rows*p, true), true,
+		imaging.RGBRow(img))
 	var normal [3][256]float32
 	for c := range normal {
 		for v := range normal[c] {

@@ -12,7 +12,8 @@ func newSpec(size, maxPoints int) *spec { return (*spec)(task.NewSegment(size, m
 func BenchmarkPreprocess(b *testing.B) {
 	s := newSpec(1024, 64)
 	r := image.Rect(0, 0, 4000, 3000)
-	for name, img := range map[string]image.Image{"rgb": image.NewNRGBA(r), "jpeg": image.NewYCbCr(r, image.YCbCrSubsampleRatio420), "rgba16": image.NewNRGBA64(r)} {
+	for name, img := range map[string]image.Image{"rgb": image.NewNRGBA(r),
+		"jpeg": image.NewYCbCr(r, image.YCbCrSubsampleRatio420), "rgba16": image.NewNRGBA64(r)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				s.preprocess(img)

@@ -12,9 +12,10 @@ import (
 	"github.com/rlx-go/rlx/segment"
 )
 
-// TestEverythingDemo finds all objects of the demo's scene. The striped ellipse is found by many points. Some of those masks have a
-// few stray pixels far away, so their boxes differ. The test checks that it is one region, that no two masks have an IoU above the
-// bound, that the label image and the regions agree, and that a second search gives the same.
+// TestEverythingDemo finds all objects of the demo's scene. The striped ellipse is found by many points. Some of those
+// masks have a few stray pixels far away, so their boxes differ. The test checks that it is one region, that no two
+// masks have an IoU above the bound, that the label image and the regions agree, and that a second search gives the
+// same.
 func TestEverythingDemo(t *testing.T) {
 	in, err := os.Open("../demo/scene1.png")
 	if err != nil {
@@ -90,7 +91,8 @@ func TestEverythingDemo(t *testing.T) {
 	}
 	for i, r := range found.Regions {
 		if r.Label != i+1 || r.Area != area[r.Label] || r.Visible != visible[r.Label] {
-			t.Errorf("region %d is %+v; its mask has %d pixels, the label image %d", i+1, r, area[r.Label], visible[r.Label])
+			t.Errorf("region %d is %+v; its mask has %d pixels, the label image %d", i+1, r, area[r.Label],
+				visible[r.Label])
 		}
 	}
 	// The logits of a mask are a first guess for the same object.

@@ -48,7 +48,9 @@ func candidates(side int, masks []pixelMask) (out []candidate) {
 			}
 		}
 		at := Point{X: float64(i)}
-		out = append(out, s.candidates(logits, side, side, []float32{m.quality}, s.geometry(side, side), EverythingOptions{}, at, new(Dropped))...)
+		out = append(
+			out, s.candidates(logits, side, side, []float32{m.quality}, s.geometry(side, side), EverythingOptions{}, at,
+				new(Dropped))...)
 	}
 	return out
 }
@@ -80,16 +82,26 @@ func TestDistinct(t *testing.T) {
 		"a ring and what it surrounds": {[]pixelMask{
 			m(0.8, func(x, y int) bool { return square(x, y) && !box(61, 61, 139, 139)(x, y) }), m(0.9, square),
 		}, 0.7, []int{0, 1}},
-		"nested":                      {[]pixelMask{m(0.8, square), m(0.9, box(70, 70, 130, 130)), m(0.7, box(0, 0, 200, 200))}, 0.7, []int{0, 1, 2}},
-		"equal":                       {[]pixelMask{m(0.8, square), m(0.8, square), m(0.8, square)}, 0.7, []int{0}},
-		"the better is the later":     {[]pixelMask{m(0.8, square), m(0.9, box(60, 60, 140, 139))}, 0.7, []int{1}},
-		"a stray pixel":               {[]pixelMask{m(0.9, square), m(0.8, func(x, y int) bool { return square(x, y) || x == 3 && y == 5 })}, 0.7, []int{0}},
-		"at the bound":                {[]pixelMask{m(0.9, square), m(0.8, box(60, 60, 140, 120))}, 0.75, []int{0, 1}},
-		"above the bound":             {[]pixelMask{m(0.9, square), m(0.8, box(60, 60, 140, 121))}, 0.75, []int{0}},
-		"no overlap is allowed":       {[]pixelMask{m(0.9, square), m(0.8, box(139, 139, 200, 200)), m(0.7, box(140, 140, 200, 200))}, 0, []int{0, 2}},
-		"equal, but any IoU is kept":  {[]pixelMask{m(0.9, square), m(0.8, square)}, 1, []int{0, 1}},
-		"a duplicate of a duplicate":  {[]pixelMask{m(0.7, box(60, 60, 140, 115)), m(0.8, box(60, 60, 140, 125)), m(0.9, square)}, 0.75, []int{0, 2}},
-		"the last pixels of the rows": {[]pixelMask{m(0.9, box(190, 0, 200, 200)), m(0.8, box(191, 0, 200, 200)), m(0.7, box(199, 199, 200, 200))}, 0.7, []int{0, 2}},
+		"nested": {
+			[]pixelMask{m(0.8, square), m(0.9, box(70, 70, 130, 130)), m(0.7, box(0, 0, 200, 200))}, 0.7,
+			[]int{0, 1, 2}},
+		"equal":                   {[]pixelMask{m(0.8, square), m(0.8, square), m(0.8, square)}, 0.7, []int{0}},
+		"the better is the later": {[]pixelMask{m(0.8, square), m(0.9, box(60, 60, 140, 139))}, 0.7, []int{1}},
+		"a stray pixel": {
+			[]pixelMask{m(0.9, square), m(0.8, func(x, y int) bool { return square(x, y) || x == 3 && y == 5 })}, 0.7,
+			[]int{0}},
+		"at the bound":    {[]pixelMask{m(0.9, square), m(0.8, box(60, 60, 140, 120))}, 0.75, []int{0, 1}},
+		"above the bound": {[]pixelMask{m(0.9, square), m(0.8, box(60, 60, 140, 121))}, 0.75, []int{0}},
+		"no overlap is allowed": {
+			[]pixelMask{m(0.9, square), m(0.8, box(139, 139, 200, 200)), m(0.7, box(140, 140, 200, 200))}, 0,
+			[]int{0, 2}},
+		"equal, but any IoU is kept": {[]pixelMask{m(0.9, square), m(0.8, square)}, 1, []int{0, 1}},
+		"a duplicate of a duplicate": {
+			[]pixelMask{m(0.7, box(60, 60, 140, 115)), m(0.8, box(60, 60, 140, 125)), m(0.9, square)}, 0.75,
+			[]int{0, 2}},
+		"the last pixels of the rows": {
+			[]pixelMask{m(0.9, box(190, 0, 200, 200)), m(0.8, box(191, 0, 200, 200)), m(0.7, box(199, 199, 200, 200))},
+			0.7, []int{0, 2}},
 	} {
 		var d Dropped
 		got, err := EverythingOptions{MaxOverlap: c.bound}.distinct(t.Context(), candidates(side, c.masks), &d)
@@ -102,8 +114,8 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestDistinctRandom compares Distinct with the definition: from the best mask to the worst, a mask is kept if its IoU with each mask
-// kept before is at most the bound. Half of the masks are others with a few pixels changed.
+// TestDistinctRandom compares Distinct with the definition: from the best mask to the worst, a mask is kept if its IoU
+// with each mask kept before is at most the bound. Half of the masks are others with a few pixels changed.
 func TestDistinctRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 27))
 	for round := range 20 {
@@ -155,7 +167,8 @@ func TestDistinctRandom(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		regions, err := EverythingOptions{MaxOverlap: bound}.distinct(t.Context(), candidates(side, masks), new(Dropped))
+		regions, err := EverythingOptions{MaxOverlap: bound}.distinct(t.Context(), candidates(side, masks),
+			new(Dropped))
 		if got := indices(regions); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("round %d, side %d, bound %g: kept %v, %v; want %v", round, side, bound, got, err, want)
 		}
@@ -173,7 +186,8 @@ func TestDistinctEnds(t *testing.T) {
 	}
 }
 
-// TestCandidateBytes checks the bound on memory, which does not depend on the size of the image, against what is allocated.
+// TestCandidateBytes checks the bound on memory, which does not depend on the size of the image, against what is
+// allocated.
 func TestCandidateBytes(t *testing.T) {
 	s, o := oneMask(1024), EverythingOptions{Side: 64} // 4096 candidates
 	g := s.geometry(4096, 4096)
@@ -197,8 +211,9 @@ func TestCandidateBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkDistinct takes 4096 candidates of 256 x 256. Those of "objects" are 64 objects, each found 64 times. Those of "noise" are
-// the worst case: all have the same box and area, and all are kept, so each pair is compared word by word.
+// BenchmarkDistinct takes 4096 candidates of 256 x 256. Those of "objects" are 64 objects, each found 64 times. Those
+// of "noise" are the worst case: all have the same box and area, and all are kept, so each pair is compared word by
+// word.
 func BenchmarkDistinct(b *testing.B) {
 	const side = 256
 	r := rand.New(rand.NewPCG(1, 2))

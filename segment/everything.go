@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// EverythingOptions holds the parameters for finding all objects of an image. A grid of points gives masks; those that are poor,
-// unstable, or nearly equal to a better one are dropped (Kirillov et al., arXiv:2304.02643, section 4, which compares boxes instead
-// of masks). A field that is 0 means the default, and a negative bound means 0.
+// EverythingOptions holds the parameters for finding all objects of an image. A grid of points gives masks; those that
+// are poor, unstable, or nearly equal to a better one are dropped (Kirillov et al., arXiv:2304.02643, section 4, which
+// compares boxes instead of masks). A field that is 0 means the default, and a negative bound means 0.
 type EverythingOptions struct {
 	Side         int     // points of the grid in each direction, 1 to 128
 	MinIoU       float64 // lowest predicted quality, up to 1
@@ -41,7 +41,8 @@ func (o EverythingOptions) explicit() EverythingOptions {
 		}
 		return v
 	}
-	return EverythingOptions{cmp.Or(o.Side, DefaultSide), bound(o.MinIoU, DefaultMinIoU), bound(o.MinStability, DefaultMinStability),
+	return EverythingOptions{cmp.Or(o.Side, DefaultSide), bound(o.MinIoU, DefaultMinIoU),
+		bound(o.MinStability, DefaultMinStability),
 		bound(o.MaxOverlap, DefaultMaxOverlap)}
 }
 
@@ -57,7 +58,8 @@ func (o EverythingOptions) Check() error {
 		}
 	}
 	if o.Side < 1 || o.Side > 128 {
-		return diag.New(code.MaskPrompt, "everything", "the grid has %d points in each direction; allowed are 1 to 128", o.Side)
+		return diag.New(code.MaskPrompt, "everything", "the grid has %d points in each direction; allowed are 1 to 128",
+			o.Side)
 	}
 	return nil
 }
@@ -66,7 +68,8 @@ func (o EverythingOptions) Check() error {
 func (o EverythingOptions) points(w, h int) (out []Point) {
 	n := float64(o.Side)
 	for i := range o.Side * o.Side {
-		out = append(out, Point{(float64(i%o.Side) + 0.5) / n * float64(w), (float64(i/o.Side) + 0.5) / n * float64(h), true})
+		out = append(
+			out, Point{(float64(i%o.Side) + 0.5) / n * float64(w), (float64(i/o.Side) + 0.5) / n * float64(h), true})
 	}
 	return out
 }
@@ -89,7 +92,8 @@ type candidate struct {
 	shape  *shape
 }
 
-// Dropped counts masks that Everything dropped, with the best of those that were not good enough. A user who finds too few objects sees here which bounds to lower.
+// Dropped counts masks that Everything dropped, with the best of those that were not good enough. A user who finds too
+// few objects sees here which bounds to lower.
 type Dropped struct {
 	Poor     int `json:"poor"`     // masks whose predicted quality is below MinIoU
 	Unstable int `json:"unstable"` // empty masks, and others whose stability is below MinStability
@@ -121,9 +125,10 @@ func reached(v, bound float64) float64 {
 	return 0
 }
 
-// candidates returns the masks of one point that are good enough, and counts the others in d. logits has shape [Tokens,h,w], iou
-// [Tokens]. A candidate holds a copy of its mask; candidateBytes bounds their memory.
-func (s *spec) candidates(logits []float32, h, w int, iou []float32, g geometry, o EverythingOptions, at Point, d *Dropped) (out []candidate) {
+// candidates returns the masks of one point that are good enough, and counts the others in d. logits has shape
+// [Tokens,h,w], iou [Tokens]. A candidate holds a copy of its mask; candidateBytes bounds their memory.
+func (s *spec) candidates(logits []float32, h, w int, iou []float32, g geometry, o EverythingOptions, at Point,
+	d *Dropped) (out []candidate) {
 	cw, ch := s.covered(w, h, g)
 	threshold := float32(s.Threshold)
 	for t := s.BestFirst; t <= s.BestLast; t++ {
@@ -156,7 +161,9 @@ func (s *spec) candidates(logits []float32, h, w int, iou []float32, g geometry,
 				d.Unstable++
 			}
 			if area > 0 {
-				d.Add(Dropped{IoU: iou[t], Stability: float32(stability), closest: min(quality, reached(stability, o.MinStability))})
+				d.Add(
+					Dropped{IoU: iou[t], Stability: float32(stability),
+						closest: min(quality, reached(stability, o.MinStability))})
 			}
 			continue
 		}
@@ -165,7 +172,8 @@ func (s *spec) candidates(logits []float32, h, w int, iou []float32, g geometry,
 		}
 		out = append(out, candidate{Region{
 			Area: area, IoU: iou[t], Stability: float32(stability), Point: at, Token: t,
-			Box: [4]int{px(x0, w, g.ScaledW, g.Width), px(y0, h, g.ScaledH, g.Height), px(x1, w, g.ScaledW, g.Width), px(y1, h, g.ScaledH, g.Height)},
+			Box: [4]int{px(x0, w, g.ScaledW, g.Width), px(y0, h, g.ScaledH, g.Height), px(x1, w, g.ScaledW, g.Width),
+				px(y1, h, g.ScaledH, g.Height)},
 		}, shapeOf(logits[t*h*w:][:h*w], w, [4]int{x0, y0, x1, y1}, threshold)})
 	}
 	return out
@@ -186,10 +194,11 @@ func (s *spec) candidateBytes(h, w int, g geometry, o EverythingOptions) int64 {
 // maxRegions bounds the number of regions, because a label has 16 bits.
 const maxRegions = math.MaxUint16
 
-// distinct drops each candidate whose mask nearly equals that of a better one, counts it in d, and returns the others as regions, the
-// smallest first. Of candidates with equal quality, the one that comes first is better. Boxes do not matter: two objects may have
-// the same box, and a single stray pixel changes the box of a mask. Beyond maxRegions, the worst are dropped. The time may grow with the
-// square of the number of candidates, so the context is checked; its cause is the only error.
+// distinct drops each candidate whose mask nearly equals that of a better one, counts it in d, and returns the others
+// as regions, the smallest first. Of candidates with equal quality, the one that comes first is better. Boxes do not
+// matter: two objects may have the same box, and a single stray pixel changes the box of a mask. Beyond maxRegions, the
+// worst are dropped. The time may grow with the square of the number of candidates, so the context is checked; its
+// cause is the only error.
 func (o EverythingOptions) distinct(ctx context.Context, all []candidate, d *Dropped) (out []Region, err error) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.IoU, a.IoU) })
@@ -211,13 +220,14 @@ func (o EverythingOptions) distinct(ctx context.Context, all []candidate, d *Dro
 	return out, nil
 }
 
-// minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels. What is left of an
-// object whose parts are regions, too, is often a seam a few pixels wide, which is no object.
+// minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels.
+// What is left of an object whose parts are regions, too, is often a seam a few pixels wide, which is no object.
 const minVisible = 0.05
 
-// draw draws a region into the pixels of a label image that are still 0, and sets its area and box to those of the mask. The caller draws
-// the smallest region first, so that larger ones do not hide it. If less than minVisible of the mask is free, or the mask is empty,
-// draw draws nothing and Visible is 0. logits [Tokens,h,w] are those of the region's point.
+// draw draws a region into the pixels of a label image that are still 0, and sets its area and box to those of the
+// mask. The caller draws the smallest region first, so that larger ones do not hide it. If less than minVisible of the
+// mask is free, or the mask is empty, draw draws nothing and Visible is 0. logits [Tokens,h,w] are those of the
+// region's point.
 func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int, g geometry) {
 	m := s.upscale(logits[r.Token*h*w:][:h*w], h, w, g)
 	r.Area, r.Visible, r.Box = 0, 0, [4]int{g.Width, g.Height, 0, 0}
@@ -251,8 +261,8 @@ func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int,
 	}
 }
 
-// number drops the regions that draw did not draw, counts them in d, and numbers the others from 1, the largest first, also in the
-// label image. all are those of distinct; the label of all[i] is i+1.
+// number drops the regions that draw did not draw, counts them in d, and numbers the others from 1, the largest first,
+// also in the label image. all are those of distinct; the label of all[i] is i+1.
 func number(labels *image.Gray16, all []Region, d *Dropped) (out []Region) {
 	to := make([]uint16, len(all)+1)
 	for i, r := range slices.Backward(all) {

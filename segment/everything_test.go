@@ -26,8 +26,8 @@ func small() *spec {
 	return s
 }
 
-// TestCandidates checks that masks are kept if they have a high predicted quality, hardly depend on the threshold and are not
-// empty, and that boxes are in pixels of the image.
+// TestCandidates checks that masks are kept if they have a high predicted quality, hardly depend on the threshold and
+// are not empty, and that boxes are in pixels of the image.
 func TestCandidates(t *testing.T) {
 	s, o := small(), EverythingOptions{Side: 2, MinIoU: 0.5, MinStability: 0.9, MaxOverlap: 0.7}
 	g := s.geometry(32, 16) // 16 x 8 in the square, so 8 x 4 of the 8 x 8 logits
@@ -39,8 +39,9 @@ func TestCandidates(t *testing.T) {
 
 		dropped Dropped
 	}{
-		"good":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.9, 1, Dropped{Unstable: 1}},
-		"poor":                 {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.4, 0, Dropped{Poor: 1, IoU: 0.4, Stability: 1, Unstable: 1}},
+		"good": {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.9, 1, Dropped{Unstable: 1}},
+		"poor": {logitsOf(8, 8, 5, 2, 1, 6, 3), 0.4, 0,
+			Dropped{Poor: 1, IoU: 0.4, Stability: 1, Unstable: 1}},
 		"of no quality":        {logitsOf(8, 8, 5, 2, 1, 6, 3), nan, 0, Dropped{Poor: 1, Unstable: 1}},
 		"unstable":             {logitsOf(8, 8, 0.5, 2, 1, 6, 3), 0.9, 0, Dropped{Unstable: 2, IoU: 0.9}},
 		"empty":                {logitsOf(8, 8, 5, 0, 0, 0, 0), 0.9, 0, Dropped{Unstable: 2}},
@@ -49,7 +50,8 @@ func TestCandidates(t *testing.T) {
 		logits := append(c.first, make([]float32, 64)...) // the second mask is unstable
 		var d Dropped
 		got := s.candidates(logits, 8, 8, []float32{c.iou, 1}, g, o, Point{}, &d)
-		if d.Poor != c.dropped.Poor || d.Unstable != c.dropped.Unstable || d.IoU != c.dropped.IoU || d.Stability != c.dropped.Stability {
+		if d.Poor != c.dropped.Poor || d.Unstable != c.dropped.Unstable || d.IoU != c.dropped.IoU ||
+			d.Stability != c.dropped.Stability {
 			t.Errorf("%s: dropped %+v; want %+v", name, d, c.dropped)
 		}
 		if len(got) != c.want {
@@ -60,7 +62,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestDraw checks that the image has the label of a region where no other is, and that the region has the area and box of its mask.
+// TestDraw checks that the image has the label of a region where no other is, and that the region has the area and box
+// of its mask.
 func TestDraw(t *testing.T) {
 	s := small()
 	g := s.geometry(16, 16)
@@ -68,12 +71,14 @@ func TestDraw(t *testing.T) {
 	logits := append(logitsOf(16, 16, 5, 2, 4, 9, 12), logitsOf(16, 16, 5, 3, 4, 9, 12)...)
 	r := Region{Label: 300, Token: 1}
 	s.draw(labels, &r, logits, 16, 16, g)
-	if r.Area != 48 || r.Visible != 48 || r.Box != [4]int{3, 4, 9, 12} || labels.Gray16At(3, 4).Y != 300 || labels.Gray16At(9, 4).Y != 0 {
+	if r.Area != 48 || r.Visible != 48 || r.Box != [4]int{3, 4, 9, 12} || labels.Gray16At(3, 4).Y != 300 ||
+		labels.Gray16At(9, 4).Y != 0 {
 		t.Errorf("%+v", r)
 	}
 	around := Region{Label: 301}
 	s.draw(labels, &around, logits, 16, 16, g)
-	if around.Area != 56 || around.Visible != 8 || around.Box != [4]int{2, 4, 9, 12} || labels.Gray16At(2, 4).Y != 301 || labels.Gray16At(3, 4).Y != 300 {
+	if around.Area != 56 || around.Visible != 8 || around.Box != [4]int{2, 4, 9, 12} ||
+		labels.Gray16At(2, 4).Y != 301 || labels.Gray16At(3, 4).Y != 300 {
 		t.Errorf("a larger region: %+v", around)
 	}
 	s.draw(labels, &around, logits, 16, 16, g)
@@ -86,14 +91,15 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestNumber checks that a region of which only a seam is left gives its pixels to the region behind it, and that the label image has
-// each region's visible pixels, the largest region as number 1.
+// TestNumber checks that a region of which only a seam is left gives its pixels to the region behind it, and that the
+// label image has each region's visible pixels, the largest region as number 1.
 func TestNumber(t *testing.T) {
 	s := newSpec(128, 4)
 	s.Tokens, s.BestFirst, s.BestLast = 1, 0, 0
 	g := s.geometry(128, 128)
 	labels := image.NewGray16(image.Rect(0, 0, 128, 128))
-	boxes := [][4]int{{10, 10, 50, 50}, {51, 10, 91, 50}, {10, 10, 91, 50}, {0, 0, 128, 64}} // the third is the first two and a seam
+	// the third is the first two and a seam
+	boxes := [][4]int{{10, 10, 50, 50}, {51, 10, 91, 50}, {10, 10, 91, 50}, {0, 0, 128, 64}}
 	all := make([]Region, len(boxes))
 	for i, b := range boxes {
 		all[i].Label = i + 1
@@ -101,7 +107,8 @@ func TestNumber(t *testing.T) {
 	}
 	var d Dropped
 	got := number(labels, all, &d)
-	if len(got) != 3 || d.Hidden != 1 || got[0].Area != 128*64 || got[0].Visible != 128*64-2*1600 || got[1].Box != boxes[1] || got[2].Box != boxes[0] {
+	if len(got) != 3 || d.Hidden != 1 || got[0].Area != 128*64 || got[0].Visible != 128*64-2*1600 ||
+		got[1].Box != boxes[1] || got[2].Box != boxes[0] {
 		t.Errorf("%+v, dropped %+v", got, d)
 	}
 	count := map[int]int{}
@@ -121,15 +128,18 @@ func TestNumber(t *testing.T) {
 func TestEverything(t *testing.T) {
 	o := defaults
 	p := o.points(64, 32)
-	if err := o.Check(); err != nil || len(p) != 1024 || p[0] != (Point{X: 1, Y: 0.5, Foreground: true}) || p[1023] != (Point{X: 63, Y: 31.5, Foreground: true}) {
+	if err := o.Check(); err != nil || len(p) != 1024 || p[0] != (Point{X: 1, Y: 0.5, Foreground: true}) ||
+		p[1023] != (Point{X: 63, Y: 31.5, Foreground: true}) {
 		t.Errorf("%v, %d points: %v to %v", err, len(p), p[0], p[1023])
 	}
-	for _, bad := range []EverythingOptions{{Side: -1}, {Side: 129}, {Side: 2, MinIoU: 1.1}, {MinStability: 2}, {Side: 2, MaxOverlap: math.NaN()}} {
+	for _, bad := range []EverythingOptions{{Side: -1}, {Side: 129}, {Side: 2, MinIoU: 1.1}, {MinStability: 2},
+		{Side: 2, MaxOverlap: math.NaN()}} {
 		if err := bad.Check(); !errors.Is(err, ErrPrompt) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if got, want := (EverythingOptions{Side: 4, MinIoU: -1}).explicit(), (EverythingOptions{4, 0, DefaultMinStability, DefaultMaxOverlap}); got != want {
+	if got, want := (EverythingOptions{Side: 4, MinIoU: -1}).explicit(),
+		(EverythingOptions{4, 0, DefaultMinStability, DefaultMaxOverlap}); got != want {
 		t.Errorf("%+v; want %+v", got, want)
 	}
 }

@@ -29,7 +29,8 @@ func load(t *testing.T, path string) image.Image {
 	return img
 }
 
-// TestPreprocess compares pixel values with those of the reference pipeline for two images. A step of 1/255 is about 0.017.
+// TestPreprocess compares pixel values with those of the reference pipeline for two images. A step of 1/255 is about
+// 0.017.
 func TestPreprocess(t *testing.T) {
 	for name, bound := range map[string]float64{"scene1": 1e-5, "coins": 1e-5} {
 		want := tensortest.Golden(t, demo+"golden.safetensors:"+name+".pixel_values")

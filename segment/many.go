@@ -17,9 +17,9 @@ type Segmentation struct {
 	Dropped Dropped       // masks that are not among Regions
 }
 
-// MasksOf finds the objects of several prompts. If the model has a method for several prompts, those with the same number of points
-// and without a mask share runs. each is called with the masks of prompt i, in any order of prompts; its error stops the work. Other
-// errors are those of Masks, with the number of the prompt if it is wrong.
+// MasksOf finds the objects of several prompts. If the model has a method for several prompts, those with the same
+// number of points and without a mask share runs. each is called with the masks of prompt i, in any order of prompts;
+// its error stops the work. Other errors are those of Masks, with the number of the prompt if it is wrong.
 func (m *Image) MasksOf(ctx context.Context, prompts []Prompts, c Choice, each func(i int, masks []Mask) error) error {
 	if err := m.s.spec.checkChoice(c); err != nil {
 		return err
@@ -34,7 +34,8 @@ func (m *Image) MasksOf(ctx context.Context, prompts []Prompts, c Choice, each f
 }
 
 // decode makes the runs for prompts. each is called with the number of a prompt, its run, and its index in the run.
-func (m *Image) decode(ctx context.Context, prompts []Prompts, each func(prompt int, r *rlx.Result, i int) error) error {
+func (m *Image) decode(ctx context.Context, prompts []Prompts,
+	each func(prompt int, r *rlx.Result, i int) error) error {
 	t := m.s.spec
 	type group struct {
 		of     []int // prompts
@@ -79,8 +80,10 @@ func (m *Image) decode(ctx context.Context, prompts []Prompts, each func(prompt 
 			of := x.of[at:min(at+t.MaxPrompts, len(x.of))]
 			r, err := m.s.run.Run(ctx, rlx.Request{Method: t.BatchMethod, Inputs: map[string]rlx.Tensor{
 				t.EmbeddingInput: m.Embedding,
-				t.PointsInput:    {DType: rlx.F32, Shape: []int{len(of), n, 2}, Data: tensor.Bytes(x.points[2*n*at:][:2*n*len(of)])},
-				t.LabelsInput:    {DType: rlx.I32, Shape: []int{len(of), n}, Data: tensor.Bytes(x.labels[n*at:][:n*len(of)])},
+				t.PointsInput: {DType: rlx.F32, Shape: []int{len(of), n, 2},
+					Data: tensor.Bytes(x.points[2*n*at:][:2*n*len(of)])},
+				t.LabelsInput: {DType: rlx.I32, Shape: []int{len(of), n},
+					Data: tensor.Bytes(x.labels[n*at:][:n*len(of)])},
 			}})
 			for i := 0; err == nil && i < len(of); i++ {
 				err = each(of[i], r, i)
@@ -93,9 +96,10 @@ func (m *Image) decode(ctx context.Context, prompts []Prompts, each func(prompt 
 	return nil
 }
 
-// Everything finds all objects of the image. Masks are compared at the resolution at which the model makes them, and kept as bits:
-// 8 KB each for masks of 256 x 256. No mask of the image's size is kept; the points that found a region are decoded again to draw
-// it. The error matches ErrPrompt if o has values that are not allowed, or is one of rlx.Session.Run.
+// Everything finds all objects of the image. Masks are compared at the resolution at which the model makes them, and
+// kept as bits: 8 KB each for masks of 256 x 256. No mask of the image's size is kept; the points that found a region
+// are decoded again to draw it. The error matches ErrPrompt if o has values that are not allowed, or is one of
+// rlx.Session.Run.
 func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentation, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -146,7 +150,8 @@ func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentat
 	return &Segmentation{labels, regions, dropped}, nil
 }
 
-// EverythingMemory bounds the memory in bytes that Everything takes for an image of the given size, in addition to tensors.
+// EverythingMemory bounds the memory in bytes that Everything takes for an image of the given size, in addition to
+// tensors.
 func (s *Segmenter) EverythingMemory(size image.Point, o EverythingOptions) int64 {
 	t, n := s.spec, 2*int64(size.X)*int64(size.Y)+s.Memory(size, Best)
 	method, err := s.run.Model().Method(t.PromptMethod)

@@ -18,8 +18,8 @@ type Mask struct {
 	Logits []float32   // as the model makes them, at their resolution; an input for Prompts.Mask, if it takes masks
 }
 
-// A Choice selects among the masks that a model makes for one prompt: Best, All, or the number of a mask, such as "0". The zero
-// value means Best.
+// A Choice selects among the masks that a model makes for one prompt: Best, All, or the number of a mask, such as "0".
+// The zero value means Best.
 type Choice string
 
 const (
@@ -27,11 +27,14 @@ const (
 	All  Choice = "all"
 )
 
-// postprocess turns the logits [Tokens,h,w] and the predicted qualities iou [Tokens] into masks. The logits are resized to the square bilinearly (half-pixel centres, no antialiasing), cropped to the image
-// inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with code.MaskChoice or code.NoBestMask.
+// postprocess turns the logits [Tokens,h,w] and the predicted qualities iou [Tokens] into masks. The logits are resized
+// to the square bilinearly (half-pixel centres, no antialiasing), cropped to the image inside it, resized in the same
+// way to the image, and compared with Threshold. Errors are *diag.Error with code.MaskChoice or code.NoBestMask.
 func (s *spec) postprocess(logits []float32, h, w int, iou []float32, g geometry, c Choice) ([]Mask, error) {
 	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
-		panic(fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou), s.Tokens))
+		panic(
+			fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou),
+				s.Tokens))
 	}
 	tokens, err := s.choose(c, iou)
 	if err != nil {
@@ -45,8 +48,8 @@ func (s *spec) postprocess(logits []float32, h, w int, iou []float32, g geometry
 	return out, nil
 }
 
-// maskBytes returns the peak number of bytes that postprocess needs in addition to the logits: every mask that it returns and, for
-// one of them, the logits at the size of the square and at the width of the image.
+// maskBytes returns the peak number of bytes that postprocess needs in addition to the logits: every mask that it
+// returns and, for one of them, the logits at the size of the square and at the width of the image.
 func (s *spec) maskBytes(g geometry, c Choice) int64 {
 	n := int64(1)
 	if c == All {
@@ -63,7 +66,8 @@ func (s *spec) checkChoice(c Choice) error {
 	if t, err := strconv.Atoi(string(c)); err == nil && t >= 0 && t < s.Tokens && strconv.Itoa(t) == string(c) {
 		return nil
 	}
-	return diag.New(code.MaskChoice, "mask "+strconv.Quote(string(c)), "is not one of the model's; allowed are %s, %s and 0 to %d", Best, All, s.Tokens-1)
+	return diag.New(code.MaskChoice, "mask "+strconv.Quote(string(c)),
+		"is not one of the model's; allowed are %s, %s and 0 to %d", Best, All, s.Tokens-1)
 }
 
 func (s *spec) choose(c Choice, iou []float32) ([]int, error) {
@@ -85,7 +89,8 @@ func (s *spec) choose(c Choice, iou []float32) ([]int, error) {
 			}
 		}
 		if best < 0 {
-			return nil, diag.New(code.NoBestMask, "masks", "every predicted IoU of masks %d to %d is NaN", s.BestFirst, s.BestLast)
+			return nil, diag.New(code.NoBestMask, "masks", "every predicted IoU of masks %d to %d is NaN", s.BestFirst,
+				s.BestLast)
 		}
 		return []int{best}, nil
 	}
@@ -96,7 +101,8 @@ func (s *spec) choose(c Choice, iou []float32) ([]int, error) {
 // upscale returns the mask of one token. It computes only the part of the square that the image covers.
 func (s *spec) upscale(logits []float32, h, w int, g geometry) *image.Gray {
 	crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
-	square := imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW], imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+	square := imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW],
+		imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
 	out := image.NewGray(image.Rect(0, 0, g.Width, g.Height))
 	xs, ys := imaging.Bilinear(g.ScaledW, g.Width, false), imaging.Bilinear(g.ScaledH, g.Height, false)
 	wide, line, threshold := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width), float32(s.Threshold)

@@ -16,8 +16,8 @@ var (
 	background = color.NRGBA{220, 50, 50, 255}
 )
 
-// Overlay draws mask, which has the size of the image, and the prompts over the image. The mask is tinted and outlined. Foreground
-// points are green discs, background points red ones, and the box is a green frame.
+// Overlay draws mask, which has the size of the image, and the prompts over the image. The mask is tinted and outlined.
+// Foreground points are green discs, background points red ones, and the box is a green frame.
 func Overlay(img image.Image, mask *image.Gray, p Prompts) *image.NRGBA {
 	out := imaging.NRGBA(img)
 	w, h := out.Rect.Dx(), out.Rect.Dy()

@@ -30,12 +30,14 @@ func scaledSide(side, longest, size int) int {
 	return max(1, int(float64(side)*float64(size)/float64(longest)+0.5))
 }
 
-// preprocess returns the input tensor [1,3,Size,Size] for an image: f32, planes R, G, B. The image is scaled by the resize rule and
-// normalised as (value - Mean) / Std with values from 0 to 255; the square is filled with zeros to the right and below.
+// preprocess returns the input tensor [1,3,Size,Size] for an image: f32, planes R, G, B. The image is scaled by the
+// resize rule and normalised as (value - Mean) / Std with values from 0 to 255; the square is filled with zeros to the
+// right and below.
 func (s *spec) preprocess(img image.Image) ([]float32, geometry) {
 	b := img.Bounds()
 	g := s.geometry(b.Dx(), b.Dy())
-	small := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, g.ScaledW, true), imaging.Bilinear(g.Height, g.ScaledH, true), true, imaging.RGBRow(img))
+	small := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, g.ScaledW, true),
+		imaging.Bilinear(g.Height, g.ScaledH, true), true, imaging.RGBRow(img))
 	out := make([]float32, 3*s.Size*s.Size)
 	for c := range 3 {
 		mean, inv := float32(s.Mean[c]), float32(1/s.Std[c])

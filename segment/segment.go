@@ -1,10 +1,12 @@
-// Package segment finds objects in images with models that declare the task "segment", such as SAM. A point on an object, or a box
-// around it, selects the object; the model encodes the image once and then finds a mask for each prompt in little time:
+// Package segment finds objects in images with models that declare the task "segment", such as SAM. A point on an
+// object, or a box around it, selects the object; the model encodes the image once and then finds a mask for each
+// prompt in little time:
 //
 //	session, err := rlx.Load(ctx, "sam.rlx", "cpu")
 //	segmenter, err := segment.New(session)
 //	img, err := segmenter.Encode(ctx, photo)
-//	masks, err := img.Masks(ctx, segment.Prompts{Points: []segment.Point{{X: 320, Y: 200, Foreground: true}}}, segment.Best)
+//	at := segment.Point{X: 320, Y: 200, Foreground: true}
+//	masks, err := img.Masks(ctx, segment.Prompts{Points: []segment.Point{at}}, segment.Best)
 //
 // Everything finds all objects of an image, without prompts.
 //
@@ -26,8 +28,8 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrPrompt is a case of rlx.ErrUsage: a prompt is outside the image, empty, or more than the model takes, or parameters of
-	// Everything have values that are not allowed.
+	// ErrPrompt is a case of rlx.ErrUsage: a prompt is outside the image, empty, or more than the model takes, or
+	// parameters of Everything have values that are not allowed.
 	ErrPrompt error = code.MaskPrompt
 	// ErrChoice is a case of rlx.ErrUsage: the model has no such mask.
 	ErrChoice error = code.MaskChoice
@@ -37,8 +39,8 @@ var (
 	ErrImage error = code.Image
 )
 
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the header before
-// it allocates pixels. The error matches ErrImage.
+// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the
+// header before it allocates pixels. The error matches ErrImage.
 func DecodeImage(r io.Reader) (image.Image, error) {
 	return imaging.Decode("image", r, imaging.Limits{})
 }
@@ -49,11 +51,12 @@ type Segmenter struct {
 	spec *spec
 }
 
-// A spec is the description in the artifact, with the code that turns images and prompts into tensors, and tensors into masks.
+// A spec is the description in the artifact, with the code that turns images and prompts into tensors, and tensors into
+// masks.
 type spec task.Segment
 
-// New returns a Segmenter that runs the methods of a model by r, which is usually a *rlx.Session. The error matches rlx.ErrUsage if
-// the model does not declare the task "segment".
+// New returns a Segmenter that runs the methods of a model by r, which is usually a *rlx.Session. The error matches
+// rlx.ErrUsage if the model does not declare the task "segment".
 func New(r rlx.Runner) (*Segmenter, error) {
 	t, ok := r.Model().Task().(*task.Segment)
 	if !ok {
@@ -78,7 +81,8 @@ func (s *Segmenter) Facts() Facts {
 	return Facts{t.Size, t.MaxPoints, t.MaskSide, t.Tokens, t.BestFirst, t.BestLast}
 }
 
-// An Image is an image that a model has encoded. Finding masks in it is fast. Its methods may be called repeatedly and concurrently.
+// An Image is an image that a model has encoded. Finding masks in it is fast. Its methods may be called repeatedly and
+// concurrently.
 type Image struct {
 	Embedding rlx.Tensor // as the model gives it
 
@@ -86,7 +90,8 @@ type Image struct {
 	size image.Point
 }
 
-// Encode encodes an image of any size: scaled, normalised and padded as in training. Errors are those of rlx.Session.Run.
+// Encode encodes an image of any size: scaled, normalised and padded as in training. Errors are those of
+// rlx.Session.Run.
 func (s *Segmenter) Encode(ctx context.Context, img image.Image) (*Image, error) {
 	t := s.spec
 	pixels, _ := t.preprocess(img)
@@ -115,8 +120,8 @@ func (m *Image) Masks(ctx context.Context, p Prompts, c Choice) ([]Mask, error) 
 	return m.s.masks(r, 0, m.size, c)
 }
 
-// Check checks prompts and a choice for an image of the given size, without a run. Masks does the same; call Check to find a mistake
-// before the image is encoded. Errors match ErrPrompt or ErrChoice.
+// Check checks prompts and a choice for an image of the given size, without a run. Masks does the same; call Check to
+// find a mistake before the image is encoded. Errors match ErrPrompt or ErrChoice.
 func (s *Segmenter) Check(p Prompts, c Choice, size image.Point) error {
 	if err := s.spec.checkChoice(c); err != nil {
 		return err
@@ -144,7 +149,8 @@ func (s *Segmenter) request(p Prompts, size image.Point) (rlx.Request, error) {
 		if err != nil {
 			return rlx.Request{}, err
 		}
-		r.Inputs[t.MaskInput] = rlx.Tensor{DType: rlx.F32, Shape: []int{1, 1, t.MaskSide, t.MaskSide}, Data: tensor.Bytes(mask)}
+		r.Inputs[t.MaskInput] = rlx.Tensor{DType: rlx.F32, Shape: []int{1, 1, t.MaskSide, t.MaskSide},
+			Data: tensor.Bytes(mask)}
 	}
 	return r, nil
 }
@@ -174,8 +180,9 @@ func (s *Segmenter) logits(r *rlx.Result, i int) (logits []float32, h, w int, qu
 	return all[i*n*h*w:][:n*h*w], h, w, quality[i*n:][:n], nil
 }
 
-// MaskPrompt turns a picture of a mask into logits for Prompts.Mask. White is inside and black outside, as in the masks of this
-// package. The picture must have the size of the image. The error matches ErrPrompt, also if the model takes no masks.
+// MaskPrompt turns a picture of a mask into logits for Prompts.Mask. White is inside and black outside, as in the masks
+// of this package. The picture must have the size of the image. The error matches ErrPrompt, also if the model takes no
+// masks.
 func (s *Segmenter) MaskPrompt(mask image.Image, size image.Point) ([]float32, error) {
 	if err := s.spec.takesMasks(); err != nil {
 		return nil, err

@@ -2,8 +2,9 @@ package segment
 
 import "math/bits"
 
-// A shape is the set of pixels of a mask, at the resolution of the model's masks: one bit for each pixel of its box. Rows consist of
-// whole words whose first bits are at multiples of 64 pixels, so the words of two shapes can be combined without shifts.
+// A shape is the set of pixels of a mask, at the resolution of the model's masks: one bit for each pixel of its box.
+// Rows consist of whole words whose first bits are at multiples of 64 pixels, so the words of two shapes can be
+// combined without shifts.
 type shape struct {
 	box  [4]int   // x0, y0, x1, y1 in pixels of the mask; x1 and y1 are exclusive
 	area int      // pixels in the set
@@ -35,8 +36,8 @@ func (s *shape) words() (first, n int) {
 	return first, (s.box[2]-1)/64 - first + 1
 }
 
-// overlaps reports whether the IoU of two shapes is above bound. It counts common pixels only if the boxes and areas allow such an IoU,
-// and stops when the rows that are left cannot reach it.
+// overlaps reports whether the IoU of two shapes is above bound. It counts common pixels only if the boxes and areas
+// allow such an IoU, and stops when the rows that are left cannot reach it.
 func (s *shape) overlaps(o *shape, bound float64) bool {
 	above := func(both int) bool { return float64(both) > bound*float64(s.area+o.area-both) }
 	x0, y0, x1, y1 := max(s.box[0], o.box[0]), max(s.box[1], o.box[1]), min(s.box[2], o.box[2]), min(s.box[3], o.box[3])

@@ -23,10 +23,11 @@ func TestPrompt(t *testing.T) {
 		points []float32
 		labels []int32
 	}{
-		"point":          {Prompts{Points: []Point{fg}}, []float32{128, 101, 0, 0}, []int32{1, -1}},
-		"two points":     {Prompts{Points: []Point{fg, bg}}, []float32{128, 101, 0, bgY, 0, 0}, []int32{1, 0, -1}},
-		"box":            {Prompts{Box: box}, []float32{0, 0, 256, 202}, []int32{2, 3}},
-		"points and box": {Prompts{Points: []Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 101, 0, 0, 256, 202}, []int32{0, 1, 2, 3}},
+		"point":      {Prompts{Points: []Point{fg}}, []float32{128, 101, 0, 0}, []int32{1, -1}},
+		"two points": {Prompts{Points: []Point{fg, bg}}, []float32{128, 101, 0, bgY, 0, 0}, []int32{1, 0, -1}},
+		"box":        {Prompts{Box: box}, []float32{0, 0, 256, 202}, []int32{2, 3}},
+		"points and box": {Prompts{Points: []Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 101, 0, 0, 256, 202},
+			[]int32{0, 1, 2, 3}},
 	} {
 		points, labels, err := s.prompt(tc.p, g)
 		if err != nil || !slices.Equal(points, tc.points) || !slices.Equal(labels, tc.labels) {
@@ -41,23 +42,27 @@ func TestPrompt(t *testing.T) {
 		p    Prompts
 		want string
 	}{
-		"none":            {Prompts{}, "no prompt"},
-		"left":            {at(-1, 5), "point -1,5: is outside the image, which has 384 x 303 pixels; the last is 383,302"},
-		"right":           {at(384.5, 5), "outside"},
-		"right edge":      {at(384, 5), "outside the image, which has 384 x 303 pixels; the last is 383,302"},
-		"lower edge":      {at(5, 303), "outside"},
-		"above":           {at(5, -0.25), "outside"},
-		"below":           {at(5, 304), "outside"},
-		"NaN":             {at(math.NaN(), 5), "outside"},
-		"infinite":        {at(5, math.Inf(1)), "outside"},
-		"box outside":     {frame(5, 5, 400, 50), "box 5,5,400,50: is outside the image, which has 384 x 303 pixels; allowed are x from 0 to 384 and y from 0 to 303"},
+		"none": {Prompts{}, "no prompt"},
+		"left": {at(-1, 5),
+			"point -1,5: is outside the image, which has 384 x 303 pixels; the last is 383,302"},
+		"right":      {at(384.5, 5), "outside"},
+		"right edge": {at(384, 5), "outside the image, which has 384 x 303 pixels; the last is 383,302"},
+		"lower edge": {at(5, 303), "outside"},
+		"above":      {at(5, -0.25), "outside"},
+		"below":      {at(5, 304), "outside"},
+		"NaN":        {at(math.NaN(), 5), "outside"},
+		"infinite":   {at(5, math.Inf(1)), "outside"},
+		"box outside": {frame(5, 5, 400, 50),
+			"box 5,5,400,50: is outside the image, which has 384 x 303 pixels; allowed are x from 0 to 384 and y from 0 to 303"},
 		"box without x":   {frame(5, 5, 5, 50), "is empty"},
 		"box upside down": {frame(5, 50, 50, 5), "is empty"},
 		"box of NaN":      {frame(math.NaN(), 5, 50, 50), "is empty"},
-		"too many points": {Prompts{Points: []Point{fg, fg, fg, fg}}, "4 points and one padding point; the artifact allows 4"},
-		"too many":        {Prompts{Points: []Point{fg, fg, fg}, Box: box}, "two corners"},
+		"too many points": {Prompts{Points: []Point{fg, fg, fg, fg}},
+			"4 points and one padding point; the artifact allows 4"},
+		"too many": {Prompts{Points: []Point{fg, fg, fg}, Box: box}, "two corners"},
 	} {
-		if _, _, err := s.prompt(tc.p, g); !errors.Is(err, ErrPrompt) || !strings.Contains(err.Error(), tc.want) || diag.ExitCode(err) != 2 {
+		if _, _, err := s.prompt(tc.p, g); !errors.Is(err, ErrPrompt) || !strings.Contains(err.Error(), tc.want) ||
+			diag.ExitCode(err) != 2 {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
@@ -92,17 +97,20 @@ func TestChoose(t *testing.T) {
 			if logits[tc.want[i]] > 0 {
 				full = 255
 			}
-			if m.Token != tc.want[i] || m.Image.Bounds() != image.Rect(0, 0, 8, 4) || m.Image.Pix[0] != full || m.Image.Pix[31] != full {
+			if m.Token != tc.want[i] || m.Image.Bounds() != image.Rect(0, 0, 8, 4) || m.Image.Pix[0] != full ||
+				m.Image.Pix[31] != full {
 				t.Errorf("%s: mask %d is token %d, %v", name, i, m.Token, m.Image.Pix)
 			}
 		}
 	}
 	for _, which := range []Choice{"4", "-1", "worst", "01", "+1", "1 "} {
-		if _, err := s.postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, ErrChoice) || diag.ExitCode(err) != 2 {
+		if _, err := s.postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, ErrChoice) ||
+			diag.ExitCode(err) != 2 {
 			t.Errorf("mask %q: %v", which, err)
 		}
 	}
-	if _, err := s.postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, ErrNoBest) || diag.ExitCode(err) != 1 {
+	if _, err := s.postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, ErrNoBest) ||
+		diag.ExitCode(err) != 1 {
 		t.Errorf("no best: %v", err)
 	}
 }
@@ -110,7 +118,8 @@ func TestChoose(t *testing.T) {
 func TestGeometry(t *testing.T) {
 	s := newSpec(1024, 64)
 	for _, tc := range []struct{ w, h, sw, sh int }{
-		{1024, 1024, 1024, 1024}, {1800, 1200, 1024, 683}, {1200, 1800, 683, 1024}, {100, 100, 1024, 1024}, {100000, 1, 1024, 1}, {1, 3000, 1, 1024},
+		{1024, 1024, 1024, 1024}, {1800, 1200, 1024, 683}, {1200, 1800, 683, 1024}, {100, 100, 1024, 1024},
+		{100000, 1, 1024, 1}, {1, 3000, 1, 1024},
 	} {
 		if g := s.geometry(tc.w, tc.h); g.ScaledW != tc.sw || g.ScaledH != tc.sh {
 			t.Errorf("%d x %d: %+v, want %d x %d", tc.w, tc.h, g, tc.sw, tc.sh)
@@ -126,7 +135,8 @@ func TestOverlay(t *testing.T) {
 			mask.SetGray(x, y, color.Gray{255})
 		}
 	}
-	p := Prompts{Points: []Point{{X: 5, Y: 5, Foreground: true}, {X: 40, Y: 40}}, Box: &Box{X0: 8, Y0: 8, X1: 32, Y1: 32}}
+	p := Prompts{Points: []Point{{X: 5, Y: 5, Foreground: true}, {X: 40, Y: 40}},
+		Box: &Box{X0: 8, Y0: 8, X1: 32, Y1: 32}}
 	out := Overlay(photo, mask, p)
 	if out.Bounds() != photo.Rect {
 		t.Fatalf("bounds %v", out.Bounds())
@@ -136,8 +146,9 @@ func TestOverlay(t *testing.T) {
 		{20, 20}: func(c color.NRGBA) bool { return c.B > 100 && c.R < 30 },                // tint
 		{10, 20}: func(c color.NRGBA) bool { return c == color.NRGBA{255, 255, 255, 255} }, // outline
 		{5, 5}:   func(c color.NRGBA) bool { return c.G > 150 && c.R < 100 },               // foreground disc
-		{39, 39}: func(c color.NRGBA) bool { return c.R > 150 && c.G < 100 },               // background disc, cut by the edge
-		{20, 8}:  func(c color.NRGBA) bool { return c.G > 150 && c.R < 100 },               // box
+		// background disc, cut by the edge
+		{39, 39}: func(c color.NRGBA) bool { return c.R > 150 && c.G < 100 },
+		{20, 8}:  func(c color.NRGBA) bool { return c.G > 150 && c.R < 100 }, // box
 	} {
 		if c := out.NRGBAAt(at.X, at.Y); !is(c) {
 			t.Errorf("at %v: %v", at, c)

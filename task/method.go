@@ -26,7 +26,8 @@ type Value struct {
 // Methods lists the methods of an artifact.
 type Methods []Method
 
-// Taking returns the method with the given name. It is an error if there is none, or if its inputs are not exactly the given ones.
+// Taking returns the method with the given name. It is an error if there is none, or if its inputs are not exactly the
+// given ones.
 func (all Methods) Taking(name string, inputs ...string) (*Method, error) {
 	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
 	if i < 0 {
@@ -50,7 +51,8 @@ func (m *Method) Bad(format string, args ...any) error {
 	return fmt.Errorf("the task does not fit method %s: "+format, append([]any{m.Name}, args...)...)
 }
 
-// A Shape gives the sizes that a task allows for each dim of a value. A nil Shape allows any shape; Shape{} allows only scalars.
+// A Shape gives the sizes that a task allows for each dim of a value. A nil Shape allows any shape; Shape{} allows only
+// scalars.
 type Shape []Sizes
 
 // Sizes is the range of sizes that a task allows for one dim.
@@ -69,8 +71,8 @@ func (s Sizes) String() string {
 	return fmt.Sprintf("%d..%d", s.Min, s.Max)
 }
 
-// Input returns the type of an input. It is an error if the input does not have element type d and shape want for all values of the
-// symbols.
+// Input returns the type of an input. It is an error if the input does not have element type d and shape want for all
+// values of the symbols.
 func (m *Method) Input(name string, d dtype.DType, want Shape) (ir.Type, error) {
 	return m.value(m.Inputs, "input", name, d, want)
 }
@@ -102,11 +104,12 @@ func (m *Method) value(list []Value, what, name string, d dtype.DType, want Shap
 	return t, m.Bad("%s %s is %v; want %v%s", what, name, t, d, strings.ReplaceAll(fmt.Sprint([]Sizes(want)), " ", ","))
 }
 
-// TakesEvery reports whether a dim can have every size from min to max. It must be constant or a bare symbol: an expression such as
-// 2*N would leave sizes out.
+// TakesEvery reports whether a dim can have every size from min to max. It must be constant or a bare symbol: an
+// expression such as 2*N would leave sizes out.
 func (m *Method) TakesEvery(d ir.Dim, min, max int64) bool {
 	one := ir.Shape{d}
-	bare := one.IsStatic() || slices.ContainsFunc(m.Syms, func(x ir.Sym) bool { return one.Equal(ir.Shape{ir.Named(x.Name)}) })
+	bare := one.IsStatic() ||
+		slices.ContainsFunc(m.Syms, func(x ir.Sym) bool { return one.Equal(ir.Shape{ir.Named(x.Name)}) })
 	lo, hi := m.Syms.Bounds(d)
 	return bare && lo <= min && hi >= max
 }

@@ -15,8 +15,8 @@ const KindPatches = "patches"
 
 var _ = Register(KindPatches, func() Task { return &Patches{} })
 
-// Patches describes a model that turns an image into embeddings of its patches. Vision encoders for images of any size begin with it
-// (Qwen2-VL, arXiv:2409.12191). Package patches runs it. One method computes
+// Patches describes a model that turns an image into embeddings of its patches. Vision encoders for images of any size
+// begin with it (Qwen2-VL, arXiv:2409.12191). Package patches runs it. One method computes
 //
 //	PixelsInput f32 [n,3*Frames*Patch*Patch] -> Embeddings f32 [n,width]
 //
@@ -43,15 +43,19 @@ func (t *Patches) Kind() string { return KindPatches }
 // Fields lists the fields, sorted by key.
 func (t *Patches) Fields() []Field {
 	return []Field{
-		{Key: "embeddings", Value: &t.Embeddings}, {Key: "frames", Value: &t.Frames}, {Key: "max_patches", Value: &t.MaxPatches},
-		{Key: "max_pixels", Value: &t.MaxPixels}, {Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge}, {Key: "method", Value: &t.Method},
-		{Key: "min_pixels", Value: &t.MinPixels}, {Key: "patch", Value: &t.Patch}, {Key: "pixels_input", Value: &t.PixelsInput}, {Key: "std", Value: t.Std[:]},
+		{Key: "embeddings", Value: &t.Embeddings}, {Key: "frames", Value: &t.Frames},
+		{Key: "max_patches", Value: &t.MaxPatches},
+		{Key: "max_pixels", Value: &t.MaxPixels}, {Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge},
+		{Key: "method", Value: &t.Method},
+		{Key: "min_pixels", Value: &t.MinPixels}, {Key: "patch", Value: &t.Patch},
+		{Key: "pixels_input", Value: &t.PixelsInput}, {Key: "std", Value: t.Std[:]},
 	}
 }
 
 // String describes the inputs of the
 func (t *Patches) String() string {
-	return fmt.Sprintf("an image of any size (%d to %d px inside), in patches of %d x %d", t.MinPixels, t.MaxPixels, t.Patch, t.Patch)
+	return fmt.Sprintf("an image of any size (%d to %d px inside), in patches of %d x %d", t.MinPixels, t.MaxPixels,
+		t.Patch, t.Patch)
 }
 
 // Limits that Validate enforces.
@@ -63,13 +67,14 @@ const (
 	maxPatches = 1 << 20
 )
 
-// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with code.TaskSpec.
+// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and
+// unbounded allocation. The error is a *diag.Error with code.TaskSpec.
 func (t *Patches) Validate() error {
 	bad := func(format string, args ...any) error {
 		return diag.New(code.TaskSpec, "task "+KindPatches, format, args...)
 	}
-	for field, name := range map[string]string{"method": t.Method, "pixels_input": t.PixelsInput, "embeddings": t.Embeddings} {
+	for field, name := range map[string]string{"method": t.Method, "pixels_input": t.PixelsInput,
+		"embeddings": t.Embeddings} {
 		if name == "" {
 			return bad("%s is empty", field)
 		}
@@ -79,7 +84,8 @@ func (t *Patches) Validate() error {
 		value, min, most int
 	}{
 		{"patch", t.Patch, 1, maxPatch}, {"frames", t.Frames, 1, maxFrames}, {"merge", t.Merge, 1, maxMerge},
-		{"max_pixels", t.MaxPixels, 1, maxPixels}, {"min_pixels", t.MinPixels, 1, t.MaxPixels}, {"max_patches", t.MaxPatches, 1, maxPatches},
+		{"max_pixels", t.MaxPixels, 1, maxPixels}, {"min_pixels", t.MinPixels, 1, t.MaxPixels},
+		{"max_patches", t.MaxPatches, 1, maxPatches},
 	} {
 		if n.value < n.min || n.value > n.most {
 			return bad("%s is %d; allowed are %d to %d", n.field, n.value, n.min, n.most)

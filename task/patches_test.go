@@ -16,7 +16,8 @@ import (
 // published returns the description of Qwen3-VL.
 func published() *task.Patches {
 	half := [3]float64{0.5, 0.5, 0.5}
-	return &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2, Merge: 2,
+	return &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16,
+		Frames: 2, Merge: 2,
 		MinPixels: 1 << 16, MaxPixels: 1 << 24, MaxPatches: 1 << 16, Mean: half, Std: half}
 }
 
@@ -38,7 +39,8 @@ func TestCheckPatches(t *testing.T) {
 		"another input":     {change: func(t *task.Patches) { t.PixelsInput = "x" }},
 		"another output":    {change: func(t *task.Patches) { t.Embeddings = "x" }},
 		"f16":               {from: "f32", to: "f16"},
-		"one for all":       {from: "{axes=[1],keep_dims=true} : f32[N,1]", to: "{axes=[0],keep_dims=true} : f32[1,1536]"},
+		"one for all": {from: "{axes=[1],keep_dims=true} : f32[N,1]",
+			to: "{axes=[0],keep_dims=true} : f32[1,1536]"},
 	} {
 		g, err := ir.Parse(strings.ReplaceAll(graph, cmp.Or(c.from, "\x00"), c.to))
 		if err != nil {
@@ -67,10 +69,15 @@ func TestValidatePatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*task.Patches){
-		"method": func(t *task.Patches) { t.Method = "" }, "pixels_input": func(t *task.Patches) { t.PixelsInput = "" }, "embeddings": func(t *task.Patches) { t.Embeddings = "" },
-		"patch": func(t *task.Patches) { t.Patch = 0 }, "frames": func(t *task.Patches) { t.Frames = 65 }, "merge": func(t *task.Patches) { t.Merge = 0 },
-		"max_pixels": func(t *task.Patches) { t.MaxPixels = 1<<28 + 1 }, "min_pixels": func(t *task.Patches) { t.MinPixels = 1<<24 + 1 },
-		"max_patches": func(t *task.Patches) { t.MaxPatches = 3 }, "mean": func(t *task.Patches) { t.Mean[1] = 1e7 }, "std": func(t *task.Patches) { t.Std[2] = 0 },
+		"method": func(t *task.Patches) { t.Method = "" }, "pixels_input": func(t *task.Patches) { t.PixelsInput = "" },
+		"embeddings": func(t *task.Patches) { t.Embeddings = "" },
+		"patch":      func(t *task.Patches) { t.Patch = 0 }, "frames": func(t *task.Patches) { t.Frames = 65 },
+		"merge":      func(t *task.Patches) { t.Merge = 0 },
+		"max_pixels": func(t *task.Patches) { t.MaxPixels = 1<<28 + 1 }, "min_pixels": func(t *task.Patches) {
+			t.MinPixels = 1<<24 + 1
+		},
+		"max_patches": func(t *task.Patches) { t.MaxPatches = 3 }, "mean": func(t *task.Patches) { t.Mean[1] = 1e7 },
+		"std": func(t *task.Patches) { t.Std[2] = 0 },
 	} {
 		x := published()
 		change(x)

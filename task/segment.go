@@ -21,9 +21,9 @@ var _ = Register(KindSegment, func() Task { return &Segment{} })
 //	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints
 //	  -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
 //
-// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide] of logits. NaN throughout means no mask, and a run may leave the
-// input out. A third method may take P prompts for one image, 1<=P<=MaxPrompts, each with the same number of points and without a
-// mask.
+// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide] of logits. NaN throughout means no mask, and a run may
+// leave the input out. A third method may take P prompts for one image, 1<=P<=MaxPrompts, each with the same number of
+// points and without a mask.
 type Segment struct {
 	ImageMethod string `json:"image_method"` // "encode"
 	ImageInput  string `json:"image_input"`  // "image"
@@ -66,16 +66,16 @@ type SegmentLabels struct {
 
 // Values of Segment.Resize and Segment.Pad.
 const (
-	// ResizeLongestSide scales the longest side to Size, and the other in proportion to the nearest pixel. It is bilinear with
-	// antialiasing, first in x and then in y, rounded to 8 bits after each. Pillow does this, and the published models were trained
-	// and evaluated with it; with the rounding our input equals theirs.
+	// ResizeLongestSide scales the longest side to Size, and the other in proportion to the nearest pixel. It is
+	// bilinear with antialiasing, first in x and then in y, rounded to 8 bits after each. Pillow does this, and the
+	// published models were trained and evaluated with it; with the rounding our input equals theirs.
 	ResizeLongestSide = "longest_side"
 	// PadBottomRight fills the square with zeros to the right and below, after normalisation.
 	PadBottomRight = "bottom_right"
 )
 
-// NewSegment returns the description of a model that follows the Segment Anything conventions. size is the side of its square input in
-// pixels, maxPoints the maximum number of points.
+// NewSegment returns the description of a model that follows the Segment Anything conventions. size is the side of its
+// square input in pixels, maxPoints the maximum number of points.
 func NewSegment(size, maxPoints int) *Segment {
 	return &Segment{
 		ImageMethod: "encode", ImageInput: "image", Embedding: "embeddings",
@@ -96,16 +96,22 @@ func (s *Segment) Fields() []Field {
 	l := &s.Labels
 	return []Field{
 		{Key: "batch_method", Value: &s.BatchMethod, Added: true},
-		{Key: "best_first", Value: &s.BestFirst}, {Key: "best_last", Value: &s.BestLast}, {Key: "embedding", Value: &s.Embedding},
-		{Key: "embedding_input", Value: &s.EmbeddingInput}, {Key: "image_input", Value: &s.ImageInput}, {Key: "image_method", Value: &s.ImageMethod},
+		{Key: "best_first", Value: &s.BestFirst}, {Key: "best_last", Value: &s.BestLast},
+		{Key: "embedding", Value: &s.Embedding},
+		{Key: "embedding_input", Value: &s.EmbeddingInput}, {Key: "image_input", Value: &s.ImageInput},
+		{Key: "image_method", Value: &s.ImageMethod},
 		{Key: "iou_output", Value: &s.IoUOutput}, {Key: "labels", Value: []Field{
-			{Key: "background", Value: &l.Background}, {Key: "box_end", Value: &l.BoxEnd}, {Key: "box_start", Value: &l.BoxStart},
+			{Key: "background", Value: &l.Background}, {Key: "box_end", Value: &l.BoxEnd},
+			{Key: "box_start", Value: &l.BoxStart},
 			{Key: "foreground", Value: &l.Foreground}, {Key: "pad", Value: &l.Pad},
 		}},
-		{Key: "labels_input", Value: &s.LabelsInput}, {Key: "mask_input", Value: &s.MaskInput, Added: true}, {Key: "mask_side", Value: &s.MaskSide, Added: true},
-		{Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints}, {Key: "max_prompts", Value: &s.MaxPrompts, Added: true},
+		{Key: "labels_input", Value: &s.LabelsInput}, {Key: "mask_input", Value: &s.MaskInput, Added: true},
+		{Key: "mask_side", Value: &s.MaskSide, Added: true},
+		{Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints},
+		{Key: "max_prompts", Value: &s.MaxPrompts, Added: true},
 		{Key: "mean", Value: s.Mean[:]}, {Key: "pad", Value: &s.Pad}, {Key: "points_input", Value: &s.PointsInput},
-		{Key: "prompt_method", Value: &s.PromptMethod}, {Key: "resize", Value: &s.Resize}, {Key: "size", Value: &s.Size},
+		{Key: "prompt_method", Value: &s.PromptMethod}, {Key: "resize", Value: &s.Resize},
+		{Key: "size", Value: &s.Size},
 		{Key: "std", Value: s.Std[:]}, {Key: "threshold", Value: &s.Threshold}, {Key: "tokens", Value: &s.Tokens},
 	}
 }
@@ -129,14 +135,15 @@ const (
 	maxTokens  = 64
 )
 
-// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and unbounded
-// allocation. The error is a *diag.Error with code.TaskSpec.
+// Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and
+// unbounded allocation. The error is a *diag.Error with code.TaskSpec.
 func (s *Segment) Validate() error {
 	bad := func(format string, args ...any) error {
 		return diag.New(code.TaskSpec, "task "+KindSegment, format, args...)
 	}
 	for field, name := range map[string]string{
-		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,
+		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding,
+		"prompt_method":   s.PromptMethod,
 		"embedding_input": s.EmbeddingInput, "points_input": s.PointsInput, "labels_input": s.LabelsInput,
 		"masks_output": s.MasksOutput, "iou_output": s.IoUOutput,
 	} {
@@ -167,7 +174,8 @@ func (s *Segment) checkSizes() error {
 	case s.Pad != PadBottomRight:
 		return fmt.Errorf("pad is %q; known is %q", s.Pad, PadBottomRight)
 	case !within(s.MaxPoints, 2, maxPoints):
-		return fmt.Errorf("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
+		return fmt.Errorf("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints,
+			maxPoints)
 	case !optional(s.MaskInput, s.MaskSide, maxSide):
 		return fmt.Errorf("mask_side is %d with mask_input %q; allowed are 1 to %d, and 0 without a mask",
 			s.MaskSide, s.MaskInput, maxSide)

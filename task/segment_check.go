@@ -50,8 +50,8 @@ func (s *Segment) Check(m Methods) error {
 	return s.checkPrompts(image, prompt, made, Exactly(1))
 }
 
-// checkPrompts compares the task with a method that takes a number of prompts in the range prompts. made is the type of the
-// embedding.
+// checkPrompts compares the task with a method that takes a number of prompts in the range prompts. made is the type of
+// the embedding.
 func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Sizes) error {
 	two := Exactly(2)
 	tokens, low := Exactly(s.Tokens), Sizes{Min: 1, Max: maxSide}
@@ -64,22 +64,26 @@ func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Size
 		return err
 	}
 	if !made.Equal(taken) || !made.Shape.IsStatic() {
-		return image.Bad("output %s is %v and input %s of method %s is %v; want one type without symbols", s.Embedding, made, s.EmbeddingInput, prompt.Name, taken)
+		return image.Bad("output %s is %v and input %s of method %s is %v; want one type without symbols", s.Embedding,
+			made, s.EmbeddingInput, prompt.Name, taken)
 	}
 	if !points.Shape[:2].Equal(labels.Shape) {
-		return prompt.Bad("%s is %v and %s is %v; want one number of points", s.PointsInput, points, s.LabelsInput, labels)
+		return prompt.Bad("%s is %v and %s is %v; want one number of points", s.PointsInput, points, s.LabelsInput,
+			labels)
 	}
 	// The smallest prompt is one point and padding.
 	if n := points.Shape[1]; !prompt.TakesEvery(n, 2, int64(s.MaxPoints)) {
 		lo, hi := prompt.Syms.Bounds(n)
-		return prompt.Bad("%s is %v, %d to %d points; the task gives 2 to %d", s.PointsInput, points, lo, hi, s.MaxPoints)
+		return prompt.Bad("%s is %v, %d to %d points; the task gives 2 to %d", s.PointsInput, points, lo, hi,
+			s.MaxPoints)
 	}
 	p := points.Shape[0]
 	if lo, hi := prompt.Syms.Bounds(p); !prompt.TakesEvery(p, prompts.Min, prompts.Max) || prompts.Max == 1 && hi != 1 {
 		return prompt.Bad("%s is %v, %d to %d prompts; the task gives %v", s.PointsInput, points, lo, hi, prompts)
 	}
 	if masks.Shape[0] != p || iou.Shape[0] != p {
-		return prompt.Bad("%s is %v and %s is %v for %v prompts; want masks of every prompt", s.MasksOutput, masks, s.IoUOutput, iou, p)
+		return prompt.Bad("%s is %v and %s is %v for %v prompts; want masks of every prompt", s.MasksOutput, masks,
+			s.IoUOutput, iou, p)
 	}
 	return nil
 }
@@ -89,8 +93,8 @@ func (s *Segment) Default(method, input string) (value float64, ok bool) {
 	return math.NaN(), s.MaskInput != "" && method == s.PromptMethod && input == s.MaskInput
 }
 
-// CheckInput checks labels and masks. The model uses a label as an index, so an unknown one would be out of range. A mask with some
-// NaN elements would be taken for no mask, or for one with holes.
+// CheckInput checks labels and masks. The model uses a label as an index, so an unknown one would be out of range. A
+// mask with some NaN elements would be taken for no mask, or for one with holes.
 func (s *Segment) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
 	case (method == s.PromptMethod || method == s.BatchMethod) && input == s.LabelsInput:
@@ -107,7 +111,9 @@ func checkSegmentMask(v tensor.Tensor) error {
 	none := n > 0 && value(0) != value(0)
 	for i := range n {
 		if x := value(i); (x != x) != none || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("logit %d is %v and logit 0 is %v; allowed are finite numbers, or NaN throughout for no mask", i, x, value(0))
+			return fmt.Errorf(
+				"logit %d is %v and logit 0 is %v; allowed are finite numbers, or NaN throughout for no mask", i, x,
+				value(0))
 		}
 	}
 	return nil
@@ -118,7 +124,8 @@ func (s *Segment) checkLabels(v tensor.Tensor) error {
 	for i := range len(v.Data) / 4 {
 		label := int32(binary.NativeEndian.Uint32(v.Data[4*i:]))
 		if !slices.Contains([]int32{l.Background, l.Foreground, l.BoxStart, l.BoxEnd, l.Pad}, label) {
-			return fmt.Errorf("label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
+			return fmt.Errorf(
+				"label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
 				i, label, l.Foreground, l.Background, l.BoxStart, l.BoxEnd, l.Pad)
 		}
 	}

@@ -89,20 +89,24 @@ func TestCheckTypes(t *testing.T) {
 		{"image of another size", "[1,3,8,8]", "[1,3,8,9]", false},
 		{"image of four channels", "[1,3,8,8]", "[1,4,8,8]", false},
 		{"image f16", "pixels = input : f32[1,3,8,8]\ne = reduce_sum pixels {axes=[1,2,3]}",
-			"pixels = input : f16[1,3,8,8]\np = cast pixels {to=f32} : f32[1,3,8,8]\ne = reduce_sum p {axes=[1,2,3]}", false},
+			"pixels = input : f16[1,3,8,8]\np = cast pixels {to=f32} : f32[1,3,8,8]\ne = reduce_sum p {axes=[1,2,3]}",
+			false},
 		{"embedding of another shape", "keep", "e = reduce_sum pixels {axes=[1,2]} : f32[1,8]", false},
 		{"embedding input of another shape", "embeddings = input : f32[1]", "embeddings = input : f32[1,1]", false},
 		{"another input", "labels = input", "more = input : f32[1]\nlabels = input", false},
 		{"another input of the image method", "pixels = input", "more = input : f32[1]\npixels = input", false},
-		{"rank of the masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]}", "f32[1,4,3]\nq = reduce_max m {axes=[2]}", false},
+		{"rank of the masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]}", "f32[1,4,3]\nq = reduce_max m {axes=[2]}",
+			false},
 		{"one mask too few", "f32[1,4", "f32[1,3", false},
 		{"wide masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]", "f32[1,4,3,16384]\n" + constant, true},
-		{"too wide masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]", "f32[1,4,3,16385]\n" + constant, false},
+		{"too wide masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]", "f32[1,4,3,16385]\n" + constant,
+			false},
 		{"quality of another rank", "{axes=[2,3]} : f32[1,4]", "{axes=[2,3], keep_dims=true} : f32[1,4,1,1]", false},
 		{"quality f16", "q = reduce_max m {axes=[2,3]} : f32[1,4]", "q = const {value=0.5} : f16[1,4]", false},
 		{"dynamic masks", "m = expand embeddings : f32[1,4,3,5]", "m = iota {axis=1} : f32[1,4,N,5]", true},
 	} {
-		image, prompt := strings.Replace(tinymodel.Image, c.from, c.to, 1), strings.ReplaceAll(tinymodel.Prompt, c.from, c.to)
+		image, prompt := strings.Replace(tinymodel.Image, c.from, c.to, 1),
+			strings.ReplaceAll(tinymodel.Prompt, c.from, c.to)
 		if c.from == "keep" {
 			image = strings.Replace(tinymodel.Image, "e = reduce_sum pixels {axes=[1,2,3]} : f32[1]", c.to, 1)
 		}
@@ -119,7 +123,8 @@ func TestCheckTypes(t *testing.T) {
 // TestCheckEmbedding checks that the type of an embedding may not have symbols, because no input gives them a value.
 func TestCheckEmbedding(t *testing.T) {
 	const sized = "graph image\nsym N = 1..1\npixels = input : f32[1,3,8,8]\ne = iota : f32[N]\nreturn embeddings=e\n"
-	prompt := strings.NewReplacer("embeddings = input : f32[1]", "embeddings = input : f32[N]", "expand embeddings", "iota {axis=1}").Replace(tinymodel.Prompt)
+	prompt := strings.NewReplacer("embeddings = input : f32[1]", "embeddings = input : f32[N]", "expand embeddings",
+		"iota {axis=1}").Replace(tinymodel.Prompt)
 	if err := checkSegment(t, tinymodel.SmallTask(), sized, prompt); err == nil {
 		t.Error("no error")
 	}
@@ -129,9 +134,11 @@ func TestCheckEmbedding(t *testing.T) {
 func TestCheckEmpty(t *testing.T) {
 	const sized = "m = expand embeddings : f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]"
 	for _, c := range []struct{ syms, shape string }{
-		{"sym N = 1..4", "[1,4,0,5]"}, {"sym N = 1..4", "[1,4,3,0]"}, {"sym N = 0..4", "[1,4,N,5]"}, {"sym N = 1..4", "[1,4,3,N-1]"}, {"sym N = 1..4", "[1,4,-1*N+4,5]"},
+		{"sym N = 1..4", "[1,4,0,5]"}, {"sym N = 1..4", "[1,4,3,0]"}, {"sym N = 0..4", "[1,4,N,5]"},
+		{"sym N = 1..4", "[1,4,3,N-1]"}, {"sym N = 1..4", "[1,4,-1*N+4,5]"},
 	} {
-		prompt := strings.Replace(tinymodel.Prompt, sized, "m = iota {axis=1} : f32"+c.shape+"\nq = const {value=0.5} : f32[1,4]", 1)
+		prompt := strings.Replace(
+			tinymodel.Prompt, sized, "m = iota {axis=1} : f32"+c.shape+"\nq = const {value=0.5} : f32[1,4]", 1)
 		prompt = strings.Replace(prompt, "sym N = 1..4", c.syms, 1)
 		if err := checkSegment(t, tinymodel.SmallTask(), tinymodel.Image, prompt); err == nil {
 			t.Errorf("masks of shape %s with %s: no error", c.shape, c.syms)
@@ -158,12 +165,15 @@ func TestCheckSegmentInput(t *testing.T) {
 	}
 }
 
-// masked returns the small task with masks of 3x3, and the texts of its prompt method and of a method for up to 6 prompts.
+// masked returns the small task with masks of 3x3, and the texts of its prompt method and of a method for up to 6
+// prompts.
 func masked() (s *task.Segment, prompt, batch string) {
 	s = tinymodel.SmallTask()
 	s.MaskInput, s.MaskSide, s.BatchMethod, s.MaxPrompts = "mask", 3, "batch", 6
-	prompt = strings.Replace(tinymodel.Prompt, "labels = input : i32[1,N]", "labels = input : i32[1,N]\nmask = input : f32[1,1,3,3]", 1)
-	batch = strings.NewReplacer("graph prompt", "graph batch", "sym N = 1..4", "sym N = 1..4\nsym P = 1..6", "[1,N", "[P,N", "f32[1,4", "f32[P,4").Replace(tinymodel.Prompt)
+	prompt = strings.Replace(tinymodel.Prompt, "labels = input : i32[1,N]",
+		"labels = input : i32[1,N]\nmask = input : f32[1,1,3,3]", 1)
+	batch = strings.NewReplacer("graph prompt", "graph batch", "sym N = 1..4", "sym N = 1..4\nsym P = 1..6", "[1,N",
+		"[P,N", "f32[1,4", "f32[P,4").Replace(tinymodel.Prompt)
 	return s, prompt, batch
 }
 
@@ -180,18 +190,24 @@ func TestCheckMasked(t *testing.T) {
 		change        func(*task.Segment)
 		prompt, batch string
 	}{
-		"a method without the mask":      {prompt: tinymodel.Prompt},
-		"a mask that is not declared":    {change: func(s *task.Segment) { s.MaskInput, s.MaskSide = "", 0 }},
-		"a mask of another side":         {change: func(s *task.Segment) { s.MaskSide = 4 }},
-		"a mask of another type":         {prompt: strings.Replace(prompt, "mask = input : f32", "mask = input : f16", 1)},
-		"no method for several":          {batch: " "},
-		"a mask for several":             {batch: strings.Replace(batch, "labels = input", "mask = input : f32[1,1,3,3]\nlabels = input", 1)},
-		"fewer prompts":                  {change: func(s *task.Segment) { s.MaxPrompts = 7 }},
-		"two prompts or more":            {batch: strings.Replace(batch, "P = 1..6", "P = 2..6", 1)},
-		"one prompt for several":         {batch: strings.Replace(tinymodel.Prompt, "graph prompt", "graph batch", 1)},
-		"several prompts in the single":  {prompt: strings.NewReplacer("graph batch", "graph prompt", "labels = input : i32[P,N]", "labels = input : i32[P,N]\nmask = input : f32[1,1,3,3]").Replace(batch)},
-		"masks of one prompt":            {batch: strings.NewReplacer("f32[P,4,3,5]", "f32[1,4,3,5]", ": f32[P,4]\n", ": f32[1,4]\n").Replace(batch)},
-		"another embedding for several":  {batch: strings.Replace(batch, "embeddings = input : f32[1]", "embeddings = input : f32[1,1]", 1)},
+		"a method without the mask":   {prompt: tinymodel.Prompt},
+		"a mask that is not declared": {change: func(s *task.Segment) { s.MaskInput, s.MaskSide = "", 0 }},
+		"a mask of another side":      {change: func(s *task.Segment) { s.MaskSide = 4 }},
+		"a mask of another type": {
+			prompt: strings.Replace(prompt, "mask = input : f32", "mask = input : f16", 1)},
+		"no method for several": {batch: " "},
+		"a mask for several": {
+			batch: strings.Replace(batch, "labels = input", "mask = input : f32[1,1,3,3]\nlabels = input", 1)},
+		"fewer prompts":          {change: func(s *task.Segment) { s.MaxPrompts = 7 }},
+		"two prompts or more":    {batch: strings.Replace(batch, "P = 1..6", "P = 2..6", 1)},
+		"one prompt for several": {batch: strings.Replace(tinymodel.Prompt, "graph prompt", "graph batch", 1)},
+		"several prompts in the single": {
+			prompt: strings.NewReplacer("graph batch", "graph prompt", "labels = input : i32[P,N]",
+				"labels = input : i32[P,N]\nmask = input : f32[1,1,3,3]").Replace(batch)},
+		"masks of one prompt": {
+			batch: strings.NewReplacer("f32[P,4,3,5]", "f32[1,4,3,5]", ": f32[P,4]\n", ": f32[1,4]\n").Replace(batch)},
+		"another embedding for several": {
+			batch: strings.Replace(batch, "embeddings = input : f32[1]", "embeddings = input : f32[1,1]", 1)},
 		"labels of another size in each": {batch: strings.Replace(batch, "i32[P,N]", "i32[N,P]", 1)},
 	} {
 		s, prompt, batch := masked()
@@ -215,7 +231,8 @@ func TestCheckMask(t *testing.T) {
 	for _, c := range []struct {
 		mask []float32
 		ok   bool
-	}{{[]float32{1, -2, 0}, true}, {[]float32{nan, nan, nan}, true}, {[]float32{1, nan, 0}, false}, {[]float32{nan, nan, 0}, false}, {[]float32{1, inf, 0}, false}} {
+	}{{[]float32{1, -2, 0}, true}, {[]float32{nan, nan, nan}, true}, {[]float32{1, nan, 0}, false},
+		{[]float32{nan, nan, 0}, false}, {[]float32{1, inf, 0}, false}} {
 		if err := s.CheckInput("prompt", "mask", tensor.Tensor{Data: tensor.Bytes(c.mask)}); c.ok != (err == nil) {
 			t.Errorf("%v: %v", c.mask, err)
 		}

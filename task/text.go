@@ -15,8 +15,8 @@ const KindText = "text"
 
 var _ = Register(KindText, func() Task { return &Text{} })
 
-// A Text describes text generation: a method maps token ids to the next token, and keeps a cache in a state from run to run. Package
-// text runs it.
+// A Text describes text generation: a method maps token ids to the next token, and keeps a cache in a state from run to
+// run. Package text runs it.
 //
 // One method appends 1 to Chunk tokens to the tokens in a state, and chooses the token that follows the last of them:
 //
@@ -33,11 +33,11 @@ type Text struct {
 	Outputs TextOutputs `json:"outputs"`
 	// Batch describes a method for several sequences at a time. The zero value means that there is none.
 	Batch TextBatch `json:"batch"`
-	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means that there
-	// is none.
+	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means
+	// that there is none.
 	Draft TextDraft `json:"draft"`
-	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero value means
-	// that a full state stays full.
+	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero
+	// value means that a full state stays full.
 	Slide TextSlide `json:"slide"`
 
 	Vocabulary int `json:"vocabulary"` // ids are less than this
@@ -45,8 +45,8 @@ type Text struct {
 	Chunk      int `json:"chunk"`      // maximum number of tokens per run
 	Window     int `json:"window"`     // maximum number of tokens that repeat_penalty applies to
 
-	// Tokenizer and ChatTemplate name attachments: a tokenizer.json of the Hugging Face library tokenizers, and a Jinja template
-	// that turns a conversation into a prompt. They are empty if the artifact has none.
+	// Tokenizer and ChatTemplate name attachments: a tokenizer.json of the Hugging Face library tokenizers, and a Jinja
+	// template that turns a conversation into a prompt. They are empty if the artifact has none.
 	Tokenizer    string `json:"tokenizer"`
 	ChatTemplate string `json:"chat_template"`
 	// BOS and EOS are the texts of the tokens that templates call bos_token and eos_token.
@@ -74,8 +74,8 @@ type TextInputs struct {
 
 // TextOutputs holds the names of the outputs of the method. It may have others.
 type TextOutputs struct {
-	// Greedy and GreedyLogProb hold what Token and LogProb would for a temperature of 0 and no penalty, but cost no random numbers and
-	// no penalties. Both are empty in artifacts that were compiled before these outputs existed.
+	// Greedy and GreedyLogProb hold what Token and LogProb would for a temperature of 0 and no penalty, but cost no
+	// random numbers and no penalties. Both are empty in artifacts that were compiled before these outputs existed.
 	Greedy        string `json:"greedy"`
 	GreedyLogProb string `json:"greedy_logprob"`
 	LogProb       string `json:"logprob"`
@@ -83,26 +83,27 @@ type TextOutputs struct {
 	Token         string `json:"token"`
 }
 
-// TextDraft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys and values in the
-// states of the model.
+// TextDraft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys
+// and values in the states of the model.
 //
 //	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
 //	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
-//	Text.Method, beside its other outputs -> Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
+//	Text.Method, beside its other outputs ->
+//	Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
 type TextDraft struct {
 	Choices  string `json:"choices"`
 	Hidden   string `json:"hidden"`
 	LogProbs string `json:"logprobs"`
 	Method   string `json:"method"`
-	// Rewind names a method that replaces the states without positions, to undo the changes of a run. An input has the name of its
-	// state after StatePrefix. Empty if there are no such states.
+	// Rewind names a method that replaces the states without positions, to undo the changes of a run. An input has the
+	// name of its state after StatePrefix. Empty if there are no such states.
 	Rewind string `json:"rewind"`
 	Token  string `json:"token"`
 }
 
-// TextBatch describes a method like Text.Method for the first B sequences of a state, B from 1 to Sequences, each with its own length.
-// Its inputs are input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2]; outputs have the axis B likewise. It also
-// takes Count i32[B], the number of valid tokens of each sequence, 1 to T.
+// TextBatch describes a method like Text.Method for the first B sequences of a state, B from 1 to Sequences, each with
+// its own length. Its inputs are input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2]; outputs have
+// the axis B likewise. It also takes Count i32[B], the number of valid tokens of each sequence, 1 to T.
 //
 // Move: From i32[], To i32[] (copies one sequence of the state over another)
 type TextBatch struct {
@@ -133,10 +134,12 @@ const StatePrefix = "new."
 type Sampling struct {
 	Temperature float64 `json:"temperature"` // divides the logits; 0 always chooses the most probable token
 	TopK        int     `json:"top_k"`       // chooses among the TopK most probable tokens; 0 means all
-	TopP        float64 `json:"top_p"`       // chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
-	MinP        float64 `json:"min_p"`       // chooses among tokens with at least MinP times the highest probability; 0 means all
-	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last Text.Window of the
-	// context. 0 and 1 switch it off.
+	// chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
+	TopP float64 `json:"top_p"`
+	// chooses among tokens with at least MinP times the highest probability; 0 means all
+	MinP float64 `json:"min_p"`
+	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last
+	// Text.Window of the context. 0 and 1 switch it off.
 	RepeatPenalty float64 `json:"repeat_penalty"`
 }
 
@@ -145,8 +148,8 @@ func (s Sampling) Greedy() bool {
 	return s.Temperature == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1)
 }
 
-// Chosen returns the names of the outputs with the token that s chooses and with its log probability. A run that asks for no others
-// skips the steps that s does not need.
+// Chosen returns the names of the outputs with the token that s chooses and with its log probability. A run that asks
+// for no others skips the steps that s does not need.
 func (t *Text) Chosen(s Sampling) (token, logprob string) {
 	if out := &t.Outputs; s.Greedy() && out.Greedy != "" {
 		return out.Greedy, out.GreedyLogProb
@@ -158,9 +161,11 @@ func (t *Text) Chosen(s Sampling) (token, logprob string) {
 func NewText(vocabulary, context, chunk, window int) *Text {
 	return &Text{
 		Method: "extend",
-		Inputs: TextInputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p",
+		Inputs: TextInputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k",
+			TopP: "top_p", MinP: "min_p",
 			RepeatPenalty: "repeat_penalty", Recent: "recent", Seed: "seed", Step: "step"},
-		Outputs:    TextOutputs{Logits: "logits", Token: "token", LogProb: "logprob", Greedy: "greedy", GreedyLogProb: "greedy_logprob"},
+		Outputs: TextOutputs{Logits: "logits", Token: "token", LogProb: "logprob", Greedy: "greedy",
+			GreedyLogProb: "greedy_logprob"},
 		Vocabulary: vocabulary, Context: context, Chunk: chunk, Window: window,
 	}
 }
@@ -176,34 +181,44 @@ func (t *Text) Fields() []Field {
 	in, out, b, d, s, w := &t.Inputs, &t.Outputs, &t.Batch, &t.Draft, &t.Sampling, &t.Slide
 	return []Field{
 		{Key: "batch", Value: []Field{
-			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method}, {Key: "move", Value: &b.Move},
+			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method},
+			{Key: "move", Value: &b.Move},
 			{Key: "sequences", Value: &b.Sequences}, {Key: "to", Value: &b.To},
 		}},
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
 		{Key: "context", Value: &t.Context},
 		{Key: "draft", Value: []Field{
-			{Key: "choices", Value: &d.Choices}, {Key: "hidden", Value: &d.Hidden}, {Key: "logprobs", Value: &d.LogProbs}, {Key: "method", Value: &d.Method},
+			{Key: "choices", Value: &d.Choices}, {Key: "hidden", Value: &d.Hidden},
+			{Key: "logprobs", Value: &d.LogProbs}, {Key: "method", Value: &d.Method},
 			{Key: "rewind", Value: &d.Rewind}, {Key: "token", Value: &d.Token},
 		}},
 		{Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
 		{Key: "inputs", Value: []Field{
-			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position}, {Key: "recent", Value: &in.Recent},
-			{Key: "repeat_penalty", Value: &in.RepeatPenalty}, {Key: "seed", Value: &in.Seed}, {Key: "step", Value: &in.Step},
-			{Key: "temperature", Value: &in.Temperature}, {Key: "top_k", Value: &in.TopK}, {Key: "top_p", Value: &in.TopP},
+			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position},
+			{Key: "recent", Value: &in.Recent},
+			{Key: "repeat_penalty", Value: &in.RepeatPenalty}, {Key: "seed", Value: &in.Seed},
+			{Key: "step", Value: &in.Step},
+			{Key: "temperature", Value: &in.Temperature}, {Key: "top_k", Value: &in.TopK},
+			{Key: "top_p", Value: &in.TopP},
 		}},
 		{Key: "method", Value: &t.Method},
 		{Key: "outputs", Value: []Field{
-			{Key: "greedy", Value: &out.Greedy, Added: true}, {Key: "greedy_logprob", Value: &out.GreedyLogProb, Added: true},
-			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
+			{Key: "greedy", Value: &out.Greedy, Added: true},
+			{Key: "greedy_logprob", Value: &out.GreedyLogProb, Added: true},
+			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb},
+			{Key: "token", Value: &out.Token},
 		}},
 		{Key: "sampling", Value: []Field{
-			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty}, {Key: "temperature", Value: &s.Temperature},
+			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty},
+			{Key: "temperature", Value: &s.Temperature},
 			{Key: "top_k", Value: &s.TopK}, {Key: "top_p", Value: &s.TopP},
 		}},
 		{Key: "slide", Value: []Field{
-			{Key: "dropped", Value: &w.Dropped}, {Key: "first", Value: &w.First}, {Key: "keep", Value: &w.Keep}, {Key: "method", Value: &w.Method},
+			{Key: "dropped", Value: &w.Dropped}, {Key: "first", Value: &w.First}, {Key: "keep", Value: &w.Keep},
+			{Key: "method", Value: &w.Method},
 		}},
-		{Key: "tokenizer", Value: &t.Tokenizer}, {Key: "vocabulary", Value: &t.Vocabulary}, {Key: "window", Value: &t.Window},
+		{Key: "tokenizer", Value: &t.Tokenizer}, {Key: "vocabulary", Value: &t.Vocabulary},
+		{Key: "window", Value: &t.Window},
 	}
 }
 
@@ -272,9 +287,11 @@ func (t *Text) checkNames() error {
 // checkParts checks the parts of a description that a model may lack: each must be complete or absent.
 func (t *Text) checkParts() error {
 	if out := &t.Outputs; (out.Greedy == "") != (out.GreedyLogProb == "") {
-		return fmt.Errorf("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy, out.GreedyLogProb)
+		return fmt.Errorf("outputs.greedy is %q and outputs.greedy_logprob %q; want both, or neither", out.Greedy,
+			out.GreedyLogProb)
 	}
-	if d := t.Draft; d != (TextDraft{}) && slices.Contains([]string{d.Method, d.Choices, d.LogProbs, d.Hidden, d.Token}, "") {
+	if d := t.Draft; d != (TextDraft{}) && slices.Contains([]string{d.Method, d.Choices, d.LogProbs, d.Hidden, d.Token},
+		"") {
 		return fmt.Errorf("draft is %+v; want all names but rewind, or none", d)
 	}
 	b := t.Batch
@@ -341,7 +358,8 @@ func (t *Text) CheckSampling(s Sampling) error {
 	case !(s.MinP >= 0 && s.MinP <= 1):
 		return bad("min-p", "is %v; allowed are 0 (off) to 1", s.MinP)
 	case !(s.RepeatPenalty >= 0 && s.RepeatPenalty <= 1e6):
-		return bad("repeat-penalty", "is %v; allowed are 0 and 1 (off) to 1e6; less than 1 encourages repetition", s.RepeatPenalty)
+		return bad("repeat-penalty", "is %v; allowed are 0 and 1 (off) to 1e6; less than 1 encourages repetition",
+			s.RepeatPenalty)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 // Check compares the task with the method that it names.
 func (t *Text) Check(m Methods) error {
 	in := t.Inputs
-	common := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step}
+	common := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent,
+		in.Seed, in.Step}
 	inputs := slices.Clone(common)
 	if t.Slides() {
 		inputs = append(inputs, t.Slide.Dropped)
@@ -65,8 +66,8 @@ func (t *Text) Check(m Methods) error {
 	return t.checkDraft(m, f, ids)
 }
 
-// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each. It returns the
-// number of tokens per run, which is a dim of the ids.
+// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each. It
+// returns the number of tokens per run, which is a dim of the ids.
 func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, err error) {
 	in, out := t.Inputs, t.Outputs
 	with := func(s ...Sizes) Shape { return slices.Concat(Shape{}, each, s) }
@@ -78,7 +79,8 @@ func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, er
 	if lo, hi := f.Syms.Bounds(ids.Shape[0]); !f.TakesEvery(ids.Shape[0], 1, n.Max) {
 		return ir.Dim{}, f.Bad("%s is %v, of %d to %d sequences; the task gives 1 to %d", in.IDs, ids, lo, hi, n.Max)
 	}
-	value := func(find func(string, dtype.DType, Shape) (ir.Type, error), name string, d dtype.DType, shape Shape) ir.Type {
+	value := func(find func(string, dtype.DType, Shape) (ir.Type, error), name string, d dtype.DType,
+		shape Shape) ir.Type {
 		got, wrong := find(name, d, shape)
 		if wrong == nil && len(shape) > 0 && shape[0] == n && got.Shape[0] != ids.Shape[0] {
 			wrong = f.Bad("%s is %v and %s %v; want as many sequences", name, got, in.IDs, ids)
@@ -126,8 +128,8 @@ func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, er
 	return tokens, nil
 }
 
-// checkDraft compares the methods that draft tokens with the  f is the method that checks the drafts; tokens is its number of
-// ids.
+// checkDraft compares the methods that draft tokens with the f is the method that checks the drafts; tokens is its
+// number of ids.
 func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
 	d, one := &t.Draft, Exactly(1)
 	rows := Shape{one, AnySize}
@@ -137,7 +139,8 @@ func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
 	if err = cmp.Or(err, wrong, wrong2); err != nil {
 		return err
 	}
-	for name, n := range map[string]ir.Dim{d.Choices: choices.Shape[1], d.LogProbs: logprobs.Shape[1], d.Hidden: hidden.Shape[1]} {
+	for name, n := range map[string]ir.Dim{d.Choices: choices.Shape[1], d.LogProbs: logprobs.Shape[1],
+		d.Hidden: hidden.Shape[1]} {
 		if n != tokens {
 			return f.Bad("%s has %v rows; want one for each token, %v", name, n, tokens)
 		}
@@ -169,7 +172,8 @@ func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
 	}
 	for _, x := range m[i].Inputs {
 		if !strings.HasPrefix(x.Name, StatePrefix) || !x.Type.Shape.IsStatic() {
-			return m[i].Bad("input %s is %v; want %sNAME for a state NAME, with sizes that are known", x.Name, x.Type, StatePrefix)
+			return m[i].Bad("input %s is %v; want %sNAME for a state NAME, with sizes that are known", x.Name, x.Type,
+				StatePrefix)
 		}
 	}
 	return nil

@@ -35,7 +35,8 @@ func checkText(t *testing.T, about *task.Text, graphs ...string) error {
 // TestCheckDraft checks that methods which draft tokens must match the task in names, types and sizes.
 func TestCheckDraft(t *testing.T) {
 	about := tinymodel.TextTask()
-	all := strings.Join([]string{tinymodel.WithDraft(about, tinymodel.Extend), tinymodel.Draft, tinymodel.Rewind}, "\x00")
+	all := strings.Join([]string{tinymodel.WithDraft(about, tinymodel.Extend), tinymodel.Draft, tinymodel.Rewind},
+		"\x00")
 	for _, c := range []struct{ from, to, want string }{
 		{"", "", ""},
 		{"choices=choices", "choose=choices", `output "choices" is not there`},
@@ -56,7 +57,8 @@ func TestCheckDraft(t *testing.T) {
 		} else if graphs == all {
 			t.Fatalf("%q is not there", c.from)
 		}
-		if err := checkText(t, about, strings.Split(graphs, "\x00")...); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := checkText(t, about, strings.Split(graphs, "\x00")...); (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
 		}
 	}
@@ -98,7 +100,8 @@ func TestCheckText(t *testing.T) {
 		case strings.Contains(c.to, "i64[2,T]"):
 			graph = strings.ReplaceAll(graph, constant, "x = const {value=1} : f32[1,T]")
 		case strings.Contains(c.to, "f32[1]"):
-			graph = strings.ReplaceAll(graph, "top_p = input : f32[1]", "top_p = input : f32[1]\nsame = reshape top_p : f32[]")
+			graph = strings.ReplaceAll(graph, "top_p = input : f32[1]",
+				"top_p = input : f32[1]\nsame = reshape top_p : f32[]")
 			graph = strings.ReplaceAll(graph, "top_k, top_p, seed", "top_k, same, seed")
 		}
 		if c.from != "" && graph == tinymodel.Extend {
@@ -108,8 +111,10 @@ func TestCheckText(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	same := strings.NewReplacer("sym R = 1..6\n", "", "T = 1..5", "T = 1..6", "i64[R]", "i64[T]", "f32[R,1]", "f32[T,1]", "[R]", "[T]", "bool[R,17]", "bool[T,17]").Replace(tinymodel.Extend)
-	if err := checkText(t, tinymodel.TextTask(), same); err == nil || !strings.Contains(err.Error(), "sizes of their own") {
+	same := strings.NewReplacer("sym R = 1..6\n", "", "T = 1..5", "T = 1..6", "i64[R]", "i64[T]", "f32[R,1]",
+		"f32[T,1]", "[R]", "[T]", "bool[R,17]", "bool[T,17]").Replace(tinymodel.Extend)
+	if err := checkText(t, tinymodel.TextTask(), same); err == nil ||
+		!strings.Contains(err.Error(), "sizes of their own") {
 		t.Errorf("one size for two inputs: %v", err)
 	}
 }
@@ -140,17 +145,25 @@ logprob = const {value=0} : f32[B]
 return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob=logprob
 `
 	for _, c := range []struct{ from, to, want string }{
-		{"", "", ""}, {"i64[B,T]", "i64[2,T]", "of 2 to 2 sequences; the task gives 1 to 3"}, {"B = 1..3", "B = 1..2", "of 1 to 2 sequences"},
-		{"position = input : i32[B]", "position = input : i32[]", "position is i32[]"}, {"position = input : i32[B]", "position = input : i32[3]", "want as many sequences"},
-		{"count = input : i32[B]", "count = input : i32[2]", "count is i32[2]"}, {"f32[B,17]", "f32[B,16]", "logits is f32[B,16]"}, {"u32[B,2]", "u32[2]", "step is u32[2]"},
-		{"i64[B,R]", "i64[R]", "recent is i64[R]"}, {"count", "counts", "its inputs are"}, {"T = 1..5", "T = 1..3", "takes 1 to 3 ids"}, {"graph several", "graph few", `uses method "several"`},
-		{"graph move", "graph moves", `uses method "move"`}, {"to = input : i32[]", "to = input : i64[]", "to is i64[]"},
+		{"", "", ""}, {"i64[B,T]", "i64[2,T]", "of 2 to 2 sequences; the task gives 1 to 3"},
+		{"B = 1..3", "B = 1..2", "of 1 to 2 sequences"},
+		{"position = input : i32[B]", "position = input : i32[]", "position is i32[]"},
+		{"position = input : i32[B]", "position = input : i32[3]", "want as many sequences"},
+		{"count = input : i32[B]", "count = input : i32[2]", "count is i32[2]"},
+		{"f32[B,17]", "f32[B,16]", "logits is f32[B,16]"}, {"u32[B,2]", "u32[2]", "step is u32[2]"},
+		{"i64[B,R]", "i64[R]", "recent is i64[R]"}, {"count", "counts", "its inputs are"},
+		{"T = 1..5", "T = 1..3", "takes 1 to 3 ids"}, {"graph several", "graph few", `uses method "several"`},
+		{"graph move", "graph moves", `uses method "move"`},
+		{"to = input : i32[]", "to = input : i64[]", "to is i64[]"},
 	} {
 		graphs := several + "\x00" + move
 		if c.from != "" {
 			graphs = strings.ReplaceAll(graphs, c.from, c.to)
 		}
-		if err := checkText(t, about, append([]string{tinymodel.Extend}, strings.Split(graphs, "\x00")...)...); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := checkText(
+			t, about,
+			append([]string{tinymodel.Extend}, strings.Split(graphs, "\x00")...)...); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
 		}
 	}
@@ -160,7 +173,8 @@ return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob
 		}
 	}
 	for n, want := range map[int32]bool{0: false, 1: true, 5: true, 6: false} {
-		if err := about.CheckInput("several", "count", tensor.Tensor{Data: tensor.Bytes([]int32{1, n})}); (err == nil) != want {
+		if err := about.CheckInput(
+			"several", "count", tensor.Tensor{Data: tensor.Bytes([]int32{1, n})}); (err == nil) != want {
 			t.Errorf("a count of %d: %v", n, err)
 		}
 	}
@@ -169,17 +183,22 @@ return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob
 // TestCheckSlide checks a method that makes room in a full state, and the input for the number of dropped rows.
 func TestCheckSlide(t *testing.T) {
 	const slide = "graph slide\nfirst = input : i32[]\nreturn done=first\n"
-	counts := strings.NewReplacer("position = input : i32[]", "position = input : i32[]\ndropped = input : i32[]\nrow = sub position, dropped : i32[]", "r1, position", "r1, row").Replace(tinymodel.Extend)
+	counts := strings.NewReplacer("position = input : i32[]",
+		"position = input : i32[]\ndropped = input : i32[]\nrow = sub position, dropped : i32[]", "r1, position",
+		"r1, row").Replace(tinymodel.Extend)
 	about := tinymodel.TextTask()
 	about.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: 7}
 	for _, c := range []struct{ extend, slide, want string }{
-		{counts, slide, ""}, {tinymodel.Extend, slide, "the task gives"}, {counts, strings.Replace(slide, "i32", "i64", 1), "first is i64[]"},
-		{counts, strings.Replace(slide, "first = input", "last = input", 1), "its inputs are"}, {counts, strings.Replace(slide, "graph slide", "graph shift", 1), `uses method "slide"`},
+		{counts, slide, ""}, {tinymodel.Extend, slide, "the task gives"},
+		{counts, strings.Replace(slide, "i32", "i64", 1), "first is i64[]"},
+		{counts, strings.Replace(slide, "first = input", "last = input", 1), "its inputs are"},
+		{counts, strings.Replace(slide, "graph slide", "graph shift", 1), `uses method "slide"`},
 	} {
 		if strings.Contains(c.slide, "last = ") {
 			c.slide = strings.ReplaceAll(c.slide, "done=first", "done=last")
 		}
-		if err := checkText(t, about, c.extend, c.slide); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := checkText(t, about, c.extend, c.slide); (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %q", err, c.want)
 		}
 	}
@@ -195,10 +214,14 @@ func TestCheckTextInput(t *testing.T) {
 		data  []byte
 		want  string
 	}{
-		{"input_ids", tensor.Bytes([]int64{0, 16}), ""}, {"input_ids", tensor.Bytes([]int64{0, 17}), "id 1 is 17; the vocabulary has 0 to 16"},
-		{"recent", tensor.Bytes([]int64{-1}), "id 0 is -1"}, {"position", i32(23), ""}, {"position", i32(24), "is 24; the context has 0 to 23"},
-		{"position", i32(-1), "is -1"}, {"top_k", i32(17), ""}, {"top_k", i32(18), "0 (off) to 17"}, {"top_p", f32(1), ""}, {"top_p", f32(1.5), "0 to 1"},
-		{"min_p", f32(math.NaN()), "0 to 1"}, {"temperature", f32(math.Inf(1)), "finite"}, {"repeat_penalty", f32(0), "positive"}, {"repeat_penalty", f32(1.1), ""},
+		{"input_ids", tensor.Bytes([]int64{0, 16}), ""},
+		{"input_ids", tensor.Bytes([]int64{0, 17}), "id 1 is 17; the vocabulary has 0 to 16"},
+		{"recent", tensor.Bytes([]int64{-1}), "id 0 is -1"}, {"position", i32(23), ""},
+		{"position", i32(24), "is 24; the context has 0 to 23"},
+		{"position", i32(-1), "is -1"}, {"top_k", i32(17), ""}, {"top_k", i32(18), "0 (off) to 17"},
+		{"top_p", f32(1), ""}, {"top_p", f32(1.5), "0 to 1"},
+		{"min_p", f32(math.NaN()), "0 to 1"}, {"temperature", f32(math.Inf(1)), "finite"},
+		{"repeat_penalty", f32(0), "positive"}, {"repeat_penalty", f32(1.1), ""},
 	} {
 		err := s.CheckInput("extend", c.input, tensor.Tensor{Data: c.data})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

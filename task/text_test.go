@@ -66,7 +66,8 @@ func TestValidateText(t *testing.T) {
 		}
 	}
 	err := tinymodel.TextTask().CheckSampling(task.Sampling{TopK: 18})
-	if want := "top-k: is 18; allowed are 0 (off) to 17, the size of the vocabulary"; err == nil || err.Error() != want || diag.ExitCode(err) != 2 {
+	if want := "top-k: is 18; allowed are 0 (off) to 17, the size of the vocabulary"; err == nil ||
+		err.Error() != want || diag.ExitCode(err) != 2 {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
@@ -82,11 +83,14 @@ func TestChosen(t *testing.T) {
 		task.Sampling
 		greedy bool
 	}{
-		{task.Sampling{}, true}, {task.Sampling{RepeatPenalty: 1, TopK: 3, TopP: 0.5, MinP: 0.1}, true}, {task.Sampling{Temperature: 1}, false},
-		{task.Sampling{RepeatPenalty: 1.1}, false}, {task.Sampling{RepeatPenalty: 0.9}, false}, {task.Sampling{Temperature: 0.1, TopK: 1}, false},
+		{task.Sampling{}, true}, {task.Sampling{RepeatPenalty: 1, TopK: 3, TopP: 0.5, MinP: 0.1}, true},
+		{task.Sampling{Temperature: 1}, false},
+		{task.Sampling{RepeatPenalty: 1.1}, false}, {task.Sampling{RepeatPenalty: 0.9}, false},
+		{task.Sampling{Temperature: 0.1, TopK: 1}, false},
 	} {
 		token, logprob := s.Chosen(c.Sampling)
-		if want := map[bool][2]string{true: {"greedy", "greedy_logprob"}, false: {"token", "logprob"}}[c.greedy]; [2]string{token, logprob} != want {
+		if want := map[bool][2]string{true: {"greedy", "greedy_logprob"},
+			false: {"token", "logprob"}}[c.greedy]; [2]string{token, logprob} != want {
 			t.Errorf("%+v: %s and %s; want %v", c.Sampling, token, logprob, want)
 		}
 		if token, logprob = old.Chosen(c.Sampling); token != "token" || logprob != "logprob" {

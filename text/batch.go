@@ -11,24 +11,28 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// GenerateBatch continues several prompts together, up to Facts.Sequences in each run. When a text ends, the next prompt takes its
-// place. Each text equals the one that Generator.Generate would return for its prompt alone, with the same options and seed. each, if
-// not nil, is used in place of Options.Each: it is called with the number of the prompt and every token as it is chosen. Its error
-// ends all texts.
+// GenerateBatch continues several prompts together, up to Facts.Sequences in each run. When a text ends, the next
+// prompt takes its place. Each text equals the one that Generator.Generate would return for its prompt alone, with the
+// same options and seed. each, if not nil, is used in place of Options.Each: it is called with the number of the prompt
+// and every token as it is chosen. Its error ends all texts.
 //
-// The results are in the order of prompts. Errors match rlx.ErrUsage (the model was compiled for one sequence), ErrPrompt,
-// ErrSampling, ErrContext (a prompt and Tokens exceed the context), or are those of Generator.Generate and rlx.Session.NewState. A
-// text whose context is full does not end the others; its error is returned at the end. If some tokens were generated, the results
-// are returned with the error.
-func GenerateBatch(ctx context.Context, s *rlx.Session, prompts [][]int, o Options, each func(prompt int, t Token) error) ([]*Result, error) {
+// The results are in the order of prompts. Errors match rlx.ErrUsage (the model was compiled for one sequence),
+// ErrPrompt, ErrSampling, ErrContext (a prompt and Tokens exceed the context), or are those of Generator.Generate and
+// rlx.Session.NewState. A text whose context is full does not end the others; its error is returned at the end. If some
+// tokens were generated, the results are returned with the error.
+func GenerateBatch(ctx context.Context, s *rlx.Session, prompts [][]int, o Options,
+	each func(prompt int, t Token) error) ([]*Result, error) {
 	t, err := specOf(s.Model())
 	switch {
 	case err != nil:
 		return nil, err
 	case t.Batch.Method == "":
-		return nil, diag.New(diag.Usage, s.Model().Path(), "was compiled for one sequence at a time").WithHint("compile it with rlxc --batch N")
+		return nil, diag.New(diag.Usage, s.Model().Path(), "was compiled for one sequence at a time").WithHint(
+			"compile it with rlxc --batch N")
 	case o.Each != nil:
-		return nil, diag.New(diag.Usage, "Options.Each", "is set; give GenerateBatch a function that takes the prompt's number too")
+		return nil,
+			diag.New(diag.Usage, "Options.Each",
+				"is set; give GenerateBatch a function that takes the prompt's number too")
 	}
 	if err := t.check(o); err != nil {
 		return nil, err
@@ -104,7 +108,8 @@ type textSlot struct {
 
 func newTextBatch(s *rlx.Session, t *spec, state *rlx.State, o Options, prompts [][]int) *textBatch {
 	n := t.Batch.Sequences
-	b := &textBatch{s: s, task: t, options: o, slots: make([]textSlot, n), prompts: prompts, texts: make([]*Result, len(prompts)), count: make([]int32, n)}
+	b := &textBatch{s: s, task: t, options: o, slots: make([]textSlot, n), prompts: prompts,
+		texts: make([]*Result, len(prompts)), count: make([]int32, n)}
 	b.run.prepare(t, n)
 	b.run.set(s, t, o, false)
 	r := &b.run.request
@@ -120,7 +125,8 @@ func (b *textBatch) fill(ctx context.Context, tok *Tokenizer) error {
 		switch {
 		case q.out != nil:
 		case b.next < len(b.prompts):
-			*q = textSlot{prompt: b.next, seen: q.seen[:0], rest: b.prompts[b.next], out: newTextStream(tok, b.options.Stop)}
+			*q = textSlot{prompt: b.next, seen: q.seen[:0], rest: b.prompts[b.next],
+				out: newTextStream(tok, b.options.Stop)}
 			b.next++
 		case b.slots[last].out == nil:
 			b.slots = b.slots[:last]
@@ -141,11 +147,14 @@ func (b *textBatch) move(ctx context.Context, from, to int) error {
 		return rlx.Tensor{DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes([]int32{int32(i)})}
 	}
 	m := &b.task.Batch
-	_, err := b.run.do.Run(ctx, rlx.Request{Method: m.Move, State: b.run.request.State, Inputs: map[string]rlx.Tensor{m.From: index(from), m.To: index(to)}, Outputs: []string{}})
+	_, err := b.run.do.Run(
+		ctx, rlx.Request{Method: m.Move, State: b.run.request.State,
+			Inputs: map[string]rlx.Tensor{m.From: index(from), m.To: index(to)}, Outputs: []string{}})
 	return err
 }
 
-// step makes one run. Sequences with fewer tokens than others are padded. Padding in the state is overwritten before it is read.
+// step makes one run. Sequences with fewer tokens than others are padded. Padding in the state is overwritten before it
+// is read.
 func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error {
 	in, r := &b.task.Inputs, &b.run
 	tokens, room := 1, b.task.Chunk
@@ -171,7 +180,8 @@ func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error
 	}
 	n := len(b.slots)
 	r.request.Inputs[in.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{n, tokens}, Data: tensor.Bytes(r.ids[:n*tokens])}
-	r.request.Inputs[in.Recent] = rlx.Tensor{DType: rlx.I64, Shape: []int{n, window}, Data: tensor.Bytes(r.recent[:n*window])}
+	r.request.Inputs[in.Recent] = rlx.Tensor{DType: rlx.I64, Shape: []int{n, window},
+		Data: tensor.Bytes(r.recent[:n*window])}
 	r.request.Inputs[in.Position] = rlx.Tensor{DType: rlx.I32, Shape: []int{n}, Data: tensor.Bytes(r.position[:n])}
 	r.request.Inputs[in.Step] = rlx.Tensor{DType: rlx.U32, Shape: []int{n, 2}, Data: tensor.Bytes(r.step[:2*n])}
 	r.request.Inputs[b.task.Batch.Count] = rlx.Tensor{DType: rlx.I32, Shape: []int{n}, Data: tensor.Bytes(b.count[:n])}
@@ -194,7 +204,8 @@ func (b *textBatch) chosen(i, n int, res *rlx.Result, each func(int, Token) erro
 	if len(q.rest) > 0 {
 		return nil
 	}
-	x := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]), LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
+	x := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]),
+		LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
 	if err := checkToken(b.s, b.task, x, len(q.seen)-1); err != nil {
 		return err
 	}

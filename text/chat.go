@@ -15,18 +15,19 @@ type Message struct {
 	Content string
 }
 
-// ChatPrompt applies the model's chat template to a conversation. The prompt ends where the assistant's turn begins. It contains the
-// special tokens as text, so encode it without adding any.
+// ChatPrompt applies the model's chat template to a conversation. The prompt ends where the assistant's turn begins. It
+// contains the special tokens as text, so encode it without adding any.
 //
-// The error matches ErrPrompt if the artifact has no template, rlx.ErrArtifact if it is damaged, or has the code RLX3085 or RLX3086 if
-// the template is not supported or rejects the conversation.
+// The error matches ErrPrompt if the artifact has no template, rlx.ErrArtifact if it is damaged, or has the code
+// RLX3085 or RLX3086 if the template is not supported or rejects the conversation.
 func ChatPrompt(m *rlx.Model, messages []Message) (string, error) {
 	t, err := specOf(m)
 	if err != nil {
 		return "", err
 	}
 	if t.ChatTemplate == "" {
-		return "", diag.New(code.TextPrompt, m.Path(), "has no chat template").WithHint("give a prompt that has the model's own marks in it")
+		return "", diag.New(code.TextPrompt, m.Path(), "has no chat template").WithHint(
+			"give a prompt that has the model's own marks in it")
 	}
 	source, err := m.Attachment(t.ChatTemplate, chat.MaxSource)
 	if err != nil {
@@ -61,7 +62,8 @@ func (g *Generator) EncodeChat(messages []Message) ([]int, error) {
 	}
 	seen := g.IDs()
 	if len(seen) > len(ids) || !slices.Equal(seen, ids[:len(seen)]) {
-		return nil, diag.New(code.TextPrompt, "conversation", "does not begin with the %d tokens of the sequence", len(seen)).WithHint("begin anew with Reset")
+		return nil, diag.New(code.TextPrompt, "conversation", "does not begin with the %d tokens of the sequence",
+			len(seen)).WithHint("begin anew with Reset")
 	}
 	return ids[len(seen):], nil
 }

@@ -15,7 +15,8 @@ import (
 // MaxDrafts bounds Generator.Draft.
 const MaxDrafts = 16
 
-// A drafter proposes tokens with the draft head of the model, which predicts one more token from the model's last hidden state.
+// A drafter proposes tokens with the draft head of the model, which predicts one more token from the model's last
+// hidden state.
 type drafter struct {
 	n      int        // number of tokens to propose at a time; 0 means no drafts
 	spare  *rlx.State // a copy of the recurrent states, which have no positions; nil if there are none
@@ -33,11 +34,11 @@ type drafter struct {
 	drafts  []int // proposals in that run
 }
 
-// Draft makes Generate decode speculatively: the draft head of the model proposes n tokens at a time, and one run of the model
-// checks them all. Proposals that the model itself would not choose are dropped from text and state, so the text is the same. (A
-// backend may round a product of several rows differently from one of a single row, which may swap two equally probable tokens.) n
-// is 1 to MaxDrafts; 0 turns drafts off. Call Draft before the first tokens: the head proposes worse tokens if it has not seen the
-// earlier ones.
+// Draft makes Generate decode speculatively: the draft head of the model proposes n tokens at a time, and one run of
+// the model checks them all. Proposals that the model itself would not choose are dropped from text and state, so the
+// text is the same. (A backend may round a product of several rows differently from one of a single row, which may swap
+// two equally probable tokens.) n is 1 to MaxDrafts; 0 turns drafts off. Call Draft before the first tokens: the head
+// proposes worse tokens if it has not seen the earlier ones.
 //
 // Errors match rlx.ErrUsage (the model has no draft head, or n is not allowed), or are those of rlx.Session.Load and
 // rlx.Session.NewState.
@@ -46,7 +47,8 @@ func (g *Generator) Draft(ctx context.Context, n int) error {
 	most := g.spec.drafts()
 	switch {
 	case about.Method == "":
-		return diag.New(diag.Usage, g.session.Model().Path(), "has no head that drafts tokens").WithHint("decode without drafts")
+		return diag.New(diag.Usage, g.session.Model().Path(), "has no head that drafts tokens").WithHint(
+			"decode without drafts")
 	case n < 0 || n > most:
 		return diag.New(diag.Usage, "drafts", "are %d; allowed are 0 to %d", n, most)
 	case n == 0 || d.request.Method != "":
@@ -74,7 +76,9 @@ func (g *Generator) Draft(ctx context.Context, n int) error {
 		}
 	}
 	d.ids, d.position = make([]int64, g.spec.Chunk), make([]int32, 1)
-	d.request = rlx.Request{Method: about.Method, Inputs: map[string]rlx.Tensor{g.spec.Inputs.Position: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(d.position)}}}
+	d.request = rlx.Request{Method: about.Method,
+		Inputs: map[string]rlx.Tensor{
+			g.spec.Inputs.Position: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(d.position)}}}
 	d.n = n
 	return nil
 }
@@ -100,7 +104,8 @@ func (g *Generator) rewind(ctx context.Context, to, from *rlx.State) error {
 	return err
 }
 
-// propose runs the head on rows of hidden states, of which the first is at position, and on the token that follows each row.
+// propose runs the head on rows of hidden states, of which the first is at position, and on the token that follows each
+// row.
 func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, position int) error {
 	d, about := &g.draft, &g.spec.Draft
 	for i, id := range ids {
@@ -108,8 +113,10 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 	}
 	d.position[0] = int32(position)
 	d.request.State, d.request.Outputs = g.state, []string{about.Token, about.Hidden}
-	d.request.Inputs[g.spec.Inputs.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{1, len(ids)}, Data: tensor.Bytes(d.ids[:len(ids)])}
-	d.request.Inputs[about.Hidden] = rlx.Tensor{DType: rlx.F32, Shape: []int{1, len(ids), len(hidden) / len(ids)}, Data: tensor.Bytes(hidden)}
+	d.request.Inputs[g.spec.Inputs.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{1, len(ids)},
+		Data: tensor.Bytes(d.ids[:len(ids)])}
+	d.request.Inputs[about.Hidden] = rlx.Tensor{DType: rlx.F32, Shape: []int{1, len(ids), len(hidden) / len(ids)},
+		Data: tensor.Bytes(hidden)}
 	res, err := g.run.do.Run(ctx, d.request)
 	if err != nil {
 		return err
@@ -122,8 +129,9 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 	return nil
 }
 
-// speculate makes one run with the proposals after the tokens that are not in the state yet. It returns the tokens that the model
-// chooses, one more than the number of proposals that it agrees with. The caller takes some of them and calls accept.
+// speculate makes one run with the proposals after the tokens that are not in the state yet. It returns the tokens that
+// the model chooses, one more than the number of proposals that it agrees with. The caller takes some of them and calls
+// accept.
 func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, err error) {
 	d, out := &g.draft, &g.spec.Draft
 	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
@@ -152,7 +160,8 @@ func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, e
 	}
 	d.copied = copied
 	from := len(d.pending) - 1
-	ids, logprobs := tensor.View[int32](res.Outputs[out.Choices].Data)[from:], tensor.View[float32](res.Outputs[out.LogProbs].Data)[from:]
+	ids, logprobs := tensor.View[int32](res.Outputs[out.Choices].Data)[from:],
+		tensor.View[float32](res.Outputs[out.LogProbs].Data)[from:]
 	d.hidden = tensor.View[float32](res.Outputs[out.Hidden].Data)
 	for i := range ids {
 		x := Token{ID: int(ids[i]), LogProb: logprobs[i]}
@@ -208,7 +217,9 @@ func (g *Generator) checkDrafts(o Options) error {
 	case g.draft.n == 0:
 		return nil
 	case !s.Greedy():
-		return diag.New(diag.Usage, "drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v", s.Temperature, s.RepeatPenalty).
+		return diag.New(
+			diag.Usage, "drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v",
+			s.Temperature, s.RepeatPenalty).
 			WithHint("set the temperature to 0 and the penalty to 1, or decode without drafts")
 	case o.Logits:
 		return diag.New(diag.Usage, "drafts", "cannot be combined with Options.Logits")

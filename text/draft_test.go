@@ -26,14 +26,15 @@ func drafting(t testing.TB, n int) *text.Generator {
 	return g
 }
 
-// TestDraft checks that drafts change no token, wherever a text ends and continues, and that log probabilities are those of the
-// tokens.
+// TestDraft checks that drafts change no token, wherever a text ends and continues, and that log probabilities are
+// those of the tokens.
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 2} {
 		g := drafting(t, n)
 		drafted, accepted := 0, 0
-		for _, prompt := range [][]int{{5, 9}, {0}, {1, 2, 3, 4, 5}, {16, 0, 3, 2, 9, 12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}} {
+		for _, prompt := range [][]int{{5, 9}, {0}, {1, 2, 3, 4, 5}, {16, 0, 3, 2, 9, 12},
+			{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}} {
 			if err := g.Reset(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -45,34 +46,41 @@ func TestDraft(t *testing.T) {
 				if i > 0 {
 					all = append(all, next.ids...)
 				}
-				x, want := generate(t, g, next.ids, text.Options{Tokens: next.n, IgnoreEnd: true}), greedy(all, next.n, 1)
+				x, want := generate(t, g, next.ids, text.Options{Tokens: next.n, IgnoreEnd: true}),
+					greedy(all, next.n, 1)
 				for k, token := range x.Tokens {
 					logits, total := logitsAfter(slices.Concat(all, want[:k])), 0.0
 					for _, l := range logits {
 						total += math.Exp(l)
 					}
 					if d := float64(token.LogProb) - (logits[want[k]] - math.Log(total)); math.Abs(d) > 1e-5 {
-						t.Errorf("%d drafts after %v, part %d: log probability %v is off by %v", n, prompt, i, token.LogProb, d)
+						t.Errorf("%d drafts after %v, part %d: log probability %v is off by %v", n, prompt, i,
+							token.LogProb, d)
 					}
 				}
-				if all = append(all, want...); !slices.Equal(x.IDs(), want) || !slices.Equal(g.IDs(), all) || x.Stop != text.StopLength || x.Text != g.Decode(want) {
-					t.Fatalf("%d drafts after %v, part %d: %v (%q), %s; want %v", n, prompt, i, x.IDs(), x.Text, x.Stop, want)
+				if all = append(all, want...); !slices.Equal(x.IDs(), want) || !slices.Equal(g.IDs(), all) ||
+					x.Stop != text.StopLength || x.Text != g.Decode(want) {
+					t.Fatalf("%d drafts after %v, part %d: %v (%q), %s; want %v", n, prompt, i, x.IDs(), x.Text, x.Stop,
+						want)
 				}
 				drafted, accepted = drafted+x.Drafted, accepted+x.Accepted
 			}
 		}
-		if (n > 0) != (drafted > 0) || n > 0 && (accepted < 5 || accepted > drafted-5) { // there must be drafts of both kinds
+		// there must be drafts of both kinds
+		if (n > 0) != (drafted > 0) || n > 0 && (accepted < 5 || accepted > drafted-5) {
 			t.Errorf("%d drafts: %d of %d were accepted", n, accepted, drafted)
 		}
 	}
 }
 
-// TestDraftStops checks texts that end at a full context or in the middle of accepted drafts: they can be saved and continued.
+// TestDraftStops checks texts that end at a full context or in the middle of accepted drafts: they can be saved and
+// continued.
 func TestDraftStops(t *testing.T) {
 	t.Parallel()
 	g, plain := drafting(t, 2), generator(t, tinymodel.WithDraft)
 	all := greedy([]int{3}, 24, 1)
-	if x := generate(t, g, []int{3}, text.Options{IgnoreEnd: true}); !slices.Equal(x.IDs(), all) || x.Stop != text.StopContext {
+	if x := generate(t, g, []int{3}, text.Options{IgnoreEnd: true}); !slices.Equal(x.IDs(), all) ||
+		x.Stop != text.StopContext {
 		t.Errorf("%v, %s; want %v", x.IDs(), x.Stop, all)
 	}
 	path, enough := filepath.Join(t.TempDir(), "s.safetensors"), errors.New("enough")
@@ -101,7 +109,8 @@ func TestDraftStops(t *testing.T) {
 			if err := from.Load(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}
-			if got := generate(t, from, nil, text.Options{Tokens: 6, IgnoreEnd: true}); !slices.Equal(got.IDs(), all[end:end+6]) {
+			if got := generate(t, from, nil, text.Options{Tokens: 6, IgnoreEnd: true}); !slices.Equal(
+				got.IDs(), all[end:end+6]) {
 				t.Errorf("saved after %d tokens: %v; want %v", end, got.IDs(), all[end:end+6])
 			}
 		}
@@ -113,17 +122,19 @@ func TestBadDraft(t *testing.T) {
 	t.Parallel()
 	g := drafting(t, 2)
 	for name, o := range map[string]text.Options{
-		"a temperature": {Sampling: &text.Sampling{Temperature: 1}}, "a penalty": {Sampling: &text.Sampling{RepeatPenalty: 2}}, "logits": {Logits: true},
+		"a temperature": {Sampling: &text.Sampling{Temperature: 1}},
+		"a penalty":     {Sampling: &text.Sampling{RepeatPenalty: 2}}, "logits": {Logits: true},
 	} {
 		_, err := g.Generate(t.Context(), []int{1}, o)
 		rlxtest.WantError(t, name, err, rlx.ErrUsage)
 	}
 	rlxtest.WantError(t, "more than a run takes", g.Draft(t.Context(), 3), rlx.ErrUsage)
-	rlxtest.WantError(t, "no head", generator(t, func(_ *task.Text, graph string) string { return graph }).Draft(t.Context(), 1), rlx.ErrUsage)
+	rlxtest.WantError(t, "no head", generator(t, func(_ *task.Text, graph string) string { return graph }).Draft(
+		t.Context(), 1), rlx.ErrUsage)
 }
 
-// TestDraftMTP checks that Qwen3.5 with its draft head and recurrent layers generates Transformers' greedy text, with and without
-// drafts. The weights are random, so all drafts are wrong.
+// TestDraftMTP checks that Qwen3.5 with its draft head and recurrent layers generates Transformers' greedy text, with
+// and without drafts. The weights are random, so all drafts are wrong.
 func TestDraftMTP(t *testing.T) {
 	t.Parallel()
 	s := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "qwen35_mtp", "--context", "64")), rlx.Options{Threads: 1})

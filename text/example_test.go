@@ -13,8 +13,8 @@ import (
 // llama is an artifact, llama.rlx, that rlxc has made of the demo's checkpoint.
 var llama = rlxtest.Llama
 
-// A Generator continues a prompt. Each piece of text is printed as it is generated. Without Options.Sampling, tokens are drawn as the
-// artifact suggests.
+// A Generator continues a prompt. Each piece of text is printed as it is generated. Without Options.Sampling, tokens
+// are drawn as the artifact suggests.
 func Example() {
 	ctx := context.Background()
 	session, err := rlx.Load(ctx, llama(), "cpu")

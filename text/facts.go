@@ -13,8 +13,9 @@ type Facts struct {
 	Context    int      // maximum number of tokens of a sequence; huge if all layers have a sliding window
 	Sampling   Sampling // that the artifact suggests, from the generation_config.json of the checkpoint
 	End        []int    // ids that end a text
-	Sequences  int      // texts that GenerateBatch continues in one run; 0 if the model was compiled for one sequence at a time
-	Drafts     int      // largest number for Generator.Draft; 0 if the model has no draft head
+	// texts that GenerateBatch continues in one run; 0 if the model was compiled for one sequence at a time
+	Sequences int
+	Drafts    int // largest number for Generator.Draft; 0 if the model has no draft head
 
 	Tokenizer    bool // the artifact has a tokenizer; otherwise prompts are ids
 	ChatTemplate bool // the artifact has a chat template, for ChatPrompt
@@ -41,7 +42,8 @@ func specOf(m *rlx.Model) (*spec, error) {
 }
 
 func (t *spec) facts() Facts {
-	f := Facts{Vocabulary: t.Vocabulary, Context: t.most(), Sampling: Sampling(t.Sampling), End: t.End, Sequences: t.Batch.Sequences,
+	f := Facts{Vocabulary: t.Vocabulary, Context: t.most(), Sampling: Sampling(t.Sampling), End: t.End,
+		Sequences: t.Batch.Sequences,
 		Tokenizer: t.Tokenizer != "", ChatTemplate: t.ChatTemplate != ""}
 	if t.Draft.Method != "" {
 		f.Drafts = t.drafts()
@@ -80,14 +82,14 @@ func (s Sampling) Check(f Facts) error {
 	return (&task.Text{Vocabulary: f.Vocabulary}).CheckSampling(task.Sampling(s))
 }
 
-// CheckPrompt checks ids that begin a sequence against the vocabulary and the context. Generate does the same; call CheckPrompt to
-// find a mistake before anything is loaded. The error matches ErrPrompt or ErrContext.
+// CheckPrompt checks ids that begin a sequence against the vocabulary and the context. Generate does the same; call
+// CheckPrompt to find a mistake before anything is loaded. The error matches ErrPrompt or ErrContext.
 func (f Facts) CheckPrompt(ids []int) error {
 	return (&spec{Vocabulary: f.Vocabulary, Context: f.Context}).checkPrompt(ids, 0)
 }
 
-// checkPrompt checks tokens that follow seen others against the vocabulary and the context. The error matches code.TextPrompt or
-// code.TextContext.
+// checkPrompt checks tokens that follow seen others against the vocabulary and the context. The error matches
+// code.TextPrompt or code.TextContext.
 func (t *spec) checkPrompt(ids []int, seen int) error {
 	for i, id := range ids {
 		if id < 0 || id >= t.Vocabulary {
@@ -98,7 +100,8 @@ func (t *spec) checkPrompt(ids []int, seen int) error {
 	case n+seen == 0:
 		return diag.New(code.TextPrompt, "prompt", "has no tokens; want one or more")
 	case n+seen > t.most() && seen > 0:
-		return diag.New(code.TextContext, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
+		return diag.New(code.TextContext, "prompt", "has %d tokens after %d; the context has %d", n, seen,
+			t.Context).WithHint(goOn)
 	case n+seen > t.most():
 		return t.tooLong(n)
 	}
@@ -112,7 +115,8 @@ func (t *spec) tooLong(n int) error {
 
 // full returns the error for a context that was full after done of n tokens were generated.
 func (t *spec) full(done, n int) error {
-	return diag.New(code.TextContext, "context", "its %d tokens are full after %d of %d generated ones", t.Context, done, n).WithHint(goOn)
+	return diag.New(code.TextContext, "context", "its %d tokens are full after %d of %d generated ones", t.Context,
+		done, n).WithHint(goOn)
 }
 
 const goOn = "give a shorter prompt, generate less, or compile the model with a larger context (rlxc --context N)"

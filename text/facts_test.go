@@ -7,7 +7,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// TestCheckPrompt checks ids against the vocabulary and the context, which a model with a sliding window does not limit.
+// TestCheckPrompt checks ids against the vocabulary and the context, which a model with a sliding window does not
+// limit.
 func TestCheckPrompt(t *testing.T) {
 	s := (*spec)(task.NewText(17, 24, 5, 6))
 	long := make([]int, 25)
@@ -16,7 +17,8 @@ func TestCheckPrompt(t *testing.T) {
 		seen int
 		want error
 	}{
-		{[]int{0, 16}, 0, nil}, {[]int{17}, 0, ErrPrompt}, {[]int{-1}, 0, ErrPrompt}, {nil, 0, ErrPrompt}, {nil, 1, nil}, {long, 0, ErrContext},
+		{[]int{0, 16}, 0, nil}, {[]int{17}, 0, ErrPrompt}, {[]int{-1}, 0, ErrPrompt}, {nil, 0, ErrPrompt},
+		{nil, 1, nil}, {long, 0, ErrContext},
 		{long[1:], 0, nil}, {long[1:], 1, ErrContext},
 	} {
 		if err := s.checkPrompt(c.ids, c.seen); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {

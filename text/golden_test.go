@@ -48,12 +48,14 @@ func goldenIDs(t *testing.T, model, name string) (ids []int) {
 	return ids
 }
 
-// TestSlide checks models in which all layers have a window: a prompt and a text beyond the context equal those of an unlimited
-// context, and can be saved and continued.
+// TestSlide checks models in which all layers have a window: a prompt and a text beyond the context equal those of an
+// unlimited context, and can be saved and continued.
 func TestSlide(t *testing.T) {
 	t.Parallel()
 	prompt, want := goldenIDs(t, "mistral_tiny", "input_ids"), goldenIDs(t, "mistral_tiny", "greedy")
-	whole, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", "200")), rlx.Options{Threads: 1}))
+	whole, err := text.NewGenerator(
+		t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", "200")),
+			rlx.Options{Threads: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,9 @@ func TestSlide(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "s.safetensors")
 	for _, context := range []string{"8", "16", "33"} { // the window has 8 tokens and the prompt 40
-		g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", context)), rlx.Options{Threads: 1}))
+		g, err := text.NewGenerator(
+			t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", context)),
+				rlx.Options{Threads: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +98,9 @@ func TestSlide(t *testing.T) {
 		rlxtest.WantError(t, "a file that dropped more", g.Load(t.Context(), path), rlx.ErrInput)
 	}
 	// A context smaller than the window does not slide.
-	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", "7")), rlx.Options{Threads: 1}))
+	g, err := text.NewGenerator(
+		t.Context(), rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "mistral_tiny", "--context", "7")),
+			rlx.Options{Threads: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}

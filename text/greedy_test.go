@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// TestGreedy checks that a run chooses the same token, with the same log probability, by the greedy outputs and by the op sample at
-// temperature 0, and that the greedy outputs alone give the same text.
+// TestGreedy checks that a run chooses the same token, with the same log probability, by the greedy outputs and by the
+// op sample at temperature 0, and that the greedy outputs alone give the same text.
 func TestGreedy(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -39,7 +39,8 @@ func TestGreedy(t *testing.T) {
 }
 
 func TestGreedyGPU(t *testing.T) {
-	sameChoice(t, "demo", rlxtest.Session(t, rlxtest.Open(t, rlxtest.Llama()), rlxtest.OnGPU(t)), [][]int{{5}, {100, 200, 300}})
+	sameChoice(t, "demo", rlxtest.Session(t, rlxtest.Open(t, rlxtest.Llama()), rlxtest.OnGPU(t)),
+		[][]int{{5}, {100, 200, 300}})
 }
 
 func sameChoice(t *testing.T, model string, s *rlx.Session, prompts [][]int) {
@@ -62,7 +63,8 @@ func sameChoice(t *testing.T, model string, s *rlx.Session, prompts [][]int) {
 		}
 		a, b := res.Outputs[out.Greedy], res.Outputs[out.Token]
 		p, q := res.Outputs[out.GreedyLogProb], res.Outputs[out.LogProb]
-		if !bytes.Equal(a.Data, b.Data) || !bytes.Equal(p.Data, q.Data) || !slices.Equal(a.Shape, b.Shape) || !slices.Equal(p.Shape, q.Shape) {
+		if !bytes.Equal(a.Data, b.Data) || !bytes.Equal(p.Data, q.Data) || !slices.Equal(a.Shape, b.Shape) ||
+			!slices.Equal(p.Shape, q.Shape) {
 			t.Errorf("%s, %s: greedy chooses %v with %v, and sample %v with %v", model, r.Method, a, p, b, q)
 		}
 		chosen += a.Shape[0]
@@ -70,7 +72,9 @@ func sameChoice(t *testing.T, model string, s *rlx.Session, prompts [][]int) {
 	}
 	same := func(what string, a, b *text.Result) {
 		t.Helper()
-		if len(a.Tokens) != 20 || !slices.EqualFunc(a.Tokens, b.Tokens, func(a, b text.Token) bool { return a.ID == b.ID && a.LogProb == b.LogProb }) {
+		if len(a.Tokens) != 20 ||
+			!slices.EqualFunc(
+				a.Tokens, b.Tokens, func(a, b text.Token) bool { return a.ID == b.ID && a.LogProb == b.LogProb }) {
 			t.Errorf("%s, %s: with both outputs %v; with the greedy ones %v", model, what, a.Tokens, b.Tokens)
 		}
 	}
@@ -112,16 +116,22 @@ func TestGreedyTies(t *testing.T) {
 		tied     func(logits []float32) bool
 	}{
 		// The place of the largest logit is between two tokens.
-		"two": {"s53 = add s5, three", "half = const {value=3.5} : f32[]\ns53 = add s5, half", func(logits []float32) bool {
-			best := slices.Max(logits)
-			i := slices.Index(logits, best)
-			return slices.Contains(logits[i+1:], best)
-		}},
-		"zeros": {"l = add l0, three", "l1 = add l0, three : f32[17]\nno = const {value=-0} : f32[]\nl = mul l1, no", func(logits []float32) bool {
-			return slices.Max(logits) == 0 && slices.Min(logits) == 0
-		}},
+		"two": {"s53 = add s5, three", "half = const {value=3.5} : f32[]\ns53 = add s5, half",
+			func(logits []float32) bool {
+				best := slices.Max(logits)
+				i := slices.Index(logits, best)
+				return slices.Contains(logits[i+1:], best)
+			}},
+		"zeros": {"l = add l0, three", "l1 = add l0, three : f32[17]\nno = const {value=-0} : f32[]\nl = mul l1, no",
+			func(logits []float32) bool {
+				return slices.Max(logits) == 0 && slices.Min(logits) == 0
+			}},
 	} {
-		s := rlxtest.Session(t, rlxtest.Open(t, writeText(t, func(_ *task.Text, graph string) string { return strings.Replace(graph, c.from, c.to, 1) })), rlx.Options{Threads: 1})
+		s := rlxtest.Session(
+			t, rlxtest.Open(
+				t, writeText(
+					t, func(_ *task.Text, graph string) string { return strings.Replace(graph, c.from, c.to, 1) })),
+			rlx.Options{Threads: 1})
 		g, err := text.NewGenerator(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -168,27 +178,30 @@ func sampled(s *rlx.Session) rlx.Runner {
 	}}
 }
 
-// TestGreedySteps checks that only runs that draw a token run the steps for drawing, and that a penalty needs them at temperature 0.
+// TestGreedySteps checks that only runs that draw a token run the steps for drawing, and that a penalty needs them at
+// temperature 0.
 func TestGreedySteps(t *testing.T) {
 	t.Parallel()
-	s := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--context", "64", "--batch", "2")), rlx.Options{Threads: 1})
+	s := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--context", "64", "--batch", "2")),
+		rlx.Options{Threads: 1})
 	g, err := text.NewGenerator(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps := func(x text.Sampling, several bool) (ops map[string]int, all int) {
 		ops = map[string]int{}
-		o := text.Options{Tokens: 3, IgnoreEnd: true, Sampling: &x, Runner: rlxtest.Runner{Session: s, Do: func(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
-			r.Profile = true
-			res, err := s.Run(ctx, r)
-			if err == nil {
-				for _, x := range res.Steps {
-					ops[x.Op]++
+		o := text.Options{Tokens: 3, IgnoreEnd: true, Sampling: &x,
+			Runner: rlxtest.Runner{Session: s, Do: func(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+				r.Profile = true
+				res, err := s.Run(ctx, r)
+				if err == nil {
+					for _, x := range res.Steps {
+						ops[x.Op]++
+					}
+					all += len(res.Steps)
 				}
-				all += len(res.Steps)
-			}
-			return res, err
-		}}}
+				return res, err
+			}}}
 		if several {
 			if _, err := text.GenerateBatch(t.Context(), s, [][]int{{1, 2}, {3, 4}}, o, nil); err != nil {
 				t.Fatal(err)
@@ -208,14 +221,16 @@ func TestGreedySteps(t *testing.T) {
 			draws    int
 		}{
 			{text.Sampling{}, 0}, {text.Sampling{RepeatPenalty: 1, TopK: 5, TopP: 0.5, MinP: 0.5}, 0},
-			{text.Sampling{Temperature: 0.5}, 3}, {text.Sampling{RepeatPenalty: 1.5}, 3}, {text.Sampling{RepeatPenalty: 0.5}, 3},
+			{text.Sampling{Temperature: 0.5}, 3}, {text.Sampling{RepeatPenalty: 1.5}, 3},
+			{text.Sampling{RepeatPenalty: 0.5}, 3},
 		} {
 			ops, all := steps(c.sampling, several)
 			if least == 0 {
 				least = all
 			}
 			if ops["sample"] != c.draws || (ops["argmax"] == 0) != (c.draws > 0) || (all > least) != (c.draws > 0) {
-				t.Errorf("several %v, %+v: %d steps, of which sample %d and argmax %d; want %d of sample", several, c.sampling, all, ops["sample"], ops["argmax"], c.draws)
+				t.Errorf("several %v, %+v: %d steps, of which sample %d and argmax %d; want %d of sample", several,
+					c.sampling, all, ops["sample"], ops["argmax"], c.draws)
 			}
 		}
 	}

@@ -34,14 +34,19 @@ func (r *textRun) prepare(t *spec, n int) {
 	in := &t.Inputs
 	r.ids, r.recent = make([]int64, n*t.Chunk), make([]int64, n*t.Window)
 	r.position, r.topK = make([]int32, n), make([]int32, 1)
-	r.temperature, r.topP, r.minP, r.penalty = make([]float32, 1), make([]float32, 1), make([]float32, 1), make([]float32, 1)
+	r.temperature, r.topP, r.minP, r.penalty = make([]float32, 1), make([]float32, 1), make([]float32, 1),
+		make([]float32, 1)
 	r.seed, r.step = make([]uint32, 2), make([]uint32, 2*n)
 	scalar := []int{}
 	r.request = rlx.Request{Method: t.Method, Inputs: map[string]rlx.Tensor{
-		in.Position: {DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.position)}, in.TopK: {DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.topK)},
-		in.Temperature: {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.temperature)}, in.TopP: {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.topP)},
-		in.MinP: {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.minP)}, in.RepeatPenalty: {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.penalty)},
-		in.Seed: {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.seed)}, in.Step: {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.step)},
+		in.Position:      {DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.position)},
+		in.TopK:          {DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.topK)},
+		in.Temperature:   {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.temperature)},
+		in.TopP:          {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.topP)},
+		in.MinP:          {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.minP)},
+		in.RepeatPenalty: {DType: rlx.F32, Shape: scalar, Data: tensor.Bytes(r.penalty)},
+		in.Seed:          {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.seed)},
+		in.Step:          {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.step)},
 	}}
 	if r.dropped = make([]int32, 1); t.slides() {
 		r.request.Inputs[t.Slide.Dropped] = rlx.Tensor{DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.dropped)}
@@ -75,7 +80,8 @@ func (r *textRun) set(s *rlx.Session, t *spec, o Options, hidden bool) {
 	}
 }
 
-// check checks ids against the vocabulary and the context. It returns all ids that must be computed before a token can be chosen.
+// check checks ids against the vocabulary and the context. It returns all ids that must be computed before a token can
+// be chosen.
 func (g *Generator) check(ids []int) ([]int, error) {
 	if err := g.spec.checkPrompt(ids, len(g.seen)+len(g.last)); err != nil {
 		return nil, err
@@ -87,7 +93,8 @@ func (g *Generator) check(ids []int) ([]int, error) {
 	return all, nil
 }
 
-// grace is the time that a run may continue after its context is done. Then it is cancelled, which invalidates the state.
+// grace is the time that a run may continue after its context is done. Then it is cancelled, which invalidates the
+// state.
 const grace = time.Second
 
 // graceful returns a context for runs that is cancelled a grace period after ctx.
@@ -156,7 +163,8 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 		recent = g.recent(ids)
 	}
 	r.request.State, r.request.Outputs = g.state, outputs
-	r.request.Inputs[in.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{1, len(ids)}, Data: tensor.Bytes(r.ids[:len(ids)])}
+	r.request.Inputs[in.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{1, len(ids)},
+		Data: tensor.Bytes(r.ids[:len(ids)])}
 	r.request.Inputs[in.Recent] = rlx.Tensor{DType: rlx.I64, Shape: []int{len(recent)}, Data: tensor.Bytes(recent)}
 	res, err := r.do.Run(ctx, r.request)
 	if err != nil {
@@ -170,14 +178,18 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 func (g *Generator) slide(ctx context.Context) error {
 	w := &g.spec.Slide
 	first := []int32{int32(len(g.seen) - g.dropped - w.Keep)}
-	_, err := g.run.do.Run(ctx, rlx.Request{Method: w.Method, State: g.state, Inputs: map[string]rlx.Tensor{w.First: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(first)}}, Outputs: []string{}})
+	_, err := g.run.do.Run(
+		ctx, rlx.Request{Method: w.Method, State: g.state,
+			Inputs:  map[string]rlx.Tensor{w.First: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(first)}},
+			Outputs: []string{}})
 	if err == nil {
 		g.dropped += int(first[0])
 	}
 	return err
 }
 
-// recent returns the last tokens of the sequence that ends with ids. It always fills the window, so all runs have the same size.
+// recent returns the last tokens of the sequence that ends with ids. It always fills the window, so all runs have the
+// same size.
 func (g *Generator) recent(ids []int) []int64 {
 	fillRecent(g.run.recent, g.run.ids[:len(ids)], g.seen)
 	return g.run.recent
@@ -233,7 +245,8 @@ func checkToken(s *rlx.Session, t *spec, x Token, after int) error {
 		return diag.New(device.ErrNaN, t.Method, "the logits after token %d hold a NaN or infinity", after)
 	}
 	if x.ID < 0 || x.ID >= t.Vocabulary {
-		return diag.New(device.ErrLost, "backend "+s.Backend().Name, "chose token %d; the vocabulary has 0 to %d", x.ID, t.Vocabulary-1)
+		return diag.New(device.ErrLost, "backend "+s.Backend().Name, "chose token %d; the vocabulary has 0 to %d", x.ID,
+			t.Vocabulary-1)
 	}
 	return nil
 }
@@ -244,24 +257,29 @@ func (g *Generator) parseIDs(path, s string) ([]int, error) {
 	for f := range strings.FieldsSeq(s) {
 		id, err := strconv.Atoi(f)
 		if err != nil || id < 0 || id >= g.spec.Vocabulary {
-			return nil, diag.New(device.ErrInput, path, "holds the token %.20q; the vocabulary has 0 to %d", f, g.spec.Vocabulary-1)
+			return nil, diag.New(device.ErrInput, path, "holds the token %.20q; the vocabulary has 0 to %d", f,
+				g.spec.Vocabulary-1)
 		}
 		ids = append(ids, id)
 	}
 	if len(ids) == 0 || len(ids) > g.spec.most()+1 {
-		return nil, diag.New(device.ErrInput, path, "holds %d tokens of a text; want 1 to %d", len(ids), g.spec.most()+1).
+		return nil, diag.New(device.ErrInput, path, "holds %d tokens of a text; want 1 to %d", len(ids),
+			g.spec.most()+1).
 			WithHint("a file that Generator.Save or rlxrun --prompt --save-state has written has them")
 	}
 	return ids, nil
 }
 
-// parseDropped parses the number of rows that the state in a file has dropped. tokens is the number of tokens in the file.
+// parseDropped parses the number of rows that the state in a file has dropped. tokens is the number of tokens in the
+// file.
 func (g *Generator) parseDropped(path, s string, tokens int) (n int, err error) {
 	if s != "" {
 		n, err = strconv.Atoi(s)
 	}
-	if err != nil || n < 0 || n > max(0, tokens-g.spec.Slide.Keep) || n > 0 && !g.spec.slides() || tokens-n > g.spec.Context {
-		return 0, diag.New(device.ErrInput, path, "says that %.20q of %d rows were dropped; the state has %d", s, tokens, g.spec.Context)
+	if err != nil || n < 0 || n > max(0, tokens-g.spec.Slide.Keep) || n > 0 && !g.spec.slides() ||
+		tokens-n > g.spec.Context {
+		return 0, diag.New(device.ErrInput, path, "says that %.20q of %d rows were dropped; the state has %d", s,
+			tokens, g.spec.Context)
 	}
 	return n, nil
 }

@@ -1,5 +1,5 @@
-// Package text continues texts with models that declare the task "text", such as Llama. A Generator holds a conversation or another
-// sequence of tokens, and appends to it:
+// Package text continues texts with models that declare the task "text", such as Llama. A Generator holds a
+// conversation or another sequence of tokens, and appends to it:
 //
 //	session, err := rlx.Load(ctx, "llama.rlx", "cpu")
 //	g, err := text.NewGenerator(ctx, session)
@@ -32,8 +32,8 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, or is text although the artifact has no
-	// tokenizer or no chat template.
+	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, or is text although
+	// the artifact has no tokenizer or no chat template.
 	ErrPrompt error = code.TextPrompt
 	// ErrContext is a case of rlx.ErrUsage: a text has more tokens than the model can see.
 	ErrContext error = code.TextContext
@@ -47,25 +47,29 @@ var (
 type Sampling struct {
 	Temperature float64 `json:"temperature"` // divides the logits; 0 always chooses the most probable token
 	TopK        int     `json:"top_k"`       // chooses among the TopK most probable tokens; 0 means all
-	TopP        float64 `json:"top_p"`       // chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
-	MinP        float64 `json:"min_p"`       // chooses among tokens with at least MinP times the highest probability; 0 means all
-	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last of the context. 0 and 1
-	// switch it off.
+	// chooses among the most probable tokens whose probabilities add up to TopP; 0 and 1 mean all
+	TopP float64 `json:"top_p"`
+	// chooses among tokens with at least MinP times the highest probability; 0 means all
+	MinP float64 `json:"min_p"`
+	// RepeatPenalty divides positive logits, and multiplies negative ones, of tokens that are among the last of the
+	// context. 0 and 1 switch it off.
 	RepeatPenalty float64 `json:"repeat_penalty"`
 }
 
-// Options holds the options of Generate, Stream and GenerateBatch. With the zero value tokens are drawn as the artifact suggests,
-// until a token ends the text or the context is full. If all layers of a model have a sliding window, the context is never full.
+// Options holds the options of Generate, Stream and GenerateBatch. With the zero value tokens are drawn as the artifact
+// suggests, until a token ends the text or the context is full. If all layers of a model have a sliding window, the
+// context is never full.
 type Options struct {
 	Tokens int // maximum number of generated tokens; 0 means no limit
-	// Sampling replaces all parameters that the artifact suggests, which are Facts.Sampling; nil means those. &Sampling{} always
-	// chooses the most probable token.
+	// Sampling replaces all parameters that the artifact suggests, which are Facts.Sampling; nil means those.
+	// &Sampling{} always chooses the most probable token.
 	Sampling  *Sampling
 	Seed      uint64   // the same seed draws the same tokens on every backend
 	Stop      []string // texts that end generation; they are not part of the result
 	IgnoreEnd bool     // continue after tokens that end a text
 	Logits    bool     // keep the logits, in Result.Logits
-	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with the result.
+	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with
+	// the result.
 	Each func(Token) error
 	// Runner, if not nil, runs methods in place of the session, for example to set Request.CheckNaN in each request.
 	Runner rlx.Runner
@@ -74,9 +78,10 @@ type Options struct {
 // A Token is one token of a generated text.
 type Token struct {
 	ID      int
-	LogProb float32       // natural logarithm of its probability, before temperature and limits apply
-	Text    string        // the text that it adds: whole characters, or nothing while a character is incomplete or a stop text may have begun
-	Time    time.Duration // since Generate was called
+	LogProb float32 // natural logarithm of its probability, before temperature and limits apply
+	// the text that it adds: whole characters, or nothing while a character is incomplete or a stop text may have begun
+	Text string
+	Time time.Duration // since Generate was called
 }
 
 // A Result is a text that was generated.
@@ -114,9 +119,9 @@ const (
 	StopCancelled Stop = "cancelled" // an error ended it, such as a context that is done
 )
 
-// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State. Generated tokens stay in
-// the sequence, so a second call continues it, as in a conversation. A Generator is not safe for concurrent use, but several
-// generators of one session may be used concurrently.
+// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State. Generated
+// tokens stay in the sequence, so a second call continues it, as in a conversation. A Generator is not safe for
+// concurrent use, but several generators of one session may be used concurrently.
 type Generator struct {
 	spec      *spec
 	session   *rlx.Session
@@ -129,11 +134,11 @@ type Generator struct {
 	draft     drafter
 }
 
-// NewGenerator loads the method of the task and makes a state. Close the generator after use; closing the session frees its memory,
-// too.
+// NewGenerator loads the method of the task and makes a state. Close the generator after use; closing the session frees
+// its memory, too.
 //
-// Errors match rlx.ErrUsage (the model does not declare the task "text"), rlx.ErrArtifact (its tokenizer is damaged), or are those of
-// rlx.Session.Load and rlx.Session.NewState.
+// Errors match rlx.ErrUsage (the model does not declare the task "text"), rlx.ErrArtifact (its tokenizer is damaged),
+// or are those of rlx.Session.Load and rlx.Session.NewState.
 func NewGenerator(ctx context.Context, s *rlx.Session) (*Generator, error) {
 	about, err := specOf(s.Model())
 	if err != nil {
@@ -174,8 +179,9 @@ func (g *Generator) Reset(ctx context.Context) error {
 	return g.state.Reset(ctx)
 }
 
-// Encode turns text into tokens. It adds special tokens that begin a text if the sequence is empty. The error matches ErrPrompt if
-// the artifact has no tokenizer, or ErrText if the text cannot be tokenized, for example because it is not valid UTF-8.
+// Encode turns text into tokens. It adds special tokens that begin a text if the sequence is empty. The error matches
+// ErrPrompt if the artifact has no tokenizer, or ErrText if the text cannot be tokenized, for example because it is not
+// valid UTF-8.
 func (g *Generator) Encode(text string) ([]int, error) {
 	t, err := NewTokenizer(g.session.Model())
 	if err != nil {
@@ -210,10 +216,10 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 
 // Generate appends ids to the sequence and continues it.
 //
-// When ctx is done, Generate ends within a second. It returns the text so far with the context's cause. The sequence stays usable,
-// unless a run had to be cancelled; the error then matches rlx.ErrState. Other errors match ErrPrompt, ErrSampling, ErrContext (prompt and
-// Tokens exceed the model's context) or rlx.ErrNaN, or are those of rlx.Session.Run. If some tokens were generated, the result is
-// returned with the error.
+// When ctx is done, Generate ends within a second. It returns the text so far with the context's cause. The sequence
+// stays usable, unless a run had to be cancelled; the error then matches rlx.ErrState. Other errors match ErrPrompt,
+// ErrSampling, ErrContext (prompt and Tokens exceed the model's context) or rlx.ErrNaN, or are those of
+// rlx.Session.Run. If some tokens were generated, the result is returned with the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result, error) {
 	start := time.Now()
 	if err := g.spec.check(o); err != nil {
@@ -274,7 +280,8 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 	}
 }
 
-// take adds a token to a text. over reports whether it is the last one. full tells that the sequence has no room for it.
+// take adds a token to a text. over reports whether it is the last one. full tells that the sequence has no room for
+// it.
 func (t *Result) take(about *spec, x Token, full bool, out *textStream, o *Options) (over bool, err error) {
 	x.Time = time.Since(t.Start)
 	if len(t.Tokens) == 0 {
@@ -304,8 +311,8 @@ func (t *Result) take(about *spec, x Token, full bool, out *textStream, o *Optio
 // errLeft ends a text when the loop over Stream was left.
 var errLeft = errors.New("the caller left the loop")
 
-// Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes last, with a
-// Token that has the rest of the text.
+// Stream is like Generate, but yields every token as it is chosen. The loop may be left at any time. An error comes
+// last, with a Token that has the rest of the text.
 func (g *Generator) Stream(ctx context.Context, ids []int, o Options) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		given, each := 0, o.Each
@@ -338,8 +345,8 @@ const (
 	droppedKey = "rlx.text.dropped"
 )
 
-// Save writes the sequence, tokens and state, in the safetensors format. Load restores it, for example to compute the common
-// beginning of many prompts only once. Errors are those of rlx.State.Export.
+// Save writes the sequence, tokens and state, in the safetensors format. Load restores it, for example to compute the
+// common beginning of many prompts only once. Errors are those of rlx.State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	if n := len(g.last); n > 1 { // Load expects all tokens but the last in the state
 		g.run.set(g.session, g.spec, Options{}, g.draft.n > 0)
@@ -362,8 +369,8 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	return g.state.Export(ctx, w)
 }
 
-// Load replaces the sequence by one that Save wrote for the same artifact. Errors match rlx.ErrInput if the file does not fit, or
-// are those of rlx.Session.ImportState; the sequence is then unchanged.
+// Load replaces the sequence by one that Save wrote for the same artifact. Errors match rlx.ErrInput if the file does
+// not fit, or are those of rlx.Session.ImportState; the sequence is then unchanged.
 func (g *Generator) Load(ctx context.Context, path string) error {
 	st, err := g.session.ImportState(ctx, path)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// writeText writes the tiny model that continues text, with its tokenizer. change, if not nil, changes its task and returns its
-// graph.
+// writeText writes the tiny model that continues text, with its tokenizer. change, if not nil, changes its task and
+// returns its graph.
 func writeText(t testing.TB, change func(about *task.Text, graph string) string) string {
 	t.Helper()
 	about, graph := tinymodel.TextTask(), tinymodel.Extend
@@ -36,7 +36,9 @@ func writeText(t testing.TB, change func(about *task.Text, graph string) string)
 	path, file := filepath.Join(t.TempDir(), "t.rlx"), []byte(tinymodel.Tokenizer)
 	var weights []format.Weight
 	if about.Tokenizer != "" {
-		weights = append(weights, format.Weight{Name: about.Tokenizer, Type: ir.TypeOf(dtype.U8, int64(len(file))), Write: func(w io.Writer) error { _, err := w.Write(file); return err }})
+		weights = append(
+			weights, format.Weight{Name: about.Tokenizer, Type: ir.TypeOf(dtype.U8, int64(len(file))),
+				Write: func(w io.Writer) error { _, err := w.Write(file); return err }})
 	}
 	graphs := []string{graph}
 	if about.Draft.Method != "" {
@@ -55,7 +57,8 @@ func writeText(t testing.TB, change func(about *task.Text, graph string) string)
 
 func generator(t testing.TB, change func(about *task.Text, graph string) string) *text.Generator {
 	t.Helper()
-	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, writeText(t, change)), rlx.Options{Threads: 1}))
+	g, err := text.NewGenerator(
+		t.Context(), rlxtest.Session(t, rlxtest.Open(t, writeText(t, change)), rlx.Options{Threads: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +113,15 @@ func generate(t *testing.T, g *text.Generator, ids []int, o text.Options) *text.
 func TestGenerate(t *testing.T) {
 	t.Parallel()
 	g := generator(t, nil)
-	for _, prompt := range [][]int{{5, 9}, {0}, {1, 2, 3, 4, 5}, {16, 0, 3, 2, 9, 12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}} {
+	for _, prompt := range [][]int{{5, 9}, {0}, {1, 2, 3, 4, 5}, {16, 0, 3, 2, 9, 12},
+		{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}} {
 		if err := g.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		x := generate(t, g, prompt, text.Options{Tokens: 6, Logits: true})
 		want := greedy(prompt, 6, 1)
-		if !slices.Equal(x.IDs(), want) || x.Stop != text.StopLength || x.Prompt != len(prompt) || x.Text != g.Decode(want) {
+		if !slices.Equal(x.IDs(), want) || x.Stop != text.StopLength || x.Prompt != len(prompt) ||
+			x.Text != g.Decode(want) {
 			t.Errorf("after %v: %v (%q), %s, %d; want %v", prompt, x.IDs(), x.Text, x.Stop, x.Prompt, want)
 		}
 		if !slices.Equal(g.IDs(), slices.Concat(prompt, want)) {
@@ -136,11 +141,13 @@ func TestGenerate(t *testing.T) {
 		}
 		// The sequence continues with more text, and without.
 		all := g.IDs()
-		if x = generate(t, g, []int{8, 8}, text.Options{Tokens: 2}); !slices.Equal(x.IDs(), greedy(append(all, 8, 8), 2, 1)) || x.Prompt != 3 {
+		if x = generate(t, g, []int{8, 8}, text.Options{Tokens: 2}); !slices.Equal(
+			x.IDs(), greedy(append(all, 8, 8), 2, 1)) || x.Prompt != 3 {
 			t.Errorf("continued: %v, %d", x.IDs(), x.Prompt)
 		}
 		all = g.IDs()
-		if x = generate(t, g, nil, text.Options{Tokens: 1}); !slices.Equal(x.IDs(), greedy(all, 1, 1)) || x.Prompt != 1 {
+		if x = generate(t, g, nil, text.Options{Tokens: 1}); !slices.Equal(x.IDs(), greedy(all, 1, 1)) ||
+			x.Prompt != 1 {
 			t.Errorf("continued: %v, %d", x.IDs(), x.Prompt)
 		}
 	}
@@ -158,12 +165,14 @@ func TestGenerateSampling(t *testing.T) {
 		return generate(t, g, []int{5, 9}, o).IDs()
 	}
 	warm := text.Sampling{Temperature: 4}
-	a, again, b := draw(text.Options{Sampling: &warm, Seed: 1}), draw(text.Options{Sampling: &warm, Seed: 1}), draw(text.Options{Sampling: &warm, Seed: 1 << 40})
+	a, again, b := draw(text.Options{Sampling: &warm, Seed: 1}), draw(text.Options{Sampling: &warm, Seed: 1}),
+		draw(text.Options{Sampling: &warm, Seed: 1 << 40})
 	if !slices.Equal(a, again) || slices.Equal(a, b) {
 		t.Errorf("seed 1: %v and %v; seed 2^40: %v", a, again, b)
 	}
 	most := greedy([]int{5, 9}, 12, 1)
-	for name, s := range map[string]text.Sampling{"top-k": {Temperature: 4, TopK: 1}, "top-p": {Temperature: 4, TopP: 1e-6}, "temperature": {Temperature: 1e-6}} {
+	for name, s := range map[string]text.Sampling{"top-k": {Temperature: 4, TopK: 1},
+		"top-p": {Temperature: 4, TopP: 1e-6}, "temperature": {Temperature: 1e-6}} {
 		if got := draw(text.Options{Sampling: &s, Seed: 7}); !slices.Equal(got, most) {
 			t.Errorf("%s: %v; want %v", name, got, most)
 		}
@@ -172,7 +181,8 @@ func TestGenerateSampling(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := text.Options{Tokens: 12, Sampling: &text.Sampling{RepeatPenalty: 30}, IgnoreEnd: true}
-	if got, want := generate(t, g, []int{0, 1}, o).IDs(), greedy([]int{0, 1}, 12, 30); !slices.Equal(got, want) || slices.Equal(got, greedy([]int{0, 1}, 12, 1)) {
+	if got, want := generate(t, g, []int{0, 1}, o).IDs(), greedy([]int{0, 1}, 12, 30); !slices.Equal(got, want) ||
+		slices.Equal(got, greedy([]int{0, 1}, 12, 1)) {
 		t.Errorf("penalty: %v; want %v, which is not what there is without", got, want)
 	}
 	_, err := g.Generate(t.Context(), []int{1}, text.Options{Sampling: &text.Sampling{TopP: 2}})
@@ -324,8 +334,8 @@ func TestGenerateCancelled(t *testing.T) {
 	}
 }
 
-// TestStateOfAnotherModel checks that a model refuses the state of another model with the same shapes, and that it takes its own state again
-// from a second copy of the artifact.
+// TestStateOfAnotherModel checks that a model refuses the state of another model with the same shapes, and that it
+// takes its own state again from a second copy of the artifact.
 func TestStateOfAnotherModel(t *testing.T) {
 	t.Parallel()
 	a, same := generator(t, nil), generator(t, nil)
@@ -408,11 +418,18 @@ func TestBadText(t *testing.T) {
 		t.Errorf("%v, %v", ids, err)
 	}
 	for what, f := range map[string]func() error{
-		"no tokens":        func() error { _, err := g.Generate(t.Context(), nil, text.Options{}); return err },
-		"a token beyond":   func() error { _, err := g.Generate(t.Context(), []int{3, 17}, text.Options{}); return err },
+		"no tokens": func() error { _, err := g.Generate(t.Context(), nil, text.Options{}); return err },
+		"a token beyond": func() error {
+			_, err := g.Generate(t.Context(), []int{3, 17}, text.Options{})
+			return err
+		},
 		"a negative token": func() error { return g.Append(t.Context(), []int{-1}) },
 		"text without a model": func() error {
-			_, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, rlxtest.Artifact(t, nil, tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{}))
+			_, err := text.NewGenerator(
+				t.Context(),
+				rlxtest.Session(
+					t, rlxtest.Open(t, rlxtest.Artifact(t, nil, tinymodel.Program(t, tinymodel.Decode, "cpu"))),
+					rlx.Options{}))
 			return err
 		},
 		"text for a model without a tokenizer": func() error {
@@ -437,10 +454,12 @@ func TestBadText(t *testing.T) {
 	}{{"one", 0, rlx.ErrNaN}, {"one", 1, rlx.ErrInput}, {"d", 0, rlx.ErrNaN}, {"d", 1, rlx.ErrNaN}} {
 		mask := c.mask
 		nan := generator(t, func(_ *task.Text, graph string) string { // the square root of id-2
-			return strings.Replace(graph, "l = add l0, three : f32[17]", "past2 = sub r1, three : f32[T]\nroot = sqrt past2 : f32[T]\nbad = reduce_sum root {axes=[0],keep_dims=true} : f32[1]\n"+
-				"l1 = add l0, three : f32[17]\nl2 = add l1, bad : f32[17]\nl = where "+mask+", l2, l1 : f32[17]", 1)
+			return strings.Replace(graph, "l = add l0, three : f32[17]",
+				"past2 = sub r1, three : f32[T]\nroot = sqrt past2 : f32[T]\nbad = reduce_sum root {axes=[0],keep_dims=true} : f32[1]\n"+
+					"l1 = add l0, three : f32[17]\nl2 = add l1, bad : f32[17]\nl = where "+mask+", l2, l1 : f32[17]", 1)
 		})
-		x, err := nan.Generate(t.Context(), []int{5, 1}, text.Options{Tokens: 3, Sampling: &text.Sampling{Temperature: c.temperature}})
+		x, err := nan.Generate(t.Context(), []int{5, 1},
+			text.Options{Tokens: 3, Sampling: &text.Sampling{Temperature: c.temperature}})
 		rlxtest.WantError(t, "NaN where "+mask+" is not 0", err, c.want)
 		if x != nil && len(x.Tokens) > 0 {
 			t.Errorf("NaN where %s is not 0: %v", mask, x.IDs())
@@ -452,7 +471,8 @@ func TestBadText(t *testing.T) {
 func BenchmarkToken(b *testing.B) {
 	g := generator(b, func(_ *task.Text, graph string) string {
 		head, _, _ := strings.Cut(graph, "one = const")
-		return head + "next = kv_append seen, r, position {axis=0} : f32[24]\nlogits = const {value=0} : f32[1,17]\ntoken = const {value=3} : i32[1]\n" +
+		return head +
+			"next = kv_append seen, r, position {axis=0} : f32[24]\nlogits = const {value=0} : f32[1,17]\ntoken = const {value=3} : i32[1]\n" +
 			"logprob = const {value=-1} : f32[1]\nreturn logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob=logprob\n"
 	})
 	tokens, took := 0, time.Duration(0)

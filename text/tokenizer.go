@@ -13,21 +13,22 @@ type Tokenizer struct{ t *tokenizer.Tokenizer }
 // tokenizerKey is the key of the Tokenizer of a model.
 type tokenizerKey struct{}
 
-// NewTokenizer returns the tokenizer of a model. It is parsed once for each model. The error matches ErrPrompt if the artifact has
-// none, rlx.ErrArtifact if it is damaged, or rlx.ErrUsage if the model does not declare the task "text".
+// NewTokenizer returns the tokenizer of a model. It is parsed once for each model. The error matches ErrPrompt if the
+// artifact has none, rlx.ErrArtifact if it is damaged, or rlx.ErrUsage if the model does not declare the task "text".
 func NewTokenizer(m *rlx.Model) (*Tokenizer, error) {
 	t, err := specOf(m)
 	if err != nil {
 		return nil, err
 	}
 	if t.Tokenizer == "" {
-		return nil, diag.New(code.TextPrompt, m.Path(), "has no tokenizer, so it takes no text").WithHint("give token ids")
+		return nil, diag.New(code.TextPrompt, m.Path(), "has no tokenizer, so it takes no text").WithHint(
+			"give token ids")
 	}
 	return tokenizerOf(m, t)
 }
 
-// ParseTokenizer parses a tokenizer.json of the Hugging Face library tokenizers. It is an error (RLX3080, RLX3081) if the file is
-// damaged or uses a feature that is not supported.
+// ParseTokenizer parses a tokenizer.json of the Hugging Face library tokenizers. It is an error (RLX3080, RLX3081) if
+// the file is damaged or uses a feature that is not supported.
 func ParseTokenizer(json []byte) (*Tokenizer, error) {
 	t, err := tokenizer.Parse(json)
 	if err != nil {
@@ -58,15 +59,15 @@ func tokenizerOf(m *rlx.Model, t *spec) (*Tokenizer, error) {
 	return v.(*Tokenizer), nil
 }
 
-// Encode returns the ids of a text. With special it adds the tokens that belong around a text, such as a begin token. Special tokens
-// that occur in the text are always converted to their ids. The error matches ErrText if the text cannot be tokenized, for example
-// because it is not valid UTF-8.
+// Encode returns the ids of a text. With special it adds the tokens that belong around a text, such as a begin token.
+// Special tokens that occur in the text are always converted to their ids. The error matches ErrText if the text cannot
+// be tokenized, for example because it is not valid UTF-8.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	return t.t.Encode(text, special)
 }
 
-// Decode returns the text of ids. skipSpecial leaves out special tokens. Ids without a token are left out, too. Invalid bytes become
-// U+FFFD.
+// Decode returns the text of ids. skipSpecial leaves out special tokens. Ids without a token are left out, too. Invalid
+// bytes become U+FFFD.
 func (t *Tokenizer) Decode(ids []int, skipSpecial bool) string {
 	return string(t.t.Decode(ids, skipSpecial))
 }

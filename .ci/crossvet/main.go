@@ -2,8 +2,8 @@
 //
 //	GOOS=darwin GOARCH=arm64 go vet ./cmd/... ./plugins/...
 //
-// but it type-checks what they import from source. go vet compiles all of that for the other system, with the standard library, which takes ten times as long
-// and is of no other use.
+// but it type-checks what they import from source. go vet compiles all of that for the other system, with the standard
+// library, which takes ten times as long and is of no other use.
 //
 // usage: go run ./internal/crossvet GOOS/GOARCH PATTERN...
 package main
@@ -52,10 +52,14 @@ import (
 
 // analyzers are those of go vet.
 var analyzers = []*analysis.Analyzer{
-	appends.Analyzer, asmdecl.Analyzer, assign.Analyzer, atomic.Analyzer, bools.Analyzer, buildtag.Analyzer, composite.Analyzer, copylock.Analyzer,
-	defers.Analyzer, directive.Analyzer, errorsas.Analyzer, framepointer.Analyzer, httpresponse.Analyzer, ifaceassert.Analyzer, loopclosure.Analyzer,
-	lostcancel.Analyzer, nilfunc.Analyzer, printf.Analyzer, shift.Analyzer, sigchanyzer.Analyzer, slog.Analyzer, stdmethods.Analyzer,
-	stringintconv.Analyzer, structtag.Analyzer, testinggoroutine.Analyzer, tests.Analyzer, timeformat.Analyzer, unmarshal.Analyzer, unreachable.Analyzer,
+	appends.Analyzer, asmdecl.Analyzer, assign.Analyzer, atomic.Analyzer, bools.Analyzer, buildtag.Analyzer,
+	composite.Analyzer, copylock.Analyzer,
+	defers.Analyzer, directive.Analyzer, errorsas.Analyzer, framepointer.Analyzer, httpresponse.Analyzer,
+	ifaceassert.Analyzer, loopclosure.Analyzer,
+	lostcancel.Analyzer, nilfunc.Analyzer, printf.Analyzer, shift.Analyzer, sigchanyzer.Analyzer, slog.Analyzer,
+	stdmethods.Analyzer,
+	stringintconv.Analyzer, structtag.Analyzer, testinggoroutine.Analyzer, tests.Analyzer, timeformat.Analyzer,
+	unmarshal.Analyzer, unreachable.Analyzer,
 	unsafeptr.Analyzer, unusedresult.Analyzer, waitgroup.Analyzer,
 }
 

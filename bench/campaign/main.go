@@ -1,11 +1,11 @@
-// Command campaign runs fuzz tests as campaigns: one after another on all processors, each for a share of the time. It keeps what they did in a
-// file, so that the next call continues, and prints the totals.
+// Command campaign runs fuzz tests as campaigns: one after another on all processors, each for a share of the time. It
+// keeps what they did in a file, so that the next call continues, and prints the totals.
 //
 //	go run ./bench/campaign -build bin/campaign        # the tests as static binaries, and this command
 //	bin/campaign/campaign -time 280s -state state.json # needs only that folder
 //
-// A find is printed with its number, and its input is in the file. "campaign -seed NUMBER -only TEST" repeats it. Every find becomes a seed of its
-// test, or a test of its own. See package internal/campaign.
+// A find is printed with its number, and its input is in the file. "campaign -seed NUMBER -only TEST" repeats it. Every
+// find becomes a seed of its test, or a test of its own. See package internal/campaign.
 package main
 
 import (
@@ -103,7 +103,8 @@ func build(folder string) error {
 			continue
 		}
 		made[x.pkg] = true
-		if err := command("test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(folder, x.binary()), "./"+x.pkg); err != nil {
+		if err := command("test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o",
+			filepath.Join(folder, x.binary()), "./"+x.pkg); err != nil {
 			return err
 		}
 	}
@@ -126,19 +127,22 @@ func run(total time.Duration, state, only, seed string) error {
 	} else {
 		state = os.DevNull
 	}
-	list := slices.DeleteFunc(slices.Clone(targets), func(x target) bool { return !want.MatchString(x.row + " " + x.name()) })
+	list := slices.DeleteFunc(
+		slices.Clone(targets), func(x target) bool { return !want.MatchString(x.row + " " + x.name()) })
 	shares := 0
 	for _, x := range list {
 		shares += x.share
 	}
 	failed := 0
 	for _, x := range list {
-		cmd := exec.Command(filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$", "-test.timeout=0", "-test.v")
+		cmd := exec.Command(filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$", "-test.timeout=0",
+			"-test.v")
 		if info, err := os.Stat(filepath.FromSlash(x.pkg)); err == nil && info.IsDir() {
 			cmd.Dir = filepath.FromSlash(x.pkg) // for seeds from files
 		}
 		share := total * time.Duration(x.share) / time.Duration(shares)
-		cmd.Env = append(os.Environ(), campaign.EnvState+"="+state, campaign.EnvTime+"="+share.String(), campaign.EnvSeed+"="+seed)
+		cmd.Env = append(os.Environ(), campaign.EnvState+"="+state, campaign.EnvTime+"="+share.String(),
+			campaign.EnvSeed+"="+seed)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			failed++
 			fmt.Printf("%s %s: %v\n%s\n", x.row, x.name(), err, out[:min(len(out), 4000)])
@@ -172,7 +176,8 @@ func report(path string) error {
 			continue
 		}
 		rows[x.row] += s.Runs
-		fmt.Printf("%-4s %-36s %14d inputs %12.0f a second %4d finds %4d slow\n", x.row, x.name(), s.Runs, float64(s.Runs)/s.Seconds, len(s.Finds), len(s.Slow))
+		fmt.Printf("%-4s %-36s %14d inputs %12.0f a second %4d finds %4d slow\n", x.row, x.name(), s.Runs,
+			float64(s.Runs)/s.Seconds, len(s.Finds), len(s.Slow))
 	}
 	for _, row := range slices.Sorted(maps.Keys(rows)) {
 		fmt.Printf("%-4s %14d inputs\n", row, rows[row])

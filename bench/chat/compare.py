@@ -3,9 +3,8 @@
     python compare.py cases.json FOLDER...
     RLX_CHAT_CASES=cases.json go test ./task/text/chat -run TestPeer
 
-It runs several conversations through each .jinja file in the folders. In internal/jinja/testdata and task/text/chat/testdata,
-cases.json comes from the templates beside it.
-"""
+It runs several conversations through each .jinja file in the folders. In internal/jinja/testdata and
+task/text/chat/testdata, cases.json comes from the templates beside it. """
 import datetime, glob, json, os, sys
 from transformers.utils import chat_template_utils as utils
 
@@ -19,7 +18,8 @@ class Clock(datetime.datetime):
 
 
 utils.datetime = Clock
-S, U, A = (lambda role: lambda content: dict(role=role, content=content))("system"), (lambda c: dict(role="user", content=c)), (lambda c: dict(role="assistant", content=c))
+S, U, A = (lambda role: lambda content: dict(role=role, content=content))("system"), (lambda c: dict(role="user",
+    content=c)), (lambda c: dict(role="assistant", content=c))
 CONVERSATIONS = [
     [U("Hello")],
     [S("Be brief."), U("Hello")],
@@ -39,8 +39,10 @@ for folder in sys.argv[2:]:
             for prompt, variables in ((True, {}), (False, {}), (True, dict(enable_thinking=False))):
                 case = dict(messages=messages, add_generation_prompt=prompt, variables=variables)
                 try:
-                    case["want"] = utils._compile_jinja_template(source).render(messages=messages, add_generation_prompt=prompt, tools=None, documents=None,
-                                                                                   bos_token="<s>", eos_token="</s>", **variables)
+                    case["want"] = utils._compile_jinja_template(source).render(messages=messages,
+                        add_generation_prompt=prompt, tools=None, documents=None,
+                                                                                   bos_token="<s>", eos_token="</s>",
+                        **variables)
                 except Exception as e:
                     case["error"] = f"{type(e).__name__}: {e}"[:200]
                 cases.append(case)

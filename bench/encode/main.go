@@ -1,10 +1,11 @@
-// Command encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision. It prints the time of each kind of op and the least
-// time that the machine's peaks allow, the share of the peak from end to end, and the peak memory.
+// Command encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision. It prints the time of
+// each kind of op and the least time that the machine's peaks allow, the share of the peak from end to end, and the
+// peak memory.
 //
 //	make build && go run ./bench/encode [-precision f32,bf16] [-peak out/peak.json]
 //
-// The peaks are measured before and after each precision. Shares refer to the best measurement; -peak adds one by bench/peak. Without -artifact,
-// the checkpoint of the ViT-B golden is synthesised and compiled.
+// The peaks are measured before and after each precision. Shares refer to the best measurement; -peak adds one by
+// bench/peak. Without -artifact, the checkpoint of the ViT-B golden is synthesised and compiled.
 package main
 
 import (
@@ -26,8 +27,8 @@ import (
 	"github.com/rlx-go/rlx/internal/synth"
 )
 
-// encoderFLOPs is the number of operations of the encoder that all figures use: the matrix products of the model as published. It includes the
-// padding tokens of windows, even if an implementation skips them.
+// encoderFLOPs is the number of operations of the encoder that all figures use: the matrix products of the model as
+// published. It includes the padding tokens of windows, even if an implementation skips them.
 const encoderFLOPs = 0.96e12
 
 func main() {
@@ -103,7 +104,8 @@ func run(bin, artifact, peak string, precisions []string, threads, runs int) err
 	}
 	var pairs [][2]measured // without and with a profile
 	for _, precision := range precisions {
-		args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--precision", precision, "--threads", count, "--json"}
+		args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--precision", precision, "--threads",
+			count, "--json"}
 		var m [2]measured
 		for i, more := range [][]string{{"-n", strconv.Itoa(runs)}, {"-n", "1", "--profile"}} {
 			if err := command(&m[i], filepath.Join(bin, "rlxrun"), slices.Concat(args, more)...); err != nil {
@@ -150,8 +152,8 @@ func command(into any, name string, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision, or that of reading its operands and
-// writing its results once at the bandwidth of copying, whichever is longer.
+// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision, or that of
+// reading its operands and writing its results once at the bandwidth of copying, whichever is longer.
 func report(p measure.Peaks, m, profiled measured) error {
 	peak := p.Of(m.Precision)
 	fmt.Printf("\n%s\n", m.Precision)
@@ -159,7 +161,8 @@ func report(p measure.Peaks, m, profiled measured) error {
 	fmt.Fprintf(w, "op\tcount\tms\tof the encode\tGFLOP/s\tleast ms\tleast of actual\t\n")
 	for _, o := range profiled.Profile {
 		least := max(float64(o.FLOPs)/peak, float64(o.Bytes)/p.Copy) / 1e6
-		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f %%\t%.0f\t%.1f\t%.0f %%\t\n", o.Op, o.Count, o.MS, 100*o.Share, float64(o.FLOPs)/o.MS/1e6, least, 100*least/o.MS)
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f %%\t%.0f\t%.1f\t%.0f %%\t\n", o.Op, o.Count, o.MS, 100*o.Share,
+			float64(o.FLOPs)/o.MS/1e6, least, 100*least/o.MS)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -174,7 +177,8 @@ func report(p measure.Peaks, m, profiled measured) error {
 	fmt.Fprintf(w, "share of the peak, end to end\t%.1f %%\n", 100*floor/m.MedianMS)
 	fmt.Fprintf(w, "first run over steady run\t%.2f\n", m.FirstMS/m.MedianMS)
 	fmt.Fprintf(w, "load\t%.0f ms from process start to the first dispatch\n", m.LoadMS)
-	fmt.Fprintf(w, "peak memory of the backend\t%.0f MB, of which weights %.0f, arena %.0f\n", float64(m.BackendPeakRSS)/1e6, float64(m.WeightsBytes)/1e6, float64(m.ArenaBytes)/1e6)
+	fmt.Fprintf(w, "peak memory of the backend\t%.0f MB, of which weights %.0f, arena %.0f\n",
+		float64(m.BackendPeakRSS)/1e6, float64(m.WeightsBytes)/1e6, float64(m.ArenaBytes)/1e6)
 	fmt.Fprintf(w, "peak memory of the host process\t%.0f MB\n", float64(m.HostPeakRSS)/1e6)
 	return w.Flush()
 }

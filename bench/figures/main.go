@@ -1,5 +1,5 @@
-// Command figures measures the figures in docs/measurements.md: accuracy compared with the goldens, memory, and times that have a bound. It runs
-// the built commands like a user, and prints one row per figure.
+// Command figures measures the figures in docs/measurements.md: accuracy compared with the goldens, memory, and times
+// that have a bound. It runs the built commands like a user, and prints one row per figure.
 //
 //	make build && go run ./bench/figures [-only accuracy,demo,compile,run] [-backend wgpu] [-precision bf16]
 //
@@ -34,7 +34,8 @@ func main() {
 	only := flag.String("only", "demo,accuracy,compile,run", "groups to measure")
 	flag.StringVar(&bin, "bin", "bin", "folder of the built commands")
 	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty for a temporary one")
-	flag.StringVar(&backend, "backend", "cpu", "backend to run on; results of other backends than cpu are also compared with those of cpu")
+	flag.StringVar(&backend, "backend", "cpu",
+		"backend to run on; results of other backends than cpu are also compared with those of cpu")
 	flag.StringVar(&precision, "precision", "f32", "precision to run in: f32 or bf16")
 	flag.Parse()
 	b := &bench{dir: *dir}
@@ -58,7 +59,8 @@ func main() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "figure\tmeasured\tbound\t")
 	for _, r := range b.rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.name, r.measured, r.bound, map[bool]string{true: "ok", false: "MISSED"}[r.ok])
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.name, r.measured, r.bound,
+			map[bool]string{true: "ok", false: "MISSED"}[r.ok])
 	}
 	w.Flush()
 	if slices.ContainsFunc(b.rows, func(r row) bool { return !r.ok }) {
@@ -101,7 +103,8 @@ func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
 // atMost adds a row for a figure that must not exceed its bound.
 func (b *bench) atMost(name string, value, bound float64, unit string) {
-	b.rows = append(b.rows, row{name, fmt.Sprintf("%.3g%s", value, unit), fmt.Sprintf("<= %.3g%s", bound, unit), value <= bound})
+	b.rows = append(
+		b.rows, row{name, fmt.Sprintf("%.3g%s", value, unit), fmt.Sprintf("<= %.3g%s", bound, unit), value <= bound})
 }
 
 func check(err error) {
@@ -134,7 +137,8 @@ func command(name string, args ...string) usage {
 	return usage{wall, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, out.String()}
 }
 
-// checkpoint returns the path of the checkpoint of a golden case. It synthesises the checkpoint if the file does not exist.
+// checkpoint returns the path of the checkpoint of a golden case. It synthesises the checkpoint if the file does not
+// exist.
 func (b *bench) checkpoint(name string) string {
 	path := b.path(name + ".safetensors")
 	if _, err := os.Stat(path); err == nil {
@@ -151,10 +155,13 @@ func demo(b *bench) {
 	command("rlxc", "demo/sam-nano.safetensors", "-o", art)
 	for name, point := range map[string]string{"scene1": "128,128", "coins": "203,203"} {
 		mask := b.path(name + ".png")
-		command("rlxrun", art, "--backend", backend, "--precision", precision, "--image", "demo/"+name+".png", "--point", point, "-o", mask)
+		command("rlxrun", art, "--backend", backend, "--precision", precision, "--image", "demo/"+name+".png",
+			"--point", point, "-o", mask)
 		iou, err := maskIoU(mask, "demo/"+name+".mask.png")
 		check(err)
-		b.rows = append(b.rows, row{"demo " + name + ", IoU with the reference mask", fmt.Sprintf("%.5f", iou), ">= 0.99", iou >= 0.99})
+		b.rows = append(
+			b.rows, row{"demo " + name + ", IoU with the reference mask", fmt.Sprintf("%.5f", iou), ">= 0.99",
+				iou >= 0.99})
 	}
 	slices.SortFunc(b.rows, func(x, y row) int { return strings.Compare(x.name, y.name) })
 }
@@ -187,14 +194,19 @@ func accuracy(b *bench) {
 			c.encode = halfBound
 		}
 		art := b.path(c.name + ".rlx")
-		// The checkpoints have the original release's names, but the goldens come from Transformers, which uses this epsilon.
-		command("rlxc", append([]string{b.checkpoint(c.name), "-o", art, "--set", "mask_decoder_config.layer_norm_eps=1e-6"}, c.set...)...)
+		// The checkpoints have the original release's names, but the goldens come from Transformers, which uses this
+		// epsilon.
+		command(
+			"rlxc", append(
+				[]string{b.checkpoint(c.name), "-o", art, "--set", "mask_decoder_config.layer_norm_eps=1e-6"},
+				c.set...)...)
 		n := int(c.size)
 		image := b.path(c.name + ".image.npy")
 		check(synth.WriteNpy(image, synth.Entry{Name: c.name + ".image", Shape: []int{1, 3, n, n}, Scale: 2}))
 		emb := b.path(c.name + ".emb.npy")
 		encode := func(backend, to string) {
-			command("rlxrun", art, "-b", backend, "--precision", precision, "--method", "encode", "-i", "image=@"+image, "-o", "embeddings="+to)
+			command("rlxrun", art, "-b", backend, "--precision", precision, "--method", "encode", "-i", "image=@"+image,
+				"-o", "embeddings="+to)
 		}
 		encode(backend, emb)
 		golden := "testdata/goldens/" + c.name + "/golden.safetensors:"
@@ -215,18 +227,24 @@ func accuracy(b *bench) {
 		} {
 			k := len(p.labels)
 			pts, lbl, masks, iou := b.path("p.npy"), b.path("l.npy"), b.path("m.npy"), b.path("i.npy")
-			check(npy.WriteFile(context.Background(), pts, tensor.Tensor{DType: dtype.F32, Shape: []int{1, k, 2}, Data: tensor.Bytes(p.points)}))
-			check(npy.WriteFile(context.Background(), lbl, tensor.Tensor{DType: dtype.I32, Shape: []int{1, k}, Data: tensor.Bytes(p.labels)}))
-			command("rlxrun", art, "-b", backend, "--method", "decode", "-i", "embeddings=@"+emb, "-i", "points=@"+pts, "-i", "labels=@"+lbl,
+			check(
+				npy.WriteFile(context.Background(), pts,
+					tensor.Tensor{DType: dtype.F32, Shape: []int{1, k, 2}, Data: tensor.Bytes(p.points)}))
+			check(
+				npy.WriteFile(context.Background(), lbl,
+					tensor.Tensor{DType: dtype.I32, Shape: []int{1, k}, Data: tensor.Bytes(p.labels)}))
+			command("rlxrun", art, "-b", backend, "--method", "decode", "-i", "embeddings=@"+emb, "-i", "points=@"+pts,
+				"-i", "labels=@"+lbl,
 				"-o", "low_res_masks="+masks, "-o", "iou="+iou)
-			b.compare(c.name+" decode "+p.name+", masks", masks, golden+p.name+".low_res_masks", c.masks, p.first, p.count)
+			b.compare(c.name+" decode "+p.name+", masks", masks, golden+p.name+".low_res_masks", c.masks, p.first,
+				p.count)
 			b.compare(c.name+" decode "+p.name+", iou", iou, golden+p.name+".iou", c.masks, p.first, p.count)
 		}
 	}
 }
 
-// compare adds a row for the largest difference, relative to the golden's largest value. If count > 0, it compares only the indices
-// [first, first+count) of axis 1.
+// compare adds a row for the largest difference, relative to the golden's largest value. If count > 0, it compares only
+// the indices [first, first+count) of axis 1.
 func (b *bench) compare(name, got, golden string, bound float64, first, count int) {
 	g, err := tensortest.Load(got)
 	check(err)
@@ -257,7 +275,9 @@ func compile(b *bench) {
 	b.atMost("rlxc on ViT-B, peak memory", float64(rss)/1e6, 300, " MB")
 	first := digest(art)
 	command("rlxc", src, "-o", b.path("again.rlx"))
-	b.rows = append(b.rows, row{"two compiles of the same input", "identical bytes", "identical bytes", first == digest(b.path("again.rlx"))})
+	b.rows = append(
+		b.rows, row{"two compiles of the same input", "identical bytes", "identical bytes",
+			first == digest(b.path("again.rlx"))})
 	if first != digest(b.path("again.rlx")) {
 		b.rows[len(b.rows)-1].measured = "different bytes"
 	}
@@ -277,7 +297,8 @@ func run(b *bench) {
 	var loads, steady []float64
 	var last map[string]any
 	for range 3 {
-		u := command("rlxrun", "bench", art, "-b", backend, "--precision", precision, "--method", "encode", "--warmup", warmup, "-n", n, "--format", "json")
+		u := command("rlxrun", "bench", art, "-b", backend, "--precision", precision, "--method", "encode", "--warmup",
+			warmup, "-n", n, "--format", "json")
 		check(json.Unmarshal([]byte(u.out), &last))
 		loads = append(loads, last["load_ms"].(float64))
 		for _, ms := range last["runs_ms"].([]any) {
@@ -288,12 +309,14 @@ func run(b *bench) {
 	b.rows = append(b.rows, row{"device of what follows", fmt.Sprint(last["device"]), "", true})
 	b.atMost("arena of ViT-B encode", num("arena_bytes")/1e6, 130, " MB")
 	if backend != reference {
-		b.atMost("device memory of ViT-B encode over weights and arena", (num("device_memory_bytes")-num("weights_bytes")-num("arena_bytes"))/1e6, 64, " MB")
+		b.atMost("device memory of ViT-B encode over weights and arena",
+			(num("device_memory_bytes")-num("weights_bytes")-num("arena_bytes"))/1e6, 64, " MB")
 		b.atMost("rlxrun up to the first dispatch, ViT-B", median(loads), 2000, " ms")
 		b.atMost("ViT-B encode, steady", median(steady), 40, " ms")
 		return
 	}
-	b.atMost("peak memory of the cpu plugin on ViT-B over the weights", (num("backend_peak_rss_bytes")-num("weights_bytes"))/1e6, 350, " MB")
+	b.atMost("peak memory of the cpu plugin on ViT-B over the weights",
+		(num("backend_peak_rss_bytes")-num("weights_bytes"))/1e6, 350, " MB")
 	b.atMost("rlxrun up to the first dispatch, ViT-B", median(loads), 300, " ms")
 	b.atMost("ViT-B encode, steady", median(steady)/1e3, 40, " s")
 }

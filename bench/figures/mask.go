@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// maskIoU returns the intersection over union of two mask images. A pixel belongs to a mask if its value is more than half the maximum.
+// maskIoU returns the intersection over union of two mask images. A pixel belongs to a mask if its value is more than
+// half the maximum.
 func maskIoU(a, b string) (float64, error) {
 	x, err := readImage(a)
 	if err != nil {

@@ -2,9 +2,9 @@
 //
 //	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
 //
-// Each round measures the peak and then every shape. If bfloat16 products run in AMX tiles, it also measures them as in a model, with packed
-// weights and with operands and results in bfloat16. Rates are medians over the rounds. The peak is measured as in bench/peak and is the best of
-// all rounds, so that disturbances can only lower a share.
+// Each round measures the peak and then every shape. If bfloat16 products run in AMX tiles, it also measures them as in
+// a model, with packed weights and with operands and results in bfloat16. Rates are medians over the rounds. The peak
+// is measured as in bench/peak and is the best of all rounds, so that disturbances can only lower a share.
 package main
 
 import (
@@ -27,7 +27,8 @@ var shapes = []struct {
 	m, n, k int
 }{
 	{"qkv", 4096, 2304, 768}, {"proj", 4096, 768, 768}, {"mlp up", 4096, 3072, 768}, {"mlp down", 4096, 768, 3072},
-	{"square", 256, 256, 256}, {"square", 512, 512, 512}, {"square", 1024, 1024, 1024}, {"square", 2048, 2048, 2048}, {"square", 4096, 4096, 4096},
+	{"square", 256, 256, 256}, {"square", 512, 512, 512}, {"square", 1024, 1024, 1024}, {"square", 2048, 2048, 2048},
+	{"square", 4096, 4096, 4096},
 }
 
 func main() {
@@ -57,22 +58,34 @@ func main() {
 		var peak float64
 		rates, blocked := make([][]float64, len(shapes)), make([][]float64, len(shapes))
 		for range *rounds {
-			peak = max(peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
+			peak = max(
+				peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
 			for i, s := range shapes {
-				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
-				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k,
+					TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
+				rates[i] = append(
+					rates[i],
+					rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
 				if p.TakesBlocked(precision) { // as between two products of a model, where nothing has to be packed
 					g.Packed = kernels.PackWeights(p, g)
 					g.ABlocked, g.CBlocked = lines(kernels.BlockedLen(s.m, s.k)), lines(kernels.BlockedLen(s.m, s.n))
-					blocked[i] = append(blocked[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+					blocked[i] = append(
+						blocked[i],
+						rate(
+							func() float64 {
+								kernels.Gemm(p, g)
+								return 2 * float64(s.m) * float64(s.n) * float64(s.k)
+							}))
 				}
 			}
 		}
 		fmt.Printf("\n%s: peak %.0f GFLOP/s\n", precision, peak)
 		for i, s := range shapes {
-			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(rates[i])/peak)
+			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak", s.name, s.m, s.k, s.n,
+				median(rates[i]), 100*median(rates[i])/peak)
 			if len(blocked[i]) > 0 {
-				fmt.Printf("  %8.0f GFLOP/s  %5.1f %% of peak with packed weights, from blocked to blocked layout", median(blocked[i]), 100*median(blocked[i])/peak)
+				fmt.Printf("  %8.0f GFLOP/s  %5.1f %% of peak with packed weights, from blocked to blocked layout",
+					median(blocked[i]), 100*median(blocked[i])/peak)
 			}
 			fmt.Println()
 		}

@@ -3,9 +3,8 @@
     pip install pillow==13.0.0
     python3 bench/goldens/images.py
 
-It writes internal/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf chunk that rotates it, with the rotated
-image.
-"""
+It writes internal/imaging/testdata: a CMYK JPEG; an image and Pillow's bicubic resize of it; and an image with an eXIf
+chunk that rotates it, with the rotated image. """
 
 import pathlib
 import random
@@ -21,7 +20,8 @@ cmyk.save(OUT / "cmyk.jpg", quality=100, subsampling=0)
 print("cmyk.jpg as RGB:", [Image.open(OUT / "cmyk.jpg").convert("RGB").getpixel((x, 3)) for x in (3, 12)])
 
 random.seed(1)
-noise = Image.frombytes("RGB", (23, 17), random.randbytes(3 * 23 * 17))  # edges so sharp that bicubic interpolation overshoots
+# edges so sharp that bicubic interpolation overshoots
+noise = Image.frombytes("RGB", (23, 17), random.randbytes(3 * 23 * 17))
 noise.save(OUT / "noise.png")
 for w, h in (32, 48), (9, 5):  # at these sizes, Pillow resizes along x first, as PyTorch always does
     noise.resize((w, h), Image.BICUBIC).save(OUT / f"noise.{w}x{h}.png")

@@ -1,4 +1,5 @@
-"""Writes a checkpoint of Llama 3.2 1B's shape with random weights, for measuring speed: checkpoint.py DIR [bfloat16|float16|float32]."""
+"""Writes a checkpoint of Llama 3.2 1B's shape with random weights, for measuring speed: checkpoint.py DIR
+[bfloat16|float16|float32]."""
 import json
 import os
 import sys
@@ -19,8 +20,10 @@ def linear(out, inner):
 tensors = {"model.embed_tokens.weight": linear(vocabulary, width), "model.norm.weight": torch.ones(width, dtype=dtype)}
 for i in range(layers):
     for name, out, inner in (
-        ("self_attn.q_proj", heads * head, width), ("self_attn.k_proj", kv_heads * head, width), ("self_attn.v_proj", kv_heads * head, width),
-        ("self_attn.o_proj", width, heads * head), ("mlp.gate_proj", hidden, width), ("mlp.up_proj", hidden, width), ("mlp.down_proj", width, hidden),
+        ("self_attn.q_proj", heads * head, width), ("self_attn.k_proj", kv_heads * head, width),
+                             ("self_attn.v_proj", kv_heads * head, width),
+        ("self_attn.o_proj", width, heads * head), ("mlp.gate_proj", hidden, width), ("mlp.up_proj", hidden, width),
+                             ("mlp.down_proj", width, hidden),
     ):
         tensors[f"model.layers.{i}.{name}.weight"] = linear(out, inner)
     for name in "input_layernorm", "post_attention_layernorm":
@@ -28,9 +31,12 @@ for i in range(layers):
 os.makedirs(folder, exist_ok=True)
 save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
 config = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocabulary, "hidden_size": width, "intermediate_size": hidden,
-    "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head, "rms_norm_eps": 1e-5,
-    "rope_theta": 500000.0, "max_position_embeddings": 4096, "tie_word_embeddings": True, "hidden_act": "silu", "bos_token_id": 0,
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocabulary, "hidden_size": width,
+          "intermediate_size": hidden,
+    "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head,
+          "rms_norm_eps": 1e-5,
+    "rope_theta": 500000.0, "max_position_embeddings": 4096, "tie_word_embeddings": True, "hidden_act": "silu",
+          "bos_token_id": 0,
     "eos_token_id": 1, "attention_bias": False, "mlp_bias": False,
 }
 with open(f"{folder}/config.json", "w") as f:

@@ -1,4 +1,5 @@
-"""Compares the speed of RLX and llama.cpp on a language model of Llama 3.2 1B's shape with random weights, from the same GGUF files. See README.md."""
+"""Compares the speed of RLX and llama.cpp on a language model of Llama 3.2 1B's shape with random weights, from the
+same GGUF files. See README.md."""
 import argparse
 import json
 import os
@@ -36,7 +37,8 @@ def write_model(path, layers):
     w.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
     for i in range(layers):
         for name, out, inner in (
-            ("attn_q", HEADS * HEAD, WIDTH), ("attn_k", KV_HEADS * HEAD, WIDTH), ("attn_v", KV_HEADS * HEAD, WIDTH), ("attn_output", WIDTH, HEADS * HEAD),
+            ("attn_q", HEADS * HEAD, WIDTH), ("attn_k", KV_HEADS * HEAD, WIDTH), ("attn_v", KV_HEADS * HEAD, WIDTH),
+                                 ("attn_output", WIDTH, HEADS * HEAD),
             ("ffn_gate", HIDDEN, WIDTH), ("ffn_up", HIDDEN, WIDTH), ("ffn_down", WIDTH, HIDDEN),
         ):
             matrix(f"blk.{i}.{name}.weight", out, inner)
@@ -49,22 +51,28 @@ def write_model(path, layers):
 
 
 def output(*command):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=None if args.verbose else subprocess.DEVNULL, text=True).stdout
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE,
+                          stderr=None if args.verbose else subprocess.DEVNULL, text=True).stdout
 
 
 def llama(path):
     def bench(*test):
-        return json.loads(output(f"{args.llama}/llama-bench", "-m", path, "-t", str(args.threads), *test, "-r", str(args.runs), "-o", "json"))[0]["avg_ts"]
+        return json.loads(output(f"{args.llama}/llama-bench", "-m", path, "-t", str(args.threads), *test, "-r",
+                                 str(args.runs), "-o", "json"))[0]["avg_ts"]
 
     # -d: decode after a prompt of that length, as rlxrun bench does, and not from an empty context
-    return {"prompt": bench("-p", str(args.prompt), "-n", "0"), "decode": bench("-p", "0", "-n", str(args.tokens), "-d", str(args.prompt))}
+    return {"prompt": bench("-p", str(args.prompt), "-n", "0"),
+            "decode": bench("-p", "0", "-n", str(args.tokens), "-d", str(args.prompt))}
 
 
 def ours(path, flags):
-    r = json.loads(output(f"{args.bin}/rlxrun", "bench", path, "--threads", str(args.threads), "--prompt-tokens", str(args.prompt),
+    r = json.loads(output(f"{args.bin}/rlxrun", "bench", path, "--threads", str(args.threads), "--prompt-tokens",
+                          str(args.prompt),
                           "--tokens", str(args.tokens), "-n", str(args.runs), "--json", *flags))
-    return {"prompt": r["prompt_tokens_per_s"], "decode": r["decode_tokens_per_s"], "share": r.get("memory_bandwidth_share", 0),
-            "read": (r["weights_read_bytes"] + r["state_read_bytes"]) / 1e9, "band": r.get("memory_bytes_per_s", 0) / 1e9}
+    return {"prompt": r["prompt_tokens_per_s"], "decode": r["decode_tokens_per_s"],
+            "share": r.get("memory_bandwidth_share", 0),
+            "read": (r["weights_read_bytes"] + r["state_read_bytes"]) / 1e9,
+            "band": r.get("memory_bytes_per_s", 0) / 1e9}
 
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -98,7 +106,8 @@ for name in args.formats.split(","):
     for activations in args.activations.split(",") if name.startswith("Q") else ["f32"]:
         artifact = f"{args.work}/layers{args.layers}-{name}-{activations}.rlx"
         if not os.path.exists(artifact):
-            output(f"{args.bin}/rlxc", path, "-o", artifact, "--target", "cpu", *(["--activations", activations] if activations != "f32" else []))
+            output(f"{args.bin}/rlxc", path, "-o", artifact, "--target", "cpu",
+                   *(["--activations", activations] if activations != "f32" else []))
         for precision in args.precisions.split(","):
             ways[f"{activations} {precision}"] = (artifact, ["--precision", precision])
     rounds = []
@@ -108,7 +117,9 @@ for name in args.formats.split(","):
         rounds.append((r["llama"], r["ours"]))
     peer = {k: statistics.median(r[0][k] for r in rounds) for k in ("prompt", "decode")}
     for way in ways:
-        own = {k: statistics.median(r[1][way][k] for r in rounds) for k in ("prompt", "decode", "share", "read", "band")}
+        own = {k: statistics.median(r[1][way][k] for r in rounds) for k in ("prompt", "decode", "share", "read",
+            "band")}
         ratio = {k: statistics.median(r[1][way][k] / r[0][k] for r in rounds) for k in ("prompt", "decode")}
         print(f"{name:8} {way:10}  {own['prompt']:9.1f} {peer['prompt']:10.1f}  {ratio['prompt']:6.2f}  {own['decode']:7.2f} {peer['decode']:10.2f}"
-              f"  {ratio['decode']:6.2f}  {own['decode'] * own['read']:7.1f} {100 * own['share']:4.0f}% {peer['decode'] * own['read']:9.1f}", flush=True)
+              f"  {ratio['decode']:6.2f}  {own['decode'] * own['read']:7.1f} {100 * own['share']:4.0f}% {peer['decode'] * own['read']:9.1f}",
+              flush=True)

@@ -22,7 +22,8 @@ type Peaks struct {
 	Copy  float64 `json:"copy_gb_per_s"`
 }
 
-// Of returns the peak of matrix products in a precision. A processor without instructions for bf16 computes these in f32.
+// Of returns the peak of matrix products in a precision. A processor without instructions for bf16 computes these in
+// f32.
 func (p Peaks) Of(precision string) float64 {
 	if precision == "bf16" && p.Half > 0 {
 		return p.Half
@@ -41,9 +42,9 @@ func (p Peaks) Best(q Peaks) Peaks {
 	return p
 }
 
-// Machine measures this machine on one thread and on the given number of threads (0 for one per processor), for span per figure. Arithmetic is
-// measured in a loop that uses only registers, with the vectors or tiles of the cpu backend. Bandwidth is measured by copying between two buffers
-// that are much larger than any cache.
+// Machine measures this machine on one thread and on the given number of threads (0 for one per processor), for span
+// per figure. Arithmetic is measured in a loop that uses only registers, with the vectors or tiles of the cpu backend.
+// Bandwidth is measured by copying between two buffers that are much larger than any cache.
 func Machine(threads int, span time.Duration) (Peaks, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

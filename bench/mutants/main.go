@@ -1,12 +1,13 @@
-// Command mutants finds conditions of a package that its tests do not cover. It removes one condition at a time, runs the tests on each such
-// mutant, and lists the mutants that pass.
+// Command mutants finds conditions of a package that its tests do not cover. It removes one condition at a time, runs
+// the tests on each such mutant, and lists the mutants that pass.
 //
 //	go run ./bench/mutants -files 'verify_*.go' -run 'Bad|Task|Limit' ./format
 //
 // All mutants are in one test binary, which reads from the environment which of them to be, so there is one build.
 //
-// A mutant lacks one operand of the condition of an if or of a case of a switch without a value. For "a || b" and for "a && b", one mutant has the condition a and another one b. A condition
-// without operators becomes false. If a mutant passes, no test needs the condition, or another check makes it redundant.
+// A mutant lacks one operand of the condition of an if or of a case of a switch without a value. For "a || b" and for
+// "a && b", one mutant has the condition a and another one b. A condition without operators becomes false. If a mutant
+// passes, no test needs the condition, or another check makes it redundant.
 package main
 
 import (
@@ -40,7 +41,9 @@ func main() {
 	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are removed")
 	run := flag.String("run", "", "`REGEXP` of the tests to run; all by default")
 	sample := flag.Int("sample", 0, "test only `N` mutants, chosen at random but always the same; 0 for all")
-	only := flag.String("only", "", "test only the mutants whose description, such as \"format/verify.go line 12: a > b\", matches `REGEXP`")
+	only := flag.String(
+		"only", "",
+		"test only the mutants whose description, such as \"format/verify.go line 12: a > b\", matches `REGEXP`")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "mutants: want one argument, the folder of a package")
@@ -100,7 +103,8 @@ func mutate(dir, glob, run, only string, sample int) error {
 			fmt.Printf("survived: %s %s\n", m.file, m.what)
 		}
 	}
-	fmt.Printf("%d of %d mutants: %d detected, %d survived; %.0f s\n", len(all), total, len(all)-survived, survived, time.Since(begin).Seconds())
+	fmt.Printf("%d of %d mutants: %d detected, %d survived; %.0f s\n", len(all), total, len(all)-survived, survived,
+		time.Since(begin).Seconds())
 	return nil
 }
 
@@ -118,7 +122,9 @@ func build(dir, tmp, binary string, all []mutant) error {
 	edits := map[string][]insertion{}
 	for i, m := range all {
 		test := map[string]string{"&&": "!=", "||": "=="}[m.without]
-		edits[m.file] = append(edits[m.file], insertion{m.from, fmt.Sprintf("(mutantNumber %s %d %s (", test, i, m.without)}, insertion{m.to, "))"})
+		edits[m.file] = append(
+			edits[m.file], insertion{m.from, fmt.Sprintf("(mutantNumber %s %d %s (", test, i, m.without)},
+			insertion{m.to, "))"})
 	}
 	for file, list := range edits {
 		src, err := os.ReadFile(file)
@@ -147,7 +153,8 @@ func build(dir, tmp, binary string, all []mutant) error {
 	if err := os.WriteFile(filepath.Join(tmp, "overlay.json"), overlay, 0o600); err != nil {
 		return err
 	}
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, "-overlay", filepath.Join(tmp, "overlay.json"), "./"+dir).CombinedOutput()
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, "-overlay",
+		filepath.Join(tmp, "overlay.json"), "./"+dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -198,7 +205,9 @@ func mutantsOf(path string) (out []mutant, err error) {
 		for _, c := range operands(cond, "&&") {
 			from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
 			what := strings.Join(strings.Fields(string(src[from:to])), " ")
-			out = append(out, mutant{path, fmt.Sprintf("line %d: %s%s", fset.Position(c.Pos()).Line, kind, what), from, to, c.without})
+			out = append(
+				out, mutant{path, fmt.Sprintf("line %d: %s%s", fset.Position(c.Pos()).Line, kind, what), from, to,
+					c.without})
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {

@@ -35,7 +35,8 @@ def conv2d():
                                           ((1, 256, 32, 32), (256, 256, 3, 3), dict(padding=(1, 1))),
                                           ((1, 96, 64, 64), (96, 1, 7, 7), dict(padding=(3, 3), groups=96)),
                                           ((1, 32, 112, 112), (32, 1, 3, 3), dict(padding=(1, 1), groups=32)),
-                                          ((1, 96, 112, 112), (96, 1, 3, 3), dict(padding=(1, 1), stride=(2, 2), groups=96)),
+                                          ((1, 96, 112, 112), (96, 1, 3, 3),
+                                           dict(padding=(1, 1), stride=(2, 2), groups=96)),
                                           ((1, 3, 224, 224), (64, 3, 7, 7), dict(padding=(3, 3), stride=(2, 2))),
                                           ((1, 64, 56, 56), (64, 64, 3, 3), dict(padding=(1, 1))),
                                           ((1, 512, 7, 7), (512, 512, 3, 3), dict(padding=(1, 1)))])
@@ -45,25 +46,29 @@ def conv2d():
 def conv3d():
     # layers of a video network, one of them depthwise
     yield from convs("conv3d", F.conv3d, [((1, 64, 8, 28, 28), (64, 64, 3, 3, 3), dict(padding=(1, 1, 1))),
-                                          ((1, 3, 8, 112, 112), (64, 3, 3, 7, 7), dict(padding=(1, 3, 3), stride=(1, 2, 2))),
+                                          ((1, 3, 8, 112, 112), (64, 3, 3, 7, 7),
+                                           dict(padding=(1, 3, 3), stride=(1, 2, 2))),
                                           ((1, 64, 8, 28, 28), (64, 1, 3, 3, 3), dict(padding=(1, 1, 1), groups=64))])
 
 
 @op("conv_transpose1d")
 def conv_transpose1d():
-    yield from convs("conv_transpose1d", F.conv_transpose1d, [((1, 256, 512), (256, 128, 16), dict(stride=(8,), padding=(4,)))])
+    yield from convs("conv_transpose1d", F.conv_transpose1d,
+                     [((1, 256, 512), (256, 128, 16), dict(stride=(8,), padding=(4,)))])
 
 
 @op("conv_transpose2d")
 def conv_transpose2d():
     yield from convs("conv_transpose2d", F.conv_transpose2d, [((1, 256, 64, 64), (256, 64, 2, 2), dict(stride=(2, 2))),
                                                               ((1, 64, 128, 128), (64, 32, 2, 2), dict(stride=(2, 2))),
-                                                              ((1, 128, 32, 32), (128, 64, 4, 4), dict(stride=(2, 2), padding=(1, 1)))])
+                                                              ((1, 128, 32, 32), (128, 64, 4, 4),
+                                                                  dict(stride=(2, 2), padding=(1, 1)))])
 
 
 @op("conv_transpose3d")
 def conv_transpose3d():
-    yield from convs("conv_transpose3d", F.conv_transpose3d, [((1, 64, 4, 28, 28), (64, 32, 2, 2, 2), dict(stride=(2, 2, 2)))])
+    yield from convs("conv_transpose3d", F.conv_transpose3d,
+                     [((1, 64, 4, 28, 28), (64, 32, 2, 2, 2), dict(stride=(2, 2, 2)))])
 
 
 @op("pool")
@@ -76,7 +81,8 @@ def pool():
             ((1, 64, 8, 56, 56), F.max_pool3d, dict(kernel=(2, 2, 2), stride=(2, 2, 2))):
         x = rand(*shape)
         kind = '"max"' if "max" in f.__name__ else '"mean"'
-        yield case(line("pool", "x", len(a["kernel"]), kind=kind, **a), lambda: f(x, a["kernel"], a["stride"], a.get("padding", 0)), x=x)
+        yield case(line("pool", "x", len(a["kernel"]), kind=kind, **a),
+                   lambda: f(x, a["kernel"], a["stride"], a.get("padding", 0)), x=x)
 
 
 @op("adaptive_avg_pool")

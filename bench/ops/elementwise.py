@@ -6,9 +6,12 @@ aten = torch.ops.aten
 # SAM ViT-B's residual stream and its MLP, and the MLP of a language model of width 2048.
 shapes = (4096, 768), (4096, 3072), (512, 5632)
 
-unary = {"abs": torch.abs, "neg": torch.neg, "ceil": torch.ceil, "floor": torch.floor, "round": torch.round, "relu": aten.clamp_min.out,
-         "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
-         "atan": torch.atan, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": aten.silu.out, "gelu": aten.gelu.out, "erf": torch.erf}
+unary = {"abs": torch.abs, "neg": torch.neg, "ceil": torch.ceil, "floor": torch.floor, "round": torch.round,
+         "relu": aten.clamp_min.out,
+         "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "sin": torch.sin,
+         "cos": torch.cos, "tan": torch.tan,
+         "atan": torch.atan, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": aten.silu.out, "gelu": aten.gelu.out,
+         "erf": torch.erf}
 
 
 @op(*unary, "gelu_tanh")
@@ -28,9 +31,12 @@ def functions():
 
 
 # Functions with attributes, which follow the name.
-further = {"exp2 x": torch.exp2, "expm1 x": torch.expm1, "log2 x": torch.log2, "log1p x": torch.log1p, "reciprocal x": torch.reciprocal, "square x": torch.square,
-           "sign x": torch.sign, "mish x": aten.mish.out, "hardswish x": aten.hardswish.out, "hardsigmoid x {alpha=0.16666666666666666, beta=0.5}": aten.hardsigmoid.out,
-           "leaky_relu x {slope=0.01}": aten.leaky_relu.out, "elu x {alpha=1.0}": aten.elu.out, "softplus x {beta=1.0, threshold=20.0}": aten.softplus.out,
+further = {"exp2 x": torch.exp2, "expm1 x": torch.expm1, "log2 x": torch.log2, "log1p x": torch.log1p,
+           "reciprocal x": torch.reciprocal, "square x": torch.square,
+           "sign x": torch.sign, "mish x": aten.mish.out, "hardswish x": aten.hardswish.out,
+           "hardsigmoid x {alpha=0.16666666666666666, beta=0.5}": aten.hardsigmoid.out,
+           "leaky_relu x {slope=0.01}": aten.leaky_relu.out, "elu x {alpha=1.0}": aten.elu.out,
+           "softplus x {beta=1.0, threshold=20.0}": aten.softplus.out,
            "clamp x {max=1.0, min=-1.0}": aten.hardtanh.out}
 
 
@@ -64,7 +70,8 @@ def bits():
             yield case(name + " x, y", into(f, x, y), x=x, y=y)
         yield case("not x", lambda: torch.bitwise_not(x), x=x)
     x, y = (rand(4096, 768) * 100).int(), (rand(4096, 768).abs() * 9).int() + 1
-    for name, f in {"shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift, "mod": torch.remainder,
+    for name, f in {"shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift,
+                    "mod": torch.remainder,
                     "remainder": torch.fmod}.items():
         yield case(name + " x, y", into(f, x, y), x=x, y=y)
     x, y = rand(4096, 768), rand(4096, 768).abs() + 0.1
@@ -72,7 +79,8 @@ def bits():
         yield case(name + " x, y", into(f, x, y), x=x, y=y)
 
 
-binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "min": torch.minimum, "pow": torch.pow,
+binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum,
+          "min": torch.minimum, "pow": torch.pow,
           "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
 
 
@@ -106,7 +114,8 @@ def where():
 
 @op("cast")
 def cast():
-    for src, to in (torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.float32, torch.float16), (torch.float16, torch.float32), \
+    for src, to in (torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.float32,
+        torch.float16), (torch.float16, torch.float32), \
             (torch.int32, torch.float32), (torch.float32, torch.int32):
         x = (rand(4096, 768) * 100).to(src)
         out = torch.empty_like(x, dtype=to)
@@ -117,6 +126,8 @@ def cast():
 @op("elementwise_region")
 def regions():
     x, y, b = rand(4096, 768), rand(4096, 768), rand(768)
-    yield case('elementwise_region x, y, b {expr="v0=add(i0,i2); v1=gelu(v0); v2=mul(v1,i1)"}', lambda: torch.nn.functional.gelu(x + b) * y, x=x, y=y, b=b)
+    yield case('elementwise_region x, y, b {expr="v0=add(i0,i2); v1=gelu(v0); v2=mul(v1,i1)"}',
+               lambda: torch.nn.functional.gelu(x + b) * y, x=x, y=y, b=b)
     x, y = rand(512, 5632), rand(512, 5632)
-    yield case('elementwise_region x, y {expr="v0=silu(i0); v1=mul(v0,i1)"}', lambda: torch.nn.functional.silu(x) * y, x=x, y=y)
+    yield case('elementwise_region x, y {expr="v0=silu(i0); v1=mul(v0,i1)"}', lambda: torch.nn.functional.silu(x) * y,
+               x=x, y=y)

@@ -18,9 +18,11 @@ def transforms():
     for rows, n in shapes:
         re, im = rand(rows, n), rand(rows, n)
         z = torch.complex(re, im).numpy()
-        for name, f, arg, x in ("fft", scipy.fft.fft, z, torch.cat([re, im], -1)), ("rfft", scipy.fft.rfft, re.numpy(), re):
+        for name, f, arg, x in ("fft", scipy.fft.fft, z, torch.cat([re, im], -1)), ("rfft", scipy.fft.rfft, re.numpy(),
+            re):
             want = blocks(f(arg, workers=2))
-            yield case('%s x {norm="none"}' % name, lambda f=f, arg=arg, want=want: (f(arg, workers=2), want)[1], peer="scipy", x=x)
+            yield case('%s x {norm="none"}' % name, lambda f=f, arg=arg, want=want: (f(arg, workers=2), want)[1],
+                       peer="scipy", x=x)
 
 
 @op("ifft", "irfft")
@@ -29,10 +31,12 @@ def inverses():
         re, im = rand(rows, n), rand(rows, n)
         z = torch.complex(re, im).numpy()
         want = blocks(scipy.fft.ifft(z, workers=2))
-        yield case('ifft x {norm="inverse"}', lambda z=z, want=want: (scipy.fft.ifft(z, workers=2), want)[1], peer="scipy", x=torch.cat([re, im], -1))
+        yield case('ifft x {norm="inverse"}', lambda z=z, want=want: (scipy.fft.ifft(z, workers=2), want)[1],
+                   peer="scipy", x=torch.cat([re, im], -1))
         half = scipy.fft.rfft(re.numpy())
         want_r = torch.from_numpy(scipy.fft.irfft(half, n, workers=2))
-        yield case('irfft x {n=%d, norm="inverse"}' % n, lambda half=half, n=n, want_r=want_r: (scipy.fft.irfft(half, n, workers=2), want_r)[1], peer="scipy", x=blocks(half))
+        yield case('irfft x {n=%d, norm="inverse"}' % n, lambda half=half, n=n,
+                   want_r=want_r: (scipy.fft.irfft(half, n, workers=2), want_r)[1], peer="scipy", x=blocks(half))
 
 
 @op("stft", "log_mel", "welch_peaks")
@@ -50,7 +54,8 @@ def audio():
         m = (p @ filters.T).clamp(min=1e-10).log10()
         return (torch.maximum(m, m.max() - 8) + 4) / 4
 
-    yield case('log_mel spectrum, filters {floor_scope="clip"}', mel, weights=("filters",), spectrum=spectrum, filters=filters)
+    yield case('log_mel spectrum, filters {floor_scope="clip"}', mel, weights=("filters",), spectrum=spectrum,
+               filters=filters)
     s = rand(512, 1026)  # 64 signals of 8 segments of 1024 samples
 
     def peaks():

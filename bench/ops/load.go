@@ -74,7 +74,8 @@ func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, e
 	for name, b := range weights {
 		copy(space[at[name]:], b)
 	}
-	x.p, _, err = sched.Build(g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
+	x.p, _, err = sched.Build(
+		g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +108,8 @@ func load(b device.Backend, q request, values [][]byte, threads int) (*loaded, e
 	return x, nil
 }
 
-// graph returns a graph that contains only the op. If the op updates a state, its first operand is that state, which stays on the device and
-// is not an output.
+// graph returns a graph that contains only the op. If the op updates a state, its first operand is that state, which
+// stays on the device and is not an output.
 func graph(q request) (*ir.Graph, error) {
 	name, rest, _ := strings.Cut(q.Line, " ")
 	def, ok := ir.Find(name)
@@ -152,8 +153,9 @@ func (x *loaded) steps() []string {
 	return slices.Sorted(slices.Values(out))
 }
 
-// times runs the program repeatedly for span, and returns the times in nanoseconds. It makes at least three runs, unless these take longer than
-// 4*span. On a GPU, a time is the average of ten consecutive runs by the device's clock, without the transfer of inputs and results.
+// times runs the program repeatedly for span, and returns the times in nanoseconds. It makes at least three runs,
+// unless these take longer than 4*span. On a GPU, a time is the average of ten consecutive runs by the device's clock,
+// without the transfer of inputs and results.
 func (x *loaded) times(span time.Duration) ([]int64, error) {
 	if x == nil {
 		return nil, errors.New(`nothing is loaded; send "load" first`)

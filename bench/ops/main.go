@@ -1,12 +1,13 @@
-// Command ops runs single ops on a backend for run.py, which compares their times with PyTorch's. It reads requests from stdin, one line of
-// JSON each, and answers each with one line:
+// Command ops runs single ops on a backend for run.py, which compares their times with PyTorch's. It reads requests
+// from stdin, one line of JSON each, and answers each with one line:
 //
 //	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}],
 //	 "results": ["f32[4,8]"]}
 //
-// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "run" runs the loaded op for "ms" milliseconds and
-// answers with the time of each run in nanoseconds. "get" answers with the results of the last run, whose bytes follow the answer. "peaks" measures
-// the peaks of the machine, for "ms" milliseconds each. "ops" answers with the names of all ops.
+// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "run" runs the loaded
+// op for "ms" milliseconds and answers with the time of each run in nanoseconds. "get" answers with the results of the
+// last run, whose bytes follow the answer. "peaks" measures the peaks of the machine, for "ms" milliseconds each. "ops"
+// answers with the names of all ops.
 package main
 
 import (
@@ -28,7 +29,8 @@ import (
 // backends holds the backends that this program can run.
 var backends = map[string]func() device.Backend{"cpu": func() device.Backend { return backend.Backend{} }}
 
-// repeats holds, for backends on GPUs, a function that runs a program several times and returns the time of one run by the device's clock.
+// repeats holds, for backends on GPUs, a function that runs a program several times and returns the time of one run by
+// the device's clock.
 var repeats = map[string]func(exe device.Executable, times int) (time.Duration, error){}
 
 // request is a line of stdin.
@@ -49,11 +51,12 @@ type operand struct {
 
 // answer is a line of stdout. Results holds the sizes in bytes of the results, which follow the line.
 type answer struct {
-	Error   string         `json:"error,omitempty"`
-	NS      []int64        `json:"ns,omitempty"`
-	Bytes   int64          `json:"bytes,omitempty"` // of all operands and results
-	FLOPs   int64          `json:"flops,omitempty"`
-	Steps   []string       `json:"steps,omitempty"` // the ops of the program, with "reference " before those without a kernel
+	Error string  `json:"error,omitempty"`
+	NS    []int64 `json:"ns,omitempty"`
+	Bytes int64   `json:"bytes,omitempty"` // of all operands and results
+	FLOPs int64   `json:"flops,omitempty"`
+	// the ops of the program, with "reference " before those without a kernel
+	Steps   []string       `json:"steps,omitempty"`
 	Results []int64        `json:"results,omitempty"`
 	Peaks   *measure.Peaks `json:"peaks,omitempty"`
 	Ops     []string       `json:"ops,omitempty"`

@@ -15,7 +15,8 @@ def copy():
 @op("transpose")
 def transpose():
     # heads to the front and back, channels last, a matrix
-    for shape, perm in ((1, 512, 16, 128), (0, 2, 1, 3)), ((1, 16, 512, 128), (0, 2, 1, 3)), ((1, 256, 64, 64), (0, 2, 3, 1)), ((2048, 2048), (1, 0)):
+    for shape, perm in ((1, 512, 16, 128), (0, 2, 1, 3)), ((1, 16, 512, 128), (0, 2, 1, 3)), ((1, 256, 64, 64),
+        (0, 2, 3, 1)), ((2048, 2048), (1, 0)):
         x = rand(*shape)
         y = x.permute(perm)
         out = torch.empty(y.shape)
@@ -32,7 +33,8 @@ def expand():
 
 @op("concat")
 def concat():
-    for axis, a, b in (0, (2048, 768), (2048, 768)), (1, (4096, 256), (4096, 512)), (2, (1, 16, 511, 128), (1, 16, 1, 128)):
+    for axis, a, b in (0, (2048, 768), (2048, 768)), (1, (4096, 256), (4096, 512)), (2, (1, 16, 511, 128),
+        (1, 16, 1, 128)):
         a, b = rand(*a), rand(*b)
         yield case("concat a, b" + (" {axis=%d}" % axis if axis else ""), into(torch.cat, (a, b), dim=axis), a=a, b=b)
 
@@ -43,7 +45,8 @@ def narrow():
         x = rand(*shape)
         y = x.narrow(axis, start, n)
         out = torch.empty(y.shape)
-        yield case("narrow x {axis=%d, len=%d, start=%d}" % (axis, n, start), lambda: out.copy_(y), moved=2 * out.nbytes, x=x)
+        yield case("narrow x {axis=%d, len=%d, start=%d}" % (axis, n, start), lambda: out.copy_(y),
+                   moved=2 * out.nbytes, x=x)
 
 
 @op("split")
@@ -55,10 +58,12 @@ def split():
 
 @op("pad")
 def pad():
-    for shape, before, after in ((1, 64, 64, 768), (0, 0, 0, 0), (0, 6, 6, 0)), ((1, 3, 683, 1024), (0, 0, 0, 0), (0, 0, 341, 0)), ((1, 64, 256, 256), (0, 0, 1, 1), (0, 0, 1, 1)):
+    for shape, before, after in ((1, 64, 64, 768), (0, 0, 0, 0), (0, 6, 6, 0)), ((1, 3, 683, 1024), (0, 0, 0, 0),
+        (0, 0, 341, 0)), ((1, 64, 256, 256), (0, 0, 1, 1), (0, 0, 1, 1)):
         x = rand(*shape)
         both = [n for pair in reversed(list(zip(before, after))) for n in pair]
-        yield case("pad x {after=[%s], before=[%s]}" % (",".join(map(str, after)), ",".join(map(str, before))), lambda: F.pad(x, both), x=x)
+        yield case("pad x {after=[%s], before=[%s]}" % (",".join(map(str, after)), ",".join(map(str, before))),
+                   lambda: F.pad(x, both), x=x)
 
 
 @op("gather")
@@ -66,7 +71,8 @@ def gather():
     for shape, axis, n in ((32000, 2048), 0, 512), ((4096, 768), 0, 4096), ((512, 4096), 1, 1024):
         x, i = rand(*shape), torch.randint(0, shape[axis], (n,))
         y = torch.index_select(x, axis, i)
-        yield case("gather x, i" + (" {axis=%d}" % axis if axis else ""), into(torch.index_select, x, axis, i), moved=2 * y.nbytes + i.nbytes, x=x, i=i)
+        yield case("gather x, i" + (" {axis=%d}" % axis if axis else ""), into(torch.index_select, x, axis, i),
+                   moved=2 * y.nbytes + i.nbytes, x=x, i=i)
 
 
 @op("kv_append")
@@ -74,7 +80,8 @@ def kv_append():
     s, rows, pos = rand(1, 16, 2048, 128), rand(1, 16, 512, 128), torch.tensor(700, dtype=torch.int32)
     t = s.clone()
     # the result is the state itself, which is not an output
-    yield case("kv_append s, rows, pos {axis=2}", lambda: (t.narrow(2, 700, 512).copy_(rows), t)[1], same=False, moved=2 * rows.nbytes, s=s, rows=rows, pos=pos)
+    yield case("kv_append s, rows, pos {axis=2}", lambda: (t.narrow(2, 700, 512).copy_(rows), t)[1], same=False,
+               moved=2 * rows.nbytes, s=s, rows=rows, pos=pos)
 
 
 @op("depth_to_space", "space_to_depth")
@@ -93,7 +100,8 @@ def indexed():
     yield case("dynamic_slice x, start {axis=1, len=512}", lambda: out.copy_(y), moved=2 * out.nbytes, x=x, start=start)
     table, idx = rand(8, 1024, 256), torch.randint(0, 1024, (8, 512))
     wide = idx[:, :, None].expand(8, 512, 256)
-    yield case("gather_batched table, idx {batch_dims=1}", into(torch.gather, table, 1, wide), moved=2 * wide.numel() * 4, table=table, idx=idx)
+    yield case("gather_batched table, idx {batch_dims=1}", into(torch.gather, table, 1, wide),
+               moved=2 * wide.numel() * 4, table=table, idx=idx)
     u, rows = rand(1024, 2048), torch.randint(0, 512, (1024,))
     sums = torch.empty(512, 2048)
     yield case("scatter_add u, rows", lambda: sums.zero_().index_add_(0, rows, u), u=u, rows=rows)
@@ -129,4 +137,5 @@ def resize():
         x = rand(*shape)
         for mode, name in ("linear", "bilinear"), ("nearest", "nearest"):
             coords = {"linear": "half_pixel", "nearest": "asymmetric"}[mode]
-            yield case('resize x {coords="%s", mode="%s"}' % (coords, mode), lambda: F.interpolate(x, size=(to, to), mode=name), tol=2e-3, x=x)
+            yield case('resize x {coords="%s", mode="%s"}' % (coords, mode),
+                       lambda: F.interpolate(x, size=(to, to), mode=name), tol=2e-3, x=x)

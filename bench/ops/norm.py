@@ -13,12 +13,17 @@ def norms():
         x, r, g, b, n = rand(*shape), rand(*shape), rand(shape[1]), rand(shape[1]), shape[1:]
         outs = torch.empty_like(x), torch.empty(shape[0], 1), torch.empty(shape[0], 1)
         w = dict(weights=("g", "b"), g=g, b=b)
-        yield case("layer_norm x, g, b {eps=1e-06}", lambda: aten.native_layer_norm.out(x, n, g, b, 1e-6, out0=outs[0], out1=outs[1], out2=outs[2])[0], x=x, **w)
-        yield case("rms_norm x, g, b {eps=1e-06}", lambda: F.rms_norm(x, n, g, 1e-6), weights=("g", "b"), x=x, g=g, b=0 * b)
+        yield case("layer_norm x, g, b {eps=1e-06}",
+                   lambda: aten.native_layer_norm.out(x, n, g, b, 1e-6, out0=outs[0], out1=outs[1], out2=outs[2])[0],
+                   x=x, **w)
+        yield case("rms_norm x, g, b {eps=1e-06}", lambda: F.rms_norm(x, n, g, 1e-6), weights=("g", "b"), x=x, g=g,
+                   b=0 * b)
         s = torch.empty_like(x)
         yield case("fused_residual_layer_norm x, r, g, b {eps=1e-06}",
-                   lambda: aten.native_layer_norm.out(torch.add(x, r, out=s), n, g, b, 1e-6, out0=outs[0], out1=outs[1], out2=outs[2])[0], x=x, r=r, **w)
-        yield case("fused_residual_rms_norm x, r, g, b {eps=1e-06}", lambda: F.rms_norm(torch.add(x, r, out=s), n, g, 1e-6), weights=("g", "b"), x=x, r=r, g=g, b=0 * b)
+                   lambda: aten.native_layer_norm.out(torch.add(x, r, out=s), n, g, b, 1e-6, out0=outs[0], out1=outs[1],
+                       out2=outs[2])[0], x=x, r=r, **w)
+        yield case("fused_residual_rms_norm x, r, g, b {eps=1e-06}",
+                   lambda: F.rms_norm(torch.add(x, r, out=s), n, g, 1e-6), weights=("g", "b"), x=x, r=r, g=g, b=0 * b)
 
 
 @op("group_norm", "instance_norm", "batch_norm")
@@ -30,9 +35,12 @@ def channel_norms():
         w = dict(weights=("g", "b"), g=g, b=b)
         outs = torch.empty_like(x), torch.empty(n, groups), torch.empty(n, groups)
         yield case("group_norm x, g, b {groups=%d, eps=1e-05}" % groups,
-                   lambda: aten.native_group_norm.out(x, g, b, n, c, area, groups, 1e-5, out0=outs[0], out1=outs[1], out2=outs[2])[0], x=x, **w)
-        yield case("instance_norm x, g, b {eps=1e-05}", lambda: F.instance_norm(x, weight=g, bias=b, eps=1e-5), x=x, **w)
-        yield case("batch_norm x, g, b, m, v {eps=1e-05}", lambda: F.batch_norm(x, m, v, g, b, eps=1e-5), weights=("g", "b", "m", "v"), x=x, g=g, b=b, m=m, v=v)
+                   lambda: aten.native_group_norm.out(x, g, b, n, c, area, groups, 1e-5, out0=outs[0], out1=outs[1],
+                       out2=outs[2])[0], x=x, **w)
+        yield case("instance_norm x, g, b {eps=1e-05}", lambda: F.instance_norm(x, weight=g, bias=b, eps=1e-5), x=x,
+                   **w)
+        yield case("batch_norm x, g, b, m, v {eps=1e-05}", lambda: F.batch_norm(x, m, v, g, b, eps=1e-5),
+                   weights=("g", "b", "m", "v"), x=x, g=g, b=b, m=m, v=v)
 
 
 @op("l2_norm")

@@ -4,7 +4,8 @@ import re
 
 import torch
 
-NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.int8: "i8", torch.int16: "i16",
+NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.int8: "i8",
+         torch.int16: "i16",
          torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.uint32: "u32", torch.bool: "bool"}
 
 entries = []  # (names of ops, function that yields cases)
@@ -38,10 +39,11 @@ class Case:
 
 
 def case(line, call, peer="torch", weights=(), tol=1e-3, same=True, moved=0, **inputs):
-    """A case of an op. line is the op in text form without its type, and inputs are its operands by name. call computes the same with the
-    peer and returns its result or a list of its results. Operands named in weights are weights, which RLX may pack at load, as in a model.
-    moved is the number of bytes read and written, if that is not the size of all operands and results. Results must agree within tol,
-    relative to the largest element, unless same is False. A comment then gives the reason."""
+    """A case of an op. line is the op in text form without its type, and inputs are its operands by name. call computes
+    the same with the peer and returns its result or a list of its results. Operands named in weights are weights, which
+    RLX may pack at load, as in a model. moved is the number of bytes read and written, if that is not the size of all
+    operands and results. Results must agree within tol, relative to the largest element, unless same is False. A
+    comment then gives the reason."""
     return Case(line, call, peer, weights, tol, same, moved, inputs)
 
 
@@ -58,7 +60,8 @@ pool = torch.randn(1 << 20, generator=torch.Generator().manual_seed(7))
 
 
 def rand(*shape, dtype=torch.float32):
-    """Normally distributed numbers, which repeat after a million, because drawing more would take longer than the measurement."""
+    """Normally distributed numbers, which repeat after a million, because drawing more would take longer than the
+    measurement."""
     n = math.prod(shape)
     start = torch.randint(len(pool), ()).item()
     return pool.roll(start).repeat(-(-n // len(pool)))[:n].reshape(shape).to(torch.get_default_device(), dtype)

@@ -3,8 +3,10 @@ import math
 
 # Ops without any work to time.
 UNMEASURED = {
-    "input": "a value of the caller", "param": "a weight", "state": "a value of earlier runs", "result": "part of the op before it",
-    "reshape": "always a view", "const": "computed when the model is compiled", "iota": "computed when the model is compiled",
+    "input": "a value of the caller", "param": "a weight", "state": "a value of earlier runs",
+              "result": "part of the op before it",
+    "reshape": "always a view", "const": "computed when the model is compiled",
+              "iota": "computed when the model is compiled",
     "window": "computed when the model is compiled",
 }
 MEAN, LEAST = 1.3, 0.7  # our goals for the geometric mean over all ops, and for each op
@@ -15,7 +17,8 @@ def geomean(x):
 
 
 def share(row, peaks):
-    """The larger of two shares: that of the bytes moved in the copy bandwidth, and that of the arithmetic in the peak of multiply-adds."""
+    """The larger of two shares: that of the bytes moved in the copy bandwidth, and that of the arithmetic in the peak
+    of multiply-adds."""
     moved = row["bytes"] / row["ours"] / peaks["copy_gb_per_s"]
     done = row["flops"] / row["ours"] / peaks["fma_gflop_per_s"] if peaks["fma_gflop_per_s"] else 0
     return "%.0f %% of %s" % (100 * max(moved, done), "copy" if moved >= done else "FMA")
@@ -34,7 +37,8 @@ def line(row, peaks):
     head = "%-26s %-50s" % (row["op"], row["shape"])
     if "ratio" not in row:
         return head + " " + row["problem"]
-    return "%s %10s %10s  %5.2f  %-15s %s %s" % (head, duration(row["ours"]), duration(row["theirs"]), row["ratio"], share(row, peaks), by(row), row["problem"])
+    return "%s %10s %10s  %5.2f  %-15s %s %s" % (head, duration(row["ours"]), duration(row["theirs"]), row["ratio"],
+        share(row, peaks), by(row), row["problem"])
 
 
 def ops(rows):
@@ -53,7 +57,8 @@ def summary(rows):
     text = "The geometric mean over %d ops is %.2f (we aim for %.1f)." % (len(means), geomean(means.values()), MEAN)
     slow = sorted((v, k) for k, v in means.items() if v < LEAST)
     if slow:
-        text += " %d %s below %.1f: %s." % (len(slow), "is" if len(slow) == 1 else "are", LEAST, ", ".join("%s %.2f" % (k, v) for v, k in slow))
+        text += " %d %s below %.1f: %s." % (len(slow), "is" if len(slow) == 1 else "are", LEAST,
+                                            ", ".join("%s %.2f" % (k, v) for v, k in slow))
     else:
         v, k = min((v, k) for k, v in means.items())
         text += " None is below %.1f; the worst is %s with %.2f." % (LEAST, k, v)
@@ -64,14 +69,17 @@ def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
              "Made by `make bench-ops`; do not edit. bench/ops/README.md explains how it measures.", "",
              "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
-                 peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"], peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
-             "A ratio is the peer's time divided by ours; above 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.", "", summary(rows), "",
+                 peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"],
+                 peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
+             "A ratio is the peer's time divided by ours; above 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.",
+             "", summary(rows), "",
              "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         if "ratio" in r:
             peer = duration(r["theirs"]) + ("" if r["peer"] == "torch" else " (%s)" % r["peer"])
             note = "; ".join(filter(None, [by(r), r["problem"]]))
-            lines.append("| %s | `%s` | %s | %s | %.2f | %s | %s |" % (r["op"], r["shape"], duration(r["ours"]), peer, r["ratio"], share(r, peaks), note))
+            lines.append("| %s | `%s` | %s | %s | %.2f | %s | %s |" % (r["op"], r["shape"], duration(r["ours"]), peer,
+                r["ratio"], share(r, peaks), note))
     lines += ["", "Not timed: " + "; ".join("%s (%s)" % kv for kv in sorted(UNMEASURED.items())) + "."]
     if missing:
         lines += ["", "Without an entry yet: " + ", ".join(missing) + "."]

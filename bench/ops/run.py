@@ -12,23 +12,29 @@ import sys
 import time
 
 here = pathlib.Path(__file__).parent
-# Makes malloc keep memory between calls. Otherwise every call would map new memory for results that are not allocated beforehand.
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
+# Makes malloc keep memory between calls. Otherwise every call would map new memory for results that are not allocated
+# beforehand.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+          "MALLOC_TOP_PAD_": str(64 << 20)}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", default="", help="time only these ops, separated by commas; no page is written")
-parser.add_argument("--quick", action="store_true", help="one short round, to check that the entries work; no page is written")
-parser.add_argument("--best", action="store_true", help="take the fastest runs rather than medians, for machines that are shared with others")
+parser.add_argument("--quick", action="store_true",
+                    help="one short round, to check that the entries work; no page is written")
+parser.add_argument("--best", action="store_true",
+                    help="take the fastest runs rather than medians, for machines that are shared with others")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--ms", type=int, default=30, help="milliseconds per side and round")
 parser.add_argument("--warm", type=int, default=10, help="milliseconds that each side runs before it is timed")
-parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"), help="wgpu: time the entries of large.py, beside PyTorch on CUDA; no page is written")
+parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"),
+                    help="wgpu: time the entries of large.py, beside PyTorch on CUDA; no page is written")
 parser.add_argument("--ours", default="out/ops", help="the program built from bench/ops")
 parser.add_argument("--page", default="docs/ops-speed.md")
 opts = parser.parse_args()
 if any(os.environ.get(k) != v for k, v in MALLOC.items()):
-    os.execvpe(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MALLOC, "OMP_NUM_THREADS": str(opts.threads)})
+    os.execvpe(sys.executable, [sys.executable, *sys.argv],
+               {**os.environ, **MALLOC, "OMP_NUM_THREADS": str(opts.threads)})
 
 sys.dont_write_bytecode = True
 import torch  # noqa: E402
@@ -44,7 +50,8 @@ class Ours:
     """A process of the Go program of this folder, main.go."""
 
     def __init__(self):
-        self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads), "--backend", opts.backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads), "--backend", opts.backend],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, request, *values):
         self.p.stdin.write(json.dumps(request).encode() + b"\n")
@@ -60,14 +67,16 @@ class Ours:
         return a
 
     def load(self, c, results):
-        inputs = [{"name": k, "type": peer.type_of(v), "bytes": v.nbytes, "weight": k in c.weights} for k, v in c.inputs.items()]
+        inputs = [{"name": k, "type": peer.type_of(v), "bytes": v.nbytes, "weight": k in c.weights} for k,
+                  v in c.inputs.items()]
         return self.ask({"do": "load", "line": c.line, "inputs": inputs, "results": [peer.type_of(r) for r in results]},
                         *(raw(v) for v in c.inputs.values()))
 
     def results(self, like):
         sizes = self.ask({"do": "get"}).get("results", [])
         data = [bytearray(self.p.stdout.read(n)) for n in sizes]
-        return [torch.frombuffer(d, dtype=r.dtype).reshape(r.shape).to(r.device) if d else r for d, r in zip(data, like)]
+        return [torch.frombuffer(d, dtype=r.dtype).reshape(r.shape).to(r.device) if d else r for d,
+                r in zip(data, like)]
 
 
 def raw(t):
@@ -94,7 +103,8 @@ def differ(got, want, tol):
 
 
 def times(call, ms):
-    """Calls repeatedly for ms milliseconds, at least three times unless that takes over 4*ms. Returns the time of each call in nanoseconds."""
+    """Calls repeatedly for ms milliseconds, at least three times unless that takes over 4*ms. Returns the time of each
+    call in nanoseconds."""
     if opts.backend == "wgpu":
         return times_on_gpu(call, ms)
     out, begin, now = [], time.perf_counter_ns(), time.perf_counter_ns
@@ -130,7 +140,8 @@ def gpu_peaks():
 
 
 def measure(ours, c):
-    """A row of the table: median times in nanoseconds, and the median of the rounds' ratios. With --best, the same of the fastest runs."""
+    """A row of the table: median times in nanoseconds, and the median of the rounds' ratios. With --best, the same of
+    the fastest runs."""
     want = [t.clone() for t in listed(c.call())]
     made = ours.load(c, want)
     ours.ask({"do": "run", "ms": 1})
@@ -150,7 +161,8 @@ def measure(ours, c):
         theirs.append(pick(times(c.call, opts.ms)))
         ratios.append(theirs[-1] / mine[-1])
     ratio = min(theirs) / min(mine) if opts.best else statistics.median(ratios)
-    row.update(ours=pick(mine), theirs=pick(theirs), ratio=ratio, bytes=c.moved or made["bytes"], flops=made.get("flops", 0))
+    row.update(ours=pick(mine), theirs=pick(theirs), ratio=ratio, bytes=c.moved or made["bytes"],
+               flops=made.get("flops", 0))
     return row
 
 
@@ -181,7 +193,8 @@ def main():
                 sys.exit("bench-ops: %s is in the entry of %s" % (c.line, ", ".join(names)))
             if only and c.op not in only:
                 continue
-            if not gpu and time.monotonic() - measured > 30:  # take the best of many, since disturbances only lower the peaks
+            # take the best of many, since disturbances only lower the peaks
+            if not gpu and time.monotonic() - measured > 30:
                 for k, v in ours.ask({"do": "peaks", "ms": 100})["peaks"].items():
                     peaks[k] = max(v, peaks.get(k, v))
                 measured = time.monotonic()
@@ -190,7 +203,8 @@ def main():
             except RuntimeError as e:
                 rows.append({"op": c.op, "line": c.line, "shape": c.shape, "peer": c.peer, "problem": str(e)})
             print(report.line(rows[-1], peaks), flush=True)
-    peaks["processor"] = next((v.split(":")[1].strip() for v in open("/proc/cpuinfo") if v.startswith("model name")), platform.machine())
+    peaks["processor"] = next((v.split(":")[1].strip() for v in open("/proc/cpuinfo") if v.startswith("model name")),
+                              platform.machine())
     summary = report.summary(rows)
     print("\n" + summary)
     if gpu:
@@ -199,7 +213,8 @@ def main():
     if missing and not gpu:
         print("without an entry: " + ", ".join(missing))
     if not only and not opts.quick and not gpu:
-        pathlib.Path(opts.page).write_text(report.page(rows, peaks, missing, "the fastest runs" if opts.best else "medians", torch.__version__.split("+")[0]))
+        pathlib.Path(opts.page).write_text(report.page(rows, peaks, missing,
+            "the fastest runs" if opts.best else "medians", torch.__version__.split("+")[0]))
         print("written to " + opts.page)
     sys.exit(any(r["problem"] for r in rows))
 

@@ -17,7 +17,8 @@ def sort():
     for shape, axis in ((1, 128256), 1), ((1024, 1024), 1), ((1024, 1024), 0):
         x = rand(*shape)
         outs = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
-        yield case("sort x {axis=%d, index_dtype=i64}" % axis, lambda: list(torch.sort(x, dim=axis, stable=True, out=outs)), x=x)
+        yield case("sort x {axis=%d, index_dtype=i64}" % axis,
+                   lambda: list(torch.sort(x, dim=axis, stable=True, out=outs)), x=x)
 
 
 @op("sample")
@@ -35,4 +36,5 @@ def sample():
             return (at if index is None else index.gather(1, at))[:, 0].int()
 
         # PyTorch draws other random numbers.
-        yield case("sample x, temperature, top_k, top_p, seed, step", call, same=False, x=x, temperature=one, top_k=torch.tensor(k, dtype=torch.int32), top_p=torch.tensor(p), seed=u32, step=u32)
+        yield case("sample x, temperature, top_k, top_p, seed, step", call, same=False, x=x, temperature=one,
+                   top_k=torch.tensor(k, dtype=torch.int32), top_p=torch.tensor(p), seed=u32, step=u32)

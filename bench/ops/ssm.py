@@ -22,9 +22,11 @@ def delta(q, k, v, g, beta, state):
 def gated_delta_net():
     for tokens in 1, 64:
         q, v = rand(1, tokens, 32, 128), rand(1, tokens, 32, 128)
-        k, g, beta = F.normalize(rand(1, tokens, 32, 128), dim=-1), -rand(1, tokens, 32).abs(), torch.sigmoid(rand(1, tokens, 32))
+        k, g, beta = F.normalize(rand(1, tokens, 32, 128), dim=-1), -rand(1, tokens,
+            32).abs(), torch.sigmoid(rand(1, tokens, 32))
         state = rand(1, 32, 128, 128)
-        yield case("gated_delta_net q, k, v, g, beta, state=state", lambda: delta(q, k, v, g, beta, state), q=q, k=k, v=v, g=g, beta=beta, state=state)
+        yield case("gated_delta_net q, k, v, g, beta, state=state", lambda: delta(q, k, v, g, beta, state), q=q, k=k,
+                   v=v, g=g, beta=beta, state=state)
 
 
 def scan(x, step, a, b, c, state):
@@ -42,7 +44,8 @@ def selective_scan():
     for tokens in 1, 128:
         x, step, a = rand(1, tokens, 4096), F.softplus(rand(1, tokens, 4096)), -rand(4096, 16).exp()
         b, c, state = rand(1, tokens, 16), rand(1, tokens, 16), rand(1, 4096, 16)
-        yield case("selective_scan x, delta, a, b, c, state=state", lambda: scan(x, step, a, b, c, state), x=x, delta=step, a=a, b=b, c=c, state=state)
+        yield case("selective_scan x, delta, a, b, c, state=state", lambda: scan(x, step, a, b, c, state), x=x,
+                   delta=step, a=a, b=b, c=c, state=state)
 
 
 @op("causal_conv1d")

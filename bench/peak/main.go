@@ -1,6 +1,6 @@
-// Command peak measures the peaks of this machine, so that other figures can be given as shares of them: the rate of f32 multiply-adds, the rate
-// of bfloat16 products (in AMX tiles if the processor has them, otherwise in vectors) and the bandwidth of copying memory. It measures each on
-// one thread and on all, and prints JSON.
+// Command peak measures the peaks of this machine, so that other figures can be given as shares of them: the rate of
+// f32 multiply-adds, the rate of bfloat16 products (in AMX tiles if the processor has them, otherwise in vectors) and
+// the bandwidth of copying memory. It measures each on one thread and on all, and prints JSON.
 //
 //	go run ./bench/peak [-threads N] [-for 1s]
 //

@@ -2,9 +2,8 @@
 
     export.py CHECKPOINT encoder.onnx
 
-We tried torch.export and tracing, eager and fused attention, and for OpenVINO also its own conversion from PyTorch. This way was the
-fastest for ONNX Runtime, and none was faster for OpenVINO.
-"""
+We tried torch.export and tracing, eager and fused attention, and for OpenVINO also its own conversion from PyTorch.
+This way was the fastest for ONNX Runtime, and none was faster for OpenVINO. """
 
 import sys
 

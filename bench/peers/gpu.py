@@ -60,7 +60,8 @@ class Watch(threading.Thread):
 
 
 def peak(device, size=4096, seconds=1.0):
-    """The best rate of many products of square matrices in f32 by PyTorch, in GFLOP/s. On a GPU, PyTorch uses cuBLAS, with TF32 off."""
+    """The best rate of many products of square matrices in f32 by PyTorch, in GFLOP/s. On a GPU, PyTorch uses cuBLAS,
+    with TF32 off."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

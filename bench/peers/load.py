@@ -30,7 +30,8 @@ def peak_rss(pid):
 
 
 def between(a, b):
-    """The figures of a run, from two samples of (time, processor time of the process, processor time of all processes)."""
+    """The figures of a run, from two samples of (time, processor time of the process, processor time of all
+    processes)."""
     wall, own, all_ = (y - x for x, y in zip(a, b))
     return {
         "wall_s": wall,

@@ -1,5 +1,5 @@
-"""The models in PyTorch: SAM's image encoder, which is Transformers' module with weights from a checkpoint with the original release's names,
-and SAM 3, see sam3.py."""
+"""The models in PyTorch: SAM's image encoder, which is Transformers' module with weights from a checkpoint with the
+original release's names, and SAM 3, see sam3.py."""
 
 import os
 import re
@@ -10,7 +10,8 @@ import sam3
 
 
 def flop(name):
-    """The number of operations of one encode of the model as published, including those that an implementation may skip; None if unknown."""
+    """The number of operations of one encode of the model as published, including those that an implementation may
+    skip; None if unknown."""
     count = sam3.layers(name)
     return {"sam_vit_b": 0.96e12, "sam_vit_h": 5.66e12}.get(name) if count is None else sam3.flop(count)
 
@@ -51,8 +52,8 @@ def config(shapes):
 
 
 def encoder(checkpoint, attention, name="sam"):
-    """The encoder as a module from pixels [1,3,size,size] to embeddings, or to several results with the compared one first. attention is "eager" or
-    "sdpa"."""
+    """The encoder as a module from pixels [1,3,size,size] to embeddings, or to several results with the compared one
+    first. attention is "eager" or "sdpa"."""
     if sam3.layers(name) is not None:
         return sam3.encoder(checkpoint, name)
     import torch
@@ -92,8 +93,8 @@ def encoder(checkpoint, attention, name="sam"):
 def error(embeddings, files, golden, model):
     """The largest difference from the reference, relative to its largest value, as in bench/tcmp.
 
-    The reference is the golden if the model has one, else the embeddings that PyTorch saved with save_reference. None without either.
-    """
+    The reference is the golden if the model has one, else the embeddings that PyTorch saved with save_reference. None
+    without either. """
     own = f"{golden}/{model}/golden.safetensors"
     if os.path.exists(own):
         from safetensors.numpy import load_file
@@ -114,5 +115,6 @@ def reference(files, model):
 
 def save_reference(embeddings, files, golden, model, replace):
     """Saves embeddings as the reference of a model that has no golden."""
-    if not os.path.exists(f"{golden}/{model}/golden.safetensors") and (replace or not os.path.exists(reference(files, model))):
+    if not os.path.exists(f"{golden}/{model}/golden.safetensors") and (replace or
+        not os.path.exists(reference(files, model))):
         np.save(reference(files, model), embeddings)

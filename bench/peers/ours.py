@@ -45,8 +45,10 @@ def flags(a):
 
 
 def measure(a):
-    """Runs rlxrun bench, which reports the duration of each run. The last run ends at about the same time as the process."""
-    command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/{a.model}.rlx", "--method", "encode", "-n", str(a.n), "--warmup", str(a.warmup), "--json"]
+    """Runs rlxrun bench, which reports the duration of each run. The last run ends at about the same time as the
+    process."""
+    command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/{a.model}.rlx", "--method", "encode", "-n", str(a.n), "--warmup",
+               str(a.warmup), "--json"]
     process = subprocess.Popen(command + flags(a), stdout=subprocess.PIPE)
     watch = Watch(process.pid)
     watch.start()
@@ -64,7 +66,8 @@ def measure(a):
         run["wall_s"] = ms / 1e3
         runs.insert(0, run)
         end -= ms / 1e3
-    version = subprocess.check_output([f"{a.bin}/rlxrun", "--version"], text=True).splitlines()[0].removeprefix("rlxrun ")
+    version = subprocess.check_output([f"{a.bin}/rlxrun", "--version"],
+                                      text=True).splitlines()[0].removeprefix("rlxrun ")
     return {
         "version": version + ("" if a.backend == "cpu" else " on " + out["device"]),
         "load_s": out["load_ms"] / 1e3,
@@ -81,6 +84,7 @@ def error(a):
     out = f"{a.files}/{a.model}.result.npy"
     if os.path.exists(out):
         os.remove(out)
-    subprocess.run([f"{a.bin}/rlxrun", f"{a.files}/{a.model}.rlx", "--method", "encode", "-i", f"image=@{a.files}/{a.model}.npy",
+    subprocess.run([f"{a.bin}/rlxrun", f"{a.files}/{a.model}.rlx", "--method", "encode", "-i",
+                    f"image=@{a.files}/{a.model}.npy",
                     "-o", f"{model.result(a.model)}={out}", *flags(a)], check=True, stdout=subprocess.DEVNULL)
     return model.error(np.load(out), a.files, a.golden, a.model)

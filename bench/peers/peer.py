@@ -4,9 +4,9 @@
         [--model NAME] [--threads 2] [--precision f32|bf16]
             [--device cpu|cuda]
 
-It loads the model, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of runs to time,
-or "peak" to measure the rate of matrix products on the device of the torch peers. It answers each with a line of JSON, and exits at
-the end of the input.
+It loads the model, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of
+runs to time, or "peak" to measure the rate of matrix products on the device of the torch peers. It answers each with a
+line of JSON, and exits at the end of the input.
 
 DIR of --files holds what compare.py prepares: MODEL.safetensors, MODEL.npy (the image), MODEL.onnx.
 """
@@ -127,7 +127,8 @@ def main():
     first = time.monotonic()
     if a.peer in ("torch", "torch-compile") and a.precision == "f32":
         model.save_reference(out, a.files, a.golden, a.model, replace=a.peer == "torch")
-    answer({"version": version, "load_s": loaded - begin, "first_s": first - loaded, "error": model.error(out, a.files, a.golden, a.model)})
+    answer({"version": version, "load_s": loaded - begin, "first_s": first - loaded,
+            "error": model.error(out, a.files, a.golden, a.model)})
     for line in sys.stdin:
         if line.strip() == "peak":
             answer({"gflop_per_s": gpu.peak(a.device)})

@@ -37,7 +37,8 @@ def summary(a, results):
         rows.append({
             "name": name, "version": rounds[-1]["version"], "runs": len(runs),
             "wall_s": statistics.median(wall), "wall_min_s": min(wall), "wall_max_s": max(wall),
-            "cpu_s": statistics.median(cpu) if cpu else None, "cpu_min_s": min(cpu, default=None), "cpu_max_s": max(cpu, default=None),
+            "cpu_s": statistics.median(cpu) if cpu else None, "cpu_min_s": min(cpu, default=None),
+                     "cpu_max_s": max(cpu, default=None),
             "device_s": median_of(runs, "device_s"),
             "first_s": statistics.median(x["first_s"] for x in rounds),
             "load_s": statistics.median(x["load_s"] for x in rounds),
@@ -118,6 +119,7 @@ def write(a, peaks, results):
             f.write(text)
     if a.json:
         with open(a.json, "w") as f:
-            json.dump({"model": a.model, "backend": a.backend, "cpu": cpu_name(), "threads": a.threads, "precision": a.precision, "peaks": peaks,
+            json.dump({"model": a.model, "backend": a.backend, "cpu": cpu_name(), "threads": a.threads,
+                       "precision": a.precision, "peaks": peaks,
                        "summary": rows, "rounds": results}, f, indent=1)
     return text

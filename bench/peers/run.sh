@@ -5,8 +5,8 @@
 #   such as --rounds 5 -n 3 --threads 2 --precision bf16 --peers openvino,rlx
 #   bench/peers/run.sh --backend wgpu --model sam_vit_h       on a GPU, beside PyTorch
 #
-# Works in $RLX_PEERS_DIR (default out/peers), which takes about 8 GB, most of it Python packages. Existing files are reused, except for the
-# commands and the artifact, which are built anew.
+# Works in $RLX_PEERS_DIR (default out/peers), which takes about 8 GB, most of it Python packages. Existing files are
+# reused, except for the commands and the artifact, which are built anew.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD

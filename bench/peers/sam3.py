@@ -1,5 +1,5 @@
-"""SAM 3's vision trunk and neck as a model of compare.py: "sam3", or "sam3_N" with the first N of its 32 layers. Weights are random, with the
-names of Transformers. The reference is PyTorch's result."""
+"""SAM 3's vision trunk and neck as a model of compare.py: "sam3", or "sam3_N" with the first N of its 32 layers.
+Weights are random, with the names of Transformers. The reference is PyTorch's result."""
 
 import json
 import os
@@ -26,7 +26,8 @@ def config(count):
 
 
 def flop(count):
-    """The number of operations of one encode of the model as published: the products of the trunk's layers, attention, patches and neck."""
+    """The number of operations of one encode of the model as published: the products of the trunk's layers, attention,
+    patches and neck."""
     tokens, width, hidden, window = 72 * 72, 1024, 4736, 24 * 24
     layer = 2 * tokens * (4 * width * width + 2 * width * hidden)
     wide = sum(i < count for i in GLOBAL)
@@ -57,7 +58,8 @@ def prepare(a):
         json.dump({"model_type": "sam3", "vision_config": settings.to_dict()}, f)
     np.save(path("npy"), np.random.default_rng(0).standard_normal((1, 3, 1008, 1008), np.float32))
     if "rlx" in a.peers.split(","):
-        subprocess.run([f"{a.bin}/rlxc", path("safetensors"), "--model-config", path("json"), "--target", a.backend, "-o", path("rlx"), "-q"], check=True)
+        subprocess.run([f"{a.bin}/rlxc", path("safetensors"), "--model-config", path("json"), "--target", a.backend,
+                        "-o", path("rlx"), "-q"], check=True)
 
 
 def encoder(checkpoint, name):

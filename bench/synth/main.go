@@ -20,7 +20,8 @@ import (
 
 func main() {
 	manifest := flag.String("manifest", "", "manifest of a checkpoint")
-	encoder := flag.String("encoder", "", "encoder of SAM that replaces the one in the manifest of sam_vit_b, such as sam_vit_h")
+	encoder := flag.String(
+		"encoder", "", "encoder of SAM that replaces the one in the manifest of sam_vit_b, such as sam_vit_h")
 	out := flag.String("o", "", "file to write")
 	elem := flag.String("dtype", "F32", "element type of a checkpoint: F32, F16 or BF16")
 	name := flag.String("name", "", "name of a single input")

@@ -1,9 +1,10 @@
-// Command tcmp compares a tensor with a golden one. The exit status is 0 if they agree, 1 if they differ, and 2 if they cannot be compared.
+// Command tcmp compares a tensor with a golden one. The exit status is 0 if they agree, 1 if they differ, and 2 if they
+// cannot be compared.
 //
 //	go run ./bench/tcmp -tol 1e-4 got.npy golden.safetensors:image_embeddings
 //
-// The tolerance applies to the largest absolute difference divided by the largest absolute golden value. The command prints
-// both that ratio and the relative L2 error. It ignores leading dimensions of 1. A NaN is always a difference.
+// The tolerance applies to the largest absolute difference divided by the largest absolute golden value. The command
+// prints both that ratio and the relative L2 error. It ignores leading dimensions of 1. A NaN is always a difference.
 package main
 
 import (

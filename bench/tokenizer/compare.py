@@ -3,9 +3,8 @@
     python compare.py cases.json [TEXTS] [SEED]
     RLX_TOKENIZER_CASES=cases.json go test ./internal/tokenizer -run TestPeer
 
-It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package supports. encoders.py does
-the same for Unigram and WordPiece.
-"""
+It trains a small tokenizer for each of the pipelines that published models use, and for each part that the package
+supports. encoders.py does the same for Unigram and WordPiece. """
 import json, random, sys, unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -53,13 +52,17 @@ PIPELINES = {
     "metaspace never": (None, P.Metaspace("▁", "never", True), D.Metaspace("▁", "never", True), {}),
     "gemma": (N.Replace(" ", "▁"), P.Split(" ", "merged_with_previous"), spm_decoder(False), fallback),
     "clip": (N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()]),
-             P.Sequence([split(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "removed", True), P.ByteLevel(add_prefix_space=False)]),
+             P.Sequence([split(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "removed", True),
+                         P.ByteLevel(add_prefix_space=False)]),
              D.ByteLevel(), dict(byte_level=True, suffix="</w>")),
-    "nfkc": (N.Sequence([N.NFKC(), N.Strip(True, True)]), P.Metaspace("▁", "first", True), D.Metaspace(), dict(unk=True, fuse=True)),
+    "nfkc": (N.Sequence([N.NFKC(), N.Strip(True, True)]), P.Metaspace("▁", "first", True), D.Metaspace(),
+             dict(unk=True, fuse=True)),
     "accents": (N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()]), P.BertPreTokenizer(), None, dict(unk=True)),
     "nmt": (N.Sequence([N.Nmt(), N.NFKD()]), P.Whitespace(), D.Fuse(), dict(unk=True)),
-    "whitespace": (None, P.Sequence([P.WhitespaceSplit(), P.Punctuation("contiguous"), P.Digits(False)]), D.BPEDecoder("</w>"), dict(unk=True)),
-    "with next": (None, P.Sequence([split(r"\w+", "merged_with_next"), P.CharDelimiterSplit("e")]), None, dict(unk=True, fuse=True)),
+    "whitespace": (None, P.Sequence([P.WhitespaceSplit(), P.Punctuation("contiguous"), P.Digits(False)]),
+                   D.BPEDecoder("</w>"), dict(unk=True)),
+    "with next": (None, P.Sequence([split(r"\w+", "merged_with_next"), P.CharDelimiterSplit("e")]), None,
+                  dict(unk=True, fuse=True)),
     "with previous": (None, split(r"\s|\W", "merged_with_previous"), None, dict(unk=True, fuse=True)),
     "lines": (None, split(r"^.|\d+$|\x{E9}", "contiguous", True), None, dict(unk=True, prefix="##")),
     "empty matches": (None, split(r"a*", "isolated"), None, dict(unk=True)),
@@ -68,16 +71,20 @@ PIPELINES = {
 # Decoders that this version of the library lacks.
 SKIP_DECODER = {"whitespace"}
 
-WORDS = "the quick Brown fox don't I'LL we've it'ſ 1234567 3.14 ½ Ⅷ ² ﬁne naïve Straße İstanbul ΑΣ ПРИВЕТ שלום مرحبا 你好世界 ひらがな カタカナ 한국어 각 ẛ̣ e\u0301\u0328 👩‍👩‍👧 🇩🇪 ▁x <0x41> <s> </s> <x> <y> <z> <w> [n]Ab".split(" ")
+WORDS = "the quick Brown fox don't I'LL we've it'ſ 1234567 3.14 ½ Ⅷ ² ﬁne naïve Straße İstanbul ΑΣ ПРИВЕТ שלום مرحبا 你好世界 ひらがな カタカナ 한국어 각 ẛ̣ e\u0301\u0328 👩‍👩‍👧 🇩🇪 ▁x <0x41> <s> </s> <x> <y> <z> <w> [n]Ab".split(
+    " ")
 SPACES = [" ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u0085", "\u2028", "   ", "\n\n", ""]
 
 
 def chars(n):
     def one():
         while True:
-            c = rng.choice([lambda: rng.randrange(32, 127), lambda: rng.randrange(0x80, 0x800), lambda: rng.randrange(0x800, 0xd800),
-                            lambda: rng.randrange(0xe000, 0x10000), lambda: rng.randrange(0x10000, 0x20000), lambda: rng.randrange(0x110000), lambda: rng.randrange(32)])()
-            if unicodedata.category(chr(c)) not in ("Cs", "Cn"):  # unassigned characters depend on the version of Unicode
+            c = rng.choice([lambda: rng.randrange(32, 127), lambda: rng.randrange(0x80, 0x800),
+                            lambda: rng.randrange(0x800, 0xd800),
+                            lambda: rng.randrange(0xe000, 0x10000), lambda: rng.randrange(0x10000, 0x20000),
+                            lambda: rng.randrange(0x110000), lambda: rng.randrange(32)])()
+            # unassigned characters depend on the version of Unicode
+            if unicodedata.category(chr(c)) not in ("Cs", "Cn"):
                 return chr(c)
     return "".join(one() for _ in range(n))
 
@@ -88,13 +95,17 @@ def text():
         return chars(rng.randrange(1, 40))
     parts = []
     for _ in range(rng.randrange(1, 12)):
-        parts += [rng.choice(WORDS) if rng.randrange(6) else chars(rng.randrange(4)), rng.choice(SPACES) if kind > 1 or rng.randrange(2) else ""]
+        parts += [rng.choice(WORDS) if rng.randrange(6) else chars(rng.randrange(4)), rng.choice(SPACES) if kind > 1 or
+                  rng.randrange(2) else ""]
     return "".join(parts)
 
 
 def train(norm, pre, dec, byte_level=False, fallback=False, suffix=None, prefix=None, unk=False, fuse=False):
-    options = {k: v for k, v in dict(end_of_word_suffix=suffix, continuing_subword_prefix=prefix, unk_token="<unk>" if unk or fallback else None).items() if v}
-    t = Tokenizer(models.BPE(fuse_unk=fuse or fallback, byte_fallback=fallback, ignore_merges=byte_level and rng.random() < .5, **options))
+    options = {k: v for k,
+               v in dict(end_of_word_suffix=suffix, continuing_subword_prefix=prefix, unk_token="<unk>" if unk or
+                         fallback else None).items() if v}
+    t = Tokenizer(models.BPE(fuse_unk=fuse or fallback, byte_fallback=fallback, ignore_merges=byte_level and
+                             rng.random() < .5, **options))
     if norm: t.normalizer = norm
     if pre: t.pre_tokenizer = pre
     if dec: t.decoder = dec
@@ -102,16 +113,20 @@ def train(norm, pre, dec, byte_level=False, fallback=False, suffix=None, prefix=
     if fallback: special += ["<0x%02X>" % b for b in range(256)]
     options = {k: v for k, v in dict(end_of_word_suffix=suffix, continuing_subword_prefix=prefix).items() if v}
     corpus = [" ".join(WORDS + [w.lower() for w in WORDS]) for _ in range(4)] + [text() for _ in range(200)]
-    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=1200, special_tokens=special, limit_alphabet=300, show_progress=False,
+    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=1200, special_tokens=special, limit_alphabet=300,
+        show_progress=False,
                           initial_alphabet=P.ByteLevel.alphabet() if byte_level else [], **options))
     doc = json.loads(t.to_str())
     if fallback:  # byte tokens belong to the model only
         doc["added_tokens"] = [a for a in doc["added_tokens"] if not a["content"].startswith("<0x")]
     t = Tokenizer.from_str(json.dumps(doc))
     t.add_special_tokens(["<s>", "</s>"])
-    t.add_tokens([AddedToken("<x>", lstrip=True, normalized=False), AddedToken("<y>", rstrip=True, normalized=True), AddedToken("<z>", single_word=True, normalized=False),
-                  AddedToken("<w>", lstrip=True, rstrip=True, normalized=True), AddedToken("[n]Ab", normalized=True), AddedToken("x▁", normalized=False)])
-    t.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[(s, t.token_to_id(s)) for s in ("<s>", "</s>")])
+    t.add_tokens([AddedToken("<x>", lstrip=True, normalized=False), AddedToken("<y>", rstrip=True, normalized=True),
+                  AddedToken("<z>", single_word=True, normalized=False),
+                  AddedToken("<w>", lstrip=True, rstrip=True, normalized=True), AddedToken("[n]Ab", normalized=True),
+                  AddedToken("x▁", normalized=False)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A </s>",
+        special_tokens=[(s, t.token_to_id(s)) for s in ("<s>", "</s>")])
     return t
 
 
@@ -119,12 +134,16 @@ files = []
 for name, (norm, pre, dec, options) in PIPELINES.items():
     if name in SKIP_DECODER: dec = None
     t = train(norm, pre, dec, **options)
-    case = lambda ids: dict(ids=ids, decoded=t.decode(ids, skip_special_tokens=False), decoded_skip_special=t.decode(ids))
+    case = lambda ids: dict(ids=ids, decoded=t.decode(ids, skip_special_tokens=False),
+                            decoded_skip_special=t.decode(ids))
     cases = []
     for i in range(texts):
         s = text()
-        cases.append(dict(name=f"{name} {i}", text=s, ids_plain=t.encode(s, add_special_tokens=False).ids, **case(t.encode(s).ids)))
-    random_ids = [dict(name=f"{name} ids {i}", **case([rng.randrange(t.get_vocab_size()) for _ in range(rng.randrange(1, 12))])) for i in range(texts)]
+        cases.append(dict(name=f"{name} {i}", text=s, ids_plain=t.encode(s, add_special_tokens=False).ids,
+                          **case(t.encode(s).ids)))
+    random_ids = [dict(name=f"{name} ids {i}",
+                       **case([rng.randrange(t.get_vocab_size()) for _ in range(rng.randrange(1, 12))])) for i in range(
+                           texts)]
     files.append(dict(tokenizer=json.loads(t.to_str()), cases=cases, decode_cases=random_ids))
 json.dump(files, open(out, "w"))
 print(len(files), "tokenizers,", texts, "texts each")

@@ -12,5 +12,7 @@ text = open(sys.argv[1], encoding="utf-8").read()
 size = len(text.encode())
 for path in sys.argv[2:]:
     t = Tokenizer.from_file(path)
-    best = min(_time for _time in [(lambda s: (t.encode(text), time.perf_counter() - s)[1])(time.perf_counter()) for _ in range(5)])
+    best = min(
+        _time for _time in [
+            (lambda s: (t.encode(text), time.perf_counter() - s)[1])(time.perf_counter()) for _ in range(5)])
     print(f"{path}: {size / best / 1e6:.2f} MB/s")

@@ -4,12 +4,15 @@ import numpy as np
 from write import EXACT, NUMPY, case, inf, nan, normal
 
 edge = np.array([nan, inf, -inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e-30, -1e-30, 40, -40])
-unary = {"abs": np.abs, "neg": np.negative, "ceil": np.ceil, "floor": np.floor, "round": np.rint, "square": np.square, "sqrt": np.sqrt,
-         "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p, "sin": np.sin,
+unary = {"abs": np.abs, "neg": np.negative, "ceil": np.ceil, "floor": np.floor, "round": np.rint, "square": np.square,
+         "sqrt": np.sqrt,
+         "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
+         "sin": np.sin,
          "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "atan": np.arctan}
 binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
           "eq": np.equal, "lt": np.less, "ge": np.greater_equal}
-reduce = {"reduce_sum": np.sum, "reduce_mean": np.mean, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
+reduce = {"reduce_sum": np.sum, "reduce_mean": np.mean, "reduce_max": np.max, "reduce_min": np.min,
+          "reduce_prod": np.prod}
 
 with np.errstate(all="ignore"):
     for name, f in unary.items():

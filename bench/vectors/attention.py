@@ -17,21 +17,25 @@ case('attention q, k, v {heads=4, layout="bse", mask="none"}', bse(sdpa(q, k, v)
 lower = torch.ones(3, 6, dtype=torch.bool).tril(3)  # the last query sees all keys
 case('attention q, k, v {heads=4, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=lower), q=q, k=k, v=v)
 band = lower & torch.ones(3, 6, dtype=torch.bool).triu(1)  # two keys back
-case('attention q, k, v {heads=4, layout="bhsd", mask="sliding", window=2}', sdpa(q, k, v, attn_mask=band), q=q, k=k, v=v)
+case('attention q, k, v {heads=4, layout="bhsd", mask="sliding", window=2}', sdpa(q, k, v, attn_mask=band), q=q, k=k,
+     v=v)
 bias = rand(2, 1, 3, 6)
-case('attention q, k, v, mask=bias {heads=4, layout="bhsd", mask="bias"}', sdpa(q, k, v, attn_mask=bias), q=q, k=k, v=v, bias=bias)
+case('attention q, k, v, mask=bias {heads=4, layout="bhsd", mask="bias"}', sdpa(q, k, v, attn_mask=bias), q=q, k=k, v=v,
+     bias=bias)
 keep = (torch.rand(2, 6) > 0.4).double()
 keep[:, 0] = 1
 case('attention q, k, v, mask=keep {heads=4, layout="bhsd", mask="custom"}',
      sdpa(q, k, v, attn_mask=keep.bool()[:, None, None, :]), q=q, k=k, v=v, keep=keep)
 k2, v2 = rand(2, 2, 6, 5), rand(2, 2, 6, 5)
-case('attention q, k, v {heads=4, kv_heads=2, layout="bhsd", mask="none"}', sdpa(q, k2, v2, enable_gqa=True), q=q, k=k2, v=v2)
+case('attention q, k, v {heads=4, kv_heads=2, layout="bhsd", mask="none"}', sdpa(q, k2, v2, enable_gqa=True), q=q, k=k2,
+     v=v2)
 s = torch.einsum("bhqd,bhkd->bhqk", q, k) / 5 ** 0.5
 case('attention q, k, v {heads=4, layout="bhsd", mask="none", softcap=1.5}',
      torch.einsum("bhqk,bhkd->bhqd", torch.softmax(1.5 * torch.tanh(s / 1.5), -1), v), q=q, k=k, v=v)
 
 
-# Caches: keys from kv_len on are ignored, whatever their values. The mask depends on the position of each batch element.
+# Caches: keys from kv_len on are ignored, whatever their values. The mask depends on the position of each batch
+# element.
 def seen(kv_len, position, sq, sk, window=None):
     """[B,1,Sq,Sk]; position None: no causal mask."""
     k = torch.arange(sk)[None, None]
@@ -48,10 +52,14 @@ def i32(*v):
     return torch.tensor(v, dtype=torch.int32).reshape(len(v) if len(v) > 1 else ())
 
 
-case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k, v=v, n=i32(4))
-case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', sdpa(q, k, v, attn_mask=seen((4, 6), None, 3, 6)), q=q, k=k, v=v, n=i32(4, 6))
-case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=seen((5, 3), (2, 0), 3, 6)), q=q, k=k, v=v, n=i32(5, 3))
-case('attention q, k, v, position=p {heads=4, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=seen((6, 6), (1, 3), 3, 6)), q=q, k=k, v=v, p=i32(1, 3))
+case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k,
+     v=v, n=i32(4))
+case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}',
+     sdpa(q, k, v, attn_mask=seen((4, 6), None, 3, 6)), q=q, k=k, v=v, n=i32(4, 6))
+case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="causal"}',
+     sdpa(q, k, v, attn_mask=seen((5, 3), (2, 0), 3, 6)), q=q, k=k, v=v, n=i32(5, 3))
+case('attention q, k, v, position=p {heads=4, layout="bhsd", mask="causal"}',
+     sdpa(q, k, v, attn_mask=seen((6, 6), (1, 3), 3, 6)), q=q, k=k, v=v, p=i32(1, 3))
 case('attention q, k, v, position=p, kv_len=n {heads=4, layout="bhsd", mask="sliding", window=2}',
      sdpa(q, k, v, attn_mask=seen((6, 5), (2, 2), 3, 6, 2)), q=q, k=k, v=v, p=i32(2), n=i32(6, 5))
 zero = sdpa(q, k, v, attn_mask=seen((6, 1), None, 3, 6))
@@ -59,12 +67,14 @@ zero[0] = 0  # no keys
 case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', zero, q=q, k=k, v=v, n=i32(0, 1))
 stale = v.clone()
 stale[:, :, 4:] = float("nan")
-case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k, v=stale, n=i32(4))
+case('attention q, k, v, kv_len=n {heads=4, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k,
+     v=stale, n=i32(4))
 
 # Values of another width, caches of f16 and bf16, packed rows.
 wide = rand(2, 4, 6, 7)
 case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, k, wide), q=q, k=k, v=wide)
-case('attention q, k, v {heads=4, layout="bse", mask="causal"}', bse(sdpa(q, k, wide, attn_mask=lower)), q=bse(q), k=bse(k), v=bse(wide))
+case('attention q, k, v {heads=4, layout="bse", mask="causal"}', bse(sdpa(q, k, wide, attn_mask=lower)), q=bse(q),
+     k=bse(k), v=bse(wide))
 for half in (torch.float16, torch.bfloat16):
     kh, vh = k.to(half), v.to(half)
     case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, kh.double(), vh.double()), q=q, k=kh, v=vh)
@@ -87,12 +97,15 @@ class Module:
 
 sinks = rand(4)
 for mask, extra in (("none", None), ("causal", lower)):
-    bias = None if extra is None else torch.zeros(3, 6, dtype=torch.float64).masked_fill(~extra, float("-inf"))[None, None]
+    bias = None if extra is None else torch.zeros(3, 6, dtype=torch.float64).masked_fill(~extra, float("-inf"))[None,
+        None]
     y, _ = gpt_oss(Module(sinks), q, k2, v2, bias, scaling=5 ** -0.5)
-    case('attention q, k, v, sinks=s {heads=4, kv_heads=2, layout="bhsd", mask="%s"}' % mask, y.transpose(1, 2), "transformers " + transformers.__version__,
+    case('attention q, k, v, sinks=s {heads=4, kv_heads=2, layout="bhsd", mask="%s"}' % mask, y.transpose(1, 2),
+         "transformers " + transformers.__version__,
          q=q, k=k2, v=v2, s=sinks)
 y, _ = gpt_oss(Module(sinks), q, k2[:, :, :4], v2[:, :, :4], None, scaling=5 ** -0.5)
-case('attention q, k, v, kv_len=n, sinks=s {heads=4, kv_heads=2, layout="bhsd", mask="none"}', y.transpose(1, 2), "transformers " + transformers.__version__,
+case('attention q, k, v, kv_len=n, sinks=s {heads=4, kv_heads=2, layout="bhsd", mask="none"}', y.transpose(1, 2),
+     "transformers " + transformers.__version__,
      q=q, k=k2, v=v2, n=i32(4), s=sinks)
 
 
@@ -117,10 +130,12 @@ def grid_attention(qkv, pad, rh, rw, heads, window):
     return out[:, :gh, :gw].contiguous()
 
 
-for shape, heads, window in ((1, 3, 5, 12), 2, 2), ((2, 4, 4, 9), 3, 2), ((1, 5, 7, 6), 1, 3), ((1, 3, 5, 12), 2, 0), ((2, 2, 3, 18), 2, 0), ((1, 1, 1, 6), 2, 0):
+for shape, heads, window in ((1, 3, 5, 12), 2, 2), ((2, 4, 4, 9), 3, 2), ((1, 5, 7, 6), 1, 3), ((1, 3, 5, 12), 2,
+    0), ((2, 2, 3, 18), 2, 0), ((1, 1, 1, 6), 2, 0):
     wh, ww = (window, window) if window else shape[1:3]
     d = shape[3] // 3 // heads
     qkv, pad, rh, rw = rand(*shape), rand(shape[3]), rand(wh, wh, d), rand(ww, ww, d)
     attrs = "{heads=%d%s}" % (heads, ", window=%d" % window if window else "")
-    case("grid_attention qkv, pad, rh=rh, rw=rw " + attrs, grid_attention(qkv, pad, rh, rw, heads, window), qkv=qkv, pad=pad, rh=rh, rw=rw)
+    case("grid_attention qkv, pad, rh=rh, rw=rw " + attrs, grid_attention(qkv, pad, rh, rw, heads, window), qkv=qkv,
+         pad=pad, rh=rh, rw=rw)
     case("grid_attention qkv, pad " + attrs, grid_attention(qkv, pad, 0 * rh, 0 * rw, heads, window), qkv=qkv, pad=pad)

@@ -100,17 +100,21 @@ for kind in "max", "mean", "min", "prod", "sum":
         x = rand(*shape)
         if kind == "max" and len(shape) == 4:
             x[0, 0, 1, 2], x[0, 0, 3, 3] = nan, -inf
-        both("pool", attrs(stride=s, padding=p) + ['kind="%s"' % kind, "kernel=%s" % str(list(k)).replace(" ", "")], pooled(kind, x, k, s, p), x)
+        both("pool", attrs(stride=s, padding=p) + ['kind="%s"' % kind, "kernel=%s" % str(list(k)).replace(" ", "")],
+             pooled(kind, x, k, s, p), x)
 x = randint(-9, 9, 1, 2, 5, 6)
 for kind in "max", "min", "sum", "prod":
     y = pooled(kind, x, (3, 2), (2, 2), (1, 0)).to(x.dtype)
     both("pool", ['kind="%s"' % kind, "kernel=[3,2]", "padding=[1,0]", "stride=[2,2]"], y, x)
 x = rand(1, 1, 3)
-case('pool x {kind="max", kernel=[2], layout="ncw", padding=[2], stride=[1]}', pooled("max", x, (2,), (1,), (2,)), x=x)  # windows of padding only
+# windows of padding only
+case('pool x {kind="max", kernel=[2], layout="ncw", padding=[2], stride=[1]}', pooled("max", x, (2,), (1,), (2,)), x=x)
 
-for shape, out in [((2, 3, 7, 7), (1, 1)), ((1, 3, 10, 13), (4, 7)), ((1, 2, 3), (7,)), ((1, 2, 5, 6, 7), (2, 3, 4)), ((1, 4, 11), (3,))]:
+for shape, out in [((2, 3, 7, 7), (1, 1)), ((1, 3, 10, 13), (4, 7)), ((1, 2, 3), (7,)), ((1, 2, 5, 6, 7), (2, 3, 4)),
+                   ((1, 4, 11), (3,))]:
     x = rand(*shape)
-    both("adaptive_avg_pool", ["output=%s" % str(list(out)).replace(" ", "")], getattr(F, "adaptive_avg_pool%dd" % len(out))(x, out), x)
+    both("adaptive_avg_pool", ["output=%s" % str(list(out)).replace(" ", "")],
+         getattr(F, "adaptive_avg_pool%dd" % len(out))(x, out), x)
 
 for shape, k, a in [
     ((2, 3, 5, 7), (3, 3), dict(padding=(1, 1))),
@@ -121,19 +125,25 @@ for shape, k, a in [
 ]:
     x = rand(*shape)
     y = F.unfold(x, k, **a).transpose(1, 2).flatten(0, 1)
-    case("im2col x {%s}" % ", ".join(sorted(attrs(**a) + ["kernel=%s" % str(list(k)).replace(" ", "")])), y, tol=EXACT, x=x)
+    case("im2col x {%s}" % ", ".join(sorted(attrs(**a) + ["kernel=%s" % str(list(k)).replace(" ", "")])), y, tol=EXACT,
+         x=x)
 x = rand(1, 2, 4, 4).half()
-case("im2col x {kernel=[2,2], stride=[2,2]}", F.unfold(x, (2, 2), stride=2).transpose(1, 2).flatten(0, 1), tol=EXACT, x=x)
+case("im2col x {kernel=[2,2], stride=[2,2]}", F.unfold(x, (2, 2), stride=2).transpose(1, 2).flatten(0, 1), tol=EXACT,
+     x=x)
 
 # 8-bit integers, computed in float64, where their sums are exact. torch rounds half to even.
 for x, w, dt, groups, stride, pad, dil, zx, zw, zy in (
-        ((1, 1, 1, 1), (1, 1, 1, 1), torch.int8, 1, (1, 1), (0, 0), (1, 1), 0, 0, 0), ((2, 3, 5, 6), (4, 3, 3, 3), torch.int8, 1, (1, 1), (1, 1), (1, 1), 0, 0, 0),
-        ((1, 4, 7, 5), (6, 4, 3, 3), torch.uint8, 1, (2, 1), (1, 1), (1, 1), 128, 0, 7), ((1, 4, 4, 6), (6, 2, 2, 3), torch.int8, 2, (1, 1), (0, 2), (1, 2), -3, 5, 0),
+        ((1, 1, 1, 1), (1, 1, 1, 1), torch.int8, 1, (1, 1), (0, 0), (1, 1), 0, 0, 0),
+    ((2, 3, 5, 6), (4, 3, 3, 3), torch.int8, 1, (1, 1), (1, 1), (1, 1), 0, 0, 0),
+        ((1, 4, 7, 5), (6, 4, 3, 3), torch.uint8, 1, (2, 1), (1, 1), (1, 1), 128, 0, 7),
+    ((1, 4, 4, 6), (6, 2, 2, 3), torch.int8, 2, (1, 1), (0, 2), (1, 2), -3, 5, 0),
         ((1, 6, 5, 5), (6, 1, 3, 3), torch.uint8, 6, (1, 1), (1, 1), (1, 1), 100, -2, 90)):
     lo, hi = (-128, 127) if dt == torch.int8 else (0, 255)
-    v, k, bias, mult = randint(lo, hi, *x, dtype=dt), randint(-128, 127, *w, dtype=torch.int8), randint(-999, 999, w[0]), among([2**-7, 2**-8, 2**-9], w[0], dtype=torch.float32)
+    v, k, bias, mult = randint(lo, hi, *x, dtype=dt), randint(-128, 127, *w, dtype=torch.int8), randint(-999, 999,
+        w[0]), among([2**-7, 2**-8, 2**-9], w[0], dtype=torch.float32)
     acc = F.conv2d(v.double() - zx, k.double() - zw, bias.double(), stride, pad, dil, groups)
     y = ((acc * mult.double().reshape(-1, 1, 1)).round() + zy).clamp(lo, hi).to(dt)
     a = dict(dilation=dil, padding=pad, stride=stride)
     line = ", ".join("%s=[%d,%d]" % (n, *p) for n, p in a.items())
-    case("qconv2d x, w, m, bias=b {groups=%d, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y, tol=EXACT, x=v, w=k, m=mult, b=bias)
+    case("qconv2d x, w, m, bias=b {groups=%d, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y,
+         tol=EXACT, x=v, w=k, m=mult, b=bias)

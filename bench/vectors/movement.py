@@ -1,4 +1,5 @@
-"""Ops that move elements: views, copies, slices, concatenation, padding, gathering; and tensors made by a rule, such as iota."""
+"""Ops that move elements: views, copies, slices, concatenation, padding, gathering; and tensors made by a rule, such as
+iota."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,8 @@ def ints(v):
 
 def attrs(**a):
     a = {k: v for k, v in a.items() if v not in (0, None)}
-    return " {%s}" % ", ".join("%s=%s" % (k, ints(v) if isinstance(v, (list, tuple)) else v) for k, v in sorted(a.items())) if a else ""
+    return " {%s}" % ", ".join("%s=%s" % (k, ints(v) if isinstance(v, (list, tuple)) else v) for k,
+                               v in sorted(a.items())) if a else ""
 
 
 def kinds(*shape):
@@ -36,12 +38,14 @@ for x in kinds(3, 4):
     case("split x {axis=1, sizes=[1,3]}", list(x.split([1, 3], 1)), bits=True, x=x)
     case("split x {axis=1, parts=2}", list(x.chunk(2, 1)), bits=True, x=x)
     case("gather x, i", x[torch.tensor([2, 0, 0])], bits=True, x=x, i=torch.tensor([2, 0, 0]))
-    case("pad x {after=[1,0], before=[0,2]}", F.pad(x.to(torch.int64) if x.dtype == torch.bool else x, (2, 0, 0, 1)).to(x.dtype), bits=True, x=x)
+    case("pad x {after=[1,0], before=[0,2]}",
+         F.pad(x.to(torch.int64) if x.dtype == torch.bool else x, (2, 0, 0, 1)).to(x.dtype), bits=True, x=x)
 
 for shape, to in ((2, 3, 4), (24,)), ((24,), (4, 1, 6)), ((), (1, 1)), ((2, 0), (0, 5)):
     x = rand(*shape)
     case("reshape x", x.reshape(to), x=x)
-for shape, perm in ((2, 3, 4), (2, 0, 1)), ((2, 3, 4, 5), (0, 2, 1, 3)), ((2, 3, 4, 5), (3, 2, 1, 0)), ((0, 3), (1, 0)), ((5,), (0,)):
+for shape, perm in ((2, 3, 4), (2, 0, 1)), ((2, 3, 4, 5), (0, 2, 1, 3)), ((2, 3, 4, 5), (3, 2, 1, 0)), ((0, 3),
+    (1, 0)), ((5,), (0,)):
     x = rand(*shape)
     case("transpose x {perm=%s}" % ints(perm), x.permute(perm), x=x)
     case("transpose x {perm=%s}" % ints(perm), np.transpose(x.numpy(), perm), NUMPY, x=x)
@@ -57,16 +61,20 @@ for axis, shapes in (0, [(2, 3), (1, 3), (4, 3)]), (1, [(2, 1, 4), (2, 3, 4)]), 
 for shape, axis, sizes in ((7, 2), 0, [3, 0, 4]), ((2, 7, 3), 1, [1, 6]), ((5,), 0, [5]):
     x = rand(*shape)
     case("split x" + attrs(axis=axis, sizes=sizes), list(x.split(sizes, axis)), x=x)
-for shape, axis, idx in ((5, 3), 0, (2, 2)), ((2, 6, 3), 1, (4,)), ((2, 3, 7), 2, (1, 3)), ((4,), 0, ()), ((3, 2), 1, (0,)):
+for shape, axis, idx in ((5, 3), 0, (2, 2)), ((2, 6, 3), 1, (4,)), ((2, 3, 7), 2, (1, 3)), ((4,), 0, ()), ((3, 2), 1,
+    (0,)):
     for d in torch.int32, torch.int64, None:
         x, i = rand(*shape), randint(0, shape[axis] - 1, *idx, dtype=torch.int64)
         y = np.take(x.numpy(), i.numpy(), axis)
         case("gather x, i" + attrs(axis=axis), y, NUMPY, x=x, i=i.to(d) if d else typed("u32", i))
-for shape, before, after, value in ((3, 4), (1, 3), (0, 2), 0.5), ((2,), (2,), (3,), -1.0), ((2, 0, 2), (0, 1, 0), (1, 0, 0), 2.0), ((1, 1, 2, 2), (0, 0, 1, 1), (0, 0, 1, 1), None):
+for shape, before, after, value in ((3, 4), (1, 3), (0, 2), 0.5), ((2,), (2,), (3,), -1.0), ((2, 0, 2), (0, 1, 0),
+    (1, 0, 0), 2.0), ((1, 1, 2, 2), (0, 0, 1, 1), (0, 0, 1, 1), None):
     x = rand(*shape)
-    case("pad x" + attrs(before=before, after=after, value=value), np.pad(x.numpy(), list(zip(before, after)), constant_values=value or 0), NUMPY, x=x)
+    case("pad x" + attrs(before=before, after=after, value=value),
+         np.pad(x.numpy(), list(zip(before, after)), constant_values=value or 0), NUMPY, x=x)
 
-for value, x in (1.5, torch.full((2, 3), 1.5)), (0.0, torch.zeros(4)), (-7.0, torch.full((3,), -7, dtype=torch.int32)), (1.0, torch.ones(2, 2, dtype=torch.bool)), \
+for value, x in (1.5, torch.full((2, 3), 1.5)), (0.0, torch.zeros(4)), (-7.0,
+    torch.full((3,), -7, dtype=torch.int32)), (1.0, torch.ones(2, 2, dtype=torch.bool)), \
         (0.1, torch.full((3,), 0.1)), (0.1, torch.full((2,), 0.1).half()), (0.5, torch.full((), 0.5)):
     case("const" + attrs(value=value), x)
 for axis, shape in (0, (5,)), (1, (2, 4)), (0, (3, 2)), (2, (2, 1, 3)):
@@ -75,7 +83,8 @@ for axis, shape in (0, (5,)), (1, (2, 4)), (0, (3, 2)), (2, (2, 1, 3)):
         case("iota" + attrs(axis=axis), y.to(d))
 case("iota", torch.arange(300).to(torch.uint8))
 
-for shape, axis, rows, pos in ((6, 2), 0, 2, 3), ((2, 5, 3), 1, 1, 0), ((2, 5, 3), 1, 5, 0), ((4,), 0, 1, 3), ((1, 2, 4, 2), 2, 3, 1):
+for shape, axis, rows, pos in ((6, 2), 0, 2, 3), ((2, 5, 3), 1, 1, 0), ((2, 5, 3), 1, 5, 0), ((4,), 0, 1,
+    3), ((1, 2, 4, 2), 2, 3, 1):
     for d in torch.int32, torch.int64:
         state, new = rand(*shape), rand(*[rows if i == axis else n for i, n in enumerate(shape)])
         y = state.clone()
@@ -92,11 +101,13 @@ for x in kinds(3, 4):
     case("tril x {diagonal=1}", x.tril(1), bits=True, x=x)
     case("triu x {diagonal=-1}", x.triu(-1), bits=True, x=x)
     case("dynamic_slice x, s {axis=1, len=2}", x.narrow(1, 2, 2), bits=True, x=x, s=torch.tensor(2))
-    case("gather_batched x, i {batch_dims=1}", torch.stack([r[[3, 0]] for r in x]), bits=True, x=x, i=torch.tensor([[3, 0]] * 3))
+    case("gather_batched x, i {batch_dims=1}", torch.stack([r[[3, 0]] for r in x]), bits=True, x=x,
+         i=torch.tensor([[3, 0]] * 3))
 for shape, axes in ((7,), (0,)), ((2, 3, 4), (0, 2)), ((2, 0, 3), (1, 2)), ((1, 5, 2), (1,)):
     x = rand(*shape)
     case("flip x" + attrs(axes=axes), np.flip(x.numpy(), axes), NUMPY, x=x)
-for shape, axes, shifts in ((7,), (0,), (-9,)), ((2, 5, 4), (0, 2), (1, 5)), ((0, 3), (0, 1), (2, 1)), ((1, 8, 8, 2), (1, 2), (-3, -3)):
+for shape, axes, shifts in ((7,), (0,), (-9,)), ((2, 5, 4), (0, 2), (1, 5)), ((0, 3), (0, 1), (2, 1)), ((1, 8, 8, 2),
+    (1, 2), (-3, -3)):
     x = rand(*shape)
     case("roll x" + attrs(axes=axes, shifts=shifts), np.roll(x.numpy(), shifts, axes), NUMPY, x=x)
 for axis, shape in (0, ()), (2, (2, 3)), (1, (2, 0)):
@@ -112,13 +123,15 @@ for shape, k in ((5, 5), 0), ((3, 7), -2), ((2, 7, 3), 4), ((4, 4), -9), ((2, 0,
     x = rand(*shape)
     case("tril x" + attrs(diagonal=k), np.tril(x.numpy(), k), NUMPY, x=x)
     case("triu x" + attrs(diagonal=k), np.triu(x.numpy(), k), NUMPY, x=x)
-for d, name in (torch.float64, "f32"), (torch.int32, "i32"), (torch.bool, "bool"), (torch.uint8, "u8"), (torch.float16, "f16"):
+for d, name in (torch.float64, "f32"), (torch.int32, "i32"), (torch.bool, "bool"), (torch.uint8, "u8"), (torch.float16,
+    "f16"):
     i = randint(0, 5, 2, 3, dtype=torch.int64)
     case("one_hot i {depth=6, dtype=%s}" % name, F.one_hot(i, 6).to(d), i=i)
 for shape, axis, start, n in ((7,), 0, 0, 7), ((2, 3, 5), 2, 4, 1), ((4, 2), 0, 1, 0):
     for d in torch.int32, torch.int64:
         x = rand(*shape)
-        case("dynamic_slice x, s" + attrs(axis=axis, len=n), x.narrow(axis, start, n), x=x, s=torch.tensor(start, dtype=d))
+        case("dynamic_slice x, s" + attrs(axis=axis, len=n), x.narrow(axis, start, n), x=x,
+             s=torch.tensor(start, dtype=d))
 for shape, b, idx in ((2, 3, 5), 2, ()), ((2, 3, 5), 1, (4,)), ((3, 4, 2, 2), 2, (2, 3)), ((1, 6), 1, (0,)):
     x, i = rand(*shape), randint(0, shape[b] - 1, *shape[:b], *idx, dtype=torch.int64)
     flat = x.reshape(-1, *shape[b:])
@@ -126,18 +139,22 @@ for shape, b, idx in ((2, 3, 5), 2, ()), ((2, 3, 5), 1, (4,)), ((3, 4, 2, 2), 2,
     case("gather_batched x, i" + attrs(batch_dims=b), y, x=x, i=i)
 for shape, rows in ((6,), 3), ((9, 2), 4), ((5, 2, 3), 1), ((0, 2), 3), ((40, 3), 7):
     for d in torch.float64, torch.int32:
-        x, i = rand(*shape) if d == torch.float64 else randint(-9, 9, *shape, dtype=d), randint(0, rows - 1, shape[0], dtype=torch.int64)
+        x, i = rand(*shape) if d == torch.float64 else randint(-9, 9, *shape, dtype=d), randint(0, rows - 1, shape[0],
+            dtype=torch.int64)
         case("scatter_add x, i", torch.zeros(rows, *shape[1:], dtype=x.dtype).index_add(0, i, x), x=x, i=i)
 
-for shape, to in ((1, 2, 3, 4), (6, 8)), ((1, 1, 5, 7), (3, 4)), ((2, 1, 4, 6), (9, 5)), ((1, 1, 1, 1), (3, 2)), ((1, 2, 8, 3), (8, 7)):
+for shape, to in ((1, 2, 3, 4), (6, 8)), ((1, 1, 5, 7), (3, 4)), ((2, 1, 4, 6), (9, 5)), ((1, 1, 1, 1),
+    (3, 2)), ((1, 2, 8, 3), (8, 7)):
     x = rand(*shape)
     case('resize x {coords="asymmetric", mode="nearest"}', F.interpolate(x, to, mode="nearest"), x=x)
     case('resize x {coords="half_pixel", mode="nearest"}', F.interpolate(x, to, mode="nearest-exact"), x=x)
     case('resize x {coords="half_pixel", mode="linear"}', F.interpolate(x, to, mode="bilinear"), x=x)
-    case('resize x {coords="align_corners", mode="linear"}', F.interpolate(x, to, mode="bilinear", align_corners=True), x=x)
+    case('resize x {coords="align_corners", mode="linear"}', F.interpolate(x, to, mode="bilinear", align_corners=True),
+         x=x)
 for shape, size in ((1, 4, 2, 3), 2), ((2, 18, 2, 1), 3), ((1, 3, 2, 2), 1), ((0, 4, 2, 2), 2):
     x = rand(*shape)
-    y = F.pixel_shuffle(x, size) if shape[0] else torch.zeros(0, shape[1] // size**2, shape[2] * size, shape[3] * size, dtype=x.dtype)
+    y = F.pixel_shuffle(x, size) if shape[0] else torch.zeros(0, shape[1] // size**2, shape[2] * size, shape[3] * size,
+        dtype=x.dtype)
     case('depth_to_space x {order="crd", size=%d}' % size, y, x=x)
     case('space_to_depth x {order="crd", size=%d}' % size, x, x=y)
 for node, op in ("DepthToSpace", "depth_to_space"), ("SpaceToDepth", "space_to_depth"):

@@ -28,26 +28,31 @@ for source, a, ins, outs in onnx_nodes("LogSoftmax"):
     case("log_softmax x" + (" {axis=%d}" % axis if axis else ""), outs[0], source, tol=F32, x=ins[0])
 
 # Norms over channels.
-for shape, groups, eps in ((2, 6, 5), 3, 1e-5), ((2, 6, 3, 4), 1, 1e-6), ((1, 4, 5), 4, 0.1), ((3, 8, 2, 2, 3), 2, 1e-5), ((0, 4, 3), 2, 1e-5), ((4, 6), 2, 1e-3):
+for shape, groups, eps in ((2, 6, 5), 3, 1e-5), ((2, 6, 3, 4), 1, 1e-6), ((1, 4, 5), 4, 0.1), ((3, 8, 2, 2, 3), 2,
+    1e-5), ((0, 4, 3), 2, 1e-5), ((4, 6), 2, 1e-3):
     x, c = rand(*shape), shape[1]
     g, b, m, v = rand(c), rand(c), rand(c), rand(c).abs() + 1 / 64
     for scale in 1, 1000:
         x = x * scale + (scale - 1)
         if shape[0]:  # PyTorch's group_norm refuses an empty batch
-            case("group_norm x, g, b {groups=%d, eps=%r}" % (groups, eps), F.group_norm(x, groups, g, b, eps), x=x, g=g, b=b)
+            case("group_norm x, g, b {groups=%d, eps=%r}" % (groups, eps), F.group_norm(x, groups, g, b, eps), x=x, g=g,
+                 b=b)
         if len(shape) > 2 and shape[0]:
             case("instance_norm x, g, b {eps=%r}" % eps, F.instance_norm(x, weight=g, bias=b, eps=eps), x=x, g=g, b=b)
         case("batch_norm x, g, b, m, v {eps=%r}" % eps, F.batch_norm(x, m, v, g, b, eps=eps), x=x, g=g, b=b, m=m, v=v)
 x, g, b = rand(2, 4, 3), rand(4), rand(4)
 x[0, 0, 1], x[1, 3, 0] = nan, inf
 case("group_norm x, g, b {groups=2, eps=1e-05}", F.group_norm(x, 2, g, b, 1e-5), x=x, g=g, b=b)
-for kind, line in ("GroupNormalization", "group_norm x, g, b {groups=%d, eps=%r}"), ("InstanceNormalization", "instance_norm x, g, b {eps=%r}"), ("BatchNormalization", "batch_norm x, g, b, m, v {eps=%r}"):
+for kind, line in ("GroupNormalization", "group_norm x, g, b {groups=%d, eps=%r}"), ("InstanceNormalization",
+    "instance_norm x, g, b {eps=%r}"), ("BatchNormalization", "batch_norm x, g, b, m, v {eps=%r}"):
     for source, a, ins, outs in onnx_nodes(kind):
         if len(outs) == 1:  # not in training
             eps = round(a.get("epsilon", 1e-5), 9)
-            case(line % ((a["num_groups"], eps) if "num_groups" in a else eps), outs[0], source, tol=F32, **dict(zip("xgbmv", ins)))
+            case(line % ((a["num_groups"], eps) if "num_groups" in a else eps), outs[0], source, tol=F32,
+                 **dict(zip("xgbmv", ins)))
 
-for shape, axes in ((3, 9), (1,)), ((3, 9), (0,)), ((2, 5, 3), (1,)), ((2, 5, 3), (0, 2)), ((1,), (0,)), ((2, 0, 3), (2,)), ((2, 3, 4), (0, 1, 2)):
+for shape, axes in ((3, 9), (1,)), ((3, 9), (0,)), ((2, 5, 3), (1,)), ((2, 5, 3), (0, 2)), ((1,), (0,)), ((2, 0, 3),
+    (2,)), ((2, 3, 4), (0, 1, 2)):
     x = rand(*shape)
     for eps in 1e-12, 4.0:
         case("l2_norm x {axes=[%s], eps=%r}" % (",".join(map(str, axes)), eps), F.normalize(x, 2, axes, eps), x=x)

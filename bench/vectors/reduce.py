@@ -3,7 +3,8 @@ import torch
 
 from write import EXACT, F32, case, inf, nan, onnx_nodes, rand, randint, typed
 
-fs = {"reduce_sum": torch.sum, "reduce_mean": torch.mean, "reduce_prod": torch.prod, "reduce_max": torch.amax, "reduce_min": torch.amin}
+fs = {"reduce_sum": torch.sum, "reduce_mean": torch.mean, "reduce_prod": torch.prod, "reduce_max": torch.amax,
+      "reduce_min": torch.amin}
 
 
 def reduce(name, x, axes, keep):
@@ -29,14 +30,17 @@ for name in fs:
     x[0, 1], x[1, 2], x[2, 3], x[3, 0], x[3, 1] = nan, inf, -inf, inf, -inf
     case(name + " x {axes=[1]}", reduce(name, x, (1,), False), x=x)
     if name != "reduce_mean":
-        for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64, -9, 9):
+        for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64,
+            -9, 9):
             x = randint(lo, hi, 3, 4, dtype=d)
             case(name + " x {axes=[0]}", reduce(name, x, (0,), False), x=x)
-    if name in ("reduce_sum", "reduce_prod", "reduce_mean"):  # over no elements; PyTorch refuses maxima and minima of these
+    # over no elements; PyTorch refuses maxima and minima of these
+    if name in ("reduce_sum", "reduce_prod", "reduce_mean"):
         x = torch.zeros(2, 0, 3).double()
         case(name + " x {axes=[1]}", reduce(name, x, (1,), False), x=x)
     x = rand(700)
-    case(name + " x {axes=[0]}", reduce(name, x / 4 if name == "reduce_prod" else x, (0,), False), x=x / 4 if name == "reduce_prod" else x)
+    case(name + " x {axes=[0]}", reduce(name, x / 4 if name == "reduce_prod" else x, (0,), False),
+         x=x / 4 if name == "reduce_prod" else x)
 for kind, name in {"ReduceMax": "reduce_max", "ReduceMin": "reduce_min"}.items():
     for source, _, ins, outs in onnx_nodes(kind):
         if source.endswith("empty_set"):
@@ -68,14 +72,16 @@ for name, f in ("argmax", torch.argmax), ("argmin", torch.argmin):
                 a = (", axis=%d" % axis if axis else "")
                 case("%s x {index_dtype=i64%s}" % (name, a), f(x, axis), tol=EXACT, x=x)
                 case("%s x {index_dtype=i64%s, keep_dims=true}" % (name, a), f(x, axis, True), tol=EXACT, x=x)
-    for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64, -2**62, 2**62):
+    for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64,
+        -2**62, 2**62):
         x = randint(lo, hi, 5, 9, dtype=d)
         case(name + " x {axis=1}", typed("i32", f(x, 1)), tol=EXACT, x=x)
         case(name + " x {index_dtype=u32}", typed("u32", f(x, 0)), tol=EXACT, x=x)
     for d in torch.float16, torch.bfloat16, torch.float32:
         x = rand(4, 11).to(d)
         case(name + " x {axis=1, index_dtype=f32}", f(x, 1).float(), tol=EXACT, x=x)
-    x = torch.tensor([[1, nan, inf, nan], [-inf, -inf, -inf, -inf], [0, -0.0, 0, 0], [-0.0, 0, -1, 1], [inf, 2, inf, -inf], [nan, 0, -inf, inf]]).double()
+    x = torch.tensor([[1, nan, inf, nan], [-inf, -inf, -inf, -inf], [0, -0.0, 0, 0], [-0.0, 0, -1, 1],
+                      [inf, 2, inf, -inf], [nan, 0, -inf, inf]]).double()
     case(name + " x {axis=1}", typed("i32", f(x, 1)), tol=EXACT, x=x)
     x = torch.zeros(3, 130).double()
     x[1, 64], x[1, 129], x[2, 3], x[2, 100] = 1, 1, -1, -1
@@ -85,4 +91,5 @@ for kind, name in {"ArgMax": "argmax", "ArgMin": "argmin"}.items():
         if not a.get("select_last_index", 0):
             x = ins[0]
             axis = a.get("axis", 0) % x.ndim
-            case("%s x {index_dtype=i64%s%s}" % (name, ", axis=%d" % axis if axis else "", ", keep_dims=true" if a.get("keepdims", 1) else ""), outs[0], source, tol=EXACT, x=x)
+            case("%s x {index_dtype=i64%s%s}" % (name, ", axis=%d" % axis if axis else "",
+                ", keep_dims=true" if a.get("keepdims", 1) else ""), outs[0], source, tol=EXACT, x=x)

@@ -40,9 +40,11 @@ for name in fs:
     x[0, 1], x[1, 2], x[2, 3], x[3, 0], x[3, 1], x[4, 2], x[5, 0] = nan, inf, -inf, inf, -inf, 0, -0.0
     for exclusive in False, True:
         add(name, x, 1, exclusive, exclusive)
-    for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64, -2**62, 2**62):
+    for d, lo, hi in (torch.int32, -2**31, 2**31 - 1), (torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int64,
+        -2**62, 2**62):
         add(name, randint(lo, hi, 3, 6, dtype=d), 1)
         add(name, randint(lo, hi, 6, 2, dtype=d), 0, True, True)
     for t, d in ("u32", np.uint32), ("i16", np.int16):
         x = randint(0, 2**31 - 1, 2, 9, dtype=torch.int64).numpy().astype(d)
-        case(name + " x {axis=1}", typed(t, numpy[name](x, axis=1, **({} if name == "cummax" else {"dtype": d}))), NUMPY, x=typed(t, x))
+        case(name + " x {axis=1}", typed(t, numpy[name](x, axis=1, **({} if name == "cummax" else {"dtype": d}))),
+             NUMPY, x=typed(t, x))

@@ -1,5 +1,5 @@
-"""Ops that order elements. A stable sort of -x puts the largest first, equal elements (also 0 and -0) in the order of their indices, and NaN
-last."""
+"""Ops that order elements. A stable sort of -x puts the largest first, equal elements (also 0 and -0) in the order of
+their indices, and NaN last."""
 import numpy as np
 import torch
 
@@ -56,8 +56,10 @@ def sort(x, axis, descending=False):
 def sort_numpy(x, descending=False):
     """Sorts the last axis, where NaN is less than all numbers: it comes first, or last if the order is descending."""
     keys = np.where(np.isnan(x), -inf, x.astype(np.float64))
-    keys = np.lexsort((np.broadcast_to(np.arange(x.shape[-1]), x.shape), -keys if descending else keys, ~np.isnan(x) != descending))
-    case("sort x {axis=%d, descending=%s}" % (x.ndim - 1, str(descending).lower()), [np.take_along_axis(x, keys, -1), typed("i32", keys)], NUMPY, bits=True, x=x)
+    keys = np.lexsort((np.broadcast_to(np.arange(x.shape[-1]), x.shape), -keys if descending else keys,
+                       ~np.isnan(x) != descending))
+    case("sort x {axis=%d, descending=%s}" % (x.ndim - 1, str(descending).lower()),
+         [np.take_along_axis(x, keys, -1), typed("i32", keys)], NUMPY, bits=True, x=x)
 
 
 for descending in False, True:
@@ -122,8 +124,10 @@ def sample(x, temperature, top_k, top_p, seed, step, min_p=None):
         out.append(int(order[torch.argmax(logits[order] - torch.log(-torch.log(u)))]))
     u32 = lambda v: typed("u32", v)
     more = {} if min_p is None else {"min_p": min_p.float()}
-    case("sample x, temperature, top_k, top_p, seed, step" + "".join(", %s=%s" % (name, name) for name in more), torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
-         temperature=temperature.float(), top_k=top_k.int(), top_p=top_p.float(), seed=u32(seed), step=u32(step), **more)
+    case("sample x, temperature, top_k, top_p, seed, step" + "".join(", %s=%s" % (name, name) for name in more),
+         torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
+         temperature=temperature.float(), top_k=top_k.int(), top_p=top_p.float(), seed=u32(seed), step=u32(step),
+         **more)
 
 
 def word(*shape):
@@ -135,7 +139,8 @@ for _ in range(3):
     sample(write.rand(4, 33), one, off, one, word(2), word(2))
     sample(write.rand(4, 33), number(0.5), number(7), one, word(2), word(2))
     sample(write.rand(4, 33), number(1.5), off, number(0.75), word(2), word(2))
-    sample(write.rand(2, 3, 40), write.among([0, 0.5, 1, 2], 2, 3), write.randint(0, 40, 2, 3), write.among([0, 0.25, 0.5, 0.875, 1], 2, 3), word(2, 3, 2), word(2, 3, 2))
+    sample(write.rand(2, 3, 40), write.among([0, 0.5, 1, 2], 2, 3), write.randint(0, 40, 2, 3),
+           write.among([0, 0.25, 0.5, 0.875, 1], 2, 3), word(2, 3, 2), word(2, 3, 2))
     sample(write.rand(3, 300), one, number(50), number(0.9), word(2), number([0, 0]))
     sample(write.among([nan, -inf, 1, 2], 3, 20), one, number(3), number(0.9), word(2), word(2))
 sample(write.rand(5, 9), number(-1.0), number(3), number(0.5), word(2), word(2))
@@ -145,4 +150,5 @@ sample(write.rand(2, 30).half(), one, number(9), number(0.9), word(2), word(2))
 for _ in range(2):
     sample(write.rand(4, 33), one, off, one, word(2), word(2), number(0.25))
     sample(write.rand(4, 33), number(2.0), number(20), number(0.9), word(2), word(2), number(0.5))
-    sample(write.rand(5, 300), number(0.5), off, number(0.97), word(2), word(2), write.among([0, 0.01, 0.125, 0.75, 1], 5))
+    sample(write.rand(5, 300), number(0.5), off, number(0.97), word(2), word(2),
+           write.among([0, 0.01, 0.125, 0.75, 1], 5))

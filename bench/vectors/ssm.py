@@ -31,7 +31,8 @@ def gated_delta(b, t, groups, heads, n, m, carried):
         o.append((qt @ s)[:, :, 0] / n**0.5)
     case(line, [torch.stack(o, 1) if t else v, s], **inputs)
     for f in (torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule) if t else ():
-        out, final = f(each(q).float(), each(k).float(), v.float(), g=g.float(), beta=beta.float(), initial_state=inputs["state"].float() if carried else None,
+        out, final = f(each(q).float(), each(k).float(), v.float(), g=g.float(), beta=beta.float(),
+                       initial_state=inputs["state"].float() if carried else None,
                        output_final_state=True, use_qk_l2norm_in_kernel=False)
         case(line, [out.double(), final.double()], TRANSFORMERS, tol=(5e-6, 2e-5), **inputs)
 
@@ -46,8 +47,10 @@ one = torch.tensor([1.0, 0]).double().reshape(1, 1, 1, 2)
 double = lambda *v: torch.tensor(v, dtype=torch.float64)
 for decay, first, start in (1, 0.5**0.5, 0), (0.5, 0.625 * 2**0.5, 1):
     case("gated_delta_net q, k, v, g, beta, state=state",
-         [double(first, 2 * first).reshape(1, 1, 1, 2), double(first * 2**0.5, 2 * first * 2**0.5, 0, 0).reshape(1, 1, 2, 2)], "by hand", q=one, k=one,
-         v=double(2, 4).reshape(1, 1, 1, 2), g=double(decay).log().reshape(1, 1, 1), beta=double(0.5).reshape(1, 1, 1), state=double(start, 2 * start, 0, 0).reshape(1, 1, 2, 2))
+         [double(first, 2 * first).reshape(1, 1, 1, 2),
+          double(first * 2**0.5, 2 * first * 2**0.5, 0, 0).reshape(1, 1, 2, 2)], "by hand", q=one, k=one,
+         v=double(2, 4).reshape(1, 1, 1, 2), g=double(decay).log().reshape(1, 1, 1), beta=double(0.5).reshape(1, 1, 1),
+         state=double(start, 2 * start, 0, 0).reshape(1, 1, 2, 2))
 
 
 def selective_scan(b, t, c, n, carried):
@@ -58,12 +61,14 @@ def selective_scan(b, t, c, n, carried):
         inputs["state"] = rand(b, c, n)
     # without recurrence: the state is a sum over earlier tokens, each times the decay since then
     time = torch.cumsum(delta, 1)
-    since = (time[:, :, None] - time[:, None]).masked_fill(torch.ones(t, t).triu(1)[None, :, :, None] > 0, inf)  # [b, to, from, c]
+    # [b, to, from, c]
+    since = (time[:, :, None] - time[:, None]).masked_fill(torch.ones(t, t).triu(1)[None, :, :, None] > 0, inf)
     decay = torch.exp(since[..., None] * a.clamp(max=-1e-300))
     s = torch.einsum("btfcn,bfc,bfn,bfc->btcn", decay, delta, bm, x)
     if carried:
         s = s + torch.exp(time[..., None] * a) * inputs["state"][:, None]
-    case("selective_scan x, delta, a, b, c" + ", state=state" * carried, [torch.einsum("btcn,btn->btc", s, cm), s[:, -1]], **inputs)
+    case("selective_scan x, delta, a, b, c" + ", state=state" * carried,
+         [torch.einsum("btcn,btn->btc", s, cm), s[:, -1]], **inputs)
 
 
 selective_scan(1, 1, 3, 4, True)
@@ -85,7 +90,8 @@ def causal_conv1d(b, t, c, k, bias, pad, silu):
     if silu:
         y = F.silu(y)
         attrs.append("silu=true")
-    line = "causal_conv1d x, w" + ", bias=bias" * bias + ", pad=pad" * pad + (" {%s}" % ", ".join(attrs) if attrs else "")
+    line = "causal_conv1d x, w" + ", bias=bias" * bias + ", pad=pad" * pad + (
+        " {%s}" % ", ".join(attrs) if attrs else "")
     case(line, [y, z[:, t:]], **inputs)
 
 
@@ -101,13 +107,16 @@ def gate(tokens, experts, groups, kept, k, r=None):
     r = torch.stack([torch.randperm(experts) for _ in range(tokens)]).double() / experts if r is None else r
     scores = r.view(tokens, groups, -1)
     best = scores.topk(min(2, scores.shape[2]), -1).values.sum(-1).float()
-    mask = torch.zeros(tokens, groups).scatter_(1, torch.sort(best, dim=-1, descending=True, stable=True).indices[:, :kept], 1)
+    mask = torch.zeros(tokens, groups).scatter_(1,
+                                                torch.sort(best, dim=-1, descending=True, stable=True).indices[:,
+                                                    :kept], 1)
     left = r.masked_fill(mask.repeat_interleave(experts // groups, 1) == 0, -inf)
     picked = torch.sort(left, dim=-1, descending=True, stable=True).indices[:, :k]
     weights = p.gather(1, picked)
     if k > 1:
         weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
-    case("group_limited_gate p, r {groups=%d, groups_kept=%d, k=%d, scale=2.5}" % (groups, kept, k), [picked.int(), weights * 2.5], p=p, r=r)
+    case("group_limited_gate p, r {groups=%d, groups_kept=%d, k=%d, scale=2.5}" % (groups, kept, k),
+         [picked.int(), weights * 2.5], p=p, r=r)
 
 
 gate(3, 8, 4, 2, 3)
@@ -122,7 +131,8 @@ def knn(n, k):
     """By SciPy's k-d tree. The points have no ties."""
     points = write.rng.standard_normal((n, 3))
     near, index = scipy.spatial.KDTree(points).query(points, k + 1)
-    case("knn x {k=%d}" % k, [index[:, 1:].astype(np.int32), near[:, 1:]], SCIPY, x=scipy.spatial.distance.cdist(points, points))
+    case("knn x {k=%d}" % k, [index[:, 1:].astype(np.int32), near[:, 1:]], SCIPY,
+         x=scipy.spatial.distance.cdist(points, points))
 
 
 def knn_numpy(x, k):
@@ -130,7 +140,9 @@ def knn_numpy(x, k):
     keys = np.where(np.eye(n, dtype=bool) | np.isnan(x), inf, x)
     order = np.argsort(keys, axis=1, kind="stable")[:, :k]
     near = np.take_along_axis(keys, order, 1)
-    case("knn x {k=%d}" % k, [np.where(near == inf, n, order).astype(np.int32), np.where(near == inf, float(np.finfo(np.float32).max), near)], NUMPY, tol=EXACT, x=x)
+    case("knn x {k=%d}" % k,
+         [np.where(near == inf, n, order).astype(np.int32),
+          np.where(near == inf, float(np.finfo(np.float32).max), near)], NUMPY, tol=EXACT, x=x)
 
 
 knn(9, 4)

@@ -1,4 +1,5 @@
-"""The functions that all families use. case adds a vector, and run.py writes the vectors of a family as JSON. See README.md."""
+"""The functions that all families use. case adds a vector, and run.py writes the vectors of a family as JSON. See
+README.md."""
 import functools
 import importlib.metadata
 import importlib.util
@@ -22,7 +23,8 @@ F32 = (1e-6, 1e-5)  # tolerance if the other implementation computes in f32
 EXACT = (0, 0)
 
 nan, inf = float("nan"), float("inf")
-NAMES = {"float64": "f32", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
+NAMES = {"float64": "f32", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
+         "int32": "i32",
          "int64": "i64", "uint8": "u8", "uint32": "u32", "bool": "bool"}
 
 cases = []
@@ -66,17 +68,20 @@ class Typed:
 
 
 def typed(name, value):
-    """The value with the named element type. Use it for f64, because float64 arrays are otherwise written as f32, or for u32 with an int64 array."""
+    """The value with the named element type. Use it for f64, because float64 arrays are otherwise written as f32, or
+    for u32 with an int64 array."""
     return Typed(name, value)
 
 
 def case(line, out, source=TORCH or NUMPY, tol=None, bits=False, **inputs):
-    """Adds a vector. line is one op in text form without its type, inputs are its operands by name, out is its result or a list of its
-    results; all are torch tensors or NumPy arrays. float64 is written as f32, which the reference evaluates in float64. tol is (absolute,
-    relative), for implementations that are less precise than the default of 1e-11 + 1e-10 * |want|. bits compares the signs of zeros, too."""
+    """Adds a vector. line is one op in text form without its type, inputs are its operands by name, out is its result
+    or a list of its results; all are torch tensors or NumPy arrays. float64 is written as f32, which the reference
+    evaluates in float64. tol is (absolute, relative), for implementations that are less precise than the default of
+    1e-11 + 1e-10 * |want|. bits compares the signs of zeros, too."""
     outs = out if isinstance(out, (list, tuple)) else [out]
     exact = bits or tol == EXACT
-    c = {"line": line, "source": source, "inputs": {k: text(v, True) for k, v in inputs.items()}, "results": [text(v, exact) for v in outs]}
+    c = {"line": line, "source": source, "inputs": {k: text(v, True) for k, v in inputs.items()},
+         "results": [text(v, exact) for v in outs]}
     if tol is not None:
         c["tol"] = list(tol)
     if bits:
@@ -85,7 +90,8 @@ def case(line, out, source=TORCH or NUMPY, tol=None, bits=False, **inputs):
 
 
 def text(value, exact):
-    """The text of a type and its elements, such as f32[2]: 0.5 nan. float64 results are shortened to 13 digits, other values are exact."""
+    """The text of a type and its elements, such as f32[2]: 0.5 nan. float64 results are shortened to 13 digits, other
+    values are exact."""
     name = None
     if isinstance(value, Typed):
         name, value = value.name, value.value
@@ -94,8 +100,10 @@ def text(value, exact):
         value = (value.detach().float() if value.dtype == torch.bfloat16 else value.detach()).resolve_conj().numpy()
     value = np.asarray(value)
     name = name or NAMES[value.dtype.name]
-    if name not in NAMES.values() and name != "f64":  # packed: blocks of bytes along the last axis, written as hexadecimal
-        return " ".join(["%s[%s]:" % (name, ",".join(map(str, value.shape[:-1])))] + [b.tobytes().hex() for b in value.reshape(-1, value.shape[-1])])
+    # packed: blocks of bytes along the last axis, written as hexadecimal
+    if name not in NAMES.values() and name != "f64":
+        return " ".join(["%s[%s]:" % (name, ",".join(map(str, value.shape[:-1])))] +
+                        [b.tobytes().hex() for b in value.reshape(-1, value.shape[-1])])
     if value.dtype.kind == "f":
         short = value.dtype == np.float64 and not exact
         numbers = [number(float("%.13g" % v) if short else float(v)) for v in value.reshape(-1)]
@@ -118,7 +126,8 @@ def onnx_tests():
 
 
 def onnx_nodes(op_type):
-    """The node tests of an ONNX operator that are a single node, as (source, attributes, inputs, outputs) with NumPy arrays."""
+    """The node tests of an ONNX operator that are a single node, as (source, attributes, inputs, outputs) with NumPy
+    arrays."""
     import onnx
     for t in onnx_tests():
         nodes = t.model.graph.node

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCheckpointChanges checks that rlxc writes no artifact if the checkpoint is written to during compilation. If another file
-// takes its name by a rename, rlxc compiles the old one.
+// TestCheckpointChanges checks that rlxc writes no artifact if the checkpoint is written to during compilation. If
+// another file takes its name by a rename, rlxc compiles the old one.
 func TestCheckpointChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -43,8 +43,8 @@ func TestCheckpointChanges(t *testing.T) {
 			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// The report is written after the graph is done and before the weights are. It does not fit the small pipe, so rlxc blocks in the middle of it until
-			// the rest is read.
+			// The report is written after the graph is done and before the weights are. It does not fit the small pipe,
+			// so rlxc blocks in the middle of it until the rest is read.
 			r, err := os.OpenFile(pipe, os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -31,10 +31,12 @@ func checkCommand() *cli.Command {
 				}
 				defer v.Close()
 				if env.JSON {
-					return env.WriteJSON(map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
-						"programs": len(v.All()), "seconds": time.Since(start).Seconds()})
+					return env.WriteJSON(
+						map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
+							"programs": len(v.All()), "seconds": time.Since(start).Seconds()})
 				}
-				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %s, %s, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), cli.Count(len(v.All()), "program", "programs"),
+				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %s, %s, %s, %.2f s\n", diag.Printable(args[0]),
+					cli.Size(v.Size()), cli.Count(len(v.All()), "program", "programs"),
 					cli.Count(len(v.Weights().Tensors()), "weight", "weights"),
 					v.Identity(), time.Since(start).Seconds())
 				return err
@@ -46,7 +48,8 @@ func checkCommand() *cli.Command {
 // reading has the flags of commands that read an artifact without running it.
 type reading struct{ memory string }
 
-// readingMemory is the default of --memory: far more than the structure of any model needs, and less than most machines have.
+// readingMemory is the default of --memory: far more than the structure of any model needs, and less than most machines
+// have.
 const readingMemory = "2G"
 
 func (r *reading) declare(fs *cli.FlagSet) {

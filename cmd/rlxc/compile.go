@@ -41,51 +41,86 @@ func compileCommand() *cli.Command {
 			"them; each becomes a method. Use one to try an op by hand.",
 		Examples: []cli.Example{
 			{About: "compile a checkpoint", Line: "rlxc sam.safetensors -o sam.rlx"},
-			{About: "set a value that shapes do not determine", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
-			{About: "a language model from a Hugging Face folder", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
+			{About: "set a value that shapes do not determine",
+				Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
+			{About: "a language model from a Hugging Face folder",
+				Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
 			{About: "a language model from a GGUF file", Line: "rlxc llama-3.2-1b-f16.gguf -o llama.rlx"},
 			{About: "halve the size: round weights to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
-			{About: "a language model with about 5 bits per weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
-			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
-			{About: "for your own backend, described by rlxrun plugins describe", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
-			{About: "all that a backend lacks to run a model, and the rules that would do", Line: "rlxc sam.safetensors --target ./npu.target --gaps"},
-			{About: "on the GPU; ops that wgpu lacks run on the processor", Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
-			{About: "a graph written by hand, run on generated inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
-			{About: "print the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
+			{About: "a language model with about 5 bits per weight",
+				Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
+			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors",
+				Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
+			{About: "for your own backend, described by rlxrun plugins describe",
+				Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
+			{About: "all that a backend lacks to run a model, and the rules that would do",
+				Line: "rlxc sam.safetensors --target ./npu.target --gaps"},
+			{About: "on the GPU; ops that wgpu lacks run on the processor",
+				Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
+			{About: "a graph written by hand, run on generated inputs and compared with the reference",
+				Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
+			{About: "print the graph after a pass",
+				Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f compileFlags
-			fs.StringVarP(&f.output, "output", "o", "", "`FILE` artifact to write (default the checkpoint's name with .rlx, in the current directory)")
+			fs.StringVarP(&f.output, "output", "o", "",
+				"`FILE` artifact to write (default the checkpoint's name with .rlx, in the current directory)")
 			fs.Group("Model")
 			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it from the checkpoint")
 			fs.StringVar(&f.config, "model-config", "", "`FILE` the model's Transformers config.json")
-			fs.IntVar(&f.batch, "batch", 0, "`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
-			fs.IntVar(&f.context, "context", 0, "`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
+			fs.IntVar(
+				&f.batch, "batch", 0,
+				"`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
+			fs.IntVar(&f.context, "context", 0,
+				"`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` set a configuration value (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type of stored weights", "keep", "f32", "f16", "bf16")
-			fs.ChoiceVar(&f.quantize, "quantize", "language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)", append([]string{"none"}, weights.Quantizations()...)...)
-			fs.ChoiceVar(&f.activations, "activations", "activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32", op.ActivationsF32, op.ActivationsQ8)
+			fs.ChoiceVar(
+				&f.quantize, "quantize",
+				"language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)",
+				append([]string{"none"}, weights.Quantizations()...)...)
+			fs.ChoiceVar(&f.activations, "activations",
+				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32",
+				op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("A graph in text form")
-			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
+			fs.StringVar(&f.weights, "weights", "",
+				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.Group("Compiler")
-			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+strings.Join(driver.TargetNames(), ", ")+", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
-			fs.StringSliceVar(&f.fallbacks, "fallback", nil, "`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
-			fs.BoolVar(&f.gaps, "gaps", false, "write nothing; list all ops and element types that each target lacks, why, and the lines of a target description with which it would run the model. Status 7 if there are any")
-			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+strings.Join(device.Precisions(), ",")+")")
-			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
-			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
-			fs.BoolVar(&f.check, "check", false, "compare every value of the compiled methods with the model's graph, by the reference, on generated inputs of the smallest sizes (very slow for large models)")
-			fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to compile if more memory is needed, such as 300M or 2Gi (default what is free)")
-			fs.StringVar(&f.report, "report", "", "`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
+			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+
+				strings.Join(driver.TargetNames(), ", ")+
+				", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
+			fs.StringSliceVar(&f.fallbacks, "fallback", nil,
+				"`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
+			fs.BoolVar(
+				&f.gaps, "gaps", false,
+				"write nothing; list all ops and element types that each target lacks, why, and the lines of a target description with which it would run the model. Status 7 if there are any")
+			fs.StringSliceVar(&f.precisions, "precision", nil,
+				"`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+
+					strings.Join(device.Precisions(), ",")+")")
+			fs.ListVarP(
+				&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
+			fs.StringVar(&f.stopAfter, "stop-after", "",
+				"`PASS` stop after this pass: "+strings.Join(pass.Names(), ", "))
+			fs.BoolVar(&f.check, "check", false,
+				"compare every value of the compiled methods with the model's graph, by the reference, on generated inputs of the smallest sizes (very slow for large models)")
+			fs.StringVar(
+				&f.memory, "memory", "",
+				"`SIZE` refuse to compile if more memory is needed, such as 300M or 2Gi (default what is free)")
+			fs.StringVar(
+				&f.report, "report", "",
+				"`PATH` for each target, write which ops were fused, rewritten or left to the reference, and why fusions were missed; - is stdout")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "fallback", "precision"} {
 					if fl := fs.Lookup(name); fl.Changed && (fl.Value.String() == "" || fl.Value.String() == "[]") {
-						return cli.Usagef("--"+name, "its value is empty").WithHint("leave the flag out for the default")
+						return cli.Usagef("--"+name, "its value is empty").WithHint(
+							"leave the flag out for the default")
 					}
 				}
 				if len(args) != 1 {
-					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
+					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint(
+						"try: rlxc model.safetensors -o model.rlx")
 				}
 				for _, name := range []string{"output", "fallback", "precision", "dump", "stop-after", "report"} {
 					if f.gaps && fs.Lookup(name).Changed {
@@ -94,11 +129,13 @@ func compileCommand() *cli.Command {
 				}
 				for _, name := range []string{"batch", "context"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
-						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint("without the flag, the default applies")
+						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
+							"without the flag, the default applies")
 					}
 				}
 				if fs.Lookup("seed").Changed && !compile.IsGraph(args[0]) {
-					return cli.Usagef("--seed", "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", args[0])
+					return cli.Usagef(
+						"--seed", "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", args[0])
 				}
 				return runCompile(ctx, env, args[0], &f, func(name string) bool { return fs.Lookup(name).Changed })
 			}
@@ -244,7 +281,8 @@ func reportCompiled(env *cli.Env, m *compile.Model, r *compile.Result, took time
 		width = max(width, len(p.Method+"/"+p.Target))
 	}
 	for _, p := range r.Programs {
-		env.Notef("  %-*s %s, arena %s, %.1fx reuse%s", width, p.Method+"/"+p.Target, cli.Count(p.Steps, "step", "steps"),
+		env.Notef("  %-*s %s, arena %s, %.1fx reuse%s", width, p.Method+"/"+p.Target,
+			cli.Count(p.Steps, "step", "steps"),
 			cli.Size(p.ArenaBytes), p.Reuse, loweringOf(p.Split))
 	}
 	env.Notef("%s: %s, %s, %.2f s", r.Path, cli.Size(r.Size), cli.Count(r.Weights, "weight", "weights"), took.Seconds())
@@ -281,7 +319,8 @@ func reportJSON(env *cli.Env, m *compile.Model, r *compile.Result, took time.Dur
 	return env.WriteJSON(map[string]any{
 		"output": r.Path, "bytes": r.Size, "root": r.Root, "architecture": m.Arch, "facts": facts,
 		"programs": programs, "weights": r.Weights, "weights_bytes": r.WeightsBytes, "unused_tensors": unused,
-		"unused_because": because, "became_infinite": r.Infinite, "quantized": packedRows(r.Packed), "seconds": took.Seconds(),
+		"unused_because": because, "became_infinite": r.Infinite, "quantized": packedRows(r.Packed),
+		"seconds": took.Seconds(),
 	})
 }
 
@@ -292,7 +331,8 @@ func noteUnused(env *cli.Env, list []compile.Unused) {
 		by[u.Reason] = append(by[u.Reason], u.Tensor)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		env.Notef("  %-14s %s, such as %s (%s)", "not used", cli.Count(len(by[reason]), "tensor", "tensors"), by[reason][0], reason)
+		env.Notef("  %-14s %s, such as %s (%s)", "not used", cli.Count(len(by[reason]), "tensor", "tensors"),
+			by[reason][0], reason)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in the order in which they are
-// made.
+// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in
+// the order in which they are made.
 type dumpSet struct {
 	paths map[string]string           // phase -> path
 	text  map[string]*strings.Builder // path -> text
@@ -26,7 +26,8 @@ func parseDumps(args []string, stopAfter string) (*dumpSet, error) {
 	d := &dumpSet{paths: map[string]string{}, text: map[string]*strings.Builder{}}
 	known := phases()
 	if stopAfter != "" && !slices.Contains(pass.Names(), stopAfter) {
-		return nil, cli.Usagef("--stop-after", "unknown pass %q; known are %s", stopAfter, strings.Join(pass.Names(), ", "))
+		return nil,
+			cli.Usagef("--stop-after", "unknown pass %q; known are %s", stopAfter, strings.Join(pass.Names(), ", "))
 	}
 	for _, a := range args {
 		phase, path, ok := strings.Cut(a, "=")
@@ -93,21 +94,26 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []drive
 				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 			}
 			for _, c := range x.Passes.Reference {
-				fmt.Fprintf(&b, "reference\t%s\t%s\tthe target has no kernel for it or for the ops that it expands to\n", c.Op, cli.Count(c.Count, "node", "nodes"))
+				fmt.Fprintf(
+					&b, "reference\t%s\t%s\tthe target has no kernel for it or for the ops that it expands to\n", c.Op,
+					cli.Count(c.Count, "node", "nodes"))
 			}
 			if r.Split == nil { // compilation was stopped earlier
 				continue
 			}
 			s := r.Split.Segments[k]
 			for _, c := range s.Lacked {
-				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s: %s lacks it\n", c.Op, cli.Count(c.Count, "node", "nodes"), s.Target, r.Target)
+				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s: %s lacks it\n", c.Op, cli.Count(c.Count, "node", "nodes"),
+					s.Target, r.Target)
 			}
 			for _, c := range s.Moved {
-				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s, between two ops that %s lacks: that saves copies\n", c.Op, cli.Count(c.Count, "node", "nodes"), s.Target, r.Target)
+				fmt.Fprintf(&b, "elsewhere\t%s\t%s\ton %s, between two ops that %s lacks: that saves copies\n", c.Op,
+					cli.Count(c.Count, "node", "nodes"), s.Target, r.Target)
 			}
 			for _, c := range r.Split.Crossings() {
 				if c.To == k {
-					fmt.Fprintf(&b, "crossing\t%s\t%v\tfrom segment %d to %d: %s\n", c.Name, c.Type, c.From.Segment+1, k+1, cli.Size(s.Graph.Syms.MaxBytes(c.Type)))
+					fmt.Fprintf(&b, "crossing\t%s\t%v\tfrom segment %d to %d: %s\n", c.Name, c.Type, c.From.Segment+1,
+						k+1, cli.Size(s.Graph.Syms.MaxBytes(c.Type)))
 				}
 			}
 		}

@@ -44,10 +44,12 @@ func inspectCommand() *cli.Command {
 		long += fmt.Sprintf("\n  %-10s %s", v.name, v.about)
 	}
 	return &cli.Command{
-		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "] [flags]", Short: "show a part of an artifact", Long: long,
+		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "] [flags]", Short: "show a part of an artifact",
+		Long: long,
 		Examples: []cli.Example{
 			{About: "inputs and outputs", Line: "rlxc inspect sam.rlx"},
-			{About: "the graph that the cpu backend runs for decode", Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
+			{About: "the graph that the cpu backend runs for decode",
+				Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
@@ -57,7 +59,8 @@ func inspectCommand() *cli.Command {
 					args = append(args, views[0].name)
 				}
 				if len(args) != 2 {
-					return cli.Usagef("inspect", "takes an artifact and optionally one of %s; found %d arguments", viewNames(), len(args))
+					return cli.Usagef("inspect", "takes an artifact and optionally one of %s; found %d arguments",
+						viewNames(), len(args))
 				}
 				var chosen *view
 				for i := range views {
@@ -66,7 +69,8 @@ func inspectCommand() *cli.Command {
 					}
 				}
 				if chosen == nil {
-					return cli.Usagef("inspect", "%q is not a part of an artifact; allowed are %s", args[1], viewNames())
+					return cli.Usagef("inspect", "%q is not a part of an artifact; allowed are %s", args[1],
+						viewNames())
 				}
 				v, err := f.openOne(ctx, args[:1])
 				if err != nil {
@@ -158,7 +162,8 @@ func (f *programFlags) choose(v *format.Verified) ([]listed, error) {
 			}
 		}
 		slices.Sort(asked)
-		return nil, cli.Usagef(strings.Join(asked, " "), "the artifact has no such program; it has %s", strings.Join(have, ", "))
+		return nil, cli.Usagef(strings.Join(asked, " "), "the artifact has no such program; it has %s",
+			strings.Join(have, ", "))
 	}
 	return out, nil
 }
@@ -204,7 +209,8 @@ func methodsOf(v *format.Verified, ps []listed) []methodJSON {
 }
 
 func signatureJSON(v *format.Verified, ps []listed) any {
-	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(v, ps), "precisions": v.Meta().Precisions, "task": v.Meta().Task}
+	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(v, ps), "precisions": v.Meta().Precisions,
+		"task": v.Meta().Task}
 }
 
 func signatureText(env *cli.Env, v *format.Verified, ps []listed) error {
@@ -241,7 +247,8 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 		In    []int          `json:"in,omitempty"`
 		Names []string       `json:"operands,omitempty"` // of the nodes in In, as the op declares them
 		Attrs map[string]any `json:"attrs,omitempty"`
-		Type  string         `json:"type,omitempty"` // empty for ops with several results; the next nodes are these results
+		// empty for ops with several results; the next nodes are these results
+		Type string `json:"type,omitempty"`
 	}
 	var out []any
 	for _, p := range ps {
@@ -280,7 +287,9 @@ func placesText(env *cli.Env, _ *format.Verified, ps []listed) error {
 			if pl.Parent >= 0 {
 				shares = p.Graph.Nodes[pl.Parent].Label()
 			}
-			rows = append(rows, []string{n.Label(), n.Type.String(), pl.Space.String(), fmt.Sprint(pl.Offset), fmt.Sprint(pl.Size), shares})
+			rows = append(
+				rows, []string{n.Label(), n.Type.String(), pl.Space.String(), fmt.Sprint(pl.Offset),
+					fmt.Sprint(pl.Size), shares})
 		}
 		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d%s\n", p.label(), p.ArenaSize, p.IOSize, stateBytes(p.Program))
 		if err := env.Table(rows); err != nil {
@@ -315,7 +324,10 @@ func placesJSON(_ *format.Verified, ps []listed) any {
 			}
 			places = append(places, place{i, pl.Space.String(), pl.Offset, pl.Size, pl.Parent})
 		}
-		out = append(out, p.json(map[string]any{"arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "state_bytes": p.StateSize, "places": places}))
+		out = append(
+			out, p.json(
+				map[string]any{"arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "state_bytes": p.StateSize,
+					"places": places}))
 	}
 	return out
 }
@@ -325,7 +337,9 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []listed) error {
 		rows := [][]string{{"step", "op", "value", "type", "GFLOP"}}
 		for i, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(), fmt.Sprintf("%.3f", float64(flops(p.Program, s))/1e9)})
+			rows = append(
+				rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(),
+					fmt.Sprintf("%.3f", float64(flops(p.Program, s))/1e9)})
 		}
 		header := p.label()
 		if l := p.of.Lowering(); l != "" {
@@ -361,7 +375,9 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 			}
 			steps = append(steps, x)
 		}
-		out = append(out, p.json(map[string]any{"steps": steps, "rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)}))
+		out = append(
+			out, p.json(
+				map[string]any{"steps": steps, "rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)}))
 	}
 	return out
 }
@@ -407,7 +423,9 @@ func metaText(env *cli.Env, v *format.Verified, _ []listed) error {
 		{"precisions", strings.Join(m.Precisions, ", ")}, {"bytes", fmt.Sprint(v.Size())}, {"root", v.Identity()},
 	}
 	for _, s := range m.Sources {
-		rows = append(rows, []string{"source", fmt.Sprintf("%s, %d bytes, sha256:%s", s.Name, s.Size, hex.EncodeToString(s.SHA256[:]))})
+		rows = append(
+			rows, []string{"source",
+				fmt.Sprintf("%s, %d bytes, sha256:%s", s.Name, s.Size, hex.EncodeToString(s.SHA256[:]))})
 	}
 	for _, p := range m.Pairs {
 		rows = append(rows, []string{p.Key, p.Value})
@@ -422,7 +440,8 @@ func metaJSON(v *format.Verified, _ []listed) any {
 	m := v.Meta()
 	var sources, sections []map[string]any
 	for _, s := range m.Sources {
-		sources = append(sources, map[string]any{"name": s.Name, "size": s.Size, "sha256": hex.EncodeToString(s.SHA256[:])})
+		sources = append(
+			sources, map[string]any{"name": s.Name, "size": s.Size, "sha256": hex.EncodeToString(s.SHA256[:])})
 	}
 	for _, s := range v.Sections() {
 		sections = append(sections, map[string]any{"kind": s.Kind.String(), "offset": s.Offset, "size": s.Size})
@@ -431,6 +450,7 @@ func metaJSON(v *format.Verified, _ []listed) any {
 	for _, p := range m.Pairs {
 		strs[p.Key] = p.Value
 	}
-	return map[string]any{"producer": m.Producer.Name, "producer_version": m.Producer.Version, "model": m.Model, "opset": m.Opset, "precisions": m.Precisions,
+	return map[string]any{"producer": m.Producer.Name, "producer_version": m.Producer.Version, "model": m.Model,
+		"opset": m.Opset, "precisions": m.Precisions,
 		"bytes": v.Size(), "root": v.Identity(), "sources": sources, "strings": strs, "sections": sections}
 }

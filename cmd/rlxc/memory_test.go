@@ -18,8 +18,9 @@ func TestMemory(t *testing.T) {
 	}
 	several := ""
 	for i := range 40 {
-		several += fmt.Sprintf("a%[1]d = iota {axis=0} : f32[4000000]\nc%[1]d = const {value=%[1]d} : f32[]\nb%[1]d = add a%[1]d, c%[1]d : f32[4000000]\n"+
-			"x%[1]d = input : f32[4000000]\ny%[1]d = add x%[1]d, b%[1]d : f32[4000000]\n", i)
+		several += fmt.Sprintf(
+			"a%[1]d = iota {axis=0} : f32[4000000]\nc%[1]d = const {value=%[1]d} : f32[]\nb%[1]d = add a%[1]d, c%[1]d : f32[4000000]\n"+
+				"x%[1]d = input : f32[4000000]\ny%[1]d = add x%[1]d, b%[1]d : f32[4000000]\n", i)
 	}
 	returns := ""
 	for i := range 40 {
@@ -30,11 +31,14 @@ func TestMemory(t *testing.T) {
 		inputs += fmt.Sprintf("i%d = input : f32[1]\n", i)
 	}
 	for _, c := range []struct{ name, text, flags, want string }{
-		{"narrow of a huge param", "p = param : f32[8000000000]\ny = narrow p {axis=0, start=5, len=3} : f32[3]\nx = exp y : f32[3]\nreturn y=x", "--memory 1G", "RLX8001"},
+		{"narrow of a huge param",
+			"p = param : f32[8000000000]\ny = narrow p {axis=0, start=5, len=3} : f32[3]\nx = exp y : f32[3]\nreturn y=x",
+			"--memory 1G", "RLX8001"},
 		{"a huge param", "p = param : f32[1099511627776]\ny = neg p : f32[1099511627776]\nreturn y=y", "", "RLX2020"},
 		{"a chain of constants", chain + "return y=a40", "--memory 300M", "constant folding"},
 		{"many constants", several + "return " + returns[1:], "--memory 300M", "--memory allows 300 MB (RLX8001"},
-		{"a long text", strings.Repeat("# comment\n", 100000) + "x = input : f32[1]\nreturn y=x", "--memory 10M", "graphs 32.0 MB); --memory allows 10.0 MB"},
+		{"a long text", strings.Repeat("# comment\n", 100000) + "x = input : f32[1]\nreturn y=x", "--memory 10M",
+			"graphs 32.0 MB); --memory allows 10.0 MB"},
 		{"inputs", inputs + "return y=i0", "", "line 1026: i1024: has more than 1024 inputs, the limit"},
 		{"size", "x = input : f32[1]\nreturn y=x", "--memory x", "is not a size"},
 	} {
@@ -44,7 +48,8 @@ func TestMemory(t *testing.T) {
 		var out, errs bytes.Buffer
 		p := commandLine()
 		args := append([]string{"compile", "g.txt", "-o", "x.rlx", "--target", "cpu"}, strings.Fields(c.flags)...)
-		if status := p.Exec(t.Context(), args, strings.NewReader(""), &out, &errs); status == 0 || !strings.Contains(errs.String(), c.want) {
+		if status := p.Exec(t.Context(), args, strings.NewReader(""), &out, &errs); status == 0 ||
+			!strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: status %d: %.500s; want %s", c.name, status, errs.String(), c.want)
 		}
 		if left, _ := filepath.Glob("*.rlx"); len(left) > 0 {

@@ -32,8 +32,8 @@ func outputsOf(f *compileFlags, d *dumpSet) []output {
 	return out
 }
 
-// checkOutputs detects, before the work begins, errors that would otherwise lose data or appear only at the end: an output that is also an input, two
-// outputs with one file, a folder that is missing or not writable.
+// checkOutputs detects, before the work begins, errors that would otherwise lose data or appear only at the end: an
+// output that is also an input, two outputs with one file, a folder that is missing or not writable.
 func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	for i, o := range outs {
 		if o.path == "-" {
@@ -41,7 +41,8 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 		}
 		for _, in := range inputs {
 			if sameFile(o.path, in) {
-				return cli.Usagef(o.flag+" "+o.path, "is the input %s, which would be lost", in).WithHint("name another file")
+				return cli.Usagef(o.flag+" "+o.path, "is the input %s, which would be lost", in).WithHint(
+					"name another file")
 			}
 		}
 		for _, before := range outs[:i] {
@@ -61,8 +62,8 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	return nil
 }
 
-// place returns the canonical path of the file that writing to path creates or replaces. It follows links, including those whose target does not
-// exist yet.
+// place returns the canonical path of the file that writing to path creates or replaces. It follows links, including
+// those whose target does not exist yet.
 func place(path string) string {
 	path = atomicfile.Target(path)
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {

@@ -18,11 +18,13 @@ func TestPaths(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "g.txt"), []byte(graph), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"model.safetensors", "model.safetensors.index.json", "config.json"} { // read beside a checkpoint or in a folder
+	// read beside a checkpoint or in a folder
+	for _, kind := range []string{"model.safetensors", "model.safetensors.index.json", "config.json"} {
 		sub := filepath.Join(dir, "in-"+kind)
 		err := os.Mkdir(sub, 0o700)
 		if kind == "config.json" {
-			err = errors.Join(err, os.Link(filepath.Join(dir, "tiny.safetensors"), filepath.Join(sub, "model.safetensors")))
+			err = errors.Join(
+				err, os.Link(filepath.Join(dir, "tiny.safetensors"), filepath.Join(sub, "model.safetensors")))
 		}
 		if err := errors.Join(err, os.Symlink("/dev/zero", filepath.Join(sub, kind))); err != nil {
 			t.Fatal(err)

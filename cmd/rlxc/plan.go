@@ -13,10 +13,12 @@ import (
 
 func planCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plan", Args: "FILE.rlx [flags]", Short: "show the memory plan: arena, peak, reuse, the largest tensors, a picture",
+		Name: "plan", Args: "FILE.rlx [flags]",
+		Short: "show the memory plan: arena, peak, reuse, the largest tensors, a picture",
 		Examples: []cli.Example{
 			{About: "sizes and the largest tensors", Line: "rlxc plan sam.rlx"},
-			{About: "a picture of the arena over time", Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
+			{About: "a picture of the arena over time",
+				Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
@@ -49,7 +51,8 @@ func planCommand() *cli.Command {
 					return env.WriteJSON(plansJSON(plans, *top))
 				case picture.Value == "svg":
 					if len(plans) != 1 {
-						return cli.Usagef("--view", "svg shows one program; the artifact has %d", len(plans)).WithHint("choose with --method and --target, or use --view html")
+						return cli.Usagef("--view", "svg shows one program; the artifact has %d", len(plans)).WithHint(
+							"choose with --method and --target, or use --view html")
 					}
 					_, err = io.WriteString(env.Stdout, plans[0].svg())
 					return err
@@ -62,7 +65,8 @@ func planCommand() *cli.Command {
 	}
 }
 
-// span is the live range of one value in the arena. It includes the live ranges of views of the value and of results that overwrite it.
+// span is the live range of one value in the arena. It includes the live ranges of views of the value and of results
+// that overwrite it.
 type span struct {
 	name, typ    string
 	offset, size int64
@@ -146,13 +150,16 @@ func stateText(p *program.Program) string {
 func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
 		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %s, io %s%s\n",
-			a.p.label(), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), cli.Count(len(a.p.Steps), "step", "steps"), cli.Size(a.p.IOSize), stateText(a.p.Program))
+			a.p.label(), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(),
+			cli.Count(len(a.p.Steps), "step", "steps"), cli.Size(a.p.IOSize), stateText(a.p.Program))
 		if top == 0 {
 			continue
 		}
 		rows := [][]string{{"  largest", "type", "bytes", "offset", "steps"}}
 		for _, s := range a.largest(top) {
-			rows = append(rows, []string{"  " + s.name, s.typ, cli.Size(s.size), fmt.Sprint(s.offset), fmt.Sprintf("%d..%d", s.first, s.last)})
+			rows = append(
+				rows, []string{"  " + s.name, s.typ, cli.Size(s.size), fmt.Sprint(s.offset),
+					fmt.Sprintf("%d..%d", s.first, s.last)})
 		}
 		if err := env.Table(rows); err != nil {
 			return err
@@ -166,10 +173,13 @@ func plansJSON(plans []arena, top int) any {
 	for _, a := range plans {
 		var largest []map[string]any
 		for _, s := range a.largest(top) {
-			largest = append(largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset, "first_step": s.first, "last_step": s.last})
+			largest = append(
+				largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset,
+					"first_step": s.first, "last_step": s.last})
 		}
 		out = append(out, a.p.json(map[string]any{"arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
-			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize, "steps": len(a.p.Steps), "largest": largest}))
+			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize,
+			"steps": len(a.p.Steps), "largest": largest}))
 	}
 	return out
 }

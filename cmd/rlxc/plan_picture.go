@@ -24,21 +24,32 @@ func (a arena) svg() string {
 	bytes := float64(max(1, a.p.ArenaSize))
 	x := func(step int) float64 { return pictureMargin + float64(step)/steps*(pictureWidth-pictureMargin-10) }
 	y := func(off int64) float64 { return 30 + float64(off)/bytes*(pictureHeight-60) }
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", pictureWidth, pictureHeight)
-	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(a.p.label()), cli.Size(a.p.ArenaSize), len(a.p.Steps), cli.Size(a.peak))
-	fmt.Fprintf(&b, `<rect x="%d" y="30" width="%d" height="%d" fill="#f4f4f4" stroke="#999"/>`+"\n", pictureMargin, pictureWidth-pictureMargin-10, pictureHeight-60)
+	fmt.Fprintf(
+		&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
+		pictureWidth, pictureHeight)
+	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin,
+		template.HTMLEscapeString(a.p.label()), cli.Size(a.p.ArenaSize), len(a.p.Steps), cli.Size(a.peak))
+	fmt.Fprintf(&b, `<rect x="%d" y="30" width="%d" height="%d" fill="#f4f4f4" stroke="#999"/>`+"\n", pictureMargin,
+		pictureWidth-pictureMargin-10, pictureHeight-60)
 	for i := range 5 {
 		at := a.p.ArenaSize * int64(i) / 4
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" fill="#555">%s</text>`+"\n", pictureMargin-6, y(at)+4, cli.Size(at))
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" fill="#555">%s</text>`+"\n", pictureMargin-6, y(at)+4,
+			cli.Size(at))
 		step := len(a.p.Steps) * i / 4
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#555">%d</text>`+"\n", x(step), pictureHeight-12, step)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#555">%d</text>`+"\n", x(step),
+			pictureHeight-12, step)
 	}
 	for _, s := range a.spans {
-		title := template.HTMLEscapeString(fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, cli.Size(s.size), s.offset, s.first, s.last))
-		fmt.Fprintf(&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+"\n",
-			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)), colour(s.name), title)
+		title := template.HTMLEscapeString(
+			fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, cli.Size(s.size), s.offset, s.first, s.last))
+		fmt.Fprintf(
+			&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+
+				"\n",
+			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)),
+			colour(s.name), title)
 		if x(s.last+1)-x(s.first) > charWidth*float64(len(s.name)+1) && y(s.offset+s.size)-y(s.offset) > 14 {
-			fmt.Fprintf(&b, `<text x="%.2f" y="%.2f" pointer-events="none">%s</text>`+"\n", x(s.first)+4, y(s.offset)+13, template.HTMLEscapeString(s.name))
+			fmt.Fprintf(&b, `<text x="%.2f" y="%.2f" pointer-events="none">%s</text>`+"\n", x(s.first)+4,
+				y(s.offset)+13, template.HTMLEscapeString(s.name))
 		}
 	}
 	b.WriteString("</svg>\n")
@@ -54,8 +65,10 @@ func colour(name string) string {
 
 func writeHTML(w io.Writer, plans []arena) error {
 	var b strings.Builder
-	b.WriteString("<!doctype html><meta charset=\"utf-8\"><title>memory plan</title>\n<style>body{font-family:sans-serif;margin:2em}svg{width:100%;max-width:1400px}</style>\n")
-	b.WriteString("<h1>Memory plan</h1><p>Columns are steps, rows are bytes of the arena; hover a box for its value.</p>\n")
+	b.WriteString(
+		"<!doctype html><meta charset=\"utf-8\"><title>memory plan</title>\n<style>body{font-family:sans-serif;margin:2em}svg{width:100%;max-width:1400px}</style>\n")
+	b.WriteString(
+		"<h1>Memory plan</h1><p>Columns are steps, rows are bytes of the arena; hover a box for its value.</p>\n")
 	for _, a := range plans {
 		b.WriteString(a.svg())
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// TestLifetimes checks that rlxc plan reports for an artifact the same numbers as the planner did at compilation, including values
-// that overwrite others.
+// TestLifetimes checks that rlxc plan reports for an artifact the same numbers as the planner did at compilation,
+// including values that overwrite others.
 func TestLifetimes(t *testing.T) {
 	g, err := ir.Parse(`graph f
 x = input : f32[64,8]

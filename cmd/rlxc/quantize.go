@@ -21,14 +21,16 @@ func notePackings(env *cli.Env, r *compile.Result) {
 			env.Notef("  %-52s %-6v %10s %10s  stays as it is", k.Name, k.DType, cli.Size(k.Before), cli.Size(k.After))
 		}
 	}
-	env.Notef("  %-52s %-6s %10s %10s  %d other tensors stay as they are", "in all", "", cli.Size(before), cli.Size(after), len(r.Kept))
+	env.Notef("  %-52s %-6s %10s %10s  %d other tensors stay as they are", "in all", "", cli.Size(before),
+		cli.Size(after), len(r.Kept))
 }
 
 // packedRows returns packings for JSON.
 func packedRows(list []compile.Packing) []map[string]any {
 	out := make([]map[string]any, len(list))
 	for i, p := range list {
-		out[i] = map[string]any{"tensor": p.Name, "dtype": p.DType.String(), "bytes_before": p.Before, "bytes": p.After, "error": p.Error}
+		out[i] = map[string]any{"tensor": p.Name, "dtype": p.DType.String(), "bytes_before": p.Before, "bytes": p.After,
+			"error": p.Error}
 	}
 	return out
 }

@@ -69,12 +69,14 @@ func TestCommand(t *testing.T) {
 			return os.WriteFile(filepath.Join(e.WorkDir, "tiny.safetensors"), b, 0o666)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"synthesize": synthesize, "exit": exitStatus, "flip": flip, "head": head, "edit": edit, "shard": shard, "isjson": isJSON, "differ": differ, "huge": huge,
+			"synthesize": synthesize, "exit": exitStatus, "flip": flip, "head": head, "edit": edit, "shard": shard,
+			"isjson": isJSON, "differ": differ, "huge": huge,
 		},
 	})
 }
 
-// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its output.
+// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its
+// output.
 func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	var e *exec.ExitError
 	got := 0
@@ -118,8 +120,9 @@ type stored struct {
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// edit is `edit FROM TO CHANGE...`: it copies a checkpoint with changes to its header: "drop NAME", "add NAME N" (N floats), "dims NAME D,D..." (another
-// shape for the same bytes), "type NAME T", "move NAME BYTES" (shifts its offsets) and "rename NAME NAME".
+// edit is `edit FROM TO CHANGE...`: it copies a checkpoint with changes to its header: "drop NAME", "add NAME N" (N
+// floats), "dims NAME D,D..." (another shape for the same bytes), "type NAME T", "move NAME BYTES" (shifts its offsets)
+// and "rename NAME NAME".
 func edit(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	n := int(binary.LittleEndian.Uint64(b))
@@ -137,7 +140,8 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 			delete(header, f[1])
 			for name, o := range header {
 				if o.Offsets[0] >= t.Offsets[1] {
-					o.Offsets = [2]int{o.Offsets[0] - t.Offsets[1] + t.Offsets[0], o.Offsets[1] - t.Offsets[1] + t.Offsets[0]}
+					o.Offsets = [2]int{o.Offsets[0] - t.Offsets[1] + t.Offsets[0],
+						o.Offsets[1] - t.Offsets[1] + t.Offsets[0]}
 					header[name] = o
 				}
 			}
@@ -233,8 +237,8 @@ func differ(ts *testscript.TestScript, _ bool, args []string) {
 
 var definition = regexp.MustCompile(`diag\.Define\("(RLX\d{4})"`)
 
-// TestExplainsEveryCode checks that both rlxc and rlxrun explain every error code of the tree, so that users can look up a code
-// with the command at hand.
+// TestExplainsEveryCode checks that both rlxc and rlxrun explain every error code of the tree, so that users can look
+// up a code with the command at hand.
 func TestExplainsEveryCode(t *testing.T) {
 	rlxrun := filepath.Join(t.TempDir(), "rlxrun")
 	if err := testbin.Build(rlxrun, "cmd/rlxrun"); err != nil {

@@ -87,8 +87,8 @@ func testModel(t *testing.T) (dir string, artifact []byte) {
 	return dir, artifact
 }
 
-// TestHangup is case "hangup" of the adversary: after SIGHUP, SIGTERM or SIGINT at any time, either the old or the new artifact is there, complete, and no
-// temporary file.
+// TestHangup is case "hangup" of the adversary: after SIGHUP, SIGTERM or SIGINT at any time, either the old or the new
+// artifact is there, complete, and no temporary file.
 func TestHangup(t *testing.T) {
 	dir, artifact := testModel(t)
 	path := filepath.Join(dir, "x.rlx")
@@ -124,8 +124,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// TestBlocked is case "blocked" of the adversary: rlxc handles signals while it waits for the reader of a pipe, and refuses to write an artifact to a
-// pipe.
+// TestBlocked is case "blocked" of the adversary: rlxc handles signals while it waits for the reader of a pipe, and
+// refuses to write an artifact to a pipe.
 func TestBlocked(t *testing.T) {
 	dir, _ := testModel(t)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
@@ -184,8 +184,8 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// TestKilled checks that after SIGKILL at any time, either the old or the new artifact exists and is complete. The next compilation
-// must remove all other files.
+// TestKilled checks that after SIGKILL at any time, either the old or the new artifact exists and is complete. The next
+// compilation must remove all other files.
 func TestKilled(t *testing.T) {
 	dir, artifact := testModel(t)
 	path := filepath.Join(dir, "x.rlx")

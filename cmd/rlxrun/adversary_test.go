@@ -30,7 +30,8 @@ import (
 // writeArtifact writes an artifact of these programs. about is its task; nil for none.
 func writeArtifact(t testing.TB, path string, about task.Task, programs ...*program.Program) {
 	t.Helper()
-	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Task: about}}
+	a := format.Artifact{Programs: programs,
+		Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Task: about}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,8 @@ y = neg x : f32[N]
 return y=y
 `
 
-// TestBlocked is case "blocked" of the adversary: --timeout and the first signal end a run that waits for the other end of a named pipe, or for
-// standard input or output.
+// TestBlocked is case "blocked" of the adversary: --timeout and the first signal end a run that waits for the other end
+// of a named pipe, or for standard input or output.
 func TestBlocked(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -85,23 +86,28 @@ func TestBlocked(t *testing.T) {
 				status  int
 				code    string
 			}
-			ends := []end{{"700ms", 0, 124, "RLX5202"}, {"1h", syscall.SIGTERM, 143, "RLX1002"}, {"1h", syscall.SIGINT, 130, "RLX1002"}}
+			ends := []end{{"700ms", 0, 124, "RLX5202"}, {"1h", syscall.SIGTERM, 143, "RLX1002"},
+				{"1h", syscall.SIGINT, 130, "RLX1002"}}
 			if c.status != 0 {
 				ends = []end{{"1h", 0, c.status, "RLX"}}
 			}
 			for _, end := range ends {
 				dir := t.TempDir()
-				if err := errors.Join(os.CopyFS(dir, os.DirFS(files)), os.Mkdir(filepath.Join(dir, "dumps"), 0o700)); err != nil {
+				if err := errors.Join(os.CopyFS(dir, os.DirFS(files)),
+					os.Mkdir(filepath.Join(dir, "dumps"), 0o700)); err != nil {
 					t.Fatal(err)
 				}
-				for _, name := range []string{"pipe", "pipe.npy", "pipe.png", "pipe.safetensors", "dumps/f.00000.y.npy"} {
+				for _, name := range []string{"pipe", "pipe.npy", "pipe.png", "pipe.safetensors",
+					"dumps/f.00000.y.npy"} {
 					if err := syscall.Mkfifo(filepath.Join(dir, name), 0o700); err != nil {
 						t.Fatal(err)
 					}
 				}
-				got, stderr := runUntil(t, dir, filepath.Join(bin, "rlxrun"), end.signal, append(strings.Fields(c.args), "--timeout", end.timeout)...)
+				got, stderr := runUntil(t, dir, filepath.Join(bin, "rlxrun"), end.signal,
+					append(strings.Fields(c.args), "--timeout", end.timeout)...)
 				if got != end.status || !strings.Contains(stderr, end.code) {
-					t.Errorf("--timeout %s, signal %v: status %d, want %d\n%s", end.timeout, end.signal, got, end.status, stderr)
+					t.Errorf("--timeout %s, signal %v: status %d, want %d\n%s", end.timeout, end.signal, got,
+						end.status, stderr)
 				}
 				for _, name := range []string{"m.png", "y.npy"} {
 					if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -113,8 +119,8 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestLyingCheck is case "lying_check" of the adversary: if a backend omits values, --check fails, and if it sends them in another order, --check does
-// not panic.
+// TestLyingCheck is case "lying_check" of the adversary: if a backend omits values, --check fails, and if it sends them
+// in another order, --check does not panic.
 func TestLyingCheck(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -127,13 +133,16 @@ func TestLyingCheck(t *testing.T) {
 	dir := t.TempDir()
 	two := "graph f\nx = input : f32[2]\na = neg x : f32[2]\ny = abs a : f32[2]\nreturn y=y\n"
 	writeArtifact(t, filepath.Join(dir, "two.rlx"), nil, tinymodel.Program(t, two, "cpu"))
-	for how, want := range map[string]string{"honest": "", "none": "RLX5108", "first": "RLX5108", "last": "RLX5108", "reversed": "RLX5108", "twice": "RLX5108"} {
+	for how, want := range map[string]string{"honest": "", "none": "RLX5108", "first": "RLX5108", "last": "RLX5108",
+		"reversed": "RLX5108", "twice": "RLX5108"} {
 		for _, flag := range []string{"--check", "--dump-tensors=*=dumps"} {
 			out := how + ".npy"
-			cmd := exec.Command(filepath.Join(bin, "rlxrun"), "two.rlx", "-i", "x=1,2", "-o", out, flag, "--plugin", "liar="+self, "-b", "liar")
+			cmd := exec.Command(filepath.Join(bin, "rlxrun"), "two.rlx", "-i", "x=1,2", "-o", out, flag, "--plugin",
+				"liar="+self, "-b", "liar")
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "RLX_LIAR_DUMPS="+how)
 			msg, err := cmd.CombinedOutput()
-			if status := statusOf(err); (status == 0) != (want == "") || want != "" && (status != 5 || !strings.Contains(string(msg), want)) {
+			if status := statusOf(err); (status == 0) != (want == "") || want != "" &&
+				(status != 5 || !strings.Contains(string(msg), want)) {
 				t.Errorf("%s with %s: status %d, want %s\n%s", flag, how, status, want, msg)
 			}
 			if _, err := os.Stat(filepath.Join(dir, out)); (err == nil) != (want == "") {
@@ -161,13 +170,14 @@ func refused(t *testing.T, dir string, stdin *os.File, status int, args, want st
 		t.Errorf("rlxrun %s: status %d, want %d and %q\n%s%s", args, got, status, want, out.String(), errs.String())
 	}
 	// Even a process that does nothing takes tens of megabytes, including its executable.
-	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" && used.Maxrss > 200<<10 {
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" &&
+		used.Maxrss > 200<<10 {
 		t.Errorf("rlxrun %s: %d MiB were used", args, used.Maxrss>>10)
 	}
 }
 
-// TestBenchInput is case "bench_input" of the adversary: rlxrun checks memory before it allocates anything whose size the artifact determines: inputs
-// that bench generates, values that --check keeps, and outputs as JSON.
+// TestBenchInput is case "bench_input" of the adversary: rlxrun checks memory before it allocates anything whose size
+// the artifact determines: inputs that bench generates, values that --check keeps, and outputs as JSON.
 func TestBenchInput(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -184,14 +194,17 @@ func TestBenchInput(t *testing.T) {
 	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (68719476736,), }"
 	npyFile := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), 0)
 	file := filepath.Join(dir, "x.npy")
-	if err := errors.Join(os.WriteFile(file, append(npyFile, header...), 0o600), os.Truncate(file, int64(len(npyFile)+len(header))+4<<36)); err != nil {
+	if err := errors.Join(os.WriteFile(file, append(npyFile, header...), 0o600),
+		os.Truncate(file, int64(len(npyFile)+len(header))+4<<36)); err != nil {
 		t.Skip(err) // the file system does not support sparse files
 	}
-	refused(t, dir, nil, 8, "big.rlx -i x=@x.npy -o y=y.npy --memory 1G", "inputs 275 GB); --memory allows 1.0 GB (RLX8001")
+	refused(t, dir, nil, 8, "big.rlx -i x=@x.npy -o y=y.npy --memory 1G",
+		"inputs 275 GB); --memory allows 1.0 GB (RLX8001")
 }
 
-// TestReferenceMemory is case "reference_memory" of the adversary: the memory of kernels and of the reference counts as part of what a program needs.
-// The program is refused if it exceeds the limit, and does not use more than the backend says.
+// TestReferenceMemory is case "reference_memory" of the adversary: the memory of kernels and of the reference counts as
+// part of what a program needs. The program is refused if it exceeds the limit, and does not use more than the backend
+// says.
 func TestReferenceMemory(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -230,15 +243,17 @@ func TestReferenceMemory(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			const process = 64 << 20 // used by the backend itself
-			if most := m.ArenaBytes + m.KernelBytes + c.rows*int64(c.n) + process; m.BackendPeakRSS > most && runtime.GOOS == "linux" {
-				t.Errorf("the backend took %d bytes; its kernels %d and arena %d make %d at most", m.BackendPeakRSS, m.KernelBytes, m.ArenaBytes, most)
+			if most := m.ArenaBytes + m.KernelBytes + c.rows*int64(c.n) + process; m.BackendPeakRSS > most &&
+				runtime.GOOS == "linux" {
+				t.Errorf("the backend took %d bytes; its kernels %d and arena %d make %d at most", m.BackendPeakRSS,
+					m.KernelBytes, m.ArenaBytes, most)
 			}
 		})
 	}
 }
 
-// TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked against the limits and the available memory before its
-// pixels are allocated.
+// TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked against the limits and the
+// available memory before its pixels are allocated.
 func TestPngBomb(t *testing.T) {
 	dir := t.TempDir()
 	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
@@ -258,24 +273,28 @@ func TestPngBomb(t *testing.T) {
 	claim("2g.png", 16384)
 	claim("512m.png", 8192)
 	const rest = " --point 0,0 -o m.png"
-	refused(t, dir, nil, 3, "sam.rlx --image 2g.png"+rest, "which take 2147483648 bytes in memory; the limit is 1073741824 (RLX3030")
-	refused(t, dir, nil, 8, "sam.rlx --image 512m.png --memory 300M"+rest, "needs 537 MB (image 537 MB); --memory allows 300 MB (RLX8001")
+	refused(t, dir, nil, 3, "sam.rlx --image 2g.png"+rest,
+		"which take 2147483648 bytes in memory; the limit is 1073741824 (RLX3030")
+	refused(t, dir, nil, 8, "sam.rlx --image 512m.png --memory 300M"+rest,
+		"needs 537 MB (image 537 MB); --memory allows 300 MB (RLX8001")
 	zero, err := os.Open("/dev/zero")
 	if err != nil {
 		t.Skip(err)
 	}
 	defer zero.Close()
-	refused(t, dir, nil, 3, "sam.rlx --image /dev/zero"+rest, "/dev/zero: is not an image that can be read; allowed are PNG and JPEG (RLX3030")
+	refused(t, dir, nil, 3, "sam.rlx --image /dev/zero"+rest,
+		"/dev/zero: is not an image that can be read; allowed are PNG and JPEG (RLX3030")
 	refused(t, dir, zero, 3, "sam.rlx --image -"+rest, "stdin: is not an image that can be read")
 	// Masks and overlay count as well: they are as large as the image.
 	if err := os.Rename(twoColours(t, 4000, 3000), filepath.Join(dir, "photo.png")); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, dir, nil, 8, "sam.rlx --image photo.png --mask all --memory 120M"+rest, "(image 48.0 MB, masks 48.1 MB, overlay 48.0 MB); --memory allows 120 MB")
+	refused(t, dir, nil, 8, "sam.rlx --image photo.png --mask all --memory 120M"+rest,
+		"(image 48.0 MB, masks 48.1 MB, overlay 48.0 MB); --memory allows 120 MB")
 }
 
-// runUntil runs a command whose stdin and stdout are silent pipes. Once the command has had time to block, it sends the signal (0 for none). It returns
-// the status and stderr.
+// runUntil runs a command whose stdin and stdout are silent pipes. Once the command has had time to block, it sends the
+// signal (0 for none). It returns the status and stderr.
 func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string) (status int, stderr string) {
 	t.Helper()
 	stdin, feed, err := os.Pipe()

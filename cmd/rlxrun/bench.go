@@ -30,9 +30,12 @@ same in every run. Sizes known only at run time are 2 unless --size says otherwi
 from a GPU count. The first run is reported separately; it and the other --warmup runs do not count.`,
 		Examples: []cli.Example{
 			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --json"},
-			{About: "on a GPU, whose clock rises over the first runs", Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
-			{About: "a language model: a prompt of 512 tokens, then 64 generated ones", Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
-			{About: "the mask decoder with 10 prompt points on one thread", Line: "rlxrun bench sam.rlx --method decode --size N=10 --threads 1"},
+			{About: "on a GPU, whose clock rises over the first runs",
+				Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
+			{About: "a language model: a prompt of 512 tokens, then 64 generated ones",
+				Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
+			{About: "the mask decoder with 10 prompt points on one thread",
+				Line: "rlxrun bench sam.rlx --method decode --size N=10 --threads 1"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f benchFlags
@@ -49,7 +52,8 @@ from a GPU count. The first run is reported separately; it and the other --warmu
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if fs.Changed("prompt-tokens") || fs.Changed("tokens") {
 					if f.method != "" || len(f.sizes.Values) > 0 || f.debug.any() {
-						return cli.Usagef("--prompt-tokens", "cannot be combined with --method, --size and what watches single runs")
+						return cli.Usagef(
+							"--prompt-tokens", "cannot be combined with --method, --size and what watches single runs")
 					}
 					f.text = true
 				}
@@ -101,8 +105,10 @@ type runtimeFacts struct {
 
 func (s *session) runtimeFacts(method string, f *benchFlags, first time.Time) runtimeFacts {
 	l := s.loaded(method)
-	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Activations: l.Activations(), Method: method, Target: l.Target,
-		Kernels: kernelsOf(l), LoadMS: ms(first.Sub(cli.Started())), ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory,
+	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads,
+		Precision: s.host.Precision(), Activations: l.Activations(), Method: method, Target: l.Target,
+		Kernels: kernelsOf(l), LoadMS: ms(first.Sub(cli.Started())), ArenaBytes: l.Arena,
+		WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory,
 		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: peakrss.Own()}
 }
 
@@ -202,7 +208,8 @@ func (s *session) measured(method string, f *benchFlags) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{runtimeFacts: s.runtimeFacts(method, f, first.Start), Sizes: first.Sizes, FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops}
+	m := &measured{runtimeFacts: s.runtimeFacts(method, f, first.Start), Sizes: first.Sizes,
+		FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops}
 	for _, r := range s.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.Duration))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.PeakMemory)
@@ -234,7 +241,10 @@ func (m *measured) print(env *cli.Env) error {
 	}
 	rows := m.table(sizes,
 		[]string{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
-		[]string{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
+		[]string{
+			"run", fmt.Sprintf(
+				"%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs",
+				m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
 		[]string{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
 	)
 	if m.DeviceMemory > 0 {
@@ -247,8 +257,8 @@ func (m *measured) print(env *cli.Env) error {
 	return err
 }
 
-// benchSize is the default value of sizes that are known only at run time, clamped to their range. For SAM it means a prompt of one point and its
-// padding.
+// benchSize is the default value of sizes that are known only at run time, clamped to their range. For SAM it means a
+// prompt of one point and its padding.
 const benchSize = 2
 
 // benchSizes returns the values of a method's symbols: those given with --size, otherwise benchSize.

@@ -26,12 +26,16 @@ type debugFlags struct {
 
 func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Looking inside")
-	fs.BoolVar(&d.profile, "profile", false, "print the time per kind of op, with GFLOP/s and GB/s; on cpu each step then runs by itself, which takes a little longer")
-	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
+	fs.BoolVar(&d.profile, "profile", false,
+		"print the time per kind of op, with GFLOP/s and GB/s; on cpu each step then runs by itself, which takes a little longer")
+	fs.StringVar(
+		&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
 	fs.StringVar(&d.messages, "log-protocol", "", logProtocolHelp)
 	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
-	fs.BoolVar(&d.check, "check", false, "compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
-	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
+	fs.BoolVar(&d.check, "check", false,
+		"compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
+	fs.ListVarP(&d.dumps, "dump-tensors", "",
+		"`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
 }
 
 // any reports whether the flags make a run useful that has no outputs.
@@ -59,16 +63,16 @@ func (d *debugFlags) prepare() error {
 	return nil
 }
 
-// matches reports whether a glob of --dump-tensors matches a value, either by its name, such as image_encoder.blocks.3.mlp, or by its op, such as
-// softmax.
+// matches reports whether a glob of --dump-tensors matches a value, either by its name, such as
+// image_encoder.blocks.3.mlp, or by its op, such as softmax.
 func matches(glob string, v rlx.StepValue) bool {
 	byName, _ := path.Match(glob, v.Name)
 	byOp, _ := path.Match(glob, v.Op)
 	return byName || byOp
 }
 
-// checkGlobs refuses a pattern of --dump-tensors that matches no step of the methods on any target. Otherwise a long run could end with an empty
-// directory.
+// checkGlobs refuses a pattern of --dump-tensors that matches no step of the methods on any target. Otherwise a long
+// run could end with an empty directory.
 func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 	for _, v := range d.dumps.Values {
 		glob, _, _ := strings.Cut(v, "=")
@@ -93,7 +97,8 @@ func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 				names = append(names[:3:3], "and so on")
 			}
 			slices.Sort(ops)
-			return cli.Usagef("--dump-tensors "+v, "matches no step of %s; names are %s; ops are %s", strings.Join(all, " and "),
+			return cli.Usagef("--dump-tensors "+v, "matches no step of %s; names are %s; ops are %s",
+				strings.Join(all, " and "),
 				strings.Join(names, ", "), strings.Join(ops, ", "))
 		}
 	}

@@ -12,11 +12,13 @@ import (
 
 func describeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plugins describe", Args: "NAME [-o NAME.target] [flags]", Short: "write which ops a backend runs, for rlxc --target",
+		Name: "plugins describe", Args: "NAME [-o NAME.target] [flags]",
+		Short: "write which ops a backend runs, for rlxc --target",
 		Long: `Starts the backend and writes its target description: the ops that it runs on this machine, with their element types and
 conditions. The file is text that you can read and edit. rlxc --target ./NAME.target compiles for it.`,
 		Examples: []cli.Example{
-			{About: "compile for your own backend", Line: "rlxrun plugins describe npu -o npu.target && rlxc model.safetensors --target cpu,./npu.target -o model.rlx"},
+			{About: "compile for your own backend",
+				Line: "rlxrun plugins describe npu -o npu.target && rlxc model.safetensors --target cpu,./npu.target -o model.rlx"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
@@ -26,7 +28,8 @@ conditions. The file is text that you can read and edit. rlxc --target ./NAME.ta
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("plugins describe", "takes the name of one backend; found %d arguments", len(args)).WithHint("rlxrun plugins list shows them")
+					return cli.Usagef("plugins describe", "takes the name of one backend; found %d arguments",
+						len(args)).WithHint("rlxrun plugins list shows them")
 				}
 				return describe(ctx, env, &f, args[0], cmp.Or(output, "-"), messages)
 			}

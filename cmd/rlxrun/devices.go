@@ -107,12 +107,15 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			continue
 		}
 		for _, d := range p.info.Devices {
-			rows = append(rows, deviceRow{"--device " + p.Name + ":" + d.ID, p.Name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...), p.info.Sandbox})
+			rows = append(
+				rows, deviceRow{"--device " + p.Name + ":" + d.ID, p.Name, d.ID, d.Name, d.Type, d.Memory,
+					append([]string{}, d.Features...), p.info.Sandbox})
 		}
 	}
 	if f.backend == "" && !env.JSON {
 		for _, name := range shipped {
-			if why := elsewhere(name, runtime.GOOS, runtime.GOARCH); why != "" && !slices.ContainsFunc(all, func(p probed) bool { return p.Name == name }) {
+			if why := elsewhere(name, runtime.GOOS, runtime.GOARCH); why != "" &&
+				!slices.ContainsFunc(all, func(p probed) bool { return p.Name == name }) {
 				env.Notef("backend %s: %s", name, why)
 			}
 		}
@@ -145,7 +148,8 @@ func pluginsCommand() *cli.Command {
 rlx-backend-NAME beside rlxrun; those in the directories of RLX_PLUGIN_PATH; the other installed plugins. The first of a name is used. Each backend is started and asked
 what it is. A backend is skipped if every user can write to it or its directory, if it was installed and is for another platform or protocol, or if RLX_PLUGIN_PATH
 names its directory relative to the current one.`,
-		Examples: []cli.Example{{About: "does my backend start?", Line: "rlxrun plugins list --plugin mine=./my-backend"}},
+		Examples: []cli.Example{
+			{About: "does my backend start?", Line: "rlxrun plugins list --plugin mine=./my-backend"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
 			f.declarePlugins(fs)
@@ -180,7 +184,8 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	rows := []pluginRow{}
 	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
 	for _, p := range all {
-		r := pluginRow{Name: p.Name, Path: p.Path, From: p.from, Status: "ok", Version: p.info.Version, Levels: p.info.Levels, Devices: len(p.info.Devices)}
+		r := pluginRow{Name: p.Name, Path: p.Path, From: p.from, Status: "ok", Version: p.info.Version,
+			Levels: p.info.Levels, Devices: len(p.info.Devices)}
 		noun := "devices"
 		if r.Devices == 1 {
 			noun = "device"

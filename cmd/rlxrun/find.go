@@ -86,20 +86,26 @@ func (r *registry) find(name string) (found, error) {
 		names, parts = append(names, f.Name), append(parts, f.Name+" ("+f.Path+")")
 	}
 	if len(names) == 0 {
-		return found{}, diag.New(code.Backend, "backend "+name, "is not installed, nor is any other; looked in %s", r.Places()).
-			WithHint("put rlx-backend-%s beside rlxrun, where \"make build\" puts it, or name its executable with --plugin %s=PATH", name, name)
+		return found{}, diag.New(code.Backend, "backend "+name, "is not installed, nor is any other; looked in %s",
+			r.Places()).
+			WithHint(
+				"put rlx-backend-%s beside rlxrun, where \"make build\" puts it, or name its executable with --plugin %s=PATH",
+				name, name)
 	}
 	if why := elsewhere(name, runtime.GOOS, runtime.GOARCH); why != "" {
 		return found{}, diag.New(code.Backend, "backend "+name, "%s", why)
 	}
-	e := diag.New(code.Backend, "backend "+name, "is unknown; found: %s; looked in %s", strings.Join(parts, ", "), r.Places())
-	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] { // same first letter: suggest cpu for cpi, but not for gpu
+	e := diag.New(code.Backend, "backend "+name, "is unknown; found: %s; looked in %s", strings.Join(parts, ", "),
+		r.Places())
+	// same first letter: suggest cpu for cpi, but not for gpu
+	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] {
 		return found{}, e.WithHint("did you mean %s?", near)
 	}
 	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
 }
 
-// elsewhere says why a backend that comes with rlxrun does not exist for a system, and what to use there; empty if it does.
+// elsewhere says why a backend that comes with rlxrun does not exist for a system, and what to use there; empty if it
+// does.
 func elsewhere(name, goos, goarch string) string {
 	if name == "metal" && (goos != "darwin" || goarch != "arm64") {
 		return "needs a Mac with Apple silicon, and this is " + goos + "/" + goarch + "; use wgpu for a GPU, or cpu"

@@ -18,7 +18,8 @@ import (
 
 // tinyPrograms are a model with the task "segment" whose results can be computed by hand.
 func tinyPrograms(t testing.TB) []*program.Program {
-	return []*program.Program{tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu")}
+	return []*program.Program{tinymodel.Program(t, tinymodel.Encode, "cpu"),
+		tinymodel.Program(t, tinymodel.Decode, "cpu")}
 }
 
 // tinySession returns a session with that model.

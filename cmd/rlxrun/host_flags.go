@@ -51,20 +51,30 @@ func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 
 func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Where it runs")
-	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+", or the one in --device)")
-	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
+	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+
+		", or the one in --device)")
+	fs.StringVar(
+		&f.device, "device", "",
+		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
 	f.declareStep(fs, 10*time.Minute)
-	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
-	fs.StringVar(&f.precision, "precision", "", "`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
-	fs.ChoiceVar(&f.verify, "verify", "when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never", verifyCached, verifyFull, verifyLazy, verifyStructure)
+	fs.StringVar(
+		&f.memory, "memory", "",
+		"`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
+	fs.StringVar(&f.precision, "precision", "",
+		"`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
+	fs.ChoiceVar(
+		&f.verify, "verify",
+		"when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never",
+		verifyCached, verifyFull, verifyLazy, verifyStructure)
 }
 
 // declareStep declares the limit on one step.
 func (f *hostFlags) declareStep(fs *cli.FlagSet, limit time.Duration) {
-	fs.DurationVar(&f.step, "step-timeout", limit, "`TIME` stop the backend if one step of a run takes longer than this; 0 means no limit")
+	fs.DurationVar(&f.step, "step-timeout", limit,
+		"`TIME` stop the backend if one step of a run takes longer than this; 0 means no limit")
 }
 
 // stepLimit returns the value of --step-timeout for package rlx and package rpc, where 0 means the default.
@@ -78,8 +88,12 @@ func (f *hostFlags) stepLimit() time.Duration {
 // declarePlugins declares the flags of every command that starts backends.
 func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
 	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` use this executable as backend NAME (repeatable)")
-	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): as far as the system can; not at all; or fail if it cannot", string(rlx.SandboxOn), string(rlx.SandboxOff), string(rlx.SandboxRequire))
-	fs.ChoiceVar(&f.log, "log", "which messages of the backend's log to show on stderr", "warn", "off", "error", "info", "debug")
+	fs.ChoiceVar(
+		&f.sandbox, "sandbox",
+		"keep backends from the network, other processes and your files (Linux): as far as the system can; not at all; or fail if it cannot",
+		string(rlx.SandboxOn), string(rlx.SandboxOff), string(rlx.SandboxRequire))
+	fs.ChoiceVar(&f.log, "log", "which messages of the backend's log to show on stderr", "warn", "off", "error", "info",
+		"debug")
 }
 
 // options converts the flags to options of a session. The backend is not yet chosen.
@@ -123,7 +137,8 @@ func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 	prefix, id, ok := strings.Cut(f.device, ":")
 	if ok && slices.ContainsFunc(r.all, func(b found) bool { return b.Name == prefix }) {
 		if f.backend != "" && f.backend != prefix {
-			return found{}, "", cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", prefix, f.backend)
+			return found{}, "", cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", prefix,
+				f.backend)
 		}
 		name, device = prefix, id
 	} else if ok && f.backend == "" && backendName.MatchString(prefix) {
@@ -174,7 +189,8 @@ func inFlags(err error) error {
 		return err
 	}
 	e.Msg, e.Hint = flagWords.Replace(e.Msg), flagWords.Replace(e.Hint)
-	for option, flag := range map[string]string{"precision ": "--precision ", "method ": "--method ", "Request.Check": "--check"} {
+	for option, flag := range map[string]string{"precision ": "--precision ", "method ": "--method ",
+		"Request.Check": "--check"} {
 		if rest, ok := strings.CutPrefix(e.Subject, option); ok && errors.Is(e, diag.Usage) {
 			e.Subject = flag + rest
 		}
@@ -184,7 +200,8 @@ func inFlags(err error) error {
 
 // logger returns a logger that writes the log of the backend to stderr, or nil if the flags switch it off.
 func (f *hostFlags) logger(env *cli.Env) *slog.Logger {
-	levels := map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug}
+	levels := map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo,
+		"debug": slog.LevelDebug}
 	level, ok := levels[f.log.Value]
 	if !ok || env.Quiet && level > slog.LevelDebug && level < slog.LevelError {
 		return nil

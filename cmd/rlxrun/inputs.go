@@ -15,9 +15,9 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or NAME=1,2,3. Every input must be
-// given exactly once. Before it reads a tensor, it compares the type in the file with the input, and calls fits with the total size of the inputs
-// in bytes. fill may generate inputs that are not given.
+// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
+// NAME=1,2,3. Every input must be given exactly once. Before it reads a tensor, it compares the type in the file with
+// the input, and calls fits with the total size of the inputs in bytes. fill may generate inputs that are not given.
 func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error,
 	fill func(missing []rlx.Value) (map[string]rlx.Tensor, error)) (map[string]rlx.Tensor, error) {
 	in := map[string]rlx.Tensor{}
@@ -28,7 +28,10 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 		_, twice := in[name]
 		switch {
 		case !ok:
-			return nil, cli.Usagef("-i "+arg, "is not NAME=VALUE; allowed are NAME=@FILE.npy, NAME=@FILE.safetensors:KEY and NAME=1,2,3")
+			return nil,
+				cli.Usagef(
+					"-i "+arg,
+					"is not NAME=VALUE; allowed are NAME=@FILE.npy, NAME=@FILE.safetensors:KEY and NAME=1,2,3")
 		case !known:
 			return nil, cli.Usagef("-i "+arg, "%s has no input %q; its inputs are %s", m.Name, name, inputList(m))
 		case twice:
@@ -84,11 +87,13 @@ func inputList(m *rlx.Method) string {
 	return strings.Join(out, ", ")
 }
 
-func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
+func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype.DType, []int) error) (
+	tensor.Tensor, error) {
 	file, isFile := strings.CutPrefix(value, "@")
 	switch path, key, _ := strings.Cut(file, ".safetensors:"); {
 	case !isFile && (strings.HasSuffix(value, ".npy") || key != ""):
-		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "is not a list of numbers").WithHint("a file is named with an @: -i %s=@%s", v.Name, value)
+		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "is not a list of numbers").WithHint(
+			"a file is named with an @: -i %s=@%s", v.Name, value)
 	case !isFile:
 		return parseNumbers(v, value)
 	case strings.HasSuffix(file, ".npy"):
@@ -96,10 +101,14 @@ func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype
 	case key != "":
 		return readSafetensors(path+".safetensors", key, accept)
 	}
-	return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, "not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
+	return tensor.Tensor{},
+		cli.Usagef(
+			"-i "+v.Name+"="+value,
+			"not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
 }
 
-// parseNumbers parses numbers on the command line. They get the input's shape; one unknown size is derived from how many numbers there are.
+// parseNumbers parses numbers on the command line. They get the input's shape; one unknown size is derived from how
+// many numbers there are.
 func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, format, args...)
@@ -131,7 +140,8 @@ func brackets(shape []int) string {
 }
 
 func numpyName(d dtype.DType) string {
-	names := map[dtype.DType]string{dtype.F32: "float32", dtype.F16: "float16", dtype.F64: "float64", dtype.I8: "int8", dtype.I16: "int16",
+	names := map[dtype.DType]string{dtype.F32: "float32", dtype.F16: "float16", dtype.F64: "float64", dtype.I8: "int8",
+		dtype.I16: "int16",
 		dtype.I32: "int32", dtype.I64: "int64", dtype.U8: "uint8", dtype.U32: "uint32", dtype.Bool: "bool"}
 	if s, ok := names[d]; ok {
 		return s

@@ -36,14 +36,17 @@ func TestReadInputs(t *testing.T) {
 	if err := npy.WriteFile(t.Context(), wide, tensor.New(dtype.F64, 1, 1, 2)); err != nil {
 		t.Fatal(err)
 	}
-	in, err := readInputs(t.Context(), m, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, fits, nothing)
+	in, err := readInputs(t.Context(), m, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, fits,
+		nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := in["points"]; !slices.Equal(p.Shape, []int{1, 2, 2}) || !slices.Equal(tensor.View[float32](p.Data), []float32{1, 2.5, 3, -4}) {
+	if p := in["points"]; !slices.Equal(p.Shape, []int{1, 2, 2}) ||
+		!slices.Equal(tensor.View[float32](p.Data), []float32{1, 2.5, 3, -4}) {
 		t.Errorf("points %v", p)
 	}
-	if l := in["labels"]; !slices.Equal(l.Shape, []int{1, 2}) || !slices.Equal(tensor.View[int32](l.Data), []int32{1, -1}) {
+	if l := in["labels"]; !slices.Equal(l.Shape, []int{1, 2}) ||
+		!slices.Equal(tensor.View[int32](l.Data), []int32{1, -1}) {
 		t.Errorf("labels %v", l)
 	}
 	if tensor.View[float32](in["embeddings"].Data)[3] != 7 {
@@ -59,19 +62,22 @@ func TestReadInputs(t *testing.T) {
 		text string
 	}{
 		{[]string{"points"}, diag.Usage, "is not NAME=VALUE"},
-		{[]string{"point=1,2"}, diag.Usage, `no input "point"; its inputs are embeddings f32[1,1,8,8], points f32[1,N,2], labels i32[1,N]`},
+		{[]string{"point=1,2"}, diag.Usage,
+			`no input "point"; its inputs are embeddings f32[1,1,8,8], points f32[1,N,2], labels i32[1,N]`},
 		{[]string{"labels=1", "labels=1"}, diag.Usage, "twice"},
 		{[]string{"labels=1"}, diag.Usage, `"embeddings" is not given`},
 		{[]string{"points=1,2,3"}, diag.Usage, "multiple of 2"},
 		{[]string{"points=1,2,1,2,1,2,1,2,1,2,1,2"}, diag.Usage, "N from 1 to 5"},
 		{[]string{"points=1,x"}, diag.Usage, `"x" is not a number`},
 		{[]string{"embeddings=e.npy"}, diag.Usage, "a file is named with an @: -i embeddings=@e.npy"},
-		{[]string{"embeddings=g.safetensors:e"}, diag.Usage, "a file is named with an @: -i embeddings=@g.safetensors:e"},
+		{[]string{"embeddings=g.safetensors:e"}, diag.Usage,
+			"a file is named with an @: -i embeddings=@g.safetensors:e"},
 		{[]string{"labels=1.5"}, diag.Usage, "is not an integer"},
 		{[]string{"labels=3000000000"}, diag.Usage, "2147483647"},
 		{[]string{"embeddings=1,2"}, diag.Usage, "it takes 64"},
 		{[]string{"labels=@x.bin"}, diag.Usage, "allowed are @FILE.npy"},
-		{[]string{"points=@" + wide}, device.ErrInput, "input points: is f64[1,1,2]; allowed is f32[1,N,2] with N from 1 to 5; save it as a.astype('float32')"},
+		{[]string{"points=@" + wide}, device.ErrInput,
+			"input points: is f64[1,1,2]; allowed is f32[1,N,2] with N from 1 to 5; save it as a.astype('float32')"},
 		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
 		{[]string{"labels=@" + dir + "/none.safetensors:x"}, code.InputTensor, "no such file"},
 	} {
@@ -84,7 +90,8 @@ func anyTensor(dtype.DType, []int) error { return nil }
 
 const goldens = "../../demo/golden.safetensors"
 
-// TestSafetensorsAgrees checks that the readers of runtime and compiler agree on every tensor of a file that neither has written.
+// TestSafetensorsAgrees checks that the readers of runtime and compiler agree on every tensor of a file that neither
+// has written.
 func TestSafetensorsAgrees(t *testing.T) {
 	f, err := weights.Open(goldens)
 	if err != nil {
@@ -103,7 +110,8 @@ func TestSafetensorsAgrees(t *testing.T) {
 		}
 		info, _ := f.Info(name)
 		if got.DType != info.DType || !bytes.Equal(got.Data, want) || len(got.Shape) != len(info.Shape) {
-			t.Errorf("%s: %v%v and %d bytes; want %v%v", name, got.DType, got.Shape, len(got.Data), info.DType, info.Shape)
+			t.Errorf("%s: %v%v and %d bytes; want %v%v", name, got.DType, got.Shape, len(got.Data), info.DType,
+				info.Shape)
 		}
 		names++
 	}
@@ -117,7 +125,8 @@ func TestSafetensorsAgrees(t *testing.T) {
 // TestSafetensorsStrict checks that files which rlxc refuses are refused here as well: duplicate keys, holes, overlaps.
 func TestSafetensorsStrict(t *testing.T) {
 	dir := t.TempDir()
-	const x, y = `"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, `"y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}`
+	const x, y = `"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`,
+		`"y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}`
 	for header, want := range map[string]string{
 		"{" + x + "," + y + "}":                                       "",
 		"{" + x + "," + strings.Replace(y, "y", "x", 1) + "}":         `key "x" twice`,

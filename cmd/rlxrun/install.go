@@ -23,18 +23,22 @@ version, protocol, platform and the SHA-256 of each file. From then on it runs o
 The digests detect damage and changed files. They do not say who made the plugin: install only what you trust, and see --sandbox=require.`,
 		Examples: []cli.Example{
 			{About: "a backend in a directory with other files", Line: "rlxrun plugins install ./rlx-backend-npu"},
-			{About: "replace an installed backend by a newer version", Line: "rlxrun plugins install npu-1.1.tar.gz --replace"},
+			{About: "replace an installed backend by a newer version",
+				Line: "rlxrun plugins install npu-1.1.tar.gz --replace"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
 			var replace, hide, noStart bool
 			fs.BoolVar(&replace, "replace", false, "replace an installed plugin of the same name")
-			fs.BoolVar(&hide, "hide-built-in", false, "allow the name of a built-in backend, which is then no longer used")
-			fs.BoolVar(&noStart, "no-start", false, "do not start the plugin; its plugin.json must have version and protocol")
+			fs.BoolVar(&hide, "hide-built-in", false,
+				"allow the name of a built-in backend, which is then no longer used")
+			fs.BoolVar(&noStart, "no-start", false,
+				"do not start the plugin; its plugin.json must have version and protocol")
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("plugins install", "takes one file, directory or archive; found %d arguments", len(args))
+					return cli.Usagef("plugins install", "takes one file, directory or archive; found %d arguments",
+						len(args))
 				}
 				o := installed.Options{Replace: replace, BuiltIn: namesBesideUs(), HideBuiltIn: hide}
 				if !noStart {
@@ -49,7 +53,8 @@ The digests detect damage and changed files. They do not say who made the plugin
 	}
 }
 
-// namesBesideUs lists names that a plugin gets only with --hide-built-in: built-in backends and those in the folder of rlxrun.
+// namesBesideUs lists names that a plugin gets only with --hide-built-in: built-in backends and those in the folder of
+// rlxrun.
 func namesBesideUs() []string {
 	names := shipped
 	if dir := backends.Beside(); dir != "" {
@@ -83,13 +88,16 @@ func install(ctx context.Context, env *cli.Env, source string, o installed.Optio
 	}
 	bytes, files := p.Size()
 	if env.JSON {
-		return env.WriteJSON(installedRow{p.Name, p.Version, p.Protocol, p.Platform, hex.EncodeToString(p.SHA256[:]), p.Path(), files, bytes})
+		return env.WriteJSON(
+			installedRow{p.Name, p.Version, p.Protocol, p.Platform, hex.EncodeToString(p.SHA256[:]), p.Path(), files,
+				bytes})
 	}
 	noun := "files"
 	if files == 1 {
 		noun = "file"
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s %s is installed: %d %s, %s, in %s\n", p.Name, p.Version, files, noun, cli.Size(bytes), p.Dir)
+	_, err = fmt.Fprintf(env.Stdout, "%s %s is installed: %d %s, %s, in %s\n", p.Name, p.Version, files, noun,
+		cli.Size(bytes), p.Dir)
 	return err
 }
 
@@ -178,7 +186,8 @@ func removeCommand() *cli.Command {
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 0 {
-					return cli.Usagef("plugins remove", "takes the names of plugins; found none").WithHint("rlxrun plugins verify shows those that are installed")
+					return cli.Usagef("plugins remove", "takes the names of plugins; found none").WithHint(
+						"rlxrun plugins verify shows those that are installed")
 				}
 				store, list, err := pluginsNamed(args)
 				if err != nil {

@@ -59,14 +59,18 @@ func withDefaults(f segmentFlags) *segmentFlags {
 
 // segmentRun returns flags of a run that include those of the task.
 func segmentRun(f segmentFlags) *runFlags {
-	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == task.KindSegment })], flags: withDefaults(f)}}}
+	return &runFlags{
+		tasks: []taskUse{
+			{taskKind: taskKinds[slices.IndexFunc(
+				taskKinds, func(k taskKind) bool { return k.name == task.KindSegment })], flags: withDefaults(f)}}}
 }
 
-// TestSegmentJob runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2 everything, 3
-// nothing. The best mask is 2, which has the highest quality among 1 to 3.
+// TestSegmentJob runs the task end to end on a model with known masks: mask 0 is the bright half, 1 the dark half, 2
+// everything, 3 nothing. The best mask is 2, which has the highest quality among 1 to 3.
 func TestSegmentJob(t *testing.T) {
 	path := twoColours(t, 32, 16)
-	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0}, "all": {256, 256, 512, 0}} {
+	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0},
+		"all": {256, 256, 512, 0}} {
 		s := tinySession(t, debugFlags{})
 		f := withDefaults(segmentFlags{image: path, mask: which})
 		f.points.Set("3,3")
@@ -153,7 +157,8 @@ func TestNewJob(t *testing.T) {
 		text  string
 	}{
 		{segment, segmentRun(segmentFlags{mask: "best"}), "give --image with --point or --box, or --method"},
-		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}), "declares no task that takes images and prompts; it offers the methods encode, decode"},
+		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}),
+			"declares no task that takes images and prompts; it offers the methods encode, decode"},
 		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
 		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
 		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "cannot be combined with --method"},
@@ -191,13 +196,15 @@ func TestInFlags(t *testing.T) {
 	wantError(t, "a precision", inFlags(err), diag.Usage, "--precision fp8: ")
 	_, err = s.model.Method("f")
 	wantError(t, "a method", inFlags(err), diag.Usage, "--method f: ")
-	wantError(t, "a limit", inFlags(rlx.NewBudget(1).Reserve("image", 2)), device.ErrMemory, "needs 2 B (image 2 B); --memory allows 1 B")
+	wantError(t, "a limit", inFlags(rlx.NewBudget(1).Reserve("image", 2)), device.ErrMemory,
+		"needs 2 B (image 2 B); --memory allows 1 B")
 	if err := inFlags(io.EOF); err != io.EOF {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestTraversal is case "traversal" of the adversary: names in an artifact cannot lead out of the folder of --dump-tensors.
+// TestTraversal is case "traversal" of the adversary: names in an artifact cannot lead out of the folder
+// of --dump-tensors.
 func TestTraversal(t *testing.T) {
 	dir := t.TempDir()
 	dumps, victim := filepath.Join(dir, "dumps"), filepath.Join(dir, "victim")
@@ -211,7 +218,8 @@ func TestTraversal(t *testing.T) {
 	}
 	r := rlx.Request{Method: "../victim/m"}
 	d.watch(t.Context(), &r)
-	if err := r.Observe(rlx.StepValue{Op: "neg", Name: "../../victim/n"}, rlx.Tensor{DType: rlx.F32, Shape: []int{1}, Data: make([]byte, 4)}); err != nil {
+	if err := r.Observe(rlx.StepValue{Op: "neg", Name: "../../victim/n"},
+		rlx.Tensor{DType: rlx.F32, Shape: []int{1}, Data: make([]byte, 4)}); err != nil {
 		t.Fatal(err)
 	}
 	onlyFiles(t, victim)
@@ -284,12 +292,14 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"device", "load_ms", "first_ms", "runs_ms", "flops", "arena_bytes", "weights_bytes", "backend_peak_rss_bytes", "host_peak_rss_bytes"} {
+	for _, key := range []string{"device", "load_ms", "first_ms", "runs_ms", "flops", "arena_bytes", "weights_bytes",
+		"backend_peak_rss_bytes", "host_peak_rss_bytes"} {
 		if !strings.Contains(string(b), `"`+key+`":`) {
 			t.Errorf("no %s in %s", key, b)
 		}
 	}
-	if !slices.Equal(m.RunsMS, []float64{2, 3, 4}) || m.MedianMS != 3 || m.MinMS != 2 || m.MaxMS != 4 || m.Sizes["N"] != 2 {
+	if !slices.Equal(m.RunsMS, []float64{2, 3, 4}) || m.MedianMS != 3 || m.MinMS != 2 || m.MaxMS != 4 ||
+		m.Sizes["N"] != 2 {
 		t.Errorf("%+v; want the 3 runs after 2, with N = 2", m)
 	}
 	syms, err := benchSizes(method, []string{"N=9"})
@@ -312,7 +322,8 @@ func TestDeviceName(t *testing.T) {
 		device  rlx.Device
 		want    string
 	}{
-		{"wgpu", rlx.Device{ID: "0", Name: "llvmpipe", Type: "software", Features: []string{"vulkan"}}, "wgpu:0 llvmpipe (software, vulkan)"},
+		{"wgpu", rlx.Device{ID: "0", Name: "llvmpipe", Type: "software", Features: []string{"vulkan"}},
+			"wgpu:0 llvmpipe (software, vulkan)"},
 		{"wgpu", rlx.Device{ID: "1", Name: "H200", Type: "gpu"}, "wgpu:1 H200 (gpu)"},
 		{"cpu", rlx.Device{ID: "0", Name: "EPYC", Type: "cpu", Features: []string{"avx2"}}, "cpu:0 EPYC (avx2)"},
 		{"mine", rlx.Device{ID: "0"}, "mine:0"},
@@ -325,7 +336,8 @@ func TestDeviceName(t *testing.T) {
 
 // TestSummaryOfNaN checks that a mask whose predicted quality is NaN has a summary too, although JSON has no NaN.
 func TestSummaryOfNaN(t *testing.T) {
-	j := &segmentJob{masks: []segment.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
+	j := &segmentJob{
+		masks: []segment.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
 	b, err := json.Marshal(j.summary())
 	if err != nil || string(b) != `[{"mask":1,"iou":"NaN","pixels":0}]` {
 		t.Errorf("%s, %v", b, err)

@@ -1,8 +1,8 @@
-// Command rlxrun runs compiled models. It verifies an artifact, starts a backend in a separate process, which does the computation,
-// and writes masks, text or tensors. It knows images and tasks, but no model.
+// Command rlxrun runs compiled models. It verifies an artifact, starts a backend in a separate process, which does the
+// computation, and writes masks, text or tensors. It knows images and tasks, but no model.
 //
-// The runtime must stay small: rlxrun must not import core/compile, core/pass, core/hir or models, so it has only the part of the conformance suite that
-// needs no compiler. It needs no cgo.
+// The runtime must stay small: rlxrun must not import core/compile, core/pass, core/hir or models, so it has only the
+// part of the conformance suite that needs no compiler. It needs no cgo.
 package main
 
 import (
@@ -18,10 +18,13 @@ func main() { cli.Main(commandLine()) }
 // commandLine returns the program and its commands.
 func commandLine() cli.Program {
 	return cli.Program{
-		Name:     "rlxrun",
-		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
-		Default:  "run",
-		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(), testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand()},
-		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
+		Name:    "rlxrun",
+		Short:   "rlxrun runs compiled models (.rlx) on a backend.",
+		Default: "run",
+		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), devicesCommand(), pluginsCommand(),
+			installCommand(), verifyCommand(), removeCommand(), describeCommand(), testCommand(), vectorsCommand(),
+			tokenizeCommand(), detokenizeCommand()},
+		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
+			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}
 }

@@ -24,7 +24,8 @@ import (
 // offer is a possible output of a run, under the name that -o uses.
 type offer struct {
 	name, about string
-	// pictures are the name suffixes of the images that the output consists of, nil for a tensor. A single image has the suffix "".
+	// pictures are the name suffixes of the images that the output consists of, nil for a tensor. A single image has
+	// the suffix "".
 	pictures []string
 	folder   bool // the destination is a folder that the job fills itself
 }
@@ -55,7 +56,9 @@ func parseSinks(given []string, offers []offer, primary string) ([]sink, error) 
 			name, dest = primary, arg
 		}
 		if name == "" && !ok {
-			return nil, cli.Usagef("-o "+arg, "does not name an output; outputs are %s", strings.Join(names, ", ")).WithHint("write -o %s=%s", names[0], arg)
+			return nil,
+				cli.Usagef("-o "+arg, "does not name an output; outputs are %s", strings.Join(names, ", ")).WithHint(
+					"write -o %s=%s", names[0], arg)
 		}
 		i := slices.Index(names, name)
 		if i < 0 {
@@ -87,7 +90,8 @@ func (s sink) checkKind(arg string) error {
 	case s.offer.pictures != nil && ext != ".png":
 		return cli.Usagef("-o "+arg, "images are written as PNG; name a file that ends in .png")
 	case s.offer.pictures == nil && ext != ".npy" && ext != ".txt":
-		return cli.Usagef("-o "+arg, "tensors are written to .npy and .txt files, or to stdout as text (%s=-)", s.offer.name)
+		return cli.Usagef("-o "+arg, "tensors are written to .npy and .txt files, or to stdout as text (%s=-)",
+			s.offer.name)
 	}
 	return nil
 }
@@ -139,8 +143,8 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// checkSinks detects errors before the run that would otherwise appear at its end: a directory that is missing or not writable, a file named twice, or
-// the artifact or an input as an output.
+// checkSinks detects errors before the run that would otherwise appear at its end: a directory that is missing or not
+// writable, a file named twice, or the artifact or an input as an output.
 func checkSinks(ctx context.Context, sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
 	paths := slices.Clone(more)
@@ -212,8 +216,8 @@ func (w *files) abort() {
 	}
 }
 
-// writeAll writes the products to their sinks: files first, then stdout. With --format json, tensors for stdout become part of the summary instead; see
-// values.
+// writeAll writes the products to their sinks: files first, then stdout. With --format json, tensors for stdout become
+// part of the summary instead; see values.
 func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[string]product, w *files) error {
 	for _, s := range sinks {
 		p := products[s.offer.name]

@@ -21,7 +21,8 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-var testOffers = []offer{{name: "mask", pictures: []string{"0", "1"}}, {name: "overlay", pictures: []string{""}}, {name: "iou"}}
+var testOffers = []offer{{name: "mask", pictures: []string{"0", "1"}}, {name: "overlay", pictures: []string{""}},
+	{name: "iou"}}
 
 func TestParseSinks(t *testing.T) {
 	sinks, err := parseSinks([]string{"a/m.png", "overlay=o.PNG", "iou=-", "iou=q.npy"}, testOffers, "mask")
@@ -60,7 +61,8 @@ func TestCheckSinks(t *testing.T) {
 		t.Error(err)
 	}
 	wantError(t, "missing directory", checkSinks(t.Context(), at("no/q.npy"), nil, artifact), code.Output, "q.npy")
-	wantError(t, "twice", checkSinks(t.Context(), slices.Concat(at("q.npy"), at("./q.npy")), nil, artifact), diag.Usage, "two outputs")
+	wantError(t, "twice", checkSinks(t.Context(), slices.Concat(at("q.npy"), at("./q.npy")), nil, artifact), diag.Usage,
+		"two outputs")
 	wantError(t, "artifact", checkSinks(t.Context(), at("a.rlx"), nil, artifact), diag.Usage, "the artifact itself")
 	wantError(t, "directory", checkSinks(t.Context(), at(""), nil, artifact), code.Output, "is a directory")
 	onlyFiles(t, dir, "a.rlx")
@@ -91,7 +93,8 @@ func TestWriteAllOrNothing(t *testing.T) {
 	img := image.NewGray(image.Rect(0, 0, 3, 2))
 	img.Pix[4] = 255
 	products := map[string]product{"iou": {tensor: one}, "mask": {image: func(int) image.Image { return img }}}
-	sinks := []sink{{testOffers[2], filepath.Join(dir, "q.npy")}, {testOffers[0], filepath.Join(dir, "m.png")}, {testOffers[2], "-"}}
+	sinks := []sink{{testOffers[2], filepath.Join(dir, "q.npy")}, {testOffers[0], filepath.Join(dir, "m.png")},
+		{testOffers[2], "-"}}
 
 	var bad files
 	err := writeAll(t.Context(), env, append(slices.Clone(sinks), sink{testOffers[2], "/dev/full"}), products, &bad)

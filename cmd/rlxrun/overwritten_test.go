@@ -155,7 +155,8 @@ func waitMapped(path string, host int) {
 	for end := time.Now().Add(hangGuard); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		all, _ := filepath.Glob("/proc/[0-9]*/maps")
 		for _, maps := range all {
-			if b, _ := os.ReadFile(maps); bytes.Contains(b, []byte(path)) && maps != fmt.Sprintf("/proc/%d/maps", host) {
+			if b, _ := os.ReadFile(maps); bytes.Contains(b, []byte(path)) &&
+				maps != fmt.Sprintf("/proc/%d/maps", host) {
 				return
 			}
 		}

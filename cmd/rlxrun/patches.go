@@ -17,7 +17,8 @@ import (
 var _ = registerTask(taskKind{
 	name: task.KindPatches, takes: "images", usage: "--image", example: "--image photo.jpg -o embeddings.npy",
 	examples: []cli.Example{
-		{About: "an embedding of each patch of an image", Line: "rlxrun qwen3vl.rlx --image photo.jpg -o embeddings.npy -o image_grid_thw=grid.npy"},
+		{About: "an embedding of each patch of an image",
+			Line: "rlxrun qwen3vl.rlx --image photo.jpg -o embeddings.npy -o image_grid_thw=grid.npy"},
 	},
 	flags: func(im *imageFlag) taskFlags { return &patchesFlags{im} },
 })
@@ -53,7 +54,8 @@ func (f *patchesFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.method, err = s.model.Method(j.task.Method); err != nil {
 		return nil, err
 	}
-	img, err := readImage(ctx, j.path, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }})
+	img, err := readImage(ctx, j.path, s.env.Stdin,
+		imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,8 @@ func (j *patchesJob) run(ctx context.Context, s *session) (map[string]product, e
 	if err := s.load(ctx, j.method); err != nil {
 		return nil, err
 	}
-	r, err := s.Run(ctx, rlx.Request{Method: j.task.Method, Inputs: map[string]rlx.Tensor{j.task.PixelsInput: j.pixels}})
+	r, err := s.Run(
+		ctx, rlx.Request{Method: j.task.Method, Inputs: map[string]rlx.Tensor{j.task.PixelsInput: j.pixels}})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,9 @@ func (j *patchesJob) run(ctx context.Context, s *session) (map[string]product, e
 	return map[string]product{
 		t.Embeddings:  {tensor: ofModel(r.Outputs[t.Embeddings])},
 		t.PixelsInput: {tensor: ofModel(j.pixels)},
-		gridOutput:    {tensor: tensor.Tensor{DType: dtype.I64, Shape: []int{1, 3}, Data: tensor.Bytes([]int64{1, int64(j.grid.Y), int64(j.grid.X)})}},
+		gridOutput: {
+			tensor: tensor.Tensor{DType: dtype.I64, Shape: []int{1, 3},
+				Data: tensor.Bytes([]int64{1, int64(j.grid.Y), int64(j.grid.X)})}},
 	}, nil
 }
 

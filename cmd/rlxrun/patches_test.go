@@ -33,11 +33,13 @@ func TestPatches(t *testing.T) {
 	if err := png.Encode(f, img); err != nil {
 		t.Fatal(err)
 	}
-	about := &task.Patches{Method: "embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 2, Frames: 1, Merge: 2, MinPixels: 1, MaxPixels: 64, MaxPatches: 16,
+	about := &task.Patches{Method: "embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 2, Frames: 1,
+		Merge: 2, MinPixels: 1, MaxPixels: 64, MaxPatches: 16,
 		Std: [3]float64{1. / 255, 1. / 255, 1. / 255}}
 	model := filepath.Join(t.TempDir(), "m.rlx")
-	writeArtifact(t, model, about, tinymodel.Program(t, "graph embed\nsym N = 1..16\npixel_values = input : f32[N,12]\n"+
-		"e = reduce_mean pixel_values {axes=[1],keep_dims=true} : f32[N,1]\nreturn embeddings=e\n", "cpu"))
+	writeArtifact(
+		t, model, about, tinymodel.Program(t, "graph embed\nsym N = 1..16\npixel_values = input : f32[N,12]\n"+
+			"e = reduce_mean pixel_values {axes=[1],keep_dims=true} : f32[N,1]\nreturn embeddings=e\n", "cpu"))
 	s := sessionOf(t, model, debugFlags{})
 	run := func(path string) *runFlags {
 		r := segmentRun(segmentFlags{image: path, mask: "best"}) // these flags include --image

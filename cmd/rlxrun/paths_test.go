@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// models makes a folder with a model of each task, sam.rlx, text.rlx and f.rlx, a model that keeps a state, and an image. It returns the folder
-// and the flags for a backend, which is this test binary; see TestMain.
+// models makes a folder with a model of each task, sam.rlx, text.rlx and f.rlx, a model that keeps a state, and an
+// image. It returns the folder and the flags for a backend, which is this test binary; see TestMain.
 func models(t *testing.T) (dir, backend string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,7 +42,8 @@ func TestPaths(t *testing.T) {
 		{Flag: "run -i safetensors", Args: "run f.rlx -i x=@PATH.safetensors:x -o y.npy" + b},
 		{Flag: "run --output", Args: "run f.rlx -i x=1 -o PATH.npy" + b, Output: true},
 		{Flag: "run --output picture", Args: sam + " --image in.png --point 1,1 -o PATH.png", Output: true},
-		{Flag: "run --output folder", Args: sam + " --image in.png --everything --grid 2 -o PATH", Output: true, Folder: true},
+		{Flag: "run --output folder", Args: sam + " --image in.png --everything --grid 2 -o PATH", Output: true,
+			Folder: true},
 		{Flag: "run --image", Args: sam + " --image PATH --point 1,1 -o m.png"},
 		{Flag: "run --image --everything", Args: sam + " --image PATH --everything -o masks"},
 		{Flag: "run --images", Args: sam + " --images PATH --everything -o masks"},
@@ -55,7 +56,8 @@ func TestPaths(t *testing.T) {
 		{Flag: "run --state", Args: generate + " --prompt a --state PATH"},
 		{Flag: "run --save-state", Args: generate + " --prompt a --save-state PATH", Output: true},
 		{Flag: "run --trace", Args: "run f.rlx -i x=1 -o y.npy --trace PATH" + b, Output: true},
-		{Flag: "run --dump-tensors", Args: "run f.rlx -i x=1 -o y.npy --dump-tensors *=PATH" + b, Output: true, Folder: true},
+		{Flag: "run --dump-tensors", Args: "run f.rlx -i x=1 -o y.npy --dump-tensors *=PATH" + b, Output: true,
+			Folder: true},
 		{Flag: "run --log-protocol", Args: "run f.rlx -i x=1 -o y.npy --log-protocol PATH" + b, Output: true},
 		{Flag: "serve FILE", Args: "serve PATH" + b},
 		{Flag: "serve --image", Args: "serve sam.rlx --image PATH" + b},
@@ -65,15 +67,18 @@ func TestPaths(t *testing.T) {
 		{Flag: "bench --log-protocol", Args: "bench f.rlx -n 1 --log-protocol PATH" + b, Output: true},
 		{Flag: "plugins install FILE", Args: "plugins install PATH"},
 		{Flag: "plugins test PATH", Args: "plugins test PATH"},
-		{Flag: "plugins describe --output", Args: "plugins describe cpu -o PATH --plugin cpu=" + strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
-		{Flag: "plugins describe --log-protocol", Args: "plugins describe cpu --log-protocol PATH --plugin cpu=" + strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
+		{Flag: "plugins describe --output", Args: "plugins describe cpu -o PATH --plugin cpu=" + strings.TrimPrefix(
+			b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
+		{Flag: "plugins describe --log-protocol", Args: "plugins describe cpu --log-protocol PATH --plugin cpu=" +
+			strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
 		{Flag: "plugins vectors --output", Args: "plugins vectors --ops neg -o PATH"},
 		{Flag: "tokenize FILE", Args: "tokenize PATH"},
 		{Flag: "tokenize FILE.json", Args: "tokenize PATH.json"},
 		{Flag: "detokenize FILE", Args: "detokenize PATH 1"},
 		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
 	}
-	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test", "plugins describe", "plugins install"} {
+	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
+		"plugins describe", "plugins install"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
 		case "run", "bench", "serve":

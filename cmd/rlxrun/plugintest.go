@@ -61,13 +61,17 @@ the totals, and with status 1 if a check failed or a check of the protocol was s
 			fs.BoolVar(&f.quick, "quick", false, "fewer cases, shapes and values")
 			fs.BoolVar(&f.all, "full", false, "every check (default a sample of about an eighth of each op's checks)")
 			fs.StringVar(&f.seed, "seed", "1", "`N|random` seed of the sample")
-			fs.ChoiceVar(&f.transport, "transport", "how to send tensors: in shared memory, in messages, or both, one after the other", transportShared, transportChunks, transportBoth)
-			fs.ChoiceVar(&f.mode, "mode", "run checks, list what the backend claims, or time it", modeTest, modeSupport, modePerf)
+			fs.ChoiceVar(&f.transport, "transport",
+				"how to send tensors: in shared memory, in messages, or both, one after the other", transportShared,
+				transportChunks, transportBoth)
+			fs.ChoiceVar(&f.mode, "mode", "run checks, list what the backend claims, or time it", modeTest, modeSupport,
+				modePerf)
 			f.declareStep(fs, time.Minute)
 			f.declarePlugins(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("plugins test", "takes one backend, by its name or path; found %d arguments", len(args)).WithHint("rlxrun plugins list shows them")
+					return cli.Usagef("plugins test", "takes one backend, by its name or path; found %d arguments",
+						len(args)).WithHint("rlxrun plugins list shows them")
 				}
 				return f.run(ctx, env, args[0])
 			}
@@ -119,7 +123,8 @@ func (r *registry) findOrOpen(name string) (found, error) {
 	return found{Backend: rlx.Backend{Name: base, Path: name}, from: "argument"}, nil
 }
 
-// argument names the backend on a command line: by name if it is an installed plugin, because it can be started only so, otherwise by path.
+// argument names the backend on a command line: by name if it is an installed plugin, because it can be started only
+// so, otherwise by path.
 func (f found) argument() string {
 	if f.Folder != nil {
 		return f.Name
@@ -129,7 +134,9 @@ func (f found) argument() string {
 
 // rpcOptions returns options to start a backend for the suite. There is no artifact, so weights are sent in chunks.
 func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) host.Options {
-	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder), Log: f.logger(env), Sandbox: host.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram,
+	return host.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: (*host.Folder)(b.Folder),
+		Log: f.logger(env), Sandbox: host.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
+		Encode:   format.EncodeProgram,
 		Timeouts: host.Timeouts{Step: f.stepLimit()}}
 }
 
@@ -166,7 +173,8 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 }
 
 // testOver runs the checks over one transport.
-func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, c devicetest.Config, transport string, out *conformance) error {
+func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, c devicetest.Config, transport string,
+	out *conformance) error {
 	opts := f.rpcOptions(env, b, transport == transportChunks)
 	progress := env.Progress("checks", 0)
 	defer progress.Clear()
@@ -208,7 +216,8 @@ func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, 
 		var x *protocoltest.Sample
 		claimed, why := devicetest.Claimed(info)
 		if claimed != nil {
-			x = &protocoltest.Sample{Program: claimed.Program, Weights: claimed.Weights, Inputs: claimed.Inputs, Equal: claimed.Equal, Param: claimed.Param, ParamWeights: claimed.ParamWeights}
+			x = &protocoltest.Sample{Program: claimed.Program, Weights: claimed.Weights, Inputs: claimed.Inputs,
+				Equal: claimed.Equal, Param: claimed.Param, ParamWeights: claimed.ParamWeights}
 		}
 		err = protocoltest.Run(ctx, opts, x, why, func(name string, err error) {
 			outcome := devicetest.Passed
@@ -276,7 +285,9 @@ func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c
 		for _, d := range x.Types {
 			types = append(types, d.String())
 		}
-		rows = append(rows, []string{x.Op, fmt.Sprint(x.Run), fmt.Sprint(x.Slow), fmt.Sprint(x.Total), cmp.Or(strings.Join(types, " "), "-"), cmp.Or(x.Why, "-")})
+		rows = append(
+			rows, []string{x.Op, fmt.Sprint(x.Run), fmt.Sprint(x.Slow), fmt.Sprint(x.Total),
+				cmp.Or(strings.Join(types, " "), "-"), cmp.Or(x.Why, "-")})
 	}
 	return env.Table(rows)
 }

@@ -144,7 +144,8 @@ func (c *conformance) finish(b found) error {
 			WithHint("rlxrun plugins test %s -o OP repeats those of one op", b.argument())
 	case n > 0:
 		c.Result = resultIncomplete
-		return diag.New(code.Unchecked, "backend "+b.Name, "has not passed: %d of %d checks of the protocol were skipped", n, c.Parts[partProtocol].Passed+n).
+		return diag.New(code.Unchecked, "backend "+b.Name,
+			"has not passed: %d of %d checks of the protocol were skipped", n, c.Parts[partProtocol].Passed+n).
 			WithHint("the output names them and the reason")
 	}
 	c.Result = resultPassed
@@ -172,7 +173,8 @@ func (c *conformance) print(env *cli.Env) error {
 	}
 	for _, t := range c.Sections {
 		for _, x := range t.Failures {
-			fmt.Fprintf(w, "\nFAILED %s (%s)\n  %s\n", x.Check, x.Transport, strings.ReplaceAll(clipped(x.Message), "\n", "\n  "))
+			fmt.Fprintf(w, "\nFAILED %s (%s)\n  %s\n", x.Check, x.Transport,
+				strings.ReplaceAll(clipped(x.Message), "\n", "\n  "))
 		}
 	}
 	for _, line := range c.skips() {

@@ -59,8 +59,10 @@ func profileOf(runs ...runRecord) []profileRow {
 func profileTable(rows []profileRow) [][]string {
 	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "CLOCK", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, r := range rows {
-		out = append(out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), r.Clock, fmt.Sprintf("%.1f %%", 100*r.Share),
-			fmt.Sprintf("%.1f", r.GFLOPS), fmt.Sprintf("%.1f", r.GBPS)})
+		out = append(
+			out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), r.Clock,
+				fmt.Sprintf("%.1f %%", 100*r.Share),
+				fmt.Sprintf("%.1f", r.GFLOPS), fmt.Sprintf("%.1f", r.GBPS)})
 	}
 	return out
 }

@@ -14,7 +14,9 @@ import (
 func parsePoint(s string) (segment.Point, error) {
 	v, ok := numbers(s)
 	if !ok || len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-		return segment.Point{}, diag.New(code.MaskPrompt, "point "+strconv.Quote(s), "is not X,Y or X,Y,0 (background) or X,Y,1 (foreground)")
+		return segment.Point{},
+			diag.New(code.MaskPrompt, "point "+strconv.Quote(s),
+				"is not X,Y or X,Y,0 (background) or X,Y,1 (foreground)")
 	}
 	return segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1}, nil
 }

@@ -9,7 +9,8 @@ import (
 
 func TestParse(t *testing.T) {
 	for s, want := range map[string]segment.Point{
-		"1,2": {X: 1, Y: 2, Foreground: true}, " 1.5 , -2 ": {X: 1.5, Y: -2, Foreground: true}, "1,2,1": {X: 1, Y: 2, Foreground: true}, "1,2,0": {X: 1, Y: 2},
+		"1,2": {X: 1, Y: 2, Foreground: true}, " 1.5 , -2 ": {X: 1.5, Y: -2, Foreground: true},
+		"1,2,1": {X: 1, Y: 2, Foreground: true}, "1,2,0": {X: 1, Y: 2},
 	} {
 		if got, err := parsePoint(s); err != nil || got != want {
 			t.Errorf("point %q: %v, %v", s, got, err)

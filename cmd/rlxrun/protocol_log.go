@@ -12,8 +12,9 @@ import (
 
 const logProtocolHelp = "`FILE` write every message between rlxrun and the backend, with time, call, size and fields; for authors of backends"
 
-// messageLog is the file of --log-protocol. Unlike other outputs it is written message by message, because it is most useful if the run fails. The
-// backend starts before all inputs are known, so the first messages are kept until open has checked that the file is none of them.
+// messageLog is the file of --log-protocol. Unlike other outputs it is written message by message, because it is most
+// useful if the run fails. The backend starts before all inputs are known, so the first messages are kept until open
+// has checked that the file is none of them.
 type messageLog struct {
 	path string
 
@@ -26,7 +27,8 @@ type messageLog struct {
 // newMessageLog returns a log for a value of --log-protocol; nil for none.
 func newMessageLog(path string) (*messageLog, error) {
 	if path == "-" {
-		return nil, cli.Usagef("--log-protocol -", "the messages cannot go to stdout").WithHint("for example --log-protocol messages.txt")
+		return nil, cli.Usagef("--log-protocol -", "the messages cannot go to stdout").WithHint(
+			"for example --log-protocol messages.txt")
 	}
 	if path == "" {
 		return nil, nil

@@ -16,8 +16,8 @@ s = add v, v : f32[3,3]
 return s=s, i=i, j=j
 `
 
-// TestResults checks that code that inspects values sees each result of an op by its own name, and that code that inspects steps
-// sees the op once.
+// TestResults checks that code that inspects values sees each result of an op by its own name, and that code that
+// inspects steps sees the op once.
 func TestResults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	d := debugFlags{check: true, checkNaN: true, profile: true}
@@ -39,7 +39,8 @@ func TestResults(t *testing.T) {
 	}
 	session.trace.steps(session.runs[0])
 	k = slices.IndexFunc(session.trace.events, func(e traceEvent) bool { return e.Name == "top_k" })
-	if k < 0 || session.trace.events[k].Args["node"] != "v,i" || session.trace.events[k].Args["out"] != "f32[3,3], i32[3,3]" {
+	if k < 0 || session.trace.events[k].Args["node"] != "v,i" ||
+		session.trace.events[k].Args["out"] != "f32[3,3], i32[3,3]" {
 		t.Errorf("trace is %+v", session.trace.events)
 	}
 }

@@ -29,12 +29,15 @@ type runFlags struct {
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name: "run", Args: "FILE [flags]", Short: "run an artifact",
-		Long: `Runs a compiled model: the task that the artifact declares (` + taskNames() + `), or one of its methods on tensors.
+		Long: `Runs a compiled model: the task that the artifact declares (` + taskNames() +
+			`), or one of its methods on tensors.
 Outputs are written when the run has succeeded, all or none; an output that is a symbolic link is written to its target.
 "rlxrun FILE --help" also lists what that artifact offers.`,
 		Examples: append(taskExamples(), []cli.Example{
-			{About: "one method on tensors", Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
-			{About: "small tensors can be given as text, others come from files", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
+			{About: "one method on tensors",
+				Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
+			{About: "small tensors can be given as text, others come from files",
+				Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
 		}...),
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			image := new(imageFlag)
@@ -45,13 +48,20 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			}
 			fs.Group("Running a method on tensors")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
-			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
-			fs.StringVar(&f.random, "random", "", "`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
-			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
+			fs.ListVarP(
+				&f.inputs, "input", "i",
+				"`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+			fs.StringVar(
+				&f.random, "random", "",
+				"`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
+			fs.ListVarP(
+				&f.sizes, "size", "",
+				"`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
 			fs.Group("Keeping the state of a model, such as the cache of a language model")
 			f.state.declare(fs)
 			fs.Group("Results")
-			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
+			fs.ListVarP(&f.outputs, "output", "o",
+				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -69,7 +79,9 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 						return err
 					}
 				}
-				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.execute(ctx, &f) })
+				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error {
+					return s.execute(ctx, &f)
+				})
 			}
 		},
 		MoreHelp: artifactHelp,
@@ -89,7 +101,8 @@ type job interface {
 	json(sum *summary) any // sum with the job's own additions, after the run
 }
 
-// execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until everything has succeeded.
+// execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until
+// everything has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
 	s.files = f.state
 	j, err := ctxio.Do(ctx, "inputs", func() (job, error) { return newJob(ctx, s, f) }, nil)
@@ -105,7 +118,8 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		for _, o := range j.offers() {
 			names = append(names, o.name)
 		}
-		return cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint("for example -o %s", exampleSink(j.offers()[0]))
+		return cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint(
+			"for example -o %s", exampleSink(j.offers()[0]))
 	}
 	if err := checkStdout(s.env, sinks); err != nil {
 		return err
@@ -172,7 +186,8 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		case onTensors:
 			return nil, cli.Usagef(given[0], "cannot be combined with --method, -i and --random")
 		case u.name != declared.name:
-			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path, u.takes, methodNames(s.model)).
+			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path,
+				u.takes, methodNames(s.model)).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
 	}
@@ -180,7 +195,8 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		return newMethodJob(ctx, s, f)
 	}
 	if len(own) == 0 {
-		return nil, cli.Usagef(path, "no task or method is requested: give %s, or --method with its inputs", declared.usage).
+		return nil, cli.Usagef(path, "no task or method is requested: give %s, or --method with its inputs",
+			declared.usage).
 			WithHint("for example rlxrun %s %s", path, declared.example)
 	}
 	return declared.flags.job(ctx, s)
@@ -203,7 +219,9 @@ func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, err
 	fill := func([]rlx.Value) (map[string]rlx.Tensor, error) { return nil, nil }
 	switch seed, err := strconv.ParseUint(f.random, 10, 64); {
 	case f.random == "" && len(f.sizes.Values) > 0:
-		return nil, cli.Usagef("--size", "sets sizes of the inputs that --random generates; inputs given with -i have their own")
+		return nil,
+			cli.Usagef(
+				"--size", "sets sizes of the inputs that --random generates; inputs given with -i have their own")
 	case f.random == "":
 	case err != nil:
 		return nil, cli.Usagef("--random "+f.random, "is not a number")
@@ -325,5 +343,6 @@ func oneFile(args []string) (string, error) {
 	case 1:
 		return args[0], nil
 	}
-	return "", cli.Usagef("", "one file is allowed; found %q and %q", args[0], args[1]).WithHint("options are flags: a language model's prompt is given with --prompt TEXT")
+	return "", cli.Usagef("", "one file is allowed; found %q and %q", args[0], args[1]).WithHint(
+		"options are flags: a language model's prompt is given with --prompt TEXT")
 }

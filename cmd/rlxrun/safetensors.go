@@ -23,7 +23,9 @@ func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (t
 		return bad("%w", err)
 	}
 	defer f.Close()
-	all, _, err := safetensors.Parse(path, f, st.Size(), safetensors.Codes{Read: code.InputTensor, Header: code.InputTensor, Tensor: code.InputTensor})
+	all, _, err := safetensors.Parse(
+		path, f, st.Size(),
+		safetensors.Codes{Read: code.InputTensor, Header: code.InputTensor, Tensor: code.InputTensor})
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
@@ -33,7 +35,9 @@ func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (t
 	}
 	e := all[i]
 	if e.DType == dtype.Invalid {
-		return bad("tensor %q has element type %s; allowed are F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 and BOOL", key, e.Stored)
+		return bad(
+			"tensor %q has element type %s; allowed are F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 and BOOL", key,
+			e.Stored)
 	}
 	t := tensor.Tensor{DType: e.DType}
 	for _, d := range e.Shape {

@@ -40,12 +40,13 @@ import (
 // hangGuard ends a test that would otherwise never end. No time is measured with it.
 const hangGuard = 5 * time.Minute
 
-// built returns a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a backend that
-// rlxrun does not find.
+// built returns a folder with rlxrun and the cpu backend as `make build` makes them. Its subfolder "spare" has a
+// backend that rlxrun does not find.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
 	builtIn = dir
-	for out, pkg := range map[string]string{"rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu", "spare/rlx-backend-null": "plugins/null"} {
+	for out, pkg := range map[string]string{"rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu",
+		"spare/rlx-backend-null": "plugins/null"} {
 		if err == nil {
 			err = testbin.Build(filepath.Join(dir, out), pkg)
 		}
@@ -78,7 +79,8 @@ var llama = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(filepath.Dir(sam), "llama.rlx")
-	if msg, err := exec.Command(filepath.Join(filepath.Dir(sam), "rlxc"), "../../demo/llama", "-o", file).CombinedOutput(); err != nil {
+	if msg, err := exec.Command(filepath.Join(filepath.Dir(sam), "rlxc"), "../../demo/llama", "-o",
+		file).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the demo language model: %w\n%s", err, msg)
 	}
 	return file, nil
@@ -109,10 +111,14 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 // fewRules has the rules of backends that claim one op, or none, by the fault in RLX_WRONG_FAULT.
 var fewRules = map[string][]target.Rule{"only": {target.MustRule("run matmul(f32 rank 2, f32 rank 2)")}, "nothing": nil}
 
-// Load returns an executable that lies about step values as RLX_LIAR_DUMPS says. The host passes this variable to a backend called liar.
+// Load returns an executable that lies about step values as RLX_LIAR_DUMPS says. The host passes this variable to a
+// backend called liar.
 func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
-	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 && os.Getenv("RLX_WRONG_FAULT") == "claims" {
-		return nil, diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan", l.Program.Graph.Nodes[i].Label())
+	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 &&
+		os.Getenv("RLX_WRONG_FAULT") == "claims" {
+		return nil,
+			diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan",
+				l.Program.Graph.Nodes[i].Label())
 	}
 	if info, err := b.Info(ctx); err == nil && len(info.Target.Rules) < 2 {
 		if why := info.Lacks(l.Program); why != "" {
@@ -130,8 +136,9 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 	return e, err
 }
 
-// wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, crashes, or hangs. (The faults "claims"
-// and those of fewRules are of plainBackend instead: it claims to run atan and has no kernel for it, or claims too little.)
+// wrong is an executable with the fault in RLX_WRONG_FAULT: it adds 1 to the last element of an output, crashes, or
+// hangs. (The faults "claims" and those of fewRules are of plainBackend instead: it claims to run atan and has no
+// kernel for it, or claims too little.)
 type wrong struct {
 	device.Executable
 	p     *program.Program
@@ -259,17 +266,21 @@ func scripts(t *testing.T, dir string, demo bool) {
 			}
 			programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
 			if err == nil {
-				_, err = format.Write(context.Background(), filepath.Join(e.WorkDir, "cache.rlx"), format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache"}}, nil)
+				_, err = format.Write(context.Background(), filepath.Join(e.WorkDir, "cache.rlx"),
+					format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache"}}, nil)
 			}
 			if err != nil {
 				return err
 			}
 			for name, change := range map[string]func(*task.Text, *string, *string){
-				"text.rlx": func(*task.Text, *string, *string) {}, "ids.rlx": func(about *task.Text, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
+				"text.rlx": func(*task.Text, *string, *string) {}, "ids.rlx": func(about *task.Text, _, _ *string) {
+					about.Tokenizer, about.ChatTemplate = "", ""
+				},
 				"draft.rlx": func(about *task.Text, graph, _ *string) { *graph = tinymodel.WithDraft(about, *graph) },
 				"odd.rlx":   func(_ *task.Text, _, template *string) { *template = "{% include 'x' %}" },
 				"nan.rlx": func(_ *task.Text, graph, _ *string) { // d is 0 for the most probable id
-					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
+					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]",
+						"odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
 				},
 			} {
 				if err := writeTextModel(filepath.Join(e.WorkDir, name), change); err != nil {
@@ -288,7 +299,9 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for _, f := range []string{file, words, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors", "../../demo/sam-nano.safetensors"} {
+			for _, f := range []string{file, words, "../../demo/scene1.png", "../../demo/scene1.mask.png",
+				"../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors",
+				"../../demo/sam-nano.safetensors"} {
 				abs, err := filepath.Abs(f)
 				if err != nil {
 					return err
@@ -325,7 +338,8 @@ func writeTextModel(path string, change func(about *task.Text, graph, template *
 	if err != nil {
 		return err
 	}
-	_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}},
+	_, err = format.Write(context.Background(), path,
+		format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}},
 		[]format.Weight{attached("chat_template.jinja", template), attached("tokenizer.json", tinymodel.Tokenizer)})
 	return err
 }
@@ -337,7 +351,8 @@ func attached(name, file string) format.Weight {
 	}}
 }
 
-// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its output.
+// exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its
+// output.
 func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -357,9 +372,9 @@ func statusOf(err error) int {
 	return -1
 }
 
-// halt is `halt SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until --dump-tensors has written a file to DIR, so that the run is in
-// progress, and sends the signal to the command (host) or to its backend. The command must exit with the status. Its stderr is written to the file
-// stderr.
+// halt is `halt SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until --dump-tensors has written a
+// file to DIR, so that the run is in progress, and sends the signal to the command (host) or to its backend. The
+// command must exit with the status. Its stderr is written to the file stderr.
 func halt(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
 	want, err := strconv.Atoi(args[2])
@@ -401,7 +416,8 @@ func halt(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// running lists the processes that run the script's own copy of the backend, as children of parent or, if parent is 0, of any process.
+// running lists the processes that run the script's own copy of the backend, as children of parent or, if parent is 0,
+// of any process.
 func running(ts *testscript.TestScript, parent int) []int {
 	var out []int
 	procs, err := filepath.Glob("/proc/[0-9]*")

@@ -25,15 +25,23 @@ import (
 )
 
 var _ = registerTask(taskKind{
-	name: task.KindSegment, takes: "images and prompts", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
+	name: task.KindSegment, takes: "images and prompts", usage: "--image with --point or --box",
+	example: "--image photo.jpg --point 120,80 -o mask.png",
 	examples: []cli.Example{
-		{About: "the mask of the object at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
-		{About: "the object in a box: its mask, an overlay to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
-		{About: "all masks: mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
-		{About: "refine a rough mask", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
-		{About: "all objects in an image: out/labels.png and out/masks.json", Line: "rlxrun sam.rlx --image coins.png --everything -o out"},
-		{About: "all objects in each image of a folder; skips images that are already done", Line: "rlxrun sam.rlx --images photos --everything -o out"},
-		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on", Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
+		{About: "the mask of the object at pixel (128,128)",
+			Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
+		{About: "the object in a box: its mask, an overlay to look at, and the predicted quality",
+			Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
+		{About: "all masks: mask.0.png, mask.1.png and so on",
+			Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+		{About: "refine a rough mask",
+			Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
+		{About: "all objects in an image: out/labels.png and out/masks.json",
+			Line: "rlxrun sam.rlx --image coins.png --everything -o out"},
+		{About: "all objects in each image of a folder; skips images that are already done",
+			Line: "rlxrun sam.rlx --images photos --everything -o out"},
+		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on",
+			Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
 		{About: "show where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
 	},
 	flags: func(im *imageFlag) taskFlags { return &segmentFlags{shared: im} },
@@ -58,14 +66,22 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Segmenting an image (artifacts that declare the task " + task.KindSegment + ")")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of the object; with 0, a pixel outside it (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around the object")
-	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
-	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
-	fs.BoolVar(&f.everything, "everything", false, "find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
+	fs.StringVar(&f.maskPrompt, "mask-prompt", "",
+		"`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
+	fs.StringVar(&f.pointsFile, "points-file", "",
+		"`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
+	fs.BoolVar(&f.everything, "everything", false,
+		"find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
 	fs.IntVar(&f.grid, "grid", segment.DefaultSide, "`N` with --everything: search from N x N points")
-	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU, "`0..1` with --everything: drop masks with a lower predicted quality")
-	fs.Float64Var(&f.minStability, "min-stability", segment.DefaultMinStability, "`0..1` with --everything: drop masks that change more with the threshold")
-	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
-	fs.StringVar(&f.mask, "mask", string(segment.Best), "`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
+	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU,
+		"`0..1` with --everything: drop masks with a lower predicted quality")
+	fs.Float64Var(&f.minStability, "min-stability", segment.DefaultMinStability,
+		"`0..1` with --everything: drop masks that change more with the threshold")
+	fs.StringVar(
+		&f.folder, "images", "",
+		"`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
+	fs.StringVar(&f.mask, "mask", string(segment.Best),
+		"`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
 }
 
 func (f *segmentFlags) settle() error {
@@ -145,10 +161,12 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 		j.runs = append(j.runs, m)
 	}
 	if f.image == "" {
-		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
+		return nil,
+			cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
 	}
 	if len(f.points.Values)+len(f.box.Values) == 0 {
-		return nil, cli.Usagef("--point", "no point or box is given").WithHint("for example --point 120,80 or --box 60,40,200,160")
+		return nil, cli.Usagef("--point", "no point or box is given").WithHint(
+			"for example --point 120,80 or --box 60,40,200,160")
 	}
 	if err := g.CheckChoice(segment.Choice(f.mask)); err != nil {
 		return nil, err
@@ -156,7 +174,8 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.prompts, err = f.prompts(); err != nil {
 		return nil, err
 	}
-	if j.img, err = readImage(ctx, f.image, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }}); err != nil {
+	if j.img, err = readImage(ctx, f.image, s.env.Stdin,
+		imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }}); err != nil {
 		return nil, err
 	}
 	size := j.size()
@@ -200,13 +219,17 @@ func (f *segmentFlags) prompts() (out segment.Prompts, err error) {
 func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
 
 // readMaskPrompt reads the file of --mask-prompt.
-func readMaskPrompt(ctx context.Context, s *session, path string, g *segment.Segmenter, size image.Point) ([]float32, error) {
+func readMaskPrompt(ctx context.Context, s *session, path string, g *segment.Segmenter, size image.Point) (
+	[]float32, error) {
 	side := g.Facts().MaskSide
 	if side == 0 {
-		return nil, cli.Usagef("--mask-prompt", "%s takes points and boxes only: its checkpoint has no weights for masks", s.model.Path())
+		return nil,
+			cli.Usagef("--mask-prompt", "%s takes points and boxes only: its checkpoint has no weights for masks",
+				s.model.Path())
 	}
 	if !strings.HasSuffix(path, ".npy") {
-		img, err := readImage(ctx, path, nil, imaging.Limits{Fits: func(bytes int64) error { return s.need("mask prompt", bytes) }})
+		img, err := readImage(
+			ctx, path, nil, imaging.Limits{Fits: func(bytes int64) error { return s.need("mask prompt", bytes) }})
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +242,8 @@ func readMaskPrompt(ctx context.Context, s *session, path string, g *segment.Seg
 			ones = ones && d == 1
 		}
 		if d != dtype.F32 || n < 2 || !ones || shape[n-1] != side || shape[n-2] != side {
-			return diag.New(code.MaskPrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), side, side)
+			return diag.New(code.MaskPrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), side,
+				side)
 		}
 		return s.need("mask prompt", int64(4*side*side))
 	})
@@ -321,7 +345,8 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 		t.MasksOutput: {tensor: ofModel(dec.Outputs[t.MasksOutput])},
 		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
 		"overlay":     {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
-		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
+		"iou": {
+			tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
 	}, nil
 }
 
@@ -363,7 +388,8 @@ func (f *segmentFlags) help(m *rlx.Model) string {
 	if s.MaskInput != "" {
 		mask = " and perhaps --mask-prompt"
 	}
-	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included)%s, --mask best|all|0..%d.\nOutputs for -o:\n",
+	text := fmt.Sprintf(
+		"Task %s: --image with --point or --box (up to %d points, box corners included)%s, --mask best|all|0..%d.\nOutputs for -o:\n",
 		task.KindSegment, s.MaxPoints, mask, s.Tokens-1)
 	for _, o := range segmentOffers(s, string(segment.Best)) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)

@@ -28,8 +28,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, or of all its objects, or either of these for many
-// images.
+// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, or of all its
+// objects, or either of these for many images.
 type manyJob struct {
 	segmenter *segment.Segmenter
 	runs      []*rlx.Method
@@ -52,7 +52,8 @@ type imageEnd struct {
 	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything
 }
 
-// record is the content of masks.json: what was found in an image. It is written last, so an image with this file is done.
+// record is the content of masks.json: what was found in an image. It is written last, so an image with this file is
+// done.
 type record struct {
 	Image  string           `json:"image"`
 	Key    string           `json:"key"` // identifies the model, the image's bytes and the request
@@ -76,8 +77,11 @@ const recordName = "masks.json"
 
 // many returns the job for flags that write to a folder; ok is false if the flags do not.
 func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bool, err error) {
-	all := segment.EverythingOptions{Side: f.grid, MinIoU: f.minIoU, MinStability: f.minStability, MaxOverlap: segment.DefaultMaxOverlap}
-	if !f.everything && (f.grid != segment.DefaultSide || f.minIoU != segment.DefaultMinIoU || f.minStability != segment.DefaultMinStability) {
+	all := segment.EverythingOptions{Side: f.grid, MinIoU: f.minIoU, MinStability: f.minStability,
+		MaxOverlap: segment.DefaultMaxOverlap}
+	if !f.everything &&
+		(f.grid != segment.DefaultSide || f.minIoU != segment.DefaultMinIoU ||
+			f.minStability != segment.DefaultMinStability) {
 		return nil, true, cli.Usagef("--everything", "is missing; --grid, --min-iou and --min-stability belong to it")
 	}
 	if f.pointsFile == "" && !f.everything && f.folder == "" {
@@ -96,9 +100,11 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	case f.folder != "" && f.image != "":
 		return nil, true, cli.Usagef("--images", "cannot be combined with --image")
 	case f.folder == "" && f.image == "":
-		return nil, true, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
+		return nil, true,
+			cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
 	case !prompted && f.pointsFile == "" && !f.everything:
-		return nil, true, cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
+		return nil, true,
+			cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
 	}
 	if err := g.CheckChoice(segment.Choice(f.mask)); err != nil {
 		return nil, true, err
@@ -135,7 +141,8 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	return j, true, err
 }
 
-// imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a pattern matches.
+// imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a
+// pattern matches.
 func imagesOf(arg string) ([]string, error) {
 	pattern, like := arg, false
 	if st, err := os.Stat(arg); err == nil && st.IsDir() {
@@ -156,7 +163,8 @@ func imagesOf(arg string) ([]string, error) {
 	seen := map[string]string{}
 	for _, p := range all {
 		if other, twice := seen[filepath.Base(p)]; twice {
-			return nil, cli.Usagef("--images "+arg, "%s and %s have the same name and would share a folder of results", other, p)
+			return nil, cli.Usagef("--images "+arg, "%s and %s have the same name and would share a folder of results",
+				other, p)
 		}
 		seen[filepath.Base(p)] = p
 	}
@@ -169,7 +177,8 @@ const maxPrompts = 16 << 20
 // readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
 func readPrompts(path string) (out []segment.Prompts, err error) {
 	bad := func(format string, args ...any) ([]segment.Prompts, error) {
-		return nil, diag.New(code.MaskPrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
+		return nil, diag.New(code.MaskPrompt, path, format, args...).WithHint(
+			`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
 	}
 	raw, err := regular.ReadFile(path, maxPrompts)
 	if err != nil {
@@ -244,8 +253,8 @@ func (j *manyJob) prepare(_ *session, sinks []sink) error {
 	return nil
 }
 
-// run processes the images one after another. If there is only one image, an error with it ends the run. Of many, it is reported and the others are
-// processed.
+// run processes the images one after another. If there is only one image, an error with it ends the run. Of many, it is
+// reported and the others are processed.
 func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if err := s.load(ctx, j.runs...); err != nil {
 		return nil, err
@@ -297,7 +306,9 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 			return end, nil
 		}
 	}
-	img, err := readImage(ctx, path, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.aboutModel(s.memory.Fits("image", bytes)) }})
+	img, err := readImage(
+		ctx, path, s.env.Stdin,
+		imaging.Limits{Fits: func(bytes int64) error { return s.aboutModel(s.memory.Fits("image", bytes)) }})
 	if err != nil {
 		return end, err
 	}
@@ -371,7 +382,8 @@ func (j *manyJob) maskBytes(size image.Point) int64 {
 func checkEverything(o segment.EverythingOptions) error {
 	for i, v := range []float64{o.MinIoU, o.MinStability} {
 		if !(v >= 0) {
-			return diag.New(code.MaskPrompt, []string{"--min-iou", "--min-stability"}[i], "is %v; allowed are 0 to 1", v)
+			return diag.New(code.MaskPrompt, []string{"--min-iou", "--min-stability"}[i], "is %v; allowed are 0 to 1",
+				v)
 		}
 	}
 	if o.Side == 0 {
@@ -380,7 +392,8 @@ func checkEverything(o segment.EverythingOptions) error {
 	return explicit(o).Check()
 }
 
-// explicit returns options that mean the values of the flags: in package segment, 0 stands for a default, and a negative bound for 0.
+// explicit returns options that mean the values of the flags: in package segment, 0 stands for a default, and a
+// negative bound for 0.
 func explicit(o segment.EverythingOptions) segment.EverythingOptions {
 	for _, v := range []*float64{&o.MinIoU, &o.MinStability, &o.MaxOverlap} {
 		if *v == 0 {
@@ -390,8 +403,8 @@ func explicit(o segment.EverythingOptions) segment.EverythingOptions {
 	return o
 }
 
-// key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder must be regular
-// files. A single image may also be a pipe, which cannot be read twice and has no key.
+// key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder
+// must be regular files. A single image may also be a pipe, which cannot be read twice and has no key.
 func (j *manyJob) key(ctx context.Context, s *session, path string) (string, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && j.flags.folder == "" {
 		return "", nil
@@ -462,11 +475,13 @@ func (j *manyJob) note() string {
 		}
 	}
 	if j.flags.folder == "" && count["skipped"] > 0 {
-		return fmt.Sprintf("%s found in %s from before%s", cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
+		return fmt.Sprintf("%s found in %s from before%s", cli.Count(masks, "mask", "masks"), j.dir,
+			j.whyNone(masks, dropped))
 	} else if j.flags.folder == "" {
 		return fmt.Sprintf("%s in %s%s", cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
 	}
-	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s%s", cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],
+	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s%s",
+		cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],
 		cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
 }
 
@@ -475,7 +490,8 @@ func (j *manyJob) whyNone(masks int, d segment.Dropped) string {
 	if masks > 0 || d.Poor+d.Unstable == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, %d others below --min-stability %g", d.Poor, j.all.MinIoU, d.Unstable, j.all.MinStability)
+	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, %d others below --min-stability %g", d.Poor, j.all.MinIoU,
+		d.Unstable, j.all.MinStability)
 	if d.IoU > 0 {
 		down := func(v float32) float64 { return math.Floor(float64(v)*100) / 100 }
 		out += fmt.Sprintf("; the closest has quality %.2f and stability %.2f and needs", d.IoU, d.Stability)

@@ -44,9 +44,12 @@ network, and images stay on this machine. A backend that ends is started again. 
 			f.host.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if f.port < 0 || f.port > 1<<16-1 {
-					return cli.Usagef("--port", "is %d; allowed are 1 to %d, and 0 for any that is free", f.port, 1<<16-1)
+					return cli.Usagef("--port", "is %d; allowed are 1 to %d, and 0 for any that is free", f.port,
+						1<<16-1)
 				}
-				return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error { return s.serve(ctx, &f) })
+				return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error {
+					return s.serve(ctx, &f)
+				})
 			}
 		},
 	}
@@ -56,7 +59,8 @@ network, and images stay on this machine. A backend that ends is started again. 
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	t, ok := s.model.Task().(*task.Segment)
 	if !ok {
-		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s", task.KindSegment, methodNames(s.model))
+		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s",
+			task.KindSegment, methodNames(s.model))
 	}
 	var methods []*rlx.Method
 	for _, name := range []string{t.ImageMethod, t.PromptMethod} {
@@ -78,13 +82,17 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	l := &lasting{s: s, ctx: ctx}
 	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{t.BestFirst, t.BestLast}}
 	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
-		return l.servedImage(func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
+		return l.servedImage(
+			func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
 	}
 	if f.image != "" {
 		if o.FirstName = filepath.Base(f.image); f.image == "-" {
 			o.FirstName = "stdin"
 		}
-		if o.First, err = l.servedImage(func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
+		if o.First, err = l.servedImage(
+			func(lim imaging.Limits) (image.Image, error) {
+				return readImage(ctx, f.image, s.env.Stdin, lim)
+			}); err != nil {
 			return err
 		}
 	}
@@ -178,7 +186,8 @@ func (v *servedImage) Encode(ctx context.Context) error {
 }
 
 // Masks runs the decoder.
-func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32, err error) {
+func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (
+	mask segment.Mask, quality []float32, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	masks, err := v.encoded.Masks(ctx, p, which)

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestBrowser uses the page of `rlxrun serve` with the demo model as a user would, in Chromium. It compares masks with those of `rlxrun --point`.
-// RLX_SCREENSHOTS=DIR writes screenshots of the page.
+// TestBrowser uses the page of `rlxrun serve` with the demo model as a user would, in Chromium. It compares masks with
+// those of `rlxrun --point`. RLX_SCREENSHOTS=DIR writes screenshots of the page.
 func TestBrowser(t *testing.T) {
 	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
 		t.Skip("takes half a minute and needs Chromium: make test-browser")
@@ -162,10 +162,12 @@ func TestBrowser(t *testing.T) {
 	b.says("the file: is damaged: png: invalid format: not enough pixel data (RLX3030)")
 	same("after an error", "--point", "131,124", "--point", "99,124,0", "--box", "99,124,120,145")
 	for _, event := range []string{"drop", "paste"} {
-		b.script(nil, `const bytes = Uint8Array.from(atob(arguments[0]), (c) => c.charCodeAt(0)), data = new DataTransfer();
+		b.script(
+			nil, `const bytes = Uint8Array.from(atob(arguments[0]), (c) => c.charCodeAt(0)), data = new DataTransfer();
 			data.items.add(new File([bytes], "image.png"));
 			const event = arguments[1] === "drop" ? new DragEvent("drop", {dataTransfer: data, bubbles: true}) : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
-			document.getElementById("stage").dispatchEvent(event)`, base64.StdEncoding.EncodeToString(readFile(t, scene)), event)
+			document.getElementById("stage").dispatchEvent(event)`, base64.StdEncoding.EncodeToString(
+				readFile(t, scene)), event)
 		b.says("Ready after")
 	}
 	b.send("#file", coins)
@@ -187,14 +189,16 @@ func TestBrowser(t *testing.T) {
 	var urls []string
 	b.script(&urls, "return performance.getEntriesByType('resource').map((e) => e.name)")
 	for _, u := range urls {
-		if !strings.HasPrefix(u, url) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:"+strings.TrimSuffix(url, "/")[:20]) {
+		if !strings.HasPrefix(u, url) && !strings.HasPrefix(u, "data:") &&
+			!strings.HasPrefix(u, "blob:"+strings.TrimSuffix(url, "/")[:20]) {
 			t.Errorf("the page asked for %s", u)
 		}
 	}
 	var times [][2]float64
 	b.script(&times, "return performance.getEntriesByName('click to mask').map((e) => [e.duration, 1000 * e.detail])")
 	slices.SortFunc(times, func(x, y [2]float64) int { return int(1000 * (x[0] - y[0])) })
-	t.Logf("from a click to its mask on the screen: %.0f to %.0f ms; of these in rlxrun, and all: %.1f", times[0][0], times[len(times)-1][0], times)
+	t.Logf("from a click to its mask on the screen: %.0f to %.0f ms; of these in rlxrun, and all: %.1f", times[0][0],
+		times[len(times)-1][0], times)
 
 	// In a narrow window nothing is wider than the window, and the canvas has the resolution of the screen.
 	b.resize(400, 800, 2, false)
@@ -219,7 +223,8 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// startServe runs `rlxrun serve` and returns the address that it prints. end sends a signal and returns the exit status.
+// startServe runs `rlxrun serve` and returns the address that it prints. end sends a signal and returns the exit
+// status.
 func startServe(t *testing.T, rlxrun string, args ...string) (url string, end func(syscall.Signal) (status int)) {
 	t.Helper()
 	cmd := exec.Command(rlxrun, append([]string{"serve"}, args...)...)

@@ -24,7 +24,8 @@ import (
 // served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request to the
 // page. end stops the command with an error and returns the error of the command. notes has what it wrote to stderr by
 // then.
-func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error, notes *strings.Builder) {
+func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error,
+	notes *strings.Builder) {
 	t.Helper()
 	s := tinySession(t, debugFlags{})
 	out, in := io.Pipe()
@@ -76,7 +77,8 @@ func TestServe(t *testing.T) {
 	if err := json.Unmarshal(body, &a); err != nil || status != http.StatusOK {
 		t.Fatalf("status %d, %v: %s", status, err, body)
 	}
-	if a.Pixels != 256 || len(a.Quality) != 4 || a.Runs[0] != 0 || a.Runs[1] != 16 || len(a.Runs) != 33 { // the bright half
+	// the bright half
+	if a.Pixels != 256 || len(a.Quality) != 4 || a.Runs[0] != 0 || a.Runs[1] != 16 || len(a.Runs) != 33 {
 		t.Errorf("the answer is %s", body)
 	}
 	status, body = ask("POST", "images/0/masks", `{"points":[[32,3]],"mask":"0"}`)
@@ -94,7 +96,8 @@ func TestServe(t *testing.T) {
 	if err := jpeg.Encode(&photo, image.NewGray(image.Rect(0, 0, 32, 16)), nil); err != nil {
 		t.Fatal(err)
 	}
-	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00" // rotate clockwise
+	// rotate clockwise
+	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
 	_, body = ask("POST", "images", photo.String()[:2]+exif+photo.String()[2:])
 	if want := `{"number":1,"width":16,"height":32}`; strings.TrimSpace(string(body)) != want {
 		t.Errorf("a photo on its side is %s; want %s", body, want)

@@ -43,9 +43,10 @@ type runRecord struct {
 	method string
 }
 
-// openSession opens the artifact while the backend starts. If both fail, it returns the artifact's error. Until the artifact is verified, the backend has
-// only its descriptor.
-func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o rlx.Options, debug debugFlags) (*session, error) {
+// openSession opens the artifact while the backend starts. If both fail, it returns the artifact's error. Until the
+// artifact is verified, the backend has only its descriptor.
+func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o rlx.Options, debug debugFlags) (
+	*session, error) {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,8 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 func helps(m *rlx.Model, backend, other string) bool {
 	for _, x := range m.Methods() {
 		for _, s := range x.Schedules {
-			if target, _, _ := strings.Cut(s.Target, ":"); target == backend && other != backend && slices.Contains(s.Backends, other) {
+			if target, _, _ := strings.Cut(s.Target, ":"); target == backend && other != backend &&
+				slices.Contains(s.Backends, other) {
 				return true
 			}
 		}
@@ -114,7 +116,8 @@ func helps(m *rlx.Model, backend, other string) bool {
 }
 
 // inSession opens the artifact in args and a backend, calls work, and closes both.
-func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, debug *debugFlags, work func(context.Context, *session) error) error {
+func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, debug *debugFlags,
+	work func(context.Context, *session) error) error {
 	path, err := oneFile(args)
 	if err != nil {
 		return err
@@ -141,7 +144,8 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	return f.explain(ctx, err)
 }
 
-// ready checks files and patterns in the flags and then waits for the backend: sinks, the trace and the messages must not overwrite an input, and the patterns of
+// ready checks files and patterns in the flags and then waits for the backend: sinks, the trace and the messages must
+// not overwrite an input, and the patterns of
 // --dump-tensors must match a step.
 func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
@@ -179,7 +183,8 @@ func (s *session) announceDevice() {
 	}
 }
 
-// load loads methods that run together. A method that is not loaded is loaded by its first run, after its inputs were checked.
+// load loads methods that run together. A method that is not loaded is loaded by its first run, after its inputs were
+// checked.
 func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	var names []string
 	for _, m := range methods {
@@ -200,7 +205,8 @@ func (s *session) loaded(method string) rlx.Loaded {
 // jsonElement is the memory in bytes for a number in --format json: as a value, as text, and as indented text.
 const jsonElement = 128
 
-// jsonBytes returns the memory in bytes for outputs that are written to standard output as JSON; 0 if they are written as text.
+// jsonBytes returns the memory in bytes for outputs that are written to standard output as JSON; 0 if they are written
+// as text.
 func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	if !s.env.JSON {
 		return 0

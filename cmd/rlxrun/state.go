@@ -13,8 +13,11 @@ import (
 type stateFlags struct{ from, to string }
 
 func (f *stateFlags) declare(fs *cli.FlagSet) {
-	fs.StringVar(&f.from, "state", "", "`FILE` start from a state that --save-state wrote (default the model's initial state)")
-	fs.StringVar(&f.to, "save-state", "", "`FILE` save the model's state after the run, as safetensors; may be the file of --state")
+	fs.StringVar(
+		&f.from, "state", "", "`FILE` start from a state that --save-state wrote (default the model's initial state)")
+	fs.StringVar(
+		&f.to, "save-state", "",
+		"`FILE` save the model's state after the run, as safetensors; may be the file of --state")
 }
 
 // check refuses flags that do not fit the methods of a run.

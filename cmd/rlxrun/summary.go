@@ -21,7 +21,8 @@ type summary struct {
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
-	KernelBytes  int64           `json:"kernel_bytes"`                  // upper bound of the scratch memory of kernels and the reference
+	// upper bound of the scratch memory of kernels and the reference
+	KernelBytes  int64           `json:"kernel_bytes"`
 	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // device memory that the methods use
 	LoadMS       float64         `json:"load_ms"`                       // from process start to the first dispatch
 	TotalMS      float64         `json:"total_ms"`                      // from process start to now
@@ -42,10 +43,11 @@ type methodSummary struct {
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
 	Runs   int              `json:"runs"` // number of runs with these sizes
 	MS     float64          `json:"ms"`   // total time of these runs
-	// Lowering lists the ops that the compiler rewrote for the target, those that the reference runs, and those that other backends
-	// run.
-	Lowering  string           `json:"lowering,omitempty"`
-	Crossings *crossingSummary `json:"crossings,omitempty"` // only in the first entry of a method that several backends run in turn
+	// Lowering lists the ops that the compiler rewrote for the target, those that the reference runs, and those that
+	// other backends run.
+	Lowering string `json:"lowering,omitempty"`
+	// only in the first entry of a method that several backends run in turn
+	Crossings *crossingSummary `json:"crossings,omitempty"`
 }
 
 // crossingSummary is the total cost of switching between backends, over all runs of a method.
@@ -62,15 +64,18 @@ func crossingsOf(l rlx.Loaded) *crossingSummary {
 	if len(l.Backends) == 0 {
 		return nil
 	}
-	return &crossingSummary{l.Backends, l.Crossings.Switches, l.Crossings.Values, l.Crossings.Bytes, ms(l.Crossings.Time)}
+	return &crossingSummary{l.Backends, l.Crossings.Switches, l.Crossings.Values, l.Crossings.Bytes,
+		ms(l.Crossings.Time)}
 }
 
-// String formats it for the line of a method: "2 switches between backends copied 3 values (12 kB); 0.41 ms outside the backends".
+// String formats it for the line of a method: "2 switches between backends copied 3 values (12 kB); 0.41 ms outside the
+// backends".
 func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %s between backends copied %s (%s); %.2f ms outside the backends", cli.Count(c.Switches, "switch", "switches"), cli.Count(c.Values, "value", "values"), cli.Size(c.Bytes), c.MS)
+	return fmt.Sprintf("; %s between backends copied %s (%s); %.2f ms outside the backends",
+		cli.Count(c.Switches, "switch", "switches"), cli.Count(c.Values, "value", "values"), cli.Size(c.Bytes), c.MS)
 }
 
 type outputSummary struct {
@@ -120,12 +125,14 @@ func (k kernelSummary) String() string {
 	if k.Native {
 		return "native"
 	}
-	return fmt.Sprintf("native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops, strings.Join(k.Reference, ", "))
+	return fmt.Sprintf("native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops,
+		strings.Join(k.Reference, ", "))
 }
 
 // summarise collects the summary at the end of a run.
 func (s *session) summarise(j job, sinks []sink, products map[string]product) *summary {
-	sum := &summary{Device: deviceName(s.backend.Name, s.host.Device()), Sandbox: s.host.Backend().Sandbox, Precision: s.host.Precision(),
+	sum := &summary{Device: deviceName(s.backend.Name, s.host.Device()), Sandbox: s.host.Backend().Sandbox,
+		Precision:    s.host.Precision(),
 		WeightsBytes: s.model.Facts().Weights, Outputs: []outputSummary{}}
 	if len(s.runs) > 0 { // there are no runs if all images were done before
 		sum.LoadMS = ms(s.runs[0].Start.Sub(cli.Started()))
@@ -145,7 +152,8 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 			held[r.method] = x.DeviceMemory
 			took += x.Duration
 		}
-		m := methodSummary{Method: r.method, Target: l.Target, Sizes: r.Sizes, Runs: len(runs), MS: ms(took), Lowering: l.Lowering}
+		m := methodSummary{Method: r.method, Target: l.Target, Sizes: r.Sizes, Runs: len(runs), MS: ms(took),
+			Lowering: l.Lowering}
 		if !slices.ContainsFunc(sum.Methods, func(m methodSummary) bool { return m.Method == r.method }) {
 			m.Crossings = crossingsOf(l)
 		}
@@ -170,7 +178,8 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 	return sum
 }
 
-// runsBySize groups runs by method and sizes, in the order of the first run of each group. Generating text takes a run per token.
+// runsBySize groups runs by method and sizes, in the order of the first run of each group. Generating text takes a run
+// per token.
 func (s *session) runsBySize() (out [][]runRecord) {
 	at := map[string]int{}
 	for _, r := range s.runs {
@@ -214,7 +223,8 @@ func (s *summary) print(env *cli.Env, j job) error {
 			env.Notef("%s", line)
 		}
 	}
-	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
+	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox,
+		total.Seconds())
 	return nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// A taskKind holds the flags, texts and jobs that a kind of task adds to the command run. Each kind registers itself, in its own
-// file.
+// A taskKind holds the flags, texts and jobs that a kind of task adds to the command run. Each kind registers itself,
+// in its own file.
 type taskKind struct {
 	name     string        // kind of task in artifacts
 	takes    string        // what its flags specify, such as "images"
@@ -88,8 +88,8 @@ func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	return uses[i], true
 }
 
-// taskExamples returns the examples of all kinds. Kinds are registered by file name. The reverse order begins with those that most people use;
-// "rlxrun --help" shows the first example.
+// taskExamples returns the examples of all kinds. Kinds are registered by file name. The reverse order begins with
+// those that most people use; "rlxrun --help" shows the first example.
 func taskExamples() (out []cli.Example) {
 	for _, k := range slices.Backward(taskKinds) {
 		out = append(out, k.examples...)

@@ -20,13 +20,19 @@ import (
 )
 
 var _ = registerTask(taskKind{
-	name: task.KindText, takes: "text", usage: "--prompt, --prompt-file or --ids", example: "--prompt \"Once upon a time\"",
+	name: task.KindText, takes: "text", usage: "--prompt, --prompt-file or --ids",
+	example: "--prompt \"Once upon a time\"",
 	examples: []cli.Example{
-		{About: "continue a text; tokens are printed as they are generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
-		{About: "a prompt from stdin, sampled at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
-		{About: "speculative decoding with the model's draft head: the same text, sooner", Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
-		{About: "several texts at a time, one prompt per line; the model was compiled with rlxc --batch", Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
-		{About: "token ids instead of text, and everything about the result as JSON", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
+		{About: "continue a text; tokens are printed as they are generated",
+			Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
+		{About: "a prompt from stdin, sampled at random; the same seed gives the same text",
+			Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
+		{About: "speculative decoding with the model's draft head: the same text, sooner",
+			Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
+		{About: "several texts at a time, one prompt per line; the model was compiled with rlxc --batch",
+			Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
+		{About: "token ids instead of text, and everything about the result as JSON",
+			Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
 	flags: func(*imageFlag) taskFlags { return new(textFlags) },
 })
@@ -51,28 +57,39 @@ type textFlags struct {
 const defaultTokens = 256
 
 // textFlagNames lists the flags of the task.
-var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
+var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "chat", "system", "tokens", "temperature",
+	"top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("Continuing a text (artifacts that declare the task " + task.KindText + ")")
-	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` the prompt; - is stdin, as in rlxrun FILE - (repeatable if the model was compiled with rlxc --batch)")
+	fs.ListVarP(
+		&f.prompt, "prompt", "",
+		"`TEXT` the prompt; - is stdin, as in rlxrun FILE - (repeatable if the model was compiled with rlxc --batch)")
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` read the prompt from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` read one prompt per line from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` the prompt as token ids")
 	fs.BoolVar(&f.chat, "chat", false, "treat the prompt as a user's message: apply the model's chat template")
 	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, the system message")
-	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most N tokens (default 256, or what fits the context); 0 with --save-state only computes the prompt")
-	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` sampling temperature; 0 takes the most probable token (default the model's)")
-	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` sample among the K most probable tokens only; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.TopP, "top-p", 0, "`P` sample among the most probable tokens whose probabilities add up to P; 0 and 1 are off (default the model's)")
-	fs.Float64Var(&f.sampling.MinP, "min-p", 0, "`P` sample among tokens with at least P times the largest probability; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0, "`R` make tokens that already occurred less likely; 0 and 1 are off (default the model's)")
+	fs.IntVarP(&f.tokens, "tokens", "n", 0,
+		"`N` generate at most N tokens (default 256, or what fits the context); 0 with --save-state only computes the prompt")
+	fs.Float64Var(&f.sampling.Temperature, "temperature", 0,
+		"`T` sampling temperature; 0 takes the most probable token (default the model's)")
+	fs.IntVar(&f.sampling.TopK, "top-k", 0,
+		"`K` sample among the K most probable tokens only; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.TopP, "top-p", 0,
+		"`P` sample among the most probable tokens whose probabilities add up to P; 0 and 1 are off (default the model's)")
+	fs.Float64Var(&f.sampling.MinP, "min-p", 0,
+		"`P` sample among tokens with at least P times the largest probability; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0,
+		"`R` make tokens that already occurred less likely; 0 and 1 are off (default the model's)")
 	fs.Uint64Var(&f.seed, "seed", 0, "`N` seed of the sampling; the same seed gives the same text on every backend")
 	fs.ListVarP(&f.stop, "stop", "", "`TEXT` stop before this text (repeatable)")
 	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "continue after tokens that end a text")
 	f.draft.declare(fs)
-	fs.StringVar(&f.logits, "logits", "", "`FILE.npy` write the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
+	fs.StringVar(
+		&f.logits, "logits", "",
+		"`FILE.npy` write the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
 }
 
 func (f *textFlags) settle() error {
@@ -95,7 +112,10 @@ func (f *textFlags) settle() error {
 		}
 	}
 	if n > 1 {
-		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags", n)
+		return cli.Usagef(
+			"--prompt",
+			"%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags",
+			n)
 	}
 	if f.several() && (f.draft.head != "" || f.logits != "") {
 		return cli.Usagef("--prompt", "several prompts cannot be combined with --draft and --logits")
@@ -146,8 +166,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	sampling := facts.Sampling
 	for name, copy := range map[string]func(){
-		"temperature": func() { sampling.Temperature = f.sampling.Temperature }, "top-k": func() { sampling.TopK = f.sampling.TopK },
-		"top-p": func() { sampling.TopP = f.sampling.TopP }, "min-p": func() { sampling.MinP = f.sampling.MinP },
+		"temperature": func() { sampling.Temperature = f.sampling.Temperature },
+		"top-k":       func() { sampling.TopK = f.sampling.TopK },
+		"top-p":       func() { sampling.TopP = f.sampling.TopP }, "min-p": func() { sampling.MinP = f.sampling.MinP },
 		"repeat-penalty": func() { sampling.RepeatPenalty = f.sampling.RepeatPenalty },
 	} {
 		if f.fs.Changed(name) {
@@ -157,8 +178,10 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if err := sampling.Check(facts); err != nil {
 		return nil, asFlag(err)
 	}
-	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
-		return nil, cli.Usagef("--draft", "works only with the most probable tokens and without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
+	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 ||
+		f.logits != "") {
+		return nil, cli.Usagef("--draft", "works only with the most probable tokens and without --logits").WithHint(
+			"add --temperature 0 --repeat-penalty 1")
 	}
 	j.only = f.fs.Changed("tokens") && f.tokens == 0
 	switch {
@@ -240,7 +263,8 @@ func (f *textFlags) encode(s *session, t *text.Tokenizer, name, prompt string) (
 		if f.fs.Changed("system") {
 			messages = append(messages, text.Message{Role: "system", Content: f.system})
 		}
-		if prompt, err = text.ChatPrompt(s.model, append(messages, text.Message{Role: "user", Content: prompt})); err != nil {
+		if prompt, err = text.ChatPrompt(
+			s.model, append(messages, text.Message{Role: "user", Content: prompt})); err != nil {
 			return nil, err
 		}
 		special = false // the template contains the special tokens
@@ -282,7 +306,8 @@ func (j *textJob) outputs() []string {
 
 func (j *textJob) prepare(s *session, sinks []sink) error {
 	if j.only && (len(sinks) > 0 || s.debug.any()) {
-		return cli.Usagef("-n", "0 tokens cannot be combined with outputs and with flags that look into runs, such as --check")
+		return cli.Usagef(
+			"-n", "0 tokens cannot be combined with outputs and with flags that look into runs, such as --check")
 	}
 	j.shared = slices.ContainsFunc(sinks, func(k sink) bool { return k.dest == "-" })
 	if slices.ContainsFunc(sinks, func(k sink) bool { return k.offer.name == "logits" }) {
@@ -363,7 +388,9 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	return map[string]product{
 		"ids":      {tensor: tensor.Tensor{DType: dtype.I64, Shape: []int{n}, Data: tensor.Bytes(ids)}},
 		"logprobs": {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n}, Data: tensor.Bytes(logprobs)}},
-		"logits":   {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n, j.task.Vocabulary}, Data: tensor.Bytes(j.text.Logits)}},
+		"logits": {
+			tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n, j.task.Vocabulary},
+				Data: tensor.Bytes(j.text.Logits)}},
 	}, nil
 }
 
@@ -444,7 +471,8 @@ func (j *textJob) json(sum *summary) any {
 }
 
 func resultOf(prompt []int, t *text.Result) textResult {
-	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{}, Timings: timingsOf(t)}
+	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{},
+		Timings: timingsOf(t)}
 	for _, t := range t.Tokens {
 		p := jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(t.LogProb)}}, 0)
 		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})
@@ -455,7 +483,8 @@ func resultOf(prompt []int, t *text.Result) textResult {
 // note returns a line about the text for stderr.
 func (j *textJob) note() string {
 	t := timingsOf(j.text)
-	line := fmt.Sprintf("prompt of %s in %.0f ms (%.1f tokens/s)", cli.Count(t.PromptTokens, "token", "tokens"), t.PromptMS, t.PromptPerSecond)
+	line := fmt.Sprintf("prompt of %s in %.0f ms (%.1f tokens/s)", cli.Count(t.PromptTokens, "token", "tokens"),
+		t.PromptMS, t.PromptPerSecond)
 	if j.only {
 		return line
 	}
@@ -480,13 +509,19 @@ func (f *textFlags) help(m *rlx.Model) string {
 	if t.Slides() {
 		length = fmt.Sprintf("any number of tokens (the model sees the last %d)", t.Slide.Keep+1)
 	}
-	out := fmt.Sprintf("Task %s: %s, %s including the generated ones; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
+	out := fmt.Sprintf(
+		"Task %s: %s, %s including the generated ones; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
 		task.KindText, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
 	if t.Batch.Method != "" {
-		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)
+		out = strings.Replace(
+			out, "Outputs for -o",
+			fmt.Sprintf(
+				"It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o",
+				t.Batch.Sequences), 1)
 	}
 	if t.Draft.Method != "" {
-		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o", 1)
+		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o",
+			1)
 	}
 	for _, o := range textOffers() {
 		out += fmt.Sprintf("  %-16s %s\n", o.name, o.about)

@@ -26,9 +26,11 @@ type textBatchJob struct {
 }
 
 // batchJob reads the prompts and checks everything that needs no backend.
-func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, facts text.Facts, sampling *text.Sampling) (job, error) {
+func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, facts text.Facts, sampling *text.Sampling) (
+	job, error) {
 	if t.Batch.Method == "" {
-		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time", s.model.Path()).WithHint("compile it with rlxc --batch N")
+		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time",
+			s.model.Path()).WithHint("compile it with rlxc --batch N")
 	}
 	if s.files.from != "" || s.files.to != "" {
 		return nil, cli.Usagef("--prompt", "several prompts cannot be combined with --state and --save-state")
@@ -135,5 +137,6 @@ func (j *textBatchJob) note() string {
 	for _, t := range j.texts {
 		tokens += len(t.Tokens)
 	}
-	return fmt.Sprintf("%s, %s in %.0f ms (%.1f tokens/s together)", cli.Count(len(j.prompts), "prompt", "prompts"), cli.Count(tokens, "token", "tokens"), ms(j.took), float64(tokens)/j.took.Seconds())
+	return fmt.Sprintf("%s, %s in %.0f ms (%.1f tokens/s together)", cli.Count(len(j.prompts), "prompt", "prompts"),
+		cli.Count(tokens, "token", "tokens"), ms(j.took), float64(tokens)/j.took.Seconds())
 }

@@ -21,17 +21,19 @@ import (
 // textMeasured is the result of bench for a text model. Times are medians, from the host's monotonic clock.
 type textMeasured struct {
 	runtimeFacts
-	Runs           int     `json:"runs"`
-	PromptTokens   int     `json:"prompt_tokens"`
-	Tokens         int     `json:"tokens"`
-	FirstTokenMS   float64 `json:"first_token_ms"` // from the start of the prompt to the first token
-	PromptRate     float64 `json:"prompt_tokens_per_s"`
-	DecodeRate     float64 `json:"decode_tokens_per_s"`
-	MinDecodeRate  float64 `json:"min_decode_tokens_per_s"`
-	MaxDecodeRate  float64 `json:"max_decode_tokens_per_s"`
-	WeightsRead    int64   `json:"weights_read_bytes"`               // per token
-	StateRead      int64   `json:"state_read_bytes"`                 // per token, when half of the tokens have been generated
-	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`     // read bandwidth of the host's threads, measured between the runs
+	Runs          int     `json:"runs"`
+	PromptTokens  int     `json:"prompt_tokens"`
+	Tokens        int     `json:"tokens"`
+	FirstTokenMS  float64 `json:"first_token_ms"` // from the start of the prompt to the first token
+	PromptRate    float64 `json:"prompt_tokens_per_s"`
+	DecodeRate    float64 `json:"decode_tokens_per_s"`
+	MinDecodeRate float64 `json:"min_decode_tokens_per_s"`
+	MaxDecodeRate float64 `json:"max_decode_tokens_per_s"`
+	WeightsRead   int64   `json:"weights_read_bytes"` // per token
+	// per token, when half of the tokens have been generated
+	StateRead int64 `json:"state_read_bytes"`
+	// read bandwidth of the host's threads, measured between the runs
+	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`
 	BandwidthShare float64 `json:"memory_bandwidth_share,omitempty"` // share of that bandwidth that decoding reaches
 	StateBytes     int64   `json:"state_bytes"`
 	draftTimings
@@ -41,7 +43,8 @@ type textMeasured struct {
 func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	t, ok := s.model.Task().(*task.Text)
 	if !ok {
-		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), task.KindText).WithHint("measure a method with --method")
+		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), task.KindText).WithHint(
+			"measure a method with --method")
 	}
 	switch {
 	case f.prompt < 1:
@@ -49,7 +52,8 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	case f.tokens < 2:
 		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
 	case f.prompt+f.tokens-1 > t.Most():
-		return diag.New(code.TextContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
+		return diag.New(code.TextContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d",
+			f.prompt, f.tokens, t.Most())
 	}
 	method, err := s.model.Method(t.Method)
 	if err != nil {
@@ -120,9 +124,12 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, FirstTokenMS: median(first),
-		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate), WeightsRead: weights,
-		StateRead: int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))), StateBytes: s.model.StateSize(), draftTimings: accepted}
+	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt,
+		Tokens: f.tokens, FirstTokenMS: median(first),
+		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate),
+		WeightsRead: weights,
+		StateRead:   int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))),
+		StateBytes:  s.model.StateSize(), draftTimings: accepted}
 	m.HostPeakRSS = host // measured before the bandwidth was
 	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
 	if len(band) > 0 {
@@ -147,8 +154,9 @@ func (s *session) bandwidthBuffer() []byte {
 	return b
 }
 
-// readBandwidth returns the number of bytes per second that threads read together. It compares two halves of b, which uses vector
-// instructions and two streams at a time. One stream would be slower, because processors stop prefetching at the end of a page.
+// readBandwidth returns the number of bytes per second that threads read together. It compares two halves of b, which
+// uses vector instructions and two streams at a time. One stream would be slower, because processors stop prefetching
+// at the end of a page.
 func readBandwidth(b []byte, threads int) float64 {
 	var all sync.WaitGroup
 	half := len(b) / (2 * threads) &^ 4095
@@ -171,12 +179,14 @@ func (m *textMeasured) print(env *cli.Env) error {
 	}
 	read := fmt.Sprintf("%s of weights and %s of state per token", cli.Size(m.WeightsRead), cli.Size(m.StateRead))
 	if m.Bandwidth > 0 {
-		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host can read", m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
+		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host can read",
+			m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
 	}
 	rows := [][]string{
 		{"first token", fmt.Sprintf("%.1f ms after the prompt, median of %d", m.FirstTokenMS, m.Runs)},
 		{"prompt", fmt.Sprintf("%.1f tokens/s, of %d", m.PromptRate, m.PromptTokens)},
-		{"decode", fmt.Sprintf("%.1f tokens/s, of %d; %.1f to %.1f", m.DecodeRate, m.Tokens, m.MinDecodeRate, m.MaxDecodeRate)},
+		{"decode", fmt.Sprintf("%.1f tokens/s, of %d; %.1f to %.1f", m.DecodeRate, m.Tokens, m.MinDecodeRate,
+			m.MaxDecodeRate)},
 	}
 	if m.Drafted > 0 {
 		rows = append(rows, []string{"drafts", m.draftTimings.String()})

@@ -22,7 +22,9 @@ const defaultDrafts = 2
 
 func (f *draftFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
-	fs.StringVar(&f.head, "draft", "", "`mtp` speculative decoding: the multi-token prediction head proposes tokens, and the model checks them in one run. The text is the same; needs --temperature 0")
+	fs.StringVar(
+		&f.head, "draft", "",
+		"`mtp` speculative decoding: the multi-token prediction head proposes tokens, and the model checks them in one run. The text is the same; needs --temperature 0")
 	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, number of tokens proposed at a time")
 }
 

@@ -39,7 +39,8 @@ func TestTextInterrupted(t *testing.T) {
 	out, stderr := &cancelling{cancel: func() { cancel(errors.New("a signal")) }}, &bytes.Buffer{}
 	p := cli.Program{Name: "rlxrun", Default: "run", Commands: []*cli.Command{runCommand()}}
 	// The text is "énpkoe j"; the first write is "é".
-	status := p.Exec(ctx, []string{path, "--plugin", "cpu=" + self, "--prompt", "d", "--stop", "npq", "-q"}, &bytes.Buffer{}, out, stderr)
+	status := p.Exec(ctx, []string{path, "--plugin", "cpu=" + self, "--prompt", "d", "--stop", "npq", "-q"},
+		&bytes.Buffer{}, out, stderr)
 	if status == 0 || out.String() != "é" || !strings.Contains(stderr.String(), "a signal") {
 		t.Errorf("status %d, %q, %s", status, out.String(), stderr)
 	}

@@ -26,12 +26,14 @@ func tokenizeCommand() *cli.Command {
 		Name: "tokenize", Args: "MODEL.rlx|tokenizer.json [flags]", Short: "print the token ids of a text",
 		Long: `Reads text from stdin and prints its token ids, with the special tokens that the tokenizer adds around a text. Special tokens
 written in the text become their ids.`,
-		Examples: []cli.Example{{About: "how many tokens a prompt has", Line: "rlxrun tokenize llama.rlx < prompt.txt | wc -w"}},
+		Examples: []cli.Example{
+			{About: "how many tokens a prompt has", Line: "rlxrun tokenize llama.rlx < prompt.txt | wc -w"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			plain := fs.Bool("plain", false, "add no special tokens")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) != 1 {
-					return cli.Usagef("tokenize", "takes one file; found %d arguments", len(args)).WithHint("the text comes from stdin: echo \"Hello\" | rlxrun tokenize llama.rlx")
+					return cli.Usagef("tokenize", "takes one file; found %d arguments", len(args)).WithHint(
+						"the text comes from stdin: echo \"Hello\" | rlxrun tokenize llama.rlx")
 				}
 				t, err := openTokenizer(ctx, args[0])
 				if err != nil {
@@ -82,8 +84,9 @@ func readText(ctx context.Context, path string, stdin io.Reader) (string, error)
 func detokenizeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "detokenize", Args: "MODEL.rlx|tokenizer.json [flags] ID...", Short: "print the text of token ids",
-		Long:     `Prints the text of the ids as UTF-8, without a final newline. Bytes that are not UTF-8 become U+FFFD.`,
-		Examples: []cli.Example{{About: "the text of three tokens", Line: "rlxrun detokenize llama.rlx --skip-special 1 15043 3186"}},
+		Long: `Prints the text of the ids as UTF-8, without a final newline. Bytes that are not UTF-8 become U+FFFD.`,
+		Examples: []cli.Example{
+			{About: "the text of three tokens", Line: "rlxrun detokenize llama.rlx --skip-special 1 15043 3186"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			skip := fs.Bool("skip-special", false, "leave special tokens out")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -98,7 +101,8 @@ func detokenizeCommand() *cli.Command {
 				for _, arg := range args[1:] {
 					id, err := strconv.Atoi(arg)
 					if _, ok := t.Token(id); err != nil || !ok {
-						return cli.Usagef("detokenize", "%.40q is not an id of the tokenizer; allowed are 0 to %d", arg, t.Size()-1)
+						return cli.Usagef("detokenize", "%.40q is not an id of the tokenizer; allowed are 0 to %d", arg,
+							t.Size()-1)
 					}
 					ids = append(ids, id)
 				}

@@ -28,18 +28,24 @@ func TestAttachedTokenizer(t *testing.T) {
 	}{
 		{"", " ", nil},
 		{"words", string(doc), []int{0, 872, 268, 42, 393}},
-		{"words", `{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["?", 0], ["RO", -1], ["MEO:", -1], ["\nI will", -9]]}}`, []int{1, 2, 3}},
-		{"words", `{"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {"type": "WordPiece", "unk_token": "?",
-"continuing_subword_prefix": "##", "max_input_chars_per_word": 9, "vocab": {"ro": 0, "##meo": 1, ":": 2, "will": 3, "?": 4}}}`, []int{0, 1, 2, 4, 3}},
+		{"words",
+			`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["?", 0], ["RO", -1], ["MEO:", -1], ["\nI will", -9]]}}`,
+			[]int{1, 2, 3}},
+		{"words",
+			`{"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {"type": "WordPiece", "unk_token": "?",
+"continuing_subword_prefix": "##", "max_input_chars_per_word": 9, "vocab": {"ro": 0, "##meo": 1, ":": 2, "will": 3, "?": 4}}}`, []int{
+				0, 1, 2, 4, 3}},
 	} {
 		about.Tokenizer = c.name
 		path := filepath.Join(t.TempDir(), "a.rlx")
 		_, err = format.Write(t.Context(), path, format.Artifact{
-			Programs: []*program.Program{tinymodel.Program(t, tinymodel.Extend, "cpu")}, Meta: format.Meta{Model: "text", Task: about},
-		}, []format.Weight{{Name: "words", Type: ir.TypeOf(dtype.U8, int64(len(c.doc))), Write: func(w io.Writer) error {
-			_, err := io.WriteString(w, c.doc)
-			return err
-		}}})
+			Programs: []*program.Program{tinymodel.Program(t, tinymodel.Extend, "cpu")},
+			Meta:     format.Meta{Model: "text", Task: about},
+		}, []format.Weight{{Name: "words", Type: ir.TypeOf(dtype.U8, int64(len(c.doc))),
+			Write: func(w io.Writer) error {
+				_, err := io.WriteString(w, c.doc)
+				return err
+			}}})
 		if err != nil {
 			t.Fatal(err)
 		}

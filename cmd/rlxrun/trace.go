@@ -56,8 +56,8 @@ func (t *trace) add(name string, begin, end time.Time) {
 		Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
 }
 
-// lane returns the lowest free thread number at the time. Spans that overlap without nesting need different threads. A linear search suffices, because
-// the host has few spans.
+// lane returns the lowest free thread number at the time. Spans that overlap without nesting need different threads. A
+// linear search suffices, because the host has few spans.
 func (t *trace) lane(begin time.Time) int {
 	at := micros(begin.Sub(t.origin))
 	for lane := 1; ; lane++ {
@@ -71,13 +71,16 @@ func (t *trace) lane(begin time.Time) int {
 	}
 }
 
-// steps adds the steps of a run. Their times come from the backend, relative to the start of the run as the host saw it.
+// steps adds the steps of a run. Their times come from the backend, relative to the start of the run as the host saw
+// it.
 func (t *trace) steps(r runRecord) {
 	base := r.Start.Sub(t.origin)
 	for _, s := range r.Steps {
-		t.events = append(t.events, traceEvent{Name: s.Op, Cat: r.method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
-			PID: traceBackend, TID: 1, Args: map[string]any{"step": s.Step, "node": s.Name, "out": strings.Join(s.Types, ", "),
-				"attrs": s.Attrs, "flops": s.FLOPs, "bytes": s.Bytes, "clock": r.Clock}})
+		t.events = append(
+			t.events, traceEvent{Name: s.Op, Cat: r.method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
+				PID: traceBackend, TID: 1,
+				Args: map[string]any{"step": s.Step, "node": s.Name, "out": strings.Join(s.Types, ", "),
+					"attrs": s.Attrs, "flops": s.FLOPs, "bytes": s.Bytes, "clock": r.Clock}})
 	}
 }
 
@@ -88,6 +91,7 @@ func (t *trace) write(w io.Writer, backend string) error {
 	}
 	return json.NewEncoder(w).Encode(map[string]any{
 		"displayTimeUnit": "ms",
-		"traceEvents":     append([]traceEvent{named(traceHost, "rlxrun"), named(traceBackend, "backend "+backend)}, t.events...),
+		"traceEvents": append([]traceEvent{named(traceHost, "rlxrun"), named(traceBackend, "backend "+backend)},
+			t.events...),
 	})
 }

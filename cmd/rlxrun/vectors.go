@@ -25,7 +25,8 @@ func vectorsCommand() *cli.Command {
 as a backend gets it ("A program on the wire", spec/format.md), its weights space, the bytes of its inputs, the expected outputs, and the tolerance: |got - want| <= abs +
 rel*|want|. Bytes are little-endian, tensors row-major. Expected outputs of floats are f64 and not rounded. A case with "refused" has values for which a run must fail with
 RLX3001 or RLX31nn.`,
-		Examples: []cli.Example{{About: "the cases of two ops", Line: "rlxrun plugins vectors --op softmax --op conv2d -o vectors"}},
+		Examples: []cli.Example{
+			{About: "the cases of two ops", Line: "rlxrun plugins vectors --op softmax --op conv2d -o vectors"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var ops cli.List
 			var dir string
@@ -71,7 +72,8 @@ type vectorCase struct {
 
 func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		return cli.Usagef("-o "+dir, "cannot create the directory: %w", unpath(err)).WithHint("name a directory that does not exist yet")
+		return cli.Usagef("-o "+dir, "cannot create the directory: %w", unpath(err)).WithHint(
+			"name a directory that does not exist yet")
 	}
 	var list []vectorCase
 	err := devicetest.Vectors(ctx, ops, func(v devicetest.Vector) error {
@@ -81,7 +83,8 @@ func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) e
 			return err
 		}
 		put := func(name string, b []byte) (string, error) {
-			return filepath.ToSlash(filepath.Join(folder, name)), os.WriteFile(filepath.Join(dir, folder, name), b, 0o666)
+			return filepath.ToSlash(filepath.Join(folder, name)),
+				os.WriteFile(filepath.Join(dir, folder, name), b, 0o666)
 		}
 		enc, err := format.EncodeProgram(v.Program)
 		if err != nil {
@@ -108,7 +111,8 @@ func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) e
 			c.Refused = v.Refused.Error()
 		}
 		for k, x := range v.Outputs {
-			t := vectorTensor{Name: x.Name, DType: x.Array.DType.String(), Shape: x.Array.Shape, Abs: v.Tolerances[k].Abs, Rel: v.Tolerances[k].Rel}
+			t := vectorTensor{Name: x.Name, DType: x.Array.DType.String(), Shape: x.Array.Shape,
+				Abs: v.Tolerances[k].Abs, Rel: v.Tolerances[k].Rel}
 			if t.File, err = put(x.Name+".want.bin", wantBytes(x.Array)); err != nil {
 				return err
 			}

@@ -26,7 +26,8 @@ type browser struct {
 func startBrowser(t *testing.T) *browser {
 	path, err := exec.LookPath("chromedriver")
 	if err != nil {
-		t.Fatal("RLX_REQUIRE_BROWSER is set, and there is no chromedriver; on Debian: apt-get install chromium chromium-driver")
+		t.Fatal(
+			"RLX_REQUIRE_BROWSER is set, and there is no chromedriver; on Debian: apt-get install chromium chromium-driver")
 	}
 	driver := exec.Command(path, "--port=0")
 	out, err := driver.StdoutPipe()
@@ -50,11 +51,15 @@ func startBrowser(t *testing.T) *browser {
 	go io.Copy(io.Discard, out)
 	b := &browser{t: t, session: "http://127.0.0.1:" + port + "/session", files: t.TempDir()}
 	options := map[string]any{
-		"args":  []string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--window-size=1280,800"},
+		"args": []string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+			"--no-first-run", "--window-size=1280,800"},
 		"prefs": map[string]any{"download.default_directory": b.files},
 	}
 	var session struct{ SessionID string }
-	b.do("POST", "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{"goog:chromeOptions": options}}}, &session)
+	b.do(
+		"POST", "",
+		map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{"goog:chromeOptions": options}}},
+		&session)
 	b.session += "/" + session.SessionID
 	t.Cleanup(func() { b.do("DELETE", "", nil, nil) })
 	return b
@@ -159,10 +164,13 @@ func (b *browser) press(keys ...string) {
 	for _, k := range keys {
 		acts = append(acts, map[string]string{"type": "keyUp", "value": k})
 	}
-	b.do("POST", "/actions", map[string]any{"actions": []any{map[string]any{"type": "key", "id": "keys", "actions": acts}}}, nil)
+	b.do(
+		"POST", "/actions",
+		map[string]any{"actions": []any{map[string]any{"type": "key", "id": "keys", "actions": acts}}}, nil)
 }
 
-// mouse presses a button (0 left, 2 right) at the first place and releases it at the last. Places are x and y in pixels of the window.
+// mouse presses a button (0 left, 2 right) at the first place and releases it at the last. Places are x and y in pixels
+// of the window.
 func (b *browser) mouse(button int, places ...[2]int) {
 	b.t.Helper()
 	acts := []map[string]any{}
@@ -173,7 +181,9 @@ func (b *browser) mouse(button int, places ...[2]int) {
 		}
 	}
 	acts = append(acts, map[string]any{"type": "pointerUp", "button": button})
-	b.do("POST", "/actions", map[string]any{"actions": []any{map[string]any{"type": "pointer", "id": "mouse", "actions": acts}}}, nil)
+	b.do(
+		"POST", "/actions",
+		map[string]any{"actions": []any{map[string]any{"type": "pointer", "id": "mouse", "actions": acts}}}, nil)
 }
 
 // screenshot writes a picture of the window.
@@ -190,15 +200,18 @@ func (b *browser) screenshot(path string) {
 	}
 }
 
-// resize gives the window, without its frame, the size of a screen with width x height pixels; ratio is the number of these per CSS pixel.
+// resize gives the window, without its frame, the size of a screen with width x height pixels; ratio is the number of
+// these per CSS pixel.
 func (b *browser) resize(width, height int, ratio float64, dark bool) {
 	b.t.Helper()
-	b.devtools("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false})
+	b.devtools("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false})
 	scheme := "light"
 	if dark {
 		scheme = "dark"
 	}
-	b.devtools("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}}})
+	b.devtools("Emulation.setEmulatedMedia",
+		map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}}})
 }
 
 // devtools sends a command of Chromium's own protocol.

@@ -28,9 +28,10 @@ var verifier = func() (c [len(checks)]diag.Code) {
 	return c
 }()
 
-// checks lists the verifier's checks in order: check k is checks[k-1], and its error is RLX4000+k. Checks 1 to 12 are about the
-// container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and steps, 39 to 44 the target
-// and each run (reported by the runtime and the backends), 45 states, and 46 methods in segments.
+// checks lists the verifier's checks in order: check k is checks[k-1], and its error is RLX4000+k. Checks 1 to 12 are
+// about the container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and
+// steps, 39 to 44 the target and each run (reported by the runtime and the backends), 45 states, and 46 methods in
+// segments.
 var checks = [...]struct{ title, text string }{
 	{"not a file that can be verified", `
 The artifact must be a regular file of at most 2^44 bytes, not a pipe, device or directory. A policy may also refuse files that

@@ -2,8 +2,8 @@ package code
 
 import "github.com/rlx-go/rlx/core/diag"
 
-// Errors about a backend's process. Each also matches device.ErrLost, except Panicked and Refused: these fail one call, and the
-// process keeps running.
+// Errors about a backend's process. Each also matches device.ErrLost, except Panicked and Refused: these fail one call,
+// and the process keeps running.
 var (
 	NotPlugin = diag.Define("RLX5101", "not a backend", `
 The file is missing, is not an executable for this system, or does not speak the backend protocol. A Go backend calls serve.Backend;

@@ -1,6 +1,6 @@
-// Package code defines every error code, with its title and its text for `rlxc explain` and `rlxrun explain`. Both commands explain all
-// codes, also those of parts that they do not link. Package diag has the names of a few codes that it knows itself, and core/device
-// those that backends report.
+// Package code defines every error code, with its title and its text for `rlxc explain` and `rlxrun explain`. Both
+// commands explain all codes, also those of parts that they do not link. Package diag has the names of a few codes that
+// it knows itself, and core/device those that backends report.
 //
 // It imports core/diag only.
 package code

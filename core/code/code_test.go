@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestOnlyHere checks that no other package defines a code: a command that does not link the package could not explain it.
+// TestOnlyHere checks that no other package defines a code: a command that does not link the package could not explain
+// it.
 func TestOnlyHere(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

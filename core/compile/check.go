@@ -15,11 +15,12 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// CheckSource compiles each method for each target once more, with every value of the graph as an output, so that none disappears in a fusion. It
-// runs the result by the reference, on generated inputs at the smallest sizes, and compares each value with the op of the source graph on
-// the operands that the compiled graph computed, within the op's tolerance. It returns a diag.Error with code.Source for the first that
-// differs. skipped lists the methods that are not compared, with the reason: those that a target runs only in segments or only with its fusions,
-// and those that refuse generated inputs.
+// CheckSource compiles each method for each target once more, with every value of the graph as an output, so that none
+// disappears in a fusion. It runs the result by the reference, on generated inputs at the smallest sizes, and compares
+// each value with the op of the source graph on the operands that the compiled graph computed, within the op's
+// tolerance. It returns a diag.Error with code.Source for the first that differs. skipped lists the methods that are
+// not compared, with the reason: those that a target runs only in segments or only with its fusions, and those that
+// refuse generated inputs.
 func CheckSource(ctx context.Context, methods []*ir.Graph, o Options) (skipped []string, err error) {
 	for _, g := range methods {
 		for _, t := range o.Targets {
@@ -64,7 +65,8 @@ func checkSource(g *ir.Graph, t Target, o Options) error {
 		for _, n := range g.Inputs() {
 			h := fnv.New64()
 			h.Write([]byte(n.Name))
-			r := ir.Range{Lo: 0, Hi: 1} // integers are often indices of small tables; some floats, such as probabilities, must be in the range, too
+			// integers are often indices of small tables; some floats, such as probabilities, must be in the range, too
+			r := ir.Range{Lo: 0, Hi: 1}
 			if n.Type.DType.IsFloat() && try%2 == 0 {
 				r.Lo = -1
 			}

@@ -1,6 +1,6 @@
-// Package compile turns the graphs of a model into programs. It runs the passes for every target, schedules each result and places its
-// values, and lists the weights that the programs need. It is the only package that imports every stage of the compiler; the runtime never
-// imports it.
+// Package compile turns the graphs of a model into programs. It runs the passes for every target, schedules each result
+// and places its values, and lists the weights that the programs need. It is the only package that imports every stage
+// of the compiler; the runtime never imports it.
 package compile
 
 import (
@@ -20,19 +20,23 @@ import (
 // Options control Compile.
 type Options struct {
 	Targets []Target
-	// Fallbacks are targets that may run the ops that a target lacks. Without any, an op that a target lacks is an error.
+	// Fallbacks are targets that may run the ops that a target lacks. Without any, an op that a target lacks is an
+	// error.
 	Fallbacks []Target
 	// Params returns the values of params, for constant folding. It is called only for small tensors.
 	Params pass.Params
-	// Layout sets the offset of each weight, in the given order, and returns the total size. The file format supplies it.
+	// Layout sets the offset of each weight, in the given order, and returns the total size. The file format supplies
+	// it.
 	Layout func([]Weight) (size int64, err error)
 	// Attach lists data that is stored after the weights and that no program reads. Each needs Data.
 	Attach []Weight
-	// Dump, if not nil, is called with every graph. phase is "in" for the graph that the model built, or the name of a pass.
+	// Dump, if not nil, is called with every graph. phase is "in" for the graph that the model built, or the name of a
+	// pass.
 	Dump func(method, target, phase string, g *ir.Graph)
 	// StopAfter is the name of the last pass to run; empty means all.
 	StopAfter string
-	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or op.ActivationsQ8.
+	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or
+	// op.ActivationsQ8.
 	Activations string
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
 	Memory pass.Memory
@@ -72,8 +76,8 @@ type Result struct {
 	Reports     []Report // by method, then by target
 }
 
-// Compile compiles every method for every target. If StopAfter is set, the result has no programs. If ctx ends, Compile returns its cause
-// before it starts the next pass or schedule.
+// Compile compiles every method for every target. If StopAfter is set, the result has no programs. If ctx ends, Compile
+// returns its cause before it starts the next pass or schedule.
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
 	var jobs []job
 	stop := func() error {
@@ -90,7 +94,8 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared, Stop: stop, Memory: o.Memory}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared,
+				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
 				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
@@ -136,7 +141,10 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
-	so := sched.Options{State: states.Find, Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }}
+	so := sched.Options{State: states.Find, Weights: func(name string) (int64, bool) {
+		off, ok := offsets[name]
+		return off, ok
+	}}
 	for i, j := range jobs {
 		if err := stop(); err != nil {
 			return nil, err
@@ -161,8 +169,8 @@ func counts(list []pass.OpCount) (out []program.OpCount) {
 	return out
 }
 
-// collect adds the params of a graph to weights. Params that passes made are named after their content, so methods and targets that fold
-// the same value share it.
+// collect adds the params of a graph to weights. Params that passes made are named after their content, so methods and
+// targets that fold the same value share it.
 func collect(g *ir.Graph, folded map[string]tensor.Tensor, weights map[string]Weight) error {
 	for _, p := range g.Params() {
 		w := Weight{Name: p.Name, Type: p.Type}

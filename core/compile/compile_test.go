@@ -21,12 +21,16 @@ func TestStops(t *testing.T) {
 	for at := 1; ; at++ {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		graphs := 0
-		_, err := compile.Compile(ctx, []*ir.Graph{g}, compile.Options{Targets: compile.Defaults(), Layout: func([]compile.Weight) (int64, error) { return 0, nil },
-			Dump: func(string, string, string, *ir.Graph) {
-				if graphs++; graphs == at {
-					cancel(why)
-				}
-			}})
+		_, err := compile.Compile(
+			ctx, []*ir.Graph{g},
+			compile.Options{Targets: compile.Defaults(), Layout: func([]compile.Weight) (int64, error) {
+				return 0, nil
+			},
+				Dump: func(string, string, string, *ir.Graph) {
+					if graphs++; graphs == at {
+						cancel(why)
+					}
+				}})
 		cancel(nil)
 		if err == nil && graphs < at && at > 10 {
 			return // all graphs were tried
@@ -45,14 +49,16 @@ func TestStops(t *testing.T) {
 func TestAttach(t *testing.T) {
 	g := ir.NewGraph("f")
 	g.Return("y", op.Add(op.Input(g, "x", ir.TypeOf(dtype.F32, 2)), op.Param(g, "z", ir.TypeOf(dtype.F32, 2))))
-	b, a := compile.Weight{Name: "b.json", Type: ir.TypeOf(dtype.U8, 2), Data: []byte("{}")}, compile.Weight{Name: "a", Type: ir.TypeOf(dtype.U8, 1), Data: []byte{1}}
-	r, err := compile.Compile(t.Context(), []*ir.Graph{g}, compile.Options{Targets: compile.Defaults(), Attach: []compile.Weight{b, a},
-		Layout: func(w []compile.Weight) (int64, error) {
-			for i := range w {
-				w[i].Offset = int64(256 * i)
-			}
-			return 768, nil
-		}})
+	b, a := compile.Weight{Name: "b.json", Type: ir.TypeOf(dtype.U8, 2), Data: []byte("{}")},
+		compile.Weight{Name: "a", Type: ir.TypeOf(dtype.U8, 1), Data: []byte{1}}
+	r, err := compile.Compile(t.Context(), []*ir.Graph{g},
+		compile.Options{Targets: compile.Defaults(), Attach: []compile.Weight{b, a},
+			Layout: func(w []compile.Weight) (int64, error) {
+				for i := range w {
+					w[i].Offset = int64(256 * i)
+				}
+				return 768, nil
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +66,8 @@ func TestAttach(t *testing.T) {
 	for _, w := range r.Weights {
 		names = append(names, w.Name)
 	}
-	if !slices.Equal(names, []string{"z", "b.json", "a"}) || r.Weights[1].Offset != 256 || string(r.Weights[1].Data) != "{}" {
+	if !slices.Equal(names, []string{"z", "b.json", "a"}) || r.Weights[1].Offset != 256 ||
+		string(r.Weights[1].Data) != "{}" {
 		t.Errorf("weights are %q: %+v", names, r.Weights)
 	}
 }

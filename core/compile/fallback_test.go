@@ -12,7 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// TestFallback checks that only the ops that a target lacks run elsewhere, even if a pass could fuse them with ops that the target runs.
+// TestFallback checks that only the ops that a target lacks run elsewhere, even if a pass could fuse them with ops that
+// the target runs.
 func TestFallback(t *testing.T) {
 	g, err := ir.Parse(`graph f
 x = input : f32[64,64]
@@ -26,12 +27,14 @@ return y=y
 	if err != nil {
 		t.Fatal(err)
 	}
-	few, err := target.Parse("target few 1\ntypes f32\nrun add(f32...)\nrun copy(f32)\nrun fused_matmul(f32...) if act = \"\"\nrun matmul(f32...)")
+	few, err := target.Parse(
+		"target few 1\ntypes f32\nrun add(f32...)\nrun copy(f32)\nrun fused_matmul(f32...) if act = \"\"\nrun matmul(f32...)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cpu, _ := target.Find("cpu")
-	o := compile.Options{Targets: []compile.Target{{Name: "few", Takes: few}}, Layout: func([]compile.Weight) (int64, error) { return 64 * 64 * 4, nil }}
+	o := compile.Options{Targets: []compile.Target{{Name: "few", Takes: few}},
+		Layout: func([]compile.Weight) (int64, error) { return 64 * 64 * 4, nil }}
 	if _, err := compile.Compile(context.Background(), []*ir.Graph{g}, o); !errors.Is(err, code.Untaken) {
 		t.Errorf("without a fallback: %v", err)
 	}

@@ -68,8 +68,12 @@ func TestGaps(t *testing.T) {
 		full := target.Builtin()[i%3]
 		d, drop := *full, []float64{0, 0.1, 0.5, 1}[i/3%4]
 		keep := func() bool { return rng.Float64() >= drop }
-		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool { return r.How == target.Reference || !keep() })
-		d.Types = slices.DeleteFunc(slices.Clone(d.Types), func(x dtype.DType) bool { return x != dtype.F32 && !keep() })
+		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool {
+			return r.How == target.Reference || !keep()
+		})
+		d.Types = slices.DeleteFunc(slices.Clone(d.Types), func(x dtype.DType) bool {
+			return x != dtype.F32 && !keep()
+		})
 		if d.Name = "less"; i%5 == 0 {
 			d.MaxRank, d.MaxOperands = 3, 2
 		}
@@ -140,7 +144,8 @@ run sub(f32...)
 		t.Fatal(err)
 	}
 	got := list[0]
-	if types := (compile.TypeGap{Type: dtype.F16, Weights: 1, Methods: []string{"f"}}); !reflect.DeepEqual(got.Types, []compile.TypeGap{types}) {
+	if types := (compile.TypeGap{Type: dtype.F16, Weights: 1, Methods: []string{"f"}}); !reflect.DeepEqual(
+		got.Types, []compile.TypeGap{types}) {
 		t.Errorf("types are %+v; want %+v", got.Types, types)
 	}
 	want := []string{"types f32 f16", "run cast(f16) -> f32", `run reduce_max(f32) if axes = last and keep_dims = true`}
@@ -153,7 +158,8 @@ run sub(f32...)
 	}
 	s := got.Ops[i]
 	if s.Nodes["f"] != 2 || s.Rule.String() != "run softmax(f32) if axis = last" ||
-		len(s.Rewrite) != 1 || s.Rewrite[0].Rules[0].String() != want[2] || s.Uses[0].Why != "few has no rule for softmax" || !slices.Contains(s.Others, "cpu") {
+		len(s.Rewrite) != 1 || s.Rewrite[0].Rules[0].String() != want[2] ||
+		s.Uses[0].Why != "few has no rule for softmax" || !slices.Contains(s.Others, "cpu") {
 		t.Errorf("softmax: %+v", s)
 	}
 }

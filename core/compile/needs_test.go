@@ -35,12 +35,14 @@ This page is for authors of backends ([tutorial](backend-tutorial.md)). For each
 ([target.md](../spec/target.md)):
 
 - *What suffices*: with these rules alone, and weights in f32, the compiler expresses everything else by these ops. No other op can express one of them.
-- *Weights in other types*: what comes in addition if the artifact keeps weights in f16 or bf16 or in blocks of few bits. Otherwise ` + "`rlxc --dtype f32`" + ` converts them.
+- *Weights in other types*: what comes in addition if the artifact keeps weights in f16 or bf16 or in blocks of few bits. Otherwise ` + "`rlxc --dtype f32`" +
+		` converts them.
 - *What makes it fast*: what the cpu backend runs as well. Each of these ops takes the place of several steps, and the compiler uses it as soon as the
   description has its rule. Attention and the products matter most.
 
 Numbers are steps of a run. Models of any size need the same; other settings of a family, such as another activation, may need more. For your own model,
-` + "`rlxc MODEL --target ./mine.target --gaps`" + ` lists what ` + "`mine`" + ` lacks. The description may be as short as this:
+` + "`rlxc MODEL --target ./mine.target --gaps`" + ` lists what ` + "`mine`" +
+		` lacks. The description may be as short as this:
 
 ` + "```" + `
 target mine 1
@@ -49,7 +51,8 @@ types f32
 `)
 	for _, m := range []struct{ name, about, path, config string }{
 		{"SAM", "The demo model `demo/sam-nano.safetensors`.", "../../demo/sam-nano.safetensors", ""},
-		{"Llama", "The demo model `demo/llama`. `extend` is the method that generates text.", "../../demo/llama", "../../demo/llama/config.json"},
+		{"Llama", "The demo model `demo/llama`. `extend` is the method that generates text.", "../../demo/llama",
+			"../../demo/llama/config.json"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", m.name, m.about)
 		kept := open(t, m.path)

@@ -31,7 +31,8 @@ func compileSAM(t *testing.T, es []synth.Entry, d dtype.DType, set ...string) mo
 }
 
 // onDevice runs a program on the cpu backend.
-func onDevice(t *testing.T, p *program.Program, weights []byte, threads int, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+func onDevice(t *testing.T, p *program.Program, weights []byte, threads int, syms map[string]int64,
+	in map[string]*tensor.Array) map[string]*tensor.Array {
 	t.Helper()
 	x, err := backend.Backend{}.Load(context.Background(), device.Load{Program: p, Weights: weights, Threads: threads})
 	if err != nil {
@@ -53,16 +54,20 @@ func TestSAM(t *testing.T) {
 		for _, target := range modeltest.Targets() {
 			for _, exec := range []struct {
 				name string
-				run  func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array
+				run  func(p *program.Program, syms map[string]int64,
+					in map[string]*tensor.Array) map[string]*tensor.Array
 			}{
-				{"simulated", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
-					out, err := interp.RunProgram(p, syms, in, c.Weights)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return out
-				}},
-				{"cpu", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+				{"simulated",
+					func(p *program.Program, syms map[string]int64,
+						in map[string]*tensor.Array) map[string]*tensor.Array {
+						out, err := interp.RunProgram(p, syms, in, c.Weights)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return out
+					}},
+				{"cpu", func(p *program.Program, syms map[string]int64,
+					in map[string]*tensor.Array) map[string]*tensor.Array {
 					return onDevice(t, p, c.Weights, 2, syms, in)
 				}},
 			} {
@@ -70,7 +75,8 @@ func TestSAM(t *testing.T) {
 					out := exec.run(c.Find(t, "encode", target.Name), nil, map[string]*tensor.Array{"image": g.Image})
 					tensortest.Near(t, "embeddings", out["embeddings"], embeddings, 1e-5)
 					for _, q := range g.Prompts {
-						out := exec.run(c.Find(t, "decode", target.Name), map[string]int64{"N": int64(q.Points)}, q.With(embeddings))
+						out := exec.run(c.Find(t, "decode", target.Name), map[string]int64{"N": int64(q.Points)},
+							q.With(embeddings))
 						q.Check(t, out, 2e-5)
 					}
 				})
@@ -95,7 +101,8 @@ func TestSAMFuses(t *testing.T) {
 	}
 	for _, target := range compile.Defaults() {
 		enc := count(c.Find(t, "encode", target.Name))
-		if enc["grid_attention"] != 4 || enc["softmax"] != 0 || enc["pad"] != 0 || enc["cast"] != 0 || enc["gather"] != 0 {
+		if enc["grid_attention"] != 4 || enc["softmax"] != 0 || enc["pad"] != 0 || enc["cast"] != 0 ||
+			enc["gather"] != 0 {
 			t.Errorf("%s encode: %v; want 4 grid_attention and no softmax, pad, cast or gather", target.Name, enc)
 		}
 		for _, method := range []string{"decode", "decode_batch"} {
@@ -106,13 +113,15 @@ func TestSAMFuses(t *testing.T) {
 		}
 	}
 	enc := count(c.Find(t, "encode", "cpu"))
-	// Each block has qkv, a projection with residual, two MLP layers, attention and two norms. Patches and neck come in addition.
+	// Each block has qkv, a projection with residual, two MLP layers, attention and two norms. Patches and neck come in
+	// addition.
 	if enc["fused_matmul"] != 4*4+1 || enc["layer_norm"] != 2*4+2 || enc["add"] != 0 || enc["narrow"] != 0 {
 		t.Errorf("cpu encode: %v; want 17 fused_matmul, 10 layer_norm, no add or narrow", enc)
 	}
 }
 
-// TestSAMGrids compiles shapes that the golden model lacks, and compares the compiled programs with the uncompiled graph.
+// TestSAMGrids compiles shapes that the golden model lacks, and compares the compiled programs with the uncompiled
+// graph.
 func TestSAMGrids(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {
@@ -122,7 +131,8 @@ func TestSAMGrids(t *testing.T) {
 		name                string
 		grid, patch, window int
 	}{
-		{"window without padding", 8, 16, 4}, {"window larger than half the grid", 8, 8, 5}, {"window of the whole grid", 6, 4, 6},
+		{"window without padding", 8, 16, 4}, {"window larger than half the grid", 8, 8, 5},
+		{"window of the whole grid", 6, 4, 6},
 		{"window larger than the grid", 4, 8, 7}, {"odd grid", 7, 5, 2}, {"one patch per window", 5, 3, 1},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
@@ -130,19 +140,21 @@ func TestSAMGrids(t *testing.T) {
 			m := compileSAM(t, edited, dtype.F32, "mask_decoder_config.num_attention_heads=2")
 			side := c.grid * c.patch
 			image := tensortest.F32([]int{1, 3, side, side}, synth.Tensor("image", []int{1, 3, side, side}, 2, 0))
-			want, err := interp.Run(modeltest.Build(t, modeltest.Open(t, edited, dtype.F32), "").Methods[0], nil, map[string]*tensor.Array{"image": image}, func(name string) (*tensor.Array, error) {
-				for _, e := range edited {
-					if e.Name == name {
-						return tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift)), nil
+			want, err := interp.Run(modeltest.Build(t, modeltest.Open(t, edited, dtype.F32), "").Methods[0], nil,
+				map[string]*tensor.Array{"image": image}, func(name string) (*tensor.Array, error) {
+					for _, e := range edited {
+						if e.Name == name {
+							return tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift)), nil
+						}
 					}
-				}
-				return nil, fmt.Errorf("no tensor %s", name)
-			})
+					return nil, fmt.Errorf("no tensor %s", name)
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, target := range modeltest.Targets() {
-				got := onDevice(t, m.Find(t, "encode", target.Name), m.Weights, 2, nil, map[string]*tensor.Array{"image": image})
+				got := onDevice(t, m.Find(t, "encode", target.Name), m.Weights, 2, nil,
+					map[string]*tensor.Array{"image": image})
 				tensortest.Near(t, target.Name, got["embeddings"], want["embeddings"], 1e-5)
 			}
 		})
@@ -181,7 +193,8 @@ func TestThreads(t *testing.T) {
 	image := tensortest.Golden(t, golden+"golden.safetensors:image")
 	var first []byte
 	for _, threads := range []int{1, 2, 3, 7} {
-		out := onDevice(t, c.Find(t, "encode", "cpu"), c.Weights, threads, nil, map[string]*tensor.Array{"image": image})
+		out := onDevice(t, c.Find(t, "encode", "cpu"), c.Weights, threads, nil,
+			map[string]*tensor.Array{"image": image})
 		bits := out["embeddings"].Tensor().Data
 		if first == nil {
 			first = bits

@@ -52,9 +52,11 @@ func encoder(t *testing.T, e synth.Encoder) shapes {
 	return s
 }
 
-// TestPublishedSizes compiles the three published SAMs, without values. It checks that attention is fused and that the arena stays small.
+// TestPublishedSizes compiles the three published SAMs, without values. It checks that attention is fused and that the
+// arena stays small.
 func TestPublishedSizes(t *testing.T) {
-	arenas := map[string]int64{"sam_vit_b": 130e6, "sam_vit_l": 130e6, "sam_vit_h": 160e6} // largest allowed size in bytes
+	// largest allowed size in bytes
+	arenas := map[string]int64{"sam_vit_b": 130e6, "sam_vit_l": 130e6, "sam_vit_h": 160e6}
 	for _, c := range synth.Encoders() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := encoder(t, c)
@@ -66,14 +68,15 @@ func TestPublishedSizes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: compile.Defaults(), Params: s,
-				Layout: func(ws []compile.Weight) (at int64, err error) {
-					for i := range ws {
-						ws[i].Offset = at
-						at += program.AlignUp(ws[i].Size())
-					}
-					return at, nil
-				}})
+			r, err := compile.Compile(context.Background(), m.Methods,
+				compile.Options{Targets: compile.Defaults(), Params: s,
+					Layout: func(ws []compile.Weight) (at int64, err error) {
+						for i := range ws {
+							ws[i].Offset = at
+							at += program.AlignUp(ws[i].Size())
+						}
+						return at, nil
+					}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,10 +94,12 @@ func TestPublishedSizes(t *testing.T) {
 					t.Errorf("encode for %s: %d grid_attention, want %d", p.Target, attention, c.Depth)
 				}
 				if p.ArenaSize > arenas[c.Name] {
-					t.Errorf("%s for %s: arena of %d bytes, at most %d", p.Method, p.Target, p.ArenaSize, arenas[c.Name])
+					t.Errorf("%s for %s: arena of %d bytes, at most %d", p.Method, p.Target, p.ArenaSize,
+						arenas[c.Name])
 				}
 				if p.ArenaSize != program.AlignUp(r.Reports[i].Segments[0].Plan.Arena) {
-					t.Errorf("%s for %s: arena %d, the report says %d", p.Method, p.Target, p.ArenaSize, r.Reports[i].Segments[0].Plan.Arena)
+					t.Errorf("%s for %s: arena %d, the report says %d", p.Method, p.Target, p.ArenaSize,
+						r.Reports[i].Segments[0].Plan.Arena)
 				}
 			}
 		})

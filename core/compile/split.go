@@ -32,13 +32,14 @@ type piece struct {
 	report *pass.Report
 }
 
-// splitAfter is the pass after which graphs are divided. It finds the ops that a target lacks, and leaves nodes that another target runs.
-// After the division each segment goes through all passes for its own target.
+// splitAfter is the pass after which graphs are divided. It finds the ops that a target lacks, and leaves nodes that
+// another target runs. After the division each segment goes through all passes for its own target.
 const splitAfter = "legalize"
 
-// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump, if not nil, is called with
-// each graph and the target or segment that it is for.
-func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (job, error) {
+// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump, if not
+// nil, is called with each graph and the target or segment that it is for.
+func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (
+	job, error) {
 	showing := func(of string, shows func(phase string) bool) func(string, *ir.Graph) {
 		if dump == nil {
 			return nil
@@ -65,7 +66,8 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 	}
 	some := o
 	some.StopAfter = splitAfter
-	some.Dump = showing(t.Name, func(phase string) bool { return phase == splitAfter }) // the first run showed the earlier ones
+	// the first run showed the earlier ones
+	some.Dump = showing(t.Name, func(phase string) bool { return phase == splitAfter })
 	some.Elsewhere = func(n *ir.Node) bool {
 		return slices.ContainsFunc(targets[1:], func(f Target) bool { return pass.Runs(f.Takes, n) })
 	}
@@ -81,7 +83,8 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		return pass.Runs(targets[k].Takes, n)
 	}, Why: func(n *ir.Node) string { return lacking(t.Takes, n) }})
 	if err != nil {
-		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err).WithHint("--gaps lists all that %s lacks", t.Name)
+		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err).WithHint(
+			"--gaps lists all that %s lacks", t.Name)
 	}
 	j := job{target: t, plan: plan}
 	o.Shared = nil // it belongs to the undivided graph

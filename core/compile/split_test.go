@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestSplitIsFree checks that splitting needs no step and no memory along the outermost axis, or along an axis that only axes of size 1
-// precede. Along other axes each part is a copy.
+// TestSplitIsFree checks that splitting needs no step and no memory along the outermost axis, or along an axis that
+// only axes of size 1 precede. Along other axes each part is a copy.
 func TestSplitIsFree(t *testing.T) {
 	for _, c := range []struct {
 		graph string

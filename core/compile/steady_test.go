@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
-// TestSteadyRunAllocations runs the golden model on the cpu backend until its scratch memory is allocated. After that only grid attention
-// may allocate.
+// TestSteadyRunAllocations runs the golden model on the cpu backend until its scratch memory is allocated. After that
+// only grid attention may allocate.
 func TestSteadyRunAllocations(t *testing.T) {
 	es, err := synth.ReadManifest(golden + "manifest.json")
 	if err != nil {
@@ -25,7 +25,9 @@ func TestSteadyRunAllocations(t *testing.T) {
 			for _, precision := range []string{"f32", "bf16"} {
 				t.Run(target.Name+"/"+method+"/"+precision, func(t *testing.T) {
 					p := c.Find(t, method, target.Name)
-					x, err := backend.Backend{}.Load(context.Background(), device.Load{Program: p, Weights: c.Weights, Threads: 2, Precision: precision})
+					x, err := backend.Backend{}.Load(
+						context.Background(),
+						device.Load{Program: p, Weights: c.Weights, Threads: 2, Precision: precision})
 					if err != nil {
 						t.Fatal(err)
 					}

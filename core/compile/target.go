@@ -15,8 +15,9 @@ type Target struct {
 	Takes *target.Description // the nodes that it runs; a level does not change them
 }
 
-// Defaults returns the default targets, which are the project's own backends. The portable target is not among them: it has no attention
-// op, so programs for it store the scores of each layer, and few backends have no description of their own.
+// Defaults returns the default targets, which are the project's own backends. The portable target is not among them: it
+// has no attention op, so programs for it store the scores of each layer, and few backends have no description of their
+// own.
 func Defaults() []Target {
 	var out []Target
 	for _, d := range target.Builtin() {
@@ -43,7 +44,8 @@ func TargetNames() []string {
 func FindTarget(name string) (Target, error) {
 	known := TargetNames()
 	if !slices.Contains(known, name) {
-		return Target{}, diag.New(code.Target, "target", "%q is unknown; known are %s, and files that end in .target", name, strings.Join(known, ", "))
+		return Target{}, diag.New(code.Target, "target", "%q is unknown; known are %s, and files that end in .target",
+			name, strings.Join(known, ", "))
 	}
 	base, _, _ := strings.Cut(name, ":")
 	d, _ := target.Find(base)

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// DeviceTypes returns the values of Device.Type: a general-purpose processor, a graphics processor, another accelerator, and a device
-// emulated in software, such as Mesa's lavapipe.
+// DeviceTypes returns the values of Device.Type: a general-purpose processor, a graphics processor, another
+// accelerator, and a device emulated in software, such as Mesa's lavapipe.
 func DeviceTypes() []string { return []string{"cpu", "gpu", "npu", "software"} }
 
 // Longest ID and name of a device, in bytes.
@@ -17,8 +17,8 @@ const (
 	maxDeviceName = 512
 )
 
-// Check returns an error unless a backend may send the description. A description without devices is valid; callers that need a device must
-// check for one.
+// Check returns an error unless a backend may send the description. A description without devices is valid; callers
+// that need a device must check for one.
 func (i Info) Check() error {
 	switch {
 	case i.Target == nil:
@@ -26,7 +26,8 @@ func (i Info) Check() error {
 	case i.Target.Name != i.Name:
 		return fmt.Errorf("has the description of target %.80q; want %.80q, its own name", i.Target.Name, i.Name)
 	case i.Target.Version != i.Version:
-		return fmt.Errorf("has version %.80q, and %.80q in its target description; want the same", i.Version, i.Target.Version)
+		return fmt.Errorf("has version %.80q, and %.80q in its target description; want the same", i.Version,
+			i.Target.Version)
 	case i.MaxAlloc < 0:
 		return fmt.Errorf("has a largest arena of %d bytes; want 0, for no limit, or more", i.MaxAlloc)
 	}
@@ -35,7 +36,9 @@ func (i Info) Check() error {
 	}
 	for k, l := range i.Levels {
 		if !slices.Contains(i.Target.Levels, l) || slices.Contains(i.Levels[:k], l) {
-			return fmt.Errorf("level %.80q is not in its target description, or appears twice; want some of %q, best first", l, i.Target.Levels)
+			return fmt.Errorf(
+				"level %.80q is not in its target description, or appears twice; want some of %q, best first", l,
+				i.Target.Levels)
 		}
 	}
 	for k, p := range i.Precisions {
@@ -62,12 +65,14 @@ func (d Device) check() error {
 	switch {
 	case d.ID == "" || len(d.ID) > maxDeviceID || strings.ContainsFunc(d.ID, word):
 		return fmt.Errorf("ID %.80q; want 1 to %d ASCII characters without blanks and commas", d.ID, maxDeviceID)
-	case strings.TrimSpace(d.Name) == "" || len(d.Name) > maxDeviceName || strings.ContainsFunc(d.Name, unicode.IsControl):
+	case strings.TrimSpace(d.Name) == "" || len(d.Name) > maxDeviceName ||
+		strings.ContainsFunc(d.Name, unicode.IsControl):
 		return fmt.Errorf("name %.80q; want printable text of up to %d bytes", d.Name, maxDeviceName)
 	case !slices.Contains(DeviceTypes(), d.Type):
 		return fmt.Errorf("type %.80q; want one of %q", d.Type, DeviceTypes())
 	case d.Memory < 0:
-		return fmt.Errorf("memory of %d bytes; want 0, where it has none of its own or it is not known, or more", d.Memory)
+		return fmt.Errorf("memory of %d bytes; want 0, where it has none of its own or it is not known, or more",
+			d.Memory)
 	}
 	return nil
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the processor level. The level is empty for most targets.
+// splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the processor level. The level is empty for
+// most targets.
 func splitTarget(target string) (backend, level string) {
 	backend, level, _ = strings.Cut(target, ":")
 	return backend, level
 }
 
-// Choose returns the best program of one method for the backend. It prefers programs that were compiled for this backend, first those with
-// the best level that this machine has. Otherwise it returns the first program of which the backend runs every node. If there is none, the
-// error is ErrLevel or ErrUnsupported.
+// Choose returns the best program of one method for the backend. It prefers programs that were compiled for this
+// backend, first those with the best level that this machine has. Otherwise it returns the first program of which the
+// backend runs every node. If there is none, the error is ErrLevel or ErrUnsupported.
 func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if err := i.CheckLevel(programs); err != nil {
 		return nil, err
@@ -36,7 +37,9 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		}
 	}
 	var reasons []string
-	for _, p := range slices.SortedStableFunc(slices.Values(programs), func(a, b *program.Program) int { return cmp.Compare(rank(a), rank(b)) }) {
+	for _, p := range slices.SortedStableFunc(slices.Values(programs), func(a, b *program.Program) int {
+		return cmp.Compare(rank(a), rank(b))
+	}) {
 		if rank(p) < 0 {
 			continue
 		}
@@ -50,12 +53,15 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if len(programs) > 0 {
 		method = programs[0].Method
 	}
-	return nil, diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", method, strings.Join(reasons, "; for ")).
-		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
+	return nil, diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", method,
+		strings.Join(reasons, "; for ")).
+		WithHint(
+			"write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend",
+			i.Name, i.Name, i.Name)
 }
 
-// ChooseSplit is like Choose for a method that may be divided. A divided program runs only on the backend that it was compiled for. It is
-// preferred over programs for other backends.
+// ChooseSplit is like Choose for a method that may be divided. A divided program runs only on the backend that it was
+// compiled for. It is preferred over programs for other backends.
 func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 	var whole []*program.Program
 	var own []*program.Split
@@ -84,7 +90,9 @@ func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 		reasons = append(reasons, s.Target+": "+lacks)
 	}
 	var p *program.Program
-	err := error(diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", list[0].Method, strings.Join(reasons, "; for ")))
+	err := error(
+		diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", list[0].Method,
+			strings.Join(reasons, "; for ")))
 	if len(whole) > 0 {
 		p, err = i.Choose(whole)
 	}
@@ -105,7 +113,8 @@ func BackendOf(target string) string {
 	return backend
 }
 
-// Lacks describes the first node of a program that the backend does not run, and why. It returns "" if the backend runs all.
+// Lacks describes the first node of a program that the backend does not run, and why. It returns "" if the backend runs
+// all.
 func (i Info) Lacks(p *program.Program) string {
 	for _, n := range p.Graph.Nodes {
 		if how, why := i.Target.Takes(n); how == target.No {
@@ -115,7 +124,8 @@ func (i Info) Lacks(p *program.Program) string {
 	return ""
 }
 
-// CheckLevel returns ErrLevel if there are programs for this backend and all of them require a higher level than the processor has.
+// CheckLevel returns ErrLevel if there are programs for this backend and all of them require a higher level than the
+// processor has.
 func (i Info) CheckLevel(programs []*program.Program) error {
 	var need []string
 	for _, p := range programs {
@@ -148,6 +158,7 @@ func (i Info) CheckLevel(programs []*program.Program) error {
 	if recompile != i.Name {
 		hint += " or --target " + i.Name
 	}
-	return diag.New(ErrLevel, "backend "+i.Name, "the artifact needs %s; the processor has %s (%s)", strings.Join(need, " or "), has,
+	return diag.New(ErrLevel, "backend "+i.Name, "the artifact needs %s; the processor has %s (%s)",
+		strings.Join(need, " or "), has,
 		strings.Join(features, ", ")).WithHint("%s, or run it on a processor that has what it needs", hint)
 }

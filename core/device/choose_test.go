@@ -21,7 +21,8 @@ func parse(t *testing.T, text string) *target.Description {
 	return d
 }
 
-// programs returns a program for each target in a list such as "cpu=exp gpu". Each applies the given op to one f32 operand.
+// programs returns a program for each target in a list such as "cpu=exp gpu". Each applies the given op to one f32
+// operand.
 func programs(t *testing.T, targets string) (ps []*program.Program) {
 	t.Helper()
 	for _, f := range strings.Fields(targets) {
@@ -39,7 +40,8 @@ func programs(t *testing.T, targets string) (ps []*program.Program) {
 }
 
 func TestChoose(t *testing.T) {
-	cpu := device.Info{Name: "cpu", Levels: []string{"v4", "v3"}, Target: parse(t, "target cpu 1\ntypes f32\nrun neg(f32)\nreference exp(f32)")}
+	cpu := device.Info{Name: "cpu", Levels: []string{"v4", "v3"},
+		Target: parse(t, "target cpu 1\ntypes f32\nrun neg(f32)\nreference exp(f32)")}
 	npu := device.Info{Name: "npu", Target: parse(t, "target npu 1\ntypes f32\nrun neg(f32)")}
 	for _, c := range []struct {
 		info         device.Info
@@ -55,7 +57,8 @@ func TestChoose(t *testing.T) {
 		{npu, "cpu gpu", "cpu"},
 		{npu, "cpu:v4", "cpu:v4"}, // other backends ignore the level
 		{npu, "cpu=exp gpu", "gpu"},
-		{npu, "cpu=exp npu=gelu", "error: npu: layer.y: npu has no rule for gelu; for cpu: layer.y: npu has no rule for exp"},
+		{npu, "cpu=exp npu=gelu",
+			"error: npu: layer.y: npu has no rule for gelu; for cpu: layer.y: npu has no rule for exp"},
 		{cpu, "cpu:v5 gpu", "error: needs cpu:v5"},
 	} {
 		p, err := c.info.Choose(programs(t, c.have))
@@ -70,7 +73,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestCheckLevel(t *testing.T) {
-	cpu := device.Info{Name: "cpu", Levels: []string{"x86-64-v3"}, Devices: []device.Device{{Features: []string{"generic", "avx2"}}}}
+	cpu := device.Info{Name: "cpu", Levels: []string{"x86-64-v3"},
+		Devices: []device.Device{{Features: []string{"generic", "avx2"}}}}
 	old := cpu
 	old.Levels = nil
 	gpu := device.Info{Name: "wgpu"}
@@ -84,13 +88,16 @@ func TestCheckLevel(t *testing.T) {
 		{cpu, "portable cpu:x86-64-v3", ""},
 		{cpu, "portable cpu:x86-64-v3 cpu:x86-64-v4", ""},
 		{cpu, "portable cpu cpu:x86-64-v4", ""},
-		{cpu, "portable cpu:x86-64-v4", "needs cpu:x86-64-v4; the processor has cpu:x86-64-v3 (generic, avx2); compile it with rlxc --target cpu:x86-64-v3 or --target cpu,"},
+		{cpu, "portable cpu:x86-64-v4",
+			"needs cpu:x86-64-v4; the processor has cpu:x86-64-v3 (generic, avx2); compile it with rlxc --target cpu:x86-64-v3 or --target cpu,"},
 		{cpu, "cpu:x86-64-v4 cpu:arm64", "needs cpu:x86-64-v4 or cpu:arm64"},
-		{old, "portable cpu:x86-64-v3", "the processor has no such level (generic, avx2); compile it with rlxc --target cpu, or"},
+		{old, "portable cpu:x86-64-v3",
+			"the processor has no such level (generic, avx2); compile it with rlxc --target cpu, or"},
 		{gpu, "portable cpu:x86-64-v4", ""},
 	} {
 		err := c.info.CheckLevel(programs(t, c.targets))
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, device.ErrLevel) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!errors.Is(err, device.ErrLevel) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s with %v, programs for %s: %v; want %q", c.info.Name, c.info.Levels, c.targets, err, c.want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package device defines the interface of a backend, which loads and runs programs. The interface does not list ops, and does not depend on
-// RPC.
+// Package device defines the interface of a backend, which loads and runs programs. The interface does not list ops,
+// and does not depend on RPC.
 //
 // The package imports core/program and what that imports, but not format, plugins, models or a command.
 package device
@@ -25,7 +25,8 @@ type Backend interface {
 	Info(ctx context.Context) (Info, error)
 	// Load prepares a verified program. The weights are valid until the Executable is closed and must not be written.
 	Load(ctx context.Context, l Load) (Executable, error)
-	// NewState allocates size bytes of zeroed memory on a device. If device is empty, the backend chooses the same device as Load.
+	// NewState allocates size bytes of zeroed memory on a device. If device is empty, the backend chooses the same
+	// device as Load.
 	NewState(ctx context.Context, device string, size int64) (State, error)
 }
 
@@ -52,7 +53,8 @@ func (i Info) CheckPrecision(name string) error {
 	if slices.Contains(have, cmp.Or(name, DefaultPrecision)) {
 		return nil
 	}
-	return diag.New(ErrUnsupported, "backend "+i.Name, "does not compute in %s; it has %s", name, strings.Join(have, ", "))
+	return diag.New(ErrUnsupported, "backend "+i.Name, "does not compute in %s; it has %s", name,
+		strings.Join(have, ", "))
 }
 
 // DefaultPrecision is the precision that an empty Load.Precision selects. Every backend has it.
@@ -74,14 +76,17 @@ type Device struct {
 type Load struct {
 	Program *program.Program
 	Weights []byte // the weights section, read-only
-	Mapped  bool   // Weights are whole pages of a mapping that lasts until Close returns, so a backend may use them in place
-	// IO, if not nil, is the IO of all runs: whole pages of a mapping that lasts until Close returns, so a backend may use them in place. It then may
-	// write up to the next multiple of program.Align after an output, and leave outputs half written when a run fails.
+	// Weights are whole pages of a mapping that lasts until Close returns, so a backend may use them in place
+	Mapped bool
+	// IO, if not nil, is the IO of all runs: whole pages of a mapping that lasts until Close returns, so a backend may
+	// use them in place. It then may write up to the next multiple of program.Align after an output, and leave outputs
+	// half written when a run fails.
 	IO      []byte
 	Device  string // a Device.ID; if empty, the backend chooses
 	Threads int    // number of threads; 0 means all that the process may use
-	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16. Sums and all other
-	// ops use f32. A backend that lacks the precision returns ErrUnsupported; it never uses another one.
+	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to
+	// bfloat16. Sums and all other ops use f32. A backend that lacks the precision returns ErrUnsupported; it never
+	// uses another one.
 	Precision string
 }
 
@@ -89,8 +94,9 @@ type Load struct {
 type Executable interface {
 	// Kernels reports how the backend runs each distinct op of the program.
 	Kernels() []Kernel
-	// Memory returns an upper bound, in bytes, for the scratch memory of kernels and reference evaluations during a run. The arena, weights,
-	// inputs and outputs are not included, and neither is memory that does not grow with the program's sizes.
+	// Memory returns an upper bound, in bytes, for the scratch memory of kernels and reference evaluations during a
+	// run. The arena, weights, inputs and outputs are not included, and neither is memory that does not grow with the
+	// program's sizes.
 	Memory() int64
 	// Run executes the program once. If ctx ends, Run stops between two steps and returns its error.
 	Run(ctx context.Context, r Run) (Stats, error)
@@ -106,21 +112,23 @@ type Kernel struct {
 // Run is a request to run a program once.
 type Run struct {
 	Syms map[string]int64 // value of each symbol, within its range
-	// IO is the program's IO space: Program.IOSize bytes, aligned to 64. Inputs and outputs are at their places. Each is dense and takes the
-	// first bytes of its place, as many as its shape needs.
+	// IO is the program's IO space: Program.IOSize bytes, aligned to 64. Inputs and outputs are at their places. Each
+	// is dense and takes the first bytes of its place, as many as its shape needs.
 	IO   []byte
 	Opts RunOptions
 
-	// State is the memory that the program keeps between runs, at least Program.StateSize bytes. It is nil if that is 0. If the program
-	// updates the state and the run fails or is cancelled, the contents are undefined.
+	// State is the memory that the program keeps between runs, at least Program.StateSize bytes. It is nil if that
+	// is 0. If the program updates the state and the run fails or is cancelled, the contents are undefined.
 	State State
-	// Feeds are inputs that the run reads from a state instead of IO. Keeps are outputs that are also stored in a state after the last step.
-	// No two keeps may overlap.
+	// Feeds are inputs that the run reads from a state instead of IO. Keeps are outputs that are also stored in a state
+	// after the last step. No two keeps may overlap.
 	Feeds, Keeps []Transfer
-	// Outputs selects the outputs to compute; nil means all. Outputs in Keeps are always computed. The bytes of the others in IO are undefined.
+	// Outputs selects the outputs to compute; nil means all. Outputs in Keeps are always computed. The bytes of the
+	// others in IO are undefined.
 	Outputs []bool
 
-	// Progress, if not nil, is called with the index of each step before it runs, and with the number of steps at the end.
+	// Progress, if not nil, is called with the index of each step before it runs, and with the number of steps at the
+	// end.
 	Progress func(step int)
 }
 
@@ -129,8 +137,8 @@ type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step that has a NaN in a result
 	Dump     []int // nodes whose values Observe gets, in the order of the steps and of the results of each step
-	// Observe is called with the value of each node in Dump. The data belongs to the backend and may change after Observe returns. If
-	// Observe returns an error, the run ends and returns it.
+	// Observe is called with the value of each node in Dump. The data belongs to the backend and may change after
+	// Observe returns. If Observe returns an error, the run ends and returns it.
 	Observe func(node int, shape []int, data []byte) error
 }
 
@@ -142,12 +150,13 @@ type Stats struct {
 	PeakRSS  int64  // of the backend's process, in bytes; set by the server of the backend
 	FirstNaN int    // the first node with a NaN; -1 if there is none or NaN was not checked
 
-	// DeviceMemory is the size in bytes of the executable's buffers in the device's own memory. It is 0 if the device uses the host's memory.
+	// DeviceMemory is the size in bytes of the executable's buffers in the device's own memory. It is 0 if the device
+	// uses the host's memory.
 	DeviceMemory int64
 }
 
-// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on the device between
-// steps and excludes the host's overhead.
+// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on
+// the device between steps and excludes the host's overhead.
 const (
 	HostClock   = "host"
 	DeviceClock = "device"
@@ -160,8 +169,9 @@ type Step struct {
 	Time  time.Duration
 }
 
-// StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op, by its subject, and
-// only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name for it is dropped.
+// StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,
+// by its subject, and only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name
+// for it is dropped.
 func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	var reference *ir.EvalError
 	if errors.As(err, &reference) && reference.Op == n.Op.Name {

@@ -63,7 +63,8 @@ func (s *HostState) Write(_ context.Context, offset int64, b []byte) error {
 func (s *HostState) Copy(_ context.Context, from State) error {
 	f, ok := from.(*HostState)
 	if !ok || len(f.data) != len(s.data) {
-		return diag.New(ErrInput, "state", "a state of %d bytes cannot be copied to one of %d", from.Size(), len(s.data))
+		return diag.New(ErrInput, "state", "a state of %d bytes cannot be copied to one of %d", from.Size(),
+			len(s.data))
 	}
 	tensor.Copy(s.data, f.data)
 	return nil
@@ -78,8 +79,8 @@ func (s *HostState) Close() error {
 	return nil
 }
 
-// CopyFeeds copies the fed inputs from HostStates to the memory that input returns. It must be called before the steps run and after
-// CheckState.
+// CopyFeeds copies the fed inputs from HostStates to the memory that input returns. It must be called before the steps
+// run and after CheckState.
 func (r Run) CopyFeeds(input func(i int) []byte) error {
 	for _, t := range r.Feeds {
 		from, err := t.host()
@@ -92,7 +93,8 @@ func (r Run) CopyFeeds(input func(i int) []byte) error {
 	return nil
 }
 
-// CopyKeeps copies the kept outputs from the memory that output returns to HostStates. It must be called after the steps have run.
+// CopyKeeps copies the kept outputs from the memory that output returns to HostStates. It must be called after the
+// steps have run.
 func (r Run) CopyKeeps(output func(i int) []byte) error {
 	for _, t := range r.Keeps {
 		to, err := t.host()

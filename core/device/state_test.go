@@ -24,7 +24,8 @@ func TestKeepsOverlap(t *testing.T) {
 		{"another state", device.Transfer{Tensor: 1, State: b, Offset: 256}, true},
 		{"empty", device.Transfer{Tensor: 2, State: a, Offset: 256}, true},
 	} {
-		for _, keeps := range [][]device.Transfer{{{Tensor: 0, State: a, Offset: 256}, c.keep}, {c.keep, {Tensor: 0, State: a, Offset: 256}}} {
+		for _, keeps := range [][]device.Transfer{{{Tensor: 0, State: a, Offset: 256}, c.keep},
+			{c.keep, {Tensor: 0, State: a, Offset: 256}}} {
 			err := device.Run{Keeps: keeps}.CheckState(&program.Program{Method: "m"}, nil, out)
 			if c.ok != (err == nil) || err != nil && !errors.Is(err, device.ErrInput) {
 				t.Errorf("%s: %v; want an error: %v", c.name, err, !c.ok)

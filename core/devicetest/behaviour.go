@@ -52,8 +52,8 @@ func mustBuild(g *ir.Graph, params values) *program.Program {
 	return p
 }
 
-// Plain returns a small program for tests outside this package. Its input is i0, an f32[N,8] with N from 1 to 6; its output y is the
-// absolute value of i0.
+// Plain returns a small program for tests outside this package. Its input is i0, an f32[N,8] with N from 1 to 6; its
+// output y is the absolute value of i0.
 func Plain(target string) *program.Program {
 	p := negAbs().must(4).p
 	p.Target = target
@@ -159,7 +159,8 @@ func (s *suite) gives(g *ir.Graph, in values, want *tensor.Array) error {
 // lacks says why the backend's description does not take a graph; it is empty if it does.
 func (s *suite) lacks(g *ir.Graph) string { return s.info.Lacks(mustBuild(g, nil)) }
 
-// checkDevices checks that every device listed by Info can be chosen, and that an unknown device is an error with a code.
+// checkDevices checks that every device listed by Info can be chosen, and that an unknown device is an error with a
+// code.
 func (s *suite) checkDevices() error {
 	for _, d := range s.info.Devices {
 		err := s.withPlain(2, device.Load{Device: d.ID}, func(r *rig, x *plain) error { return x.works(r) })
@@ -177,7 +178,8 @@ func (s *suite) checkDevices() error {
 	return typed(err)
 }
 
-// typed returns an error unless err has a code that tells the user what is wrong: any code but diag.Internal and device.ErrLost.
+// typed returns an error unless err has a code that tells the user what is wrong: any code but diag.Internal and
+// device.ErrLost.
 func typed(err error) error {
 	if code, ok := diag.CodeOf(err); !ok || code == diag.Internal || errors.Is(err, device.ErrLost) {
 		return fmt.Errorf("error %w has no code that says what is wrong", err)
@@ -185,8 +187,8 @@ func typed(err error) error {
 	return nil
 }
 
-// checkSizes checks that device.ErrInput reports sizes that are out of range, missing or unknown, and an IO space that is too small.
-// The executable must work after each of these errors.
+// checkSizes checks that device.ErrInput reports sizes that are out of range, missing or unknown, and an IO space that
+// is too small. The executable must work after each of these errors.
 func (s *suite) checkSizes() error {
 	return s.withPlain(2, device.Load{}, func(r *rig, x *plain) error {
 		type badSizes struct {
@@ -199,11 +201,14 @@ func (s *suite) checkSizes() error {
 		if x.largest == 0 {
 			bad = append(bad, badSizes{"a symbol of a program that has none", r.io, sym(1)})
 		} else {
-			bad = append(bad, badSizes{"N = 0", r.io, sym(0)}, badSizes{"N past its range", r.io, sym(x.largest + 1)}, badSizes{"N = -1", r.io, sym(-1)},
-				badSizes{"N = 1<<62", r.io, sym(1 << 62)}, badSizes{"no N", r.io, nil}, badSizes{"another symbol", r.io, map[string]int64{"M": 1}},
+			bad = append(bad, badSizes{"N = 0", r.io, sym(0)}, badSizes{"N past its range", r.io, sym(x.largest + 1)},
+				badSizes{"N = -1", r.io, sym(-1)},
+				badSizes{"N = 1<<62", r.io, sym(1 << 62)}, badSizes{"no N", r.io, nil},
+				badSizes{"another symbol", r.io, map[string]int64{"M": 1}},
 				badSizes{"one symbol too many", r.io, map[string]int64{"N": 1, "M": 1}})
 		}
-		bad = append(bad, badSizes{"an IO space without its last byte", r.io[:len(r.io)-1], most}, badSizes{"no IO space", nil, x.at(1)})
+		bad = append(bad, badSizes{"an IO space without its last byte", r.io[:len(r.io)-1], most},
+			badSizes{"no IO space", nil, x.at(1)})
 		for _, c := range bad {
 			if _, err := r.exe.Run(background, device.Run{Syms: c.syms, IO: c.io}); !errors.Is(err, device.ErrInput) {
 				return fmt.Errorf("%s gives error %v; want device.ErrInput", c.what, err)
@@ -216,8 +221,8 @@ func (s *suite) checkSizes() error {
 	})
 }
 
-// checkEqualSizes runs a program that needs N and M to be equal and even. Other sizes are device.ErrInput, and the executable must
-// work after the error.
+// checkEqualSizes runs a program that needs N and M to be equal and even. Other sizes are device.ErrInput, and the
+// executable must work after the error.
 func (s *suite) checkEqualSizes() error {
 	g := ir.NewGraph("equal", ir.Sym{Name: "N", Min: 1, Max: 6}, ir.Sym{Name: "M", Min: 2, Max: 9})
 	dim := func(text string) ir.Type {
@@ -232,7 +237,8 @@ func (s *suite) checkEqualSizes() error {
 	at := func(n, m int64) map[string]int64 { return map[string]int64{"N": n, "M": m} }
 	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
 		for _, bad := range []map[string]int64{at(2, 4), at(4, 2), at(3, 3), at(6, 9)} {
-			if _, err := r.exe.Run(context.Background(), device.Run{Syms: bad, IO: r.io}); !errors.Is(err, device.ErrInput) {
+			if _, err := r.exe.Run(context.Background(), device.Run{Syms: bad, IO: r.io}); !errors.Is(
+				err, device.ErrInput) {
 				return fmt.Errorf("sizes %v give error %v; want device.ErrInput", bad, err)
 			}
 			for _, good := range []int64{2, 4, 6} {
@@ -254,8 +260,8 @@ func (s *suite) checkEqualSizes() error {
 	})
 }
 
-// checkEqualOnly is checkEqualSizes for a backend that lacks add or neg: one of its own ops, on an operand that a reshape gives the
-// size M in place of N.
+// checkEqualOnly is checkEqualSizes for a backend that lacks add or neg: one of its own ops, on an operand that a
+// reshape gives the size M in place of N.
 func (s *suite) checkEqualOnly() error {
 	c, why := s.recipe(anyRecipe)
 	if c == nil {
@@ -301,7 +307,8 @@ func ramp(n int) *tensor.Array {
 
 func sym(n int64) map[string]int64 { return map[string]int64{"N": n} }
 
-// checkIndex checks that gather reports an index out of range as device.ErrInput, at any position and for each integer type.
+// checkIndex checks that gather reports an index out of range as device.ErrInput, at any position and for each integer
+// type.
 func (s *suite) checkIndex() error {
 	for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32} {
 		if !s.info.Target.HasType(d) {
@@ -338,8 +345,8 @@ func (s *suite) checkIndex() error {
 	return nil
 }
 
-// checkCancel checks that a context that is cancelled before or during a run ends it with the context's error, and that the
-// executable works afterwards. A backend may finish the run if it reports progress only at the end.
+// checkCancel checks that a context that is cancelled before or during a run ends it with the context's error, and that
+// the executable works afterwards. A backend may finish the run if it reports progress only at the end.
 func (s *suite) checkCancel() error {
 	const steps = 200
 	return s.withPlain(steps, device.Load{}, func(r *rig, x *plain) error {
@@ -393,11 +400,13 @@ func (s *suite) checkProgress() error {
 	})
 }
 
-// checkProfile checks that a profile has one entry per step, in order, and that each entry lies within the time of the run.
+// checkProfile checks that a profile has one entry per step, in order, and that each entry lies within the time of the
+// run.
 func (s *suite) checkProfile() error {
 	return s.withPlain(20, device.Load{}, func(r *rig, x *plain) error {
 		for range 2 {
-			_, stats, err := r.run(background, x.inputs(x.largest), device.Run{Syms: x.at(x.largest), Opts: device.RunOptions{Profile: true}})
+			_, stats, err := r.run(background, x.inputs(x.largest),
+				device.Run{Syms: x.at(x.largest), Opts: device.RunOptions{Profile: true}})
 			if err != nil {
 				return err
 			}

@@ -15,7 +15,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// checkNaN checks that Stats and the error name the first step whose result has a NaN, and that nothing is checked without the option.
+// checkNaN checks that Stats and the error name the first step whose result has a NaN, and that nothing is checked
+// without the option.
 func (s *suite) checkNaN() error {
 	g := ir.NewGraph("nan")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 33))
@@ -31,7 +32,8 @@ func (s *suite) checkNaN() error {
 			v.F[i] = -1
 		}
 		opts := device.RunOptions{CheckNaN: true}
-		if _, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts}); err != nil || stats.FirstNaN != -1 {
+		if _, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts}); err != nil ||
+			stats.FirstNaN != -1 {
 			return fmt.Errorf("without a NaN: FirstNaN is %d, error %v", stats.FirstNaN, err)
 		}
 		v.F[31] = 1
@@ -42,7 +44,8 @@ func (s *suite) checkNaN() error {
 		if n, _ := r.p.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
 			return fmt.Errorf("FirstNaN is %d; want node %d", stats.FirstNaN, n.ID)
 		}
-		if _, stats, err = r.run(context.Background(), values{"x": v}, device.Run{}); err != nil || stats.FirstNaN != -1 {
+		if _, stats, err = r.run(context.Background(), values{"x": v}, device.Run{}); err != nil ||
+			stats.FirstNaN != -1 {
 			return fmt.Errorf("not asked to check: FirstNaN is %d, error %v", stats.FirstNaN, err)
 		}
 		return nil
@@ -100,11 +103,14 @@ func (s *suite) checkNaNOnly() error {
 	})
 }
 
-// checkNaNTail checks programs whose values are smaller than their places: the bytes after a value must not be checked for NaN.
+// checkNaNTail checks programs whose values are smaller than their places: the bytes after a value must not be checked
+// for NaN.
 func (s *suite) checkNaNTail() error {
 	return s.withPlain(2, device.Load{}, func(r *rig, x *plain) error {
 		for _, n := range []int64{x.largest, 1, max(1, x.largest/2)} {
-			if _, _, err := r.run(background, x.inputs(n), device.Run{Syms: x.at(n), Opts: device.RunOptions{CheckNaN: true}}); err != nil {
+			if _, _, err := r.run(
+				background, x.inputs(n),
+				device.Run{Syms: x.at(n), Opts: device.RunOptions{CheckNaN: true}}); err != nil {
 				return fmt.Errorf("with N = %d: %w", n, err)
 			}
 		}
@@ -112,7 +118,8 @@ func (s *suite) checkNaNTail() error {
 	})
 }
 
-// checkObserve checks that Observe is called for the nodes listed in Dump, in the order of the steps, and that its error ends the run.
+// checkObserve checks that Observe is called for the nodes listed in Dump, in the order of the steps, and that its
+// error ends the run.
 func (s *suite) checkObserve() error {
 	return s.withPlain(6, device.Load{}, func(r *rig, x *plain) error {
 		in, syms := x.inputs(2), x.at(2)
@@ -137,15 +144,17 @@ func (s *suite) checkObserve() error {
 		}
 		refusal, calls := errors.New("no more"), 0
 		opts.Observe = func(int, []int, []byte) error { calls++; return refusal }
-		if _, _, err := r.run(background, in, device.Run{Syms: syms, Opts: opts}); !errors.Is(err, refusal) || calls != 1 {
-			return fmt.Errorf("an observer that refuses is called %d times and gives error %v; want its own, once", calls, err)
+		if _, _, err := r.run(background, in, device.Run{Syms: syms, Opts: opts}); !errors.Is(err, refusal) ||
+			calls != 1 {
+			return fmt.Errorf("an observer that refuses is called %d times and gives error %v; want its own, once",
+				calls, err)
 		}
 		return x.works(r)
 	})
 }
 
-// checkResults checks ops with several results. Such an op has one step and one entry in the profile. Each result is observed and
-// checked for NaN separately, even if nothing reads it.
+// checkResults checks ops with several results. Such an op has one step and one entry in the profile. Each result is
+// observed and checked for NaN separately, even if nothing reads it.
 func (s *suite) checkResults() error {
 	g := ir.NewGraph("results")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 5))
@@ -168,7 +177,8 @@ func (s *suite) checkResults() error {
 		_, stats, err := r.run(background, inputs, device.Run{Opts: device.RunOptions{CheckNaN: true}})
 		n, _ := r.p.Graph.Find("the_values")
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), n.Name) || stats.FirstNaN != n.ID {
-			return fmt.Errorf("FirstNaN is %d, error %v; want node %d and device.ErrNaN that names %s", stats.FirstNaN, err, n.ID, n.Name)
+			return fmt.Errorf("FirstNaN is %d, error %v; want node %d and device.ErrNaN that names %s", stats.FirstNaN,
+				err, n.ID, n.Name)
 		}
 		return nil
 	})
@@ -181,7 +191,8 @@ func (s *suite) checkResultsOnly() error {
 	})
 }
 
-// observesAll runs the program once, with every value observed and a profile, and checks that both are complete and in order.
+// observesAll runs the program once, with every value observed and a profile, and checks that both are complete and in
+// order.
 func (r *rig) observesAll(inputs values, syms map[string]int64, nans bool) error {
 	opts := device.RunOptions{Profile: true, CheckNaN: nans}
 	for _, st := range r.p.Steps {
@@ -192,7 +203,8 @@ func (r *rig) observesAll(inputs values, syms map[string]int64, nans bool) error
 	var seen []int
 	opts.Observe = func(node int, shape []int, data []byte) error {
 		seen = append(seen, node)
-		if t := r.p.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(syms)) || int64(len(data)) != t.Bytes(syms) {
+		if t := r.p.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(syms)) ||
+			int64(len(data)) != t.Bytes(syms) {
 			return fmt.Errorf("%d bytes of shape %v are observed for %v", len(data), shape, t)
 		}
 		return nil
@@ -206,7 +218,8 @@ func (r *rig) observesAll(inputs values, syms map[string]int64, nans bool) error
 	}
 	for i, st := range stats.Steps {
 		if want := r.p.Steps[i].Node; len(stats.Steps) != len(r.p.Steps) || st.Node != want {
-			return fmt.Errorf("time %d of %d is of node %d; step %d of %d is node %d", i, len(stats.Steps), st.Node, i, len(r.p.Steps), want)
+			return fmt.Errorf("time %d of %d is of node %d; step %d of %d is node %d", i, len(stats.Steps), st.Node, i,
+				len(r.p.Steps), want)
 		}
 	}
 	return nil

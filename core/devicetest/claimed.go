@@ -12,16 +12,17 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// A recipe makes programs of any number of steps from ops that a target claims. The checks that are not about an op use it, so that they
-// run on every backend that claims an op at all.
+// A recipe makes programs of any number of steps from ops that a target claims. The checks that are not about an op use
+// it, so that they run on every backend that claims an op at all.
 type recipe struct {
-	subs    []subject // the ops, used in turn, with static operands of the largest sizes; all have the same operand types
+	// the ops, used in turn, with static operands of the largest sizes; all have the same operand types
+	subs    []subject
 	types   []ir.Type // of the operands; sizes may depend on the symbol N
 	out     ir.Type   // declared type of the result, for ops whose type does not follow from the operands
 	largest int64     // of N, whose smallest value is 1; 0 if there is no symbol
 	weights []bool    // whether each operand is a param instead of an input
-	// chained says that each step takes the result of the step before it as operand 0. The ops then do not round. Otherwise all steps take the
-	// same operands, and every result is an output.
+	// chained says that each step takes the result of the step before it as operand 0. The ops then do not round.
+	// Otherwise all steps take the same operands, and every result is an output.
 	chained bool
 }
 
@@ -40,17 +41,23 @@ type want struct {
 
 // The recipes that checks need.
 var (
-	anyRecipe  = want{kind: "op that computes", of: func(*ir.OpDef) bool { return true }, suit: func(*recipe) bool { return true }}
-	tupleOp    = want{kind: "op with several results", of: func(d *ir.OpDef) bool { return d.Tuple }, suit: func(*recipe) bool { return true }}
-	withParams = want{kind: "op of a param", of: func(*ir.OpDef) bool { return true }, suit: func(r *recipe) bool { return slices.Contains(r.weights, true) }}
-	passingNaN = want{kind: "op of floats that passes a NaN on", of: func(*ir.OpDef) bool { return true }, suit: (*recipe).passesNaN}
+	anyRecipe = want{kind: "op that computes", of: func(*ir.OpDef) bool { return true }, suit: func(*recipe) bool {
+		return true
+	}}
+	tupleOp = want{kind: "op with several results", of: func(d *ir.OpDef) bool { return d.Tuple },
+		suit: func(*recipe) bool { return true }}
+	withParams = want{kind: "op of a param", of: func(*ir.OpDef) bool { return true }, suit: func(r *recipe) bool {
+		return slices.Contains(r.weights, true)
+	}}
+	passingNaN = want{kind: "op of floats that passes a NaN on", of: func(*ir.OpDef) bool { return true },
+		suit: (*recipe).passesNaN}
 )
 
 // furtherTries is how many recipes are tried after the first that a target takes, in the hope for a better one.
 const furtherTries = 60
 
-// claimedRecipe returns a recipe that a target takes and w selects, if possible one with a symbol, chained, of floats and without params.
-// If there is none, why is the reason.
+// claimedRecipe returns a recipe that a target takes and w selects, if possible one with a symbol, chained, of floats
+// and without params. If there is none, why is the reason.
 func claimedRecipe(to *target.Description, w want) (best *recipe, why string) {
 	if r := negAbs(); w.of(op.NegDef) && r.claimed(to) && w.suit(r) {
 		return r, ""
@@ -86,7 +93,8 @@ func claimedOps(to *target.Description, w want) (defs []*ir.OpDef) {
 	return defs
 }
 
-// bestRecipe returns the best recipe of the ops that it finds, or nil: of their cases or, with more, of variants of them.
+// bestRecipe returns the best recipe of the ops that it finds, or nil: of their cases or, with more, of variants of
+// them.
 func bestRecipe(to *target.Description, w want, defs []*ir.OpDef, more bool) (best *recipe) {
 	score, tries := -1, 0
 	for _, d := range defs {
@@ -115,20 +123,23 @@ func claims(to *target.Description, name string) bool {
 
 // negAbs is the recipe for most backends: neg, abs, neg, abs, and so on, of an f32[N,8] with N from 1 to 6.
 func negAbs() *recipe {
-	r := &recipe{types: []ir.Type{{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(8)}}}, largest: 6, chained: true}
+	r := &recipe{types: []ir.Type{{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(8)}}}, largest: 6,
+		chained: true}
 	for _, d := range []*ir.OpDef{op.NegDef, op.AbsDef} {
 		t := []ir.Type{ir.TypeOf(dtype.F32, 6, 8)}
-		r.subs = append(r.subs, subject{d, ir.Case[any]{Attrs: d.NewAttrs(), In: t, Fill: []ir.Range{{Lo: -3, Hi: 3}}}, t})
+		r.subs = append(
+			r.subs, subject{d, ir.Case[any]{Attrs: d.NewAttrs(), In: t, Fill: []ir.Range{{Lo: -3, Hi: 3}}}, t})
 	}
 	return r
 }
 
-// candidates returns small cases of an op without empty operands. With more it returns variants of them: other element types of the
-// target, further leading axes, other sizes.
+// candidates returns small cases of an op without empty operands. With more it returns variants of them: other element
+// types of the target, further leading axes, other sizes.
 func candidates(to *target.Description, d *ir.OpDef, more bool) (out []subject) {
 	add := func(c ir.Case[any]) {
 		s, err := newSubject(d, c)
-		if err == nil && !s.hasEmpty() && s.elements() <= plainElements && d.FLOPs(c.Attrs, s.In, s.outs...) <= plainFLOPs {
+		if err == nil && !s.hasEmpty() && s.elements() <= plainElements &&
+			d.FLOPs(c.Attrs, s.In, s.outs...) <= plainFLOPs {
 			out = append(out, s)
 		}
 	}
@@ -182,7 +193,8 @@ func (s subject) recipes() (out []*recipe) {
 	if f, ok := s.weightForm(); ok && len(masks) == 1 {
 		masks = append(masks, f.weights)
 	}
-	exact := !s.def.Tuple && len(s.In) > 0 && s.In[0].Equal(s.outs[0]) && s.def.Tol(s.Attrs, s.In, s.outs...)[0] == ir.Tolerance{}
+	exact := !s.def.Tuple && len(s.In) > 0 && s.In[0].Equal(s.outs[0]) &&
+		s.def.Tol(s.Attrs, s.In, s.outs...)[0] == ir.Tolerance{}
 	for _, sized := range s.sized() {
 		for _, mask := range masks {
 			r := *sized
@@ -198,8 +210,8 @@ func (s subject) recipes() (out []*recipe) {
 	return out
 }
 
-// sized returns recipes in which a size of s is replaced by the symbol N: in turn, every size of one value, and each size alone. The last
-// recipe has no symbol.
+// sized returns recipes in which a size of s is replaced by the symbol N: in turn, every size of one value, and each
+// size alone. The last recipe has no symbol.
 func (s subject) sized() (out []*recipe) {
 	replaced := func(fits func(operand, axis int, size int64) bool, largest int64) {
 		r := &recipe{subs: []subject{s}, out: s.Case.Out, largest: largest}

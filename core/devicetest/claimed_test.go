@@ -11,14 +11,18 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// TestOneOp checks that the suite makes programs for a backend that claims a single op, and for rules with requirements of types, ranks,
-// attributes, symbols and params. All checks that are not about an op must run. A sample has a quarter of the ops that compute.
+// TestOneOp checks that the suite makes programs for a backend that claims a single op, and for rules with requirements
+// of types, ranks, attributes, symbols and params. All checks that are not about an op must run. A sample has a quarter
+// of the ops that compute.
 func TestOneOp(t *testing.T) {
-	rules := []string{"matmul(f32, f32)", "copy(i32)", "matmul(f32 rank 2, f32 param)", "neg(f32 static)", "neg(f16)", "add(i64...)", "relu(f32 rank 6)",
-		"softmax(f32) if axis = last", "add(f32...) if broadcast = equal", "matmul(f32, f32) if trans_b = true", "gather(any, i32)", "div(i32...)", "top_k(f32)"}
+	rules := []string{"matmul(f32, f32)", "copy(i32)", "matmul(f32 rank 2, f32 param)", "neg(f32 static)", "neg(f16)",
+		"add(i64...)", "relu(f32 rank 6)",
+		"softmax(f32) if axis = last", "add(f32...) if broadcast = equal", "matmul(f32, f32) if trans_b = true",
+		"gather(any, i32)", "div(i32...)", "top_k(f32)"}
 	var computing []string
 	for _, def := range ir.Defs() {
-		if _, view := viewOf(def); !view && def.Eval != nil && !def.Block && !def.Updates && def != ir.ResultDef && def != ir.StateDef {
+		if _, view := viewOf(def); !view && def.Eval != nil && !def.Block && !def.Updates && def != ir.ResultDef &&
+			def != ir.StateDef {
 			computing = append(computing, def.Name+"(any...)")
 		}
 	}
@@ -36,11 +40,14 @@ func TestOneOp(t *testing.T) {
 			if spec == nil {
 				t.Fatal(why)
 			}
-			if len(spec.Program.Steps) != 4 || len(spec.Inputs) != len(spec.Program.Graph.Inputs()) || s.info.Lacks(spec.Program) != "" {
-				t.Errorf("the specimen has %d steps, %d inputs for %d", len(spec.Program.Steps), len(spec.Inputs), len(spec.Program.Graph.Inputs()))
+			if len(spec.Program.Steps) != 4 || len(spec.Inputs) != len(spec.Program.Graph.Inputs()) ||
+				s.info.Lacks(spec.Program) != "" {
+				t.Errorf("the specimen has %d steps, %d inputs for %d", len(spec.Program.Steps), len(spec.Inputs),
+					len(spec.Program.Graph.Inputs()))
 			}
 			if spec.Equal != nil && (len(spec.Equal.Graph.Syms) != 2 || len(spec.Equal.Graph.Requires()) == 0) {
-				t.Errorf("the program of equal sizes has symbols %v and requires %v", spec.Equal.Graph.Syms, spec.Equal.Graph.Requires())
+				t.Errorf("the program of equal sizes has symbols %v and requires %v", spec.Equal.Graph.Syms,
+					spec.Equal.Graph.Requires())
 			}
 			var left []string
 			for _, c := range s.runChecks() {
@@ -50,7 +57,8 @@ func TestOneOp(t *testing.T) {
 					t.Errorf("%s: %v", c.name, err)
 				}
 			}
-			may := []string{"run/empty", "run/returned", "run/no-input", "run/equal-sizes", "run/index", "run/nan", "run/results", "run/state",
+			may := []string{"run/empty", "run/returned", "run/no-input", "run/equal-sizes", "run/index", "run/nan",
+				"run/results", "run/state",
 				"run/state-refused", "run/wanted", "run/generate", "run/denormals"}
 			if len(spec.Inputs) == 0 {
 				may = append(may, "run/transfers")
@@ -65,10 +73,13 @@ func TestOneOp(t *testing.T) {
 	}
 }
 
-// TestPlainStates checks that the checks of states run on a backend that claims nothing but kv_append and copy, of one type.
+// TestPlainStates checks that the checks of states run on a backend that claims nothing but kv_append and copy, of one
+// type.
 func TestPlainStates(t *testing.T) {
-	for _, only := range []string{"run kv_append(f32, f32, i32); run copy(f32)", "run kv_append(f16 static, f16 static, i64); run copy(f16 static)", "run kv_append(i32...); run copy(any)"} {
-		for fault, fails := range map[string]string{"": "", "one state": "run/state: ", "takes any state": "run/state-refused: "} {
+	for _, only := range []string{"run kv_append(f32, f32, i32); run copy(f32)",
+		"run kv_append(f16 static, f16 static, i64); run copy(f16 static)", "run kv_append(i32...); run copy(any)"} {
+		for fault, fails := range map[string]string{"": "", "one state": "run/state: ",
+			"takes any state": "run/state-refused: "} {
 			s := suiteOf(t, fake{only: only, fault: fault})
 			var errs []error
 			for _, c := range s.runChecks() {
@@ -102,10 +113,12 @@ func viewOf(def *ir.OpDef) (*ir.Node, bool) {
 	return nil, false
 }
 
-// TestNothingClaimed checks that there is no specimen for a backend that claims nothing, or has no device, with the reason.
+// TestNothingClaimed checks that there is no specimen for a backend that claims nothing, or has no device, with the
+// reason.
 func TestNothingClaimed(t *testing.T) {
 	s := suiteOf(t, fake{only: "run matmul(bool)"})
-	if spec, why := Claimed(s.info); spec != nil || !strings.Contains(why, "no case that fits is known of what fake claims: matmul") {
+	if spec, why := Claimed(s.info); spec != nil ||
+		!strings.Contains(why, "no case that fits is known of what fake claims: matmul") {
 		t.Errorf("%v, %q", spec, why)
 	}
 	s.info.Target.Rules = nil

@@ -1,5 +1,5 @@
-// Package devicetest is the conformance suite for backends. It tests any device.Backend, in process or over RPC. The checks of ops are
-// derived from the ops' definitions (ir.Defs), so they include new ops without a change here.
+// Package devicetest is the conformance suite for backends. It tests any device.Backend, in process or over RPC. The
+// checks of ops are derived from the ops' definitions (ir.Defs), so they include new ops without a change here.
 //
 // A backend's test calls Run, and its fuzz test calls Fuzz. The package imports only core packages.
 package devicetest
@@ -21,12 +21,13 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// MaxIO is the most bytes that any program of the suite needs for its IO space. Some backends' sessions must reserve it in advance.
+// MaxIO is the most bytes that any program of the suite needs for its IO space. Some backends' sessions must reserve it
+// in advance.
 const MaxIO = 16 << 20
 
-// Exception names checks that a backend does not pass. Name is that of a check or of a group: an op ("gather"), one of its cases
-// ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases ("gather/*/weights"), or a check that is not about an op
-// ("run/cancel"). Failures print the full name of the check.
+// Exception names checks that a backend does not pass. Name is that of a check or of a group: an op ("gather"), one of
+// its cases ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases ("gather/*/weights"), or a
+// check that is not about an op ("run/cancel"). Failures print the full name of the check.
 type Exception struct {
 	Name   string
 	Reason string
@@ -34,21 +35,21 @@ type Exception struct {
 
 // Options lists the known exceptions of a backend.
 type Options struct {
-	// Unsupported lists what the backend will never run. It must return device.ErrUnsupported. Nodes that the backend's description
-	// excludes need no entry; the suite checks that the backend refuses them.
+	// Unsupported lists what the backend will never run. It must return device.ErrUnsupported. Nodes that the backend's
+	// description excludes need no entry; the suite checks that the backend refuses them.
 	Unsupported []Exception
-	// Failing lists what the backend should run but does not yet. If all checks of an entry pass, the test fails, so that the entry is
-	// removed.
+	// Failing lists what the backend should run but does not yet. If all checks of an entry pass, the test fails, so
+	// that the entry is removed.
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
-	// Compile compiles for the backend. If it is set, ops that the backend lacks for some element types are compiled, and compared with what
-	// they mean.
+	// Compile compiles for the backend. If it is set, ops that the backend lacks for some element types are compiled,
+	// and compared with what they mean.
 	Compile Compiler
 }
 
-// Run tests the backend that open returns. It calls open once; open registers its own cleanup. Run makes a sample of the checks of ops
-// or all of them, depending on SampleEnv. With -short it chooses from fewer checks.
+// Run tests the backend that open returns. It calls open once; open registers its own cleanup. Run makes a sample of
+// the checks of ops or all of them, depending on SampleEnv. With -short it chooses from fewer checks.
 func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	b := open(t)
 	info, err := b.Info(context.Background())
@@ -157,7 +158,8 @@ func clip(s string) string {
 	return s
 }
 
-// check is one thing that a backend must do. It returns an error instead of failing a test, because some checks are expected to fail.
+// check is one thing that a backend must do. It returns an error instead of failing a test, because some checks are
+// expected to fail.
 type check struct {
 	name string
 	run  func() error

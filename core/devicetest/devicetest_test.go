@@ -60,8 +60,8 @@ func failures(checks []check, l *ledger) (out []error) {
 	return out
 }
 
-// TestFaults checks that the suite finds each fault. checks names the group of checks: an op, run, graph and so on. want must be part of
-// a failure's text.
+// TestFaults checks that the suite finds each fault. checks names the group of checks: an op, run, graph and so on.
+// want must be part of a failure's text.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ fault, checks, want string }{
 		{"no devices", "info", "no devices"},
@@ -82,7 +82,8 @@ func TestFaults(t *testing.T) {
 		{"writes behind in the arena", "relu", "a value that lies beside it"},
 		{"moves values in the arena", "graph", "graph/random: seed"},
 		{"flushes sometimes", "neg", "special"},
-		{"flushes sometimes", "run", "run/denormals: f32: takes some denormals for 0 and keeps others: mul gives 0 for"},
+		{"flushes sometimes", "run",
+			"run/denormals: f32: takes some denormals for 0 and keeps others: mul gives 0 for"},
 		{"flushes signs", "neg", "special"},
 		{"loses NaN", "relu", "special"},
 		{"loses NaN", "matmul", "special: element"},
@@ -137,8 +138,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFlushing checks that a device that takes all denormals for 0 passes the checks of special values, and is known to do so. One
-// that cannot be asked must keep denormals.
+// TestFlushing checks that a device that takes all denormals for 0 passes the checks of special values, and is known to
+// do so. One that cannot be asked must keep denormals.
 func TestFlushing(t *testing.T) {
 	s := suiteOf(t, fake{fault: "flushes denormals"})
 	strict := 0
@@ -155,7 +156,8 @@ func TestFlushing(t *testing.T) {
 			}
 		}
 	}
-	if types, err := s.flushed(); err != nil || len(types) != 4 || s.note() != "the device takes denormals for 0 (f32, f16, bf16, f64)" {
+	if types, err := s.flushed(); err != nil || len(types) != 4 ||
+		s.note() != "the device takes denormals for 0 (f32, f16, bf16, f64)" {
 		t.Errorf("%v, %v, %q", types, err, s.note())
 	}
 	blind := suiteOf(t, fake{fault: "flushes denormals", only: "run neg(f32)"})
@@ -165,13 +167,15 @@ func TestFlushing(t *testing.T) {
 		}
 	}
 	if strict == 0 || blind.note() != "" || !errors.Is(blind.checkDenormals(), errRefused) {
-		t.Errorf("a device that cannot be asked: %d checks of denormals fail, %q, %v", strict, blind.note(), blind.checkDenormals())
+		t.Errorf("a device that cannot be asked: %d checks of denormals fail, %q, %v", strict, blind.note(),
+			blind.checkDenormals())
 	}
 }
 
 // TestRefusals checks that the suite requires device.ErrUnsupported for what the description lacks.
 func TestRefusals(t *testing.T) {
-	for fault, want := range map[string]string{"takes all": "that its description does not take", "wrong refusal": "want device.ErrUnsupported"} {
+	for fault, want := range map[string]string{"takes all": "that its description does not take",
+		"wrong refusal": "want device.ErrUnsupported"} {
 		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(find(t, "add"), brief), &ledger{})
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%s: %v", fault, errs)
@@ -194,10 +198,13 @@ func TestLedger(t *testing.T) {
 		err  error
 		ok   bool
 	}{
-		{"add/1/inputs", nil, true}, {"add/1/inputs", bad, false}, {"add/1", unsupported, false}, {"add/1", errRefused, true},
-		{"pow/0/inputs", unsupported, true}, {"pow/0/inputs", nil, false}, {"pow/0/inputs", bad, false}, {"power/0", bad, false},
+		{"add/1/inputs", nil, true}, {"add/1/inputs", bad, false}, {"add/1", unsupported, false},
+		{"add/1", errRefused, true},
+		{"pow/0/inputs", unsupported, true}, {"pow/0/inputs", nil, false}, {"pow/0/inputs", bad, false},
+		{"power/0", bad, false},
 		{"exp/1/inputs", unsupported, true}, {"exp/11/inputs", unsupported, false},
-		{"sin/1/inputs", bad, true}, {"sin/1/weights", nil, true}, {"sin/2/inputs", nil, true}, {"cos/1/inputs", nil, true},
+		{"sin/1/inputs", bad, true}, {"sin/1/weights", nil, true}, {"sin/2/inputs", nil, true},
+		{"cos/1/inputs", nil, true},
 		{"add/3/special", bad, true}, {"add/3/inputs", bad, false},
 	} {
 		if err := l.judge(c.name, c.err); (err == nil) != c.ok {
@@ -208,17 +215,20 @@ func TestLedger(t *testing.T) {
 	for _, err := range l.stale() {
 		text = append(text, err.Error())
 	}
-	if got := strings.Join(text, "\n"); len(text) != 3 || !strings.Contains(got, `"sin/2" passes now`) || !strings.Contains(got, `"cos" passes now`) || !strings.Contains(got, `"never" names no check`) {
+	if got := strings.Join(text, "\n"); len(text) != 3 || !strings.Contains(got, `"sin/2" passes now`) ||
+		!strings.Contains(got, `"cos" passes now`) || !strings.Contains(got, `"never" names no check`) {
 		t.Errorf("stale entries: %s", got)
 	}
-	for _, o := range []Options{{Failing: []Exception{{"x", ""}}}, {Failing: []Exception{{"", "r"}}}, {Failing: []Exception{{"x", "r"}}, Unsupported: []Exception{{"x", "r"}}}} {
+	for _, o := range []Options{{Failing: []Exception{{"x", ""}}}, {Failing: []Exception{{"", "r"}}},
+		{Failing: []Exception{{"x", "r"}}, Unsupported: []Exception{{"x", "r"}}}} {
 		if _, err := newLedger(o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
 }
 
-// TestSample checks that every sample has a check of each kind and of each element type, and that many samples together have all checks.
+// TestSample checks that every sample has a check of each kind and of each element type, and that many samples together
+// have all checks.
 func TestSample(t *testing.T) {
 	s := suiteOf(t, fake{})
 	for _, name := range []string{"cast", "matmul", "gather", "top_k", "add"} {
@@ -239,7 +249,8 @@ func TestSample(t *testing.T) {
 				}
 			}
 			if len(want) > 0 || len(picked) > len(checks)*3/4 {
-				t.Errorf("%s, seed %d: %d of %d checks are picked, none of %v", name, seed, len(picked), len(checks), want)
+				t.Errorf("%s, seed %d: %d of %d checks are picked, none of %v", name, seed, len(picked), len(checks),
+					want)
 			}
 		}
 		if len(made) < len(checks) {
@@ -254,8 +265,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestCoverage checks that the suite finds new sizes and weights for every op that has any, and that its programs run everything in the
-// arena, with results in place.
+// TestCoverage checks that the suite finds new sizes and weights for every op that has any, and that its programs run
+// everything in the arena, with results in place.
 func TestCoverage(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if !runnable(def) {
@@ -281,7 +292,8 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 		if resized*4 < n || larger < 5 || zero == 0 && def.Name != "knn" { // knn needs more points than neighbours
-			t.Errorf("%s: of %d tries %d gave new sizes, %d larger and %d empty ones", def.Name, n, resized, larger, zero)
+			t.Errorf("%s: of %d tries %d gave new sizes, %d larger and %d empty ones", def.Name, n, resized, larger,
+				zero)
 		}
 	}
 	sub, err := newSubject(find(t, "add"), find(t, "add").Cases()[4])
@@ -305,30 +317,31 @@ func FuzzReference(f *testing.F) { Fuzz(f, func(*testing.T) device.Backend { ret
 // TestVectors checks that the program of each vector gives the vector's outputs when the reference runs it.
 func TestVectors(t *testing.T) {
 	n, refused := 0, 0
-	err := Vectors(t.Context(), []string{"softmax", "div", "top_k", "conv2d", "gather", "dequant_matmul", "const"}, func(v Vector) error {
-		n++
-		in := values{}
-		for _, x := range v.Inputs {
-			in[x.Name] = x.Array
-		}
-		got, err := interp.RunProgram(v.Program, nil, in, v.Weights)
-		if v.Refused != nil {
-			refused++
-			if err == nil {
-				t.Errorf("%s: runs, and the definition refuses it: %v", v.Name, v.Refused)
+	err := Vectors(t.Context(), []string{"softmax", "div", "top_k", "conv2d", "gather", "dequant_matmul", "const"},
+		func(v Vector) error {
+			n++
+			in := values{}
+			for _, x := range v.Inputs {
+				in[x.Name] = x.Array
+			}
+			got, err := interp.RunProgram(v.Program, nil, in, v.Weights)
+			if v.Refused != nil {
+				refused++
+				if err == nil {
+					t.Errorf("%s: runs, and the definition refuses it: %v", v.Name, v.Refused)
+				}
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for k, x := range v.Outputs {
+				if err := compare(got[x.Name], x.Array, v.Tolerances[k]); err != nil {
+					t.Errorf("%s: %s: %v", v.Name, x.Name, err)
+				}
 			}
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for k, x := range v.Outputs {
-			if err := compare(got[x.Name], x.Array, v.Tolerances[k]); err != nil {
-				t.Errorf("%s: %s: %v", v.Name, x.Name, err)
-			}
-		}
-		return nil
-	})
+		})
 	if err != nil || n < 50 {
 		t.Errorf("%d vectors, %d refused, %v", n, refused, err)
 	}

@@ -14,15 +14,15 @@ import (
 // exactSum is the most terms of a sum of products of numbers up to 6 that bf16 still holds: 7 * 36 is less than 256.
 const exactSum = 7
 
-// ExactGraph makes a random graph of values of the given element types, whose steps do not round: float values are integers of at most 256 in
-// magnitude, and integers wrap. Every correct program for the graph gives the same numbers, however it was rewritten. Equal seeds give equal
-// graphs.
+// ExactGraph makes a random graph of values of the given element types, whose steps do not round: float values are
+// integers of at most 256 in magnitude, and integers wrap. Every correct program for the graph gives the same numbers,
+// however it was rewritten. Equal seeds give equal graphs.
 func ExactGraph(seed uint64, types []dtype.DType) *ir.Graph {
 	return mixedGraph(rand.New(rand.NewPCG(seed, 15)), types, exactGraphs)
 }
 
-// ExactValue returns a random value for an input or a param of such a graph: small integers of float types, and the whole range of
-// integer types, with its ends.
+// ExactValue returns a random value for an input or a param of such a graph: small integers of float types, and the
+// whole range of integer types, with its ends.
 func ExactValue(rng *rand.Rand, t ir.Type, syms map[string]int64) *tensor.Array {
 	x := interp.Random(rng, t, syms, ir.Range{Lo: -6, Hi: 6})
 	for i, v := range x.F {
@@ -37,14 +37,17 @@ func ExactValue(rng *rand.Rand, t ir.Type, syms map[string]int64) *tensor.Array 
 // exactSteps returns functions like those of steps. The float results of these are integers.
 func (m *mixer) exactSteps() []func(x *ir.Node) *ir.Node {
 	return []func(x *ir.Node) *ir.Node{
-		m.exactBinary, m.exactBinary, m.exactBinary, m.exactUnary, m.exactUnary, m.exactUnary, m.compare, m.compare, m.where, m.where, m.where,
-		m.cast, m.cast, m.cast, m.transpose, m.reshape, m.narrow, m.concat, m.pad, m.expand, m.gather, m.iota, m.exactReduce, m.exactReduce, m.topK,
+		m.exactBinary, m.exactBinary, m.exactBinary, m.exactUnary, m.exactUnary, m.exactUnary, m.compare, m.compare,
+		m.where, m.where, m.where,
+		m.cast, m.cast, m.cast, m.transpose, m.reshape, m.narrow, m.concat, m.pad, m.expand, m.gather, m.iota,
+		m.exactReduce, m.exactReduce, m.topK,
 		m.arg, m.exactScan, m.sort, m.flip, m.exactMatMul, m.exactPool, m.im2col, m.scatterAdd,
 	}
 }
 
 func (m *mixer) exactUnary(x *ir.Node) *ir.Node {
-	defs := []*ir.OpDef{op.NegDef, op.AbsDef, op.SignDef, op.SquareDef, op.ReluDef, op.NotDef, op.NotDef, op.RoundDef, op.FloorDef, op.CeilDef,
+	defs := []*ir.OpDef{op.NegDef, op.AbsDef, op.SignDef, op.SquareDef, op.ReluDef, op.NotDef, op.NotDef, op.RoundDef,
+		op.FloorDef, op.CeilDef,
 		op.IsnanDef, op.IsfiniteDef, op.IsinfDef, op.ClampDef}
 	def := defs[m.IntN(len(defs))]
 	if x.Type.DType == dtype.Bool {
@@ -146,8 +149,10 @@ func (m *mixer) exactPool(x *ir.Node) *ir.Node {
 	if !ok || x.Type.DType == dtype.Bool {
 		return nil
 	}
-	return m.add(op.PoolDef, op.PoolAttrs{Kind: []string{"max", "min", "sum"}[m.IntN(3)], Layout: layout, Kernel: m.numbers(axes, 1, 3),
-		Stride: m.numbers(axes, 1, 3), Padding: make([]int, axes)}, x)
+	return m.add(
+		op.PoolDef,
+		op.PoolAttrs{Kind: []string{"max", "min", "sum"}[m.IntN(3)], Layout: layout, Kernel: m.numbers(axes, 1, 3),
+			Stride: m.numbers(axes, 1, 3), Padding: make([]int, axes)}, x)
 }
 
 // scatterAdd adds the rows of x to at least as many rows, so that few meet.

@@ -26,7 +26,8 @@ type fake struct {
 
 func (f fake) Info(context.Context) (device.Info, error) {
 	to := &target.Description{Name: "fake", Version: "1"}
-	i := device.Info{Name: "fake", Version: "1", Target: to, Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
+	i := device.Info{Name: "fake", Version: "1", Target: to,
+		Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
 	for _, d := range ir.Defs() {
 		if d.Eval != nil && !d.Block && d.Name != f.not {
 			to.Rules = append(to.Rules, target.RuleOf(d, target.Reference))
@@ -72,7 +73,8 @@ func (f fake) Load(_ context.Context, l device.Load) (device.Executable, error) 
 	}
 	x := &fakeExecutable{fake: f, l: l, arena: make([]byte, l.Program.ArenaSize+64)}
 	for _, n := range l.Program.Graph.Nodes {
-		if f.not != "" && (program.IsStep(n) && n.Op.Name == f.not || n.Type.DType.String() == f.not) && f.fault != "takes all" {
+		if f.not != "" && (program.IsStep(n) && n.Op.Name == f.not || n.Type.DType.String() == f.not) &&
+			f.fault != "takes all" {
 			code := device.ErrUnsupported
 			if f.fault == "wrong refusal" {
 				code = device.ErrDevice
@@ -172,12 +174,14 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 			if x.fault == "nan in the tail" {
 				out.Data = out.Data[:cap(out.Data)]
 			}
-			if slices.Contains(r.Opts.Dump, o.Node) != (x.fault == "observes others" && len(b.Steps) == 6) && r.Opts.Observe != nil {
+			if slices.Contains(r.Opts.Dump, o.Node) != (x.fault == "observes others" && len(b.Steps) == 6) &&
+				r.Opts.Observe != nil {
 				if err := r.Opts.Observe(o.Node, o.Shape, x.view(o, r).Data); err != nil && x.fault != "observes on" {
 					return stats, err
 				}
 			}
-			if n := x.l.Program.Graph.Nodes[o.Node]; r.Opts.CheckNaN && hasNaN(out) && (x.fault != "nan late" || n.Name == "later") {
+			if n := x.l.Program.Graph.Nodes[o.Node]; r.Opts.CheckNaN && hasNaN(out) &&
+				(x.fault != "nan late" || n.Name == "later") {
 				if x.fault == "names the op" {
 					n = s.Node
 				}
@@ -220,15 +224,16 @@ func flip(b []byte) {
 }
 
 func (x *fakeExecutable) view(o program.Operand, r device.Run) tensor.Tensor {
-	space := [...][]byte{program.Weights: x.l.Weights, program.Arena: x.arena, program.IO: r.IO, program.State: device.HostBytes(r.State)}[o.Space]
+	space := [...][]byte{program.Weights: x.l.Weights, program.Arena: x.arena, program.IO: r.IO,
+		program.State: device.HostBytes(r.State)}[o.Space]
 	room := min(o.Offset+program.AlignUp(o.Bytes+1), int64(len(space)))
 	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset:][:o.Bytes:max(room-o.Offset, o.Bytes)]}
 }
 
 func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	in := make([]*tensor.Array, len(s.In))
-	// A plan must be correct for any kernel. So this one overwrites the places of its results before it reads the operands that the op
-	// may not overwrite.
+	// A plan must be correct for any kernel. So this one overwrites the places of its results before it reads the
+	// operands that the op may not overwrite.
 	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
 	for k, o := range s.Operands() {
 		if spared(k) {
@@ -247,7 +252,8 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 		if s.Node.Op.Name == "copy" { // moves bytes
 			continue
 		}
-		if x.fault == "flushes denormals" || x.fault == "flushes sometimes" && x.runs%3 == 0 || x.fault == "flushes signs" {
+		if x.fault == "flushes denormals" || x.fault == "flushes sometimes" && x.runs%3 == 0 ||
+			x.fault == "flushes signs" {
 			for i, v := range in[k].F {
 				if denormal(v, in[k].DType) && x.fault == "flushes signs" {
 					in[k].F[i] = 0
@@ -304,7 +310,8 @@ func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tens
 	}
 	x.values[o.Node] = slices.Clone(data)
 	if len(data) > 0 && out.F != nil {
-		if x.fault == "three threads" && x.l.Threads == 3 || x.fault == "many threads" && x.l.Threads > 3 && out.Len() > 100_000 || x.fault == "changes its mind" && x.runs == 3 {
+		if x.fault == "three threads" && x.l.Threads == 3 || x.fault == "many threads" && x.l.Threads > 3 &&
+			out.Len() > 100_000 || x.fault == "changes its mind" && x.runs == 3 {
 			data[0] ^= 1
 		}
 	}

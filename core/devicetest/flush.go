@@ -14,9 +14,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Some devices take denormals for 0 ("flush" them), as WGSL and other languages of shaders allow. The suite asks the device: it multiplies
-// denormals by 1 and adds 0 to them. If the device flushes, a result that is a denormal may be a zero of the same sign, and a result may
-// be what the definition gives for operands that were flushed. A device that cannot be asked, or that flushes only some, must not flush.
+// Some devices take denormals for 0 ("flush" them), as WGSL and other languages of shaders allow. The suite asks the
+// device: it multiplies denormals by 1 and adds 0 to them. If the device flushes, a result that is a denormal may be a
+// zero of the same sign, and a result may be what the definition gives for operands that were flushed. A device that
+// cannot be asked, or that flushes only some, must not flush.
 
 // smallestNormal returns the smallest normal number of a float type.
 func smallestNormal(d dtype.DType) float64 {
@@ -35,7 +36,8 @@ func denormal(v float64, d dtype.DType) bool { return v != 0 && math.Abs(v) < sm
 // errMixed is the error for a device that flushes some denormals and keeps others.
 var errMixed = errors.New("takes some denormals for 0 and keeps others")
 
-// flushed returns the float types whose denormals the device takes for 0. It asks the device once. err is errMixed, or the error of a run.
+// flushed returns the float types whose denormals the device takes for 0. It asks the device once. err is errMixed, or
+// the error of a run.
 func (s *suite) flushed() (types []dtype.DType, err error) {
 	s.askOnce.Do(func() {
 		var errs []error
@@ -146,7 +148,8 @@ func (s *suite) note() string {
 	return "the device takes denormals for 0 (" + strings.Join(names, ", ") + ")"
 }
 
-// flush returns the operands with zeros in place of the denormals that the device takes for 0, or nil if it takes none for 0.
+// flush returns the operands with zeros in place of the denormals that the device takes for 0, or nil if it takes none
+// for 0.
 func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
 	types, err := s.flushed()
 	if len(types) == 0 || err != nil {
@@ -204,8 +207,8 @@ func (s *suite) near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*
 	return near(cmp, def, attrs, in, got, allowed)
 }
 
-// closest returns the result that got may have been meant to be: want; other, that of flushed operands; or, if the device also flushes results,
-// a zero in place of either. If got is none of them, it returns want.
+// closest returns the result that got may have been meant to be: want; other, that of flushed operands; or, if the
+// device also flushes results, a zero in place of either. If got is none of them, it returns want.
 func closest(got, want, other float64, flushes bool, tol ir.Tolerance, d dtype.DType) float64 {
 	if excess(got, want, tol, d) <= 0 {
 		return want

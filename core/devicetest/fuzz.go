@@ -15,10 +15,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Fuzz lets the fuzzer choose an op, a case, sizes, a form and values, and compares the backend's results with the op's definition.
-// It calls open for each input.
+// Fuzz lets the fuzzer choose an op, a case, sizes, a form and values, and compares the backend's results with the op's
+// definition. It calls open for each input.
 //
-// Every case of every op is a seed. Without -fuzz only a quarter of the seeds run, chosen by SampleEnv, because Run covers the same cases.
+// Every case of every op is a seed. Without -fuzz only a quarter of the seeds run, chosen by SampleEnv, because Run
+// covers the same cases.
 func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
 	chosen, err := sampleFromEnv()
 	if err != nil {
@@ -68,7 +69,8 @@ type choice struct {
 	special bool
 }
 
-// choose decodes the fuzzer's bytes: the op, the case, a byte of options, and a seed whose first four bytes also choose sizes.
+// choose decodes the fuzzer's bytes: the op, the case, a byte of options, and a seed whose first four bytes also choose
+// sizes.
 func choose(defs []*ir.OpDef, data []byte) (subject, choice, bool) {
 	if len(data) < 4 {
 		return subject{}, choice{}, false
@@ -110,8 +112,8 @@ func choose(defs []*ir.OpDef, data []byte) (subject, choice, bool) {
 	return sub, c, true
 }
 
-// fill replaces operands by special values if c asks for it. It leaves the floats of ops that are not elementwise, because a single
-// NaN could make the whole result NaN.
+// fill replaces operands by special values if c asks for it. It leaves the floats of ops that are not elementwise,
+// because a single NaN could make the whole result NaN.
 func (c choice) fill(sub subject, in []*tensor.Array) {
 	if !c.special {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// programs are graphs in text form. They have views, results that overwrite operands, dynamic sizes, and values that reuse places in
-// the arena.
+// programs are graphs in text form. They have views, results that overwrite operands, dynamic sizes, and values that
+// reuse places in the arena.
 //
 //go:embed testdata/*.rlxg
 var programs embed.FS
@@ -54,7 +54,8 @@ func (s *suite) graphChecks(e effort, chosen sample) []check {
 func (s *suite) randomGraphs(seeds []uint64, exact bool) error {
 	for _, seed := range seeds {
 		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, true)
-		if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { how, _ := s.info.Target.Takes(n); return how == target.No }) {
+		if slices.ContainsFunc(
+			g.Nodes, func(n *ir.Node) bool { how, _ := s.info.Target.Takes(n); return how == target.No }) {
 			g = randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, false)
 		}
 		if err := g.Err(); err != nil {
@@ -67,9 +68,10 @@ func (s *suite) randomGraphs(seeds []uint64, exact bool) error {
 	return nil
 }
 
-// checkGraph runs a graph with the largest, the smallest and a size in between, on several numbers of threads. It compares every step
-// with its op's definition on the operands that the backend itself computed, so errors do not accumulate. If exact is set, the
-// arithmetic does not round, and the outputs must equal those of interp.RunProgram. Params that given lacks are random.
+// checkGraph runs a graph with the largest, the smallest and a size in between, on several numbers of threads. It
+// compares every step with its op's definition on the operands that the backend itself computed, so errors do not
+// accumulate. If exact is set, the arithmetic does not round, and the outputs must equal those of interp.RunProgram.
+// Params that given lacks are random.
 func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	params := values{}
@@ -102,7 +104,8 @@ func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) e
 				if first[i] == nil {
 					first[i] = got
 				}
-				if err := sameBits(fmt.Sprintf("%d and %d threads", threadCounts[0], threads), first[i], got); err != nil {
+				if err := sameBits(fmt.Sprintf("%d and %d threads", threadCounts[0], threads), first[i],
+					got); err != nil {
 					return fmt.Errorf("sizes %v: %w", syms, err)
 				}
 			}
@@ -161,7 +164,8 @@ func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tens
 	return x
 }
 
-// points returns values of the symbols to test with: the largest, the smallest, each one above its smallest, and the largest again.
+// points returns values of the symbols to test with: the largest, the smallest, each one above its smallest, and the
+// largest again.
 func points(syms ir.Syms) []map[string]int64 {
 	if len(syms) == 0 {
 		return []map[string]int64{nil}
@@ -173,8 +177,8 @@ func points(syms ir.Syms) []map[string]int64 {
 	return out
 }
 
-// stepwise runs a program with every step observed and checks each step. It then runs the program again without observing it, in
-// another IO space, and compares the bits of the outputs.
+// stepwise runs a program with every step observed and checks each step. It then runs the program again without
+// observing it, in another IO space, and compares the bits of the outputs.
 func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string]tensor.Tensor, error) {
 	g := r.p.Graph
 	seen := map[int]tensor.Tensor{}
@@ -190,7 +194,8 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 		}
 		n := g.Nodes[node]
 		if want := n.Type.Shape.Eval(syms); !slices.Equal(shape, want) || int64(len(data)) != n.Type.Bytes(syms) {
-			return fmt.Errorf("%s was observed as %d bytes of shape %v; want %v%v", n.Label(), len(data), shape, n.Type.DType, want)
+			return fmt.Errorf("%s was observed as %d bytes of shape %v; want %v%v", n.Label(), len(data), shape,
+				n.Type.DType, want)
 		}
 		seen[node] = tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: slices.Clone(data)}
 		return nil
@@ -219,9 +224,10 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 	return out, sameBits("an observed and a plain run", out, again)
 }
 
-// checkSteps compares each observed value with its op's definition, evaluated on the values of its operands. It returns the values of
-// all nodes, by ID.
-func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, inputs, params values) ([]*tensor.Array, error) {
+// checkSteps compares each observed value with its op's definition, evaluated on the values of its operands. It returns
+// the values of all nodes, by ID.
+func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, inputs, params values) (
+	[]*tensor.Array, error) {
 	known := make([]*tensor.Array, len(g.Nodes))
 	var errs []error
 	for i, n := range g.Nodes {

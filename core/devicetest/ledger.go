@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// errRefused is the outcome of a check whose program the backend's description excludes, if Load refused the program as it should.
+// errRefused is the outcome of a check whose program the backend's description excludes, if Load refused the program as
+// it should.
 var errRefused = errors.New("not claimed")
 
 // refusal is an errRefused with its reason.
@@ -42,7 +43,8 @@ func newLedger(o Options) (*ledger, error) {
 	return l, errors.Join(add(o.Unsupported, true), add(o.Failing, false))
 }
 
-// covers reports whether the entry applies to the check of that name: the entry names the check, or a group that contains it.
+// covers reports whether the entry applies to the check of that name: the entry names the check, or a group that
+// contains it.
 func (e *entry) covers(name string) bool {
 	want, have := strings.Split(e.Name, "/"), strings.Split(name, "/")
 	if len(want) > len(have) {
@@ -56,8 +58,8 @@ func (e *entry) covers(name string) bool {
 	return true
 }
 
-// judge records the outcome of a check. It returns err, or nil if an exception covers the check. An op that is listed as unsupported
-// but works is an error.
+// judge records the outcome of a check. It returns err, or nil if an exception covers the check. An op that is listed
+// as unsupported but works is an error.
 func (l *ledger) judge(name string, err error) error {
 	var e *entry // the most specific one
 	for _, x := range l.entries {
@@ -90,7 +92,9 @@ func (l *ledger) stale() (errs []error) {
 		case x.checks == 0:
 			errs = append(errs, fmt.Errorf("exception %q names no check; remove it", x.Name))
 		case x.checks > 0 && x.fits == 0 && !x.unsupported:
-			errs = append(errs, fmt.Errorf("everything under %q passes now (it was failing: %s); remove the entry", x.Name, x.Reason))
+			errs = append(
+				errs, fmt.Errorf("everything under %q passes now (it was failing: %s); remove the entry", x.Name,
+					x.Reason))
 		}
 	}
 	return errs

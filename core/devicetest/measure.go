@@ -23,9 +23,9 @@ type Timing struct {
 // measureRuns is how often each op runs. Measure reports the shortest time.
 const measureRuns = 5
 
-// Measure times ops on a backend and reports each with report. It times those named by ops, or all if ops is nil, and skips ops that
-// the backend's description excludes. Each op runs as one step, on operands of up to 400,000 elements. The times are those of
-// the backend's own profile. All backends get the same operands.
+// Measure times ops on a backend and reports each with report. It times those named by ops, or all if ops is nil, and
+// skips ops that the backend's description excludes. Each op runs as one step, on operands of up to 400,000 elements.
+// The times are those of the backend's own profile. All backends get the same operands.
 func Measure(ctx context.Context, b device.Backend, ops []string, report func(Timing)) error {
 	info, err := b.Info(ctx)
 	if err != nil {

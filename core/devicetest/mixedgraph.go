@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Mixed runs random graphs of core ops on values of many shapes, element types and layouts. Each step's result is compared with its
-// op's definition, and the results of a compiled graph with those of its source.
+// Mixed runs random graphs of core ops on values of many shapes, element types and layouts. Each step's result is
+// compared with its op's definition, and the results of a compiled graph with those of its source.
 type Mixed struct {
 	Seed    uint64 // the seed of the first graph; the next has Seed+1, and so on
 	Count   int
@@ -28,8 +28,8 @@ type Mixed struct {
 // Compiler compiles a graph, and returns the values of the params that it adds.
 type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
-// Run checks x.Count graphs, or with -short a quarter of them, chosen by SampleEnv. A failure names the seed of its graph. To repeat
-// it, set Seed to that number and Count to 1.
+// Run checks x.Count graphs, or with -short a quarter of them, chosen by SampleEnv. A failure names the seed of its
+// graph. To repeat it, set Seed to that number and Count to 1.
 func (x Mixed) Run(t testing.TB, b device.Backend) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -79,7 +79,8 @@ func (x Mixed) source(s *suite, seed uint64, size graphSize) *ir.Graph {
 	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size)
 }
 
-// MixedGraph makes a random graph of core ops over the given element types. Its values are small, and most of its steps round. Equal seeds give equal graphs.
+// MixedGraph makes a random graph of core ops over the given element types. Its values are small, and most of its steps
+// round. Equal seeds give equal graphs.
 func MixedGraph(seed uint64, types []dtype.DType) *ir.Graph {
 	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, smallGraphs)
 }
@@ -119,8 +120,9 @@ func (x Mixed) compiled(g *ir.Graph) (*ir.Graph, values, error) {
 // mixedTypes are the element types of mixed graphs. Those that a backend lacks are left out.
 var mixedTypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
 
-// mixer grows a graph of values of many shapes and element types. It takes operands from all values so far, so any op may read a view,
-// a broadcast or a result of any layout. Type inference decides what an op accepts. Numbers stay small, so that none overflows f16.
+// mixer grows a graph of values of many shapes and element types. It takes operands from all values so far, so any op
+// may read a view, a broadcast or a result of any layout. Type inference decides what an op accepts. Numbers stay
+// small, so that none overflows f16.
 type mixer struct {
 	*rand.Rand
 	g     *ir.Graph
@@ -145,14 +147,17 @@ var (
 	smallGraphs = graphSize{elements: 3000, window: 4, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}}
 	exactGraphs = graphSize{elements: 1000, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 16}, whole: true}
 	// largeGraphs have enough work for many threads.
-	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200, dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
+	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200,
+		dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
 )
 
 // mixedGraph makes a random graph of core ops over the given element types. Equal sources give equal graphs.
 func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
-	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size, exactness: map[*ir.Node]bool{}}
+	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size,
+		exactness: map[*ir.Node]bool{}}
 	for i := range 3 + r.IntN(3) {
-		m.pool = append(m.pool, op.Input(m.g, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))], Shape: m.shape()}))
+		m.pool = append(
+			m.pool, op.Input(m.g, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))], Shape: m.shape()}))
 	}
 	m.pool = append(m.pool, op.Input(m.g, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
 	steps := m.steps()
@@ -204,8 +209,8 @@ func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	return x
 }
 
-// add adds a node and returns it, or one of its results. It returns nil if the op does not accept the operands, if it would make
-// rounding errors of operands visible, or if a result or the number of operations is too large.
+// add adds a node and returns it, or one of its results. It returns nil if the op does not accept the operands, if it
+// would make rounding errors of operands visible, or if a result or the number of operations is too large.
 func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
@@ -214,7 +219,9 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 		}
 	}
 	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
-	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {
+	if err != nil ||
+		slices.ContainsFunc(
+			outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {
 		return nil
 	}
 	if jumps := def.Discontinuous; jumps != nil && jumps(attrs, outs[0]) &&
@@ -264,11 +271,15 @@ func (m *mixer) small(x *ir.Node) *ir.Node {
 	if m.size.whole && !d.IsFloat() && m.IntN(3) > 0 { // large integers, too
 		return x
 	}
-	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
-		op.Conv1DDef, op.Conv2DDef, op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
-		op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef, op.EluDef, op.CeluDef,
-		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef,
-		op.ScatterAddDef) {
+	if d == dtype.Bool ||
+		!x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
+			op.Conv1DDef, op.Conv2DDef, op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef,
+			op.ConvTranspose3DDef,
+			op.PoolDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
+			op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef,
+			op.EluDef, op.CeluDef,
+			op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef,
+			op.ScatterAddDef) {
 		return x
 	}
 	lo := -6.0
@@ -302,7 +313,8 @@ func broadcasts(a, b *ir.Node) bool {
 	return err == nil
 }
 
-// partner returns a second operand for a binary op on x: another value, a slice of x of size 1 along an axis, or a constant.
+// partner returns a second operand for a binary op on x: another value, a slice of x of size 1 along an axis, or a
+// constant.
 func (m *mixer) partner(x *ir.Node) *ir.Node {
 	switch k := m.static(x, 2); {
 	case k >= 0 && m.IntN(3) == 0:

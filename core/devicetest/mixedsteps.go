@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// steps returns functions that compute a value from x, or return nil if x does not fit. Important ones occur several times.
+// steps returns functions that compute a value from x, or return nil if x does not fit. Important ones occur several
+// times.
 func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	float := func(do func(x *ir.Node) *ir.Node) func(x *ir.Node) *ir.Node {
 		return func(x *ir.Node) *ir.Node {
@@ -20,10 +21,14 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 		}
 	}
 	return []func(x *ir.Node) *ir.Node{
-		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
-		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.arg, m.scan, m.sort,
-		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.channelNorm), float(m.matmul), float(m.matmul),
-		float(m.conv), float(m.conv), float(m.conv), m.pooling, float(m.adaptivePool), m.im2col, float(m.attention), float(m.attention), float(m.rope),
+		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape,
+		m.reshape,
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK,
+		m.topK, m.arg, m.scan, m.sort,
+		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.channelNorm),
+		float(m.matmul), float(m.matmul),
+		float(m.conv), float(m.conv), float(m.conv), m.pooling, float(m.adaptivePool), m.im2col, float(m.attention),
+		float(m.attention), float(m.rope),
 	}
 }
 
@@ -35,7 +40,8 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.g.Syms); err != nil {
 		return nil
 	}
-	if r := cases[0].Fill[0]; d.IsFloat() && (r.Lo > -6 || r.Hi < 6) { // the function is not defined everywhere, or has poles
+	// the function is not defined everywhere, or has poles
+	if r := cases[0].Fill[0]; d.IsFloat() && (r.Lo > -6 || r.Hi < 6) {
 		x = op.Max(op.Min(x, m.number(r.Hi, d)), m.number(r.Lo, d))
 	}
 	return m.add(def, c.Attrs, x)
@@ -43,11 +49,12 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 
 // unaries returns the elementwise functions of one operand, except cast.
 var unaries = sync.OnceValue(func() []*ir.OpDef {
-	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || len(d.Operands) != 1 || d == op.CastDef })
+	return slices.DeleteFunc(
+		ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || len(d.Operands) != 1 || d == op.CastDef })
 })
 
-// exact reports whether a value has no rounding errors. Within a region a backend may round differently than the definition does, and
-// a discontinuous function, such as floor(sin(x)) or x*x <= x, would make the difference visible.
+// exact reports whether a value has no rounding errors. Within a region a backend may round differently than the
+// definition does, and a discontinuous function, such as floor(sin(x)) or x*x <= x, would make the difference visible.
 func (m *mixer) exact(x *ir.Node) bool {
 	if known, ok := m.exactness[x]; ok {
 		return known
@@ -55,7 +62,9 @@ func (m *mixer) exact(x *ir.Node) bool {
 	if m.size.whole {
 		return true
 	}
-	known := !slices.ContainsFunc(x.Op.Tol(x.Attrs, x.InTypes(), x.ResultTypes()...), func(t ir.Tolerance) bool { return t != ir.Tolerance{} })
+	known := !slices.ContainsFunc(x.Op.Tol(x.Attrs, x.InTypes(), x.ResultTypes()...), func(t ir.Tolerance) bool {
+		return t != ir.Tolerance{}
+	})
 	for _, y := range x.Operands() {
 		known = known && m.exact(y)
 	}
@@ -78,7 +87,8 @@ func (m *mixer) binary(x *ir.Node) *ir.Node {
 		}
 		return m.add(append(bits, op.ShiftLeftDef, op.ShiftRightDef)[m.IntN(5)], op.NoAttrs{}, x, y)
 	case 2:
-		if z := m.add([]*ir.OpDef{op.ModDef, op.RemainderDef}[m.IntN(2)], op.NoAttrs{}, x, op.Max(y, m.number(1, d))); z != nil {
+		if z := m.add([]*ir.OpDef{op.ModDef, op.RemainderDef}[m.IntN(2)], op.NoAttrs{}, x,
+			op.Max(y, m.number(1, d))); z != nil {
 			return z
 		}
 	}
@@ -230,7 +240,8 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 	if len(a.Axes) == 0 {
 		return nil
 	}
-	defs := []*ir.OpDef{op.ReduceMaxDef, op.ReduceMinDef, op.ReduceSumDef, op.ReduceMeanDef, op.LogSumExpDef, op.ReduceProdDef}
+	defs := []*ir.OpDef{op.ReduceMaxDef, op.ReduceMinDef, op.ReduceSumDef, op.ReduceMeanDef, op.LogSumExpDef,
+		op.ReduceProdDef}
 	if count > 5 { // a product would overflow in f16
 		defs = defs[:5]
 	}
@@ -291,7 +302,8 @@ func (m *mixer) arg(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil
 	}
-	return m.add([]*ir.OpDef{op.ArgMaxDef, op.ArgMinDef}[m.IntN(2)], op.ArgAttrs{Axis: m.IntN(x.Type.Rank()), KeepDims: m.IntN(2) == 0}, x)
+	return m.add([]*ir.OpDef{op.ArgMaxDef, op.ArgMinDef}[m.IntN(2)],
+		op.ArgAttrs{Axis: m.IntN(x.Type.Rank()), KeepDims: m.IntN(2) == 0}, x)
 }
 
 func (m *mixer) sort(x *ir.Node) *ir.Node {
@@ -305,7 +317,8 @@ func (m *mixer) softmax(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil
 	}
-	return m.add([]*ir.OpDef{op.SoftmaxDef, op.LogSoftmaxDef}[m.IntN(2)], op.SoftmaxAttrs{Axis: m.IntN(x.Type.Rank())}, x)
+	return m.add([]*ir.OpDef{op.SoftmaxDef, op.LogSoftmaxDef}[m.IntN(2)], op.SoftmaxAttrs{Axis: m.IntN(x.Type.Rank())},
+		x)
 }
 
 func (m *mixer) norm(x *ir.Node) *ir.Node {
@@ -361,7 +374,8 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 		if a.TransB {
 			dims = []int64{n, inner.B}
 		}
-		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() { // a weight that is stored in a narrower type
+		// a weight that is stored in a narrower type
+		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() {
 			d = w
 		}
 		y = m.param(d, dims...)
@@ -369,8 +383,8 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 	return m.add(op.MatMulDef, a, x, y)
 }
 
-// layout chooses a layout for x, which says which axes are the batch and the channels. axes is the number of spatial axes. ok is false
-// if x is not a static value with 1 to 3 spatial axes.
+// layout chooses a layout for x, which says which axes are the batch and the channels. axes is the number of spatial
+// axes. ok is false if x is not a static value with 1 to 3 spatial axes.
 func (m *mixer) layout(x *ir.Node) (layout string, axes int, ok bool) {
 	axes = x.Type.Rank() - 2
 	if axes < 1 || axes > 3 || !x.Type.Shape.IsStatic() {
@@ -403,10 +417,12 @@ func (m *mixer) conv(x *ir.Node) *ir.Node {
 	}
 	stride, padding := m.numbers(axes, 1, 2), m.numbers(axes, 0, 2)
 	def := []*ir.OpDef{op.Conv1DDef, op.Conv2DDef, op.Conv3DDef}[axes-1]
-	attrs, channels := any(op.ConvAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)}), []int64{out, in / groups}
+	attrs, channels := any(op.ConvAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)}),
+		[]int64{out, in / groups}
 	if m.IntN(3) == 0 {
 		def = []*ir.OpDef{op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef}[axes-1]
-		attrs, channels = op.ConvTransposeAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)}, []int64{in, out / groups}
+		attrs, channels = op.ConvTransposeAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)},
+			[]int64{in, out / groups}
 	}
 	for range axes {
 		channels = append(channels, 1+m.Int64N(3))
@@ -427,8 +443,10 @@ func (m *mixer) pooling(x *ir.Node) *ir.Node {
 	if !x.Type.DType.IsFloat() {
 		kinds = kinds[:3]
 	}
-	return m.add(op.PoolDef, op.PoolAttrs{Kind: kinds[m.IntN(len(kinds))], Layout: layout, Kernel: m.numbers(axes, 1, 3), Stride: m.numbers(axes, 1, 3),
-		Padding: m.numbers(axes, 0, 2)}, x)
+	return m.add(
+		op.PoolDef, op.PoolAttrs{Kind: kinds[m.IntN(len(kinds))], Layout: layout, Kernel: m.numbers(axes, 1, 3),
+			Stride:  m.numbers(axes, 1, 3),
+			Padding: m.numbers(axes, 0, 2)}, x)
 }
 
 func (m *mixer) adaptivePool(x *ir.Node) *ir.Node {
@@ -443,7 +461,9 @@ func (m *mixer) im2col(x *ir.Node) *ir.Node {
 	if x.Type.Rank() != 4 {
 		return nil
 	}
-	return m.add(op.Im2ColDef, op.Im2ColAttrs{Kernel: m.numbers(2, 1, 3), Stride: m.numbers(2, 1, 2), Padding: m.numbers(2, 0, 2)}, x)
+	return m.add(
+		op.Im2ColDef,
+		op.Im2ColAttrs{Kernel: m.numbers(2, 1, 3), Stride: m.numbers(2, 1, 2), Padding: m.numbers(2, 0, 2)}, x)
 }
 
 func (m *mixer) attention(x *ir.Node) *ir.Node {
@@ -489,7 +509,8 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 		return nil
 	}
 	last := int(x.Type.Shape[r-1].B)
-	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)], Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Base: 100}
+	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)],
+		Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Base: 100}
 	if r == 3 {
 		a.Layout = op.BSE
 		if a.HeadDim = 1 + m.IntN(last); last%a.HeadDim != 0 || m.IntN(2) == 0 {
@@ -509,9 +530,11 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 		}
 		_, most := m.g.Syms.Bounds(seq)
 		table := m.param(dtype.F32, most+4, int64(a.Rotated()/2))
-		a.Base, in[op.RopeCos], in[op.RopeSin], in[op.RopePositions] = 0, table, table, m.number(float64(m.IntN(4)), dtype.I32)
+		a.Base, in[op.RopeCos], in[op.RopeSin], in[op.RopePositions] = 0, table, table,
+			m.number(float64(m.IntN(4)), dtype.I32)
 	case 1:
-		a.Base, in[op.RopeFrequencies], in[op.RopePositions] = 0, m.param(dtype.F32, int64(a.Rotated()/2)), m.number(float64(m.IntN(99999)), dtype.I32)
+		a.Base, in[op.RopeFrequencies], in[op.RopePositions] = 0, m.param(dtype.F32, int64(a.Rotated()/2)),
+			m.number(float64(m.IntN(99999)), dtype.I32)
 	}
 	return m.add(op.RopeDef, a, in...)
 }

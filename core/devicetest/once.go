@@ -9,9 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Once runs the loaded program p once and returns the outputs by name. Inputs are given by name. Once allocates the IO space. A program
-// that has states needs the argument state.
-func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array, state ...device.State) map[string]*tensor.Array {
+// Once runs the loaded program p once and returns the outputs by name. Inputs are given by name. Once allocates the IO
+// space. A program that has states needs the argument state.
+func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array,
+	state ...device.State) map[string]*tensor.Array {
 	t.Helper()
 	b, err := p.Bind(syms)
 	if err != nil {

@@ -74,7 +74,8 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 		}
 	}
 	if largest != nil {
-		checks = append(checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }, []string{"threads"}})
+		checks = append(
+			checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }, []string{"threads"}})
 	}
 	return append(checks, s.compiledChecks(def)...)
 }
@@ -92,8 +93,8 @@ func (s subject) tags(kind string) []string {
 	return tags
 }
 
-// runnable reports whether a program may contain the op and the suite can test it alone. Blocks are lowered before, and result nodes
-// are tested with their ops.
+// runnable reports whether a program may contain the op and the suite can test it alone. Blocks are lowered before, and
+// result nodes are tested with their ops.
 func runnable(d *ir.OpDef) bool { return !d.Block && d != ir.ResultDef }
 
 func tries(e effort, brief, full int) int {
@@ -133,8 +134,9 @@ func (s *suite) rigged(sub subject, f form, threads int, in []*tensor.Array, do 
 	return do(r)
 }
 
-// checkForm runs one form three times: on some values, on other values, and in another IO space on the first values again. The first
-// and third runs must give the same bits: state that an executable keeps between runs must not affect results.
+// checkForm runs one form three times: on some values, on other values, and in another IO space on the first values
+// again. The first and third runs must give the same bits: state that an executable keeps between runs must not affect
+// results.
 func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
 	a, b := sub.random(seed), sub.random(seed+1)
 	for k, w := range f.weights {
@@ -174,8 +176,8 @@ func (s *suite) checkResized(sub subject, k int, seed uint64) error {
 	})
 }
 
-// checkSpecial puts NaN, infinities, zeros of both signs and denormals among the operands. Elementwise ops get many of them at once.
-// Other ops get one at a time, so that the whole result does not become NaN.
+// checkSpecial puts NaN, infinities, zeros of both signs and denormals among the operands. Elementwise ops get many of
+// them at once. Other ops get one at a time, so that the whole result does not become NaN.
 func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64) error {
 	in := sub.random(seed)
 	rng := rand.New(rand.NewPCG(seed, 5))
@@ -208,11 +210,12 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 	})
 }
 
-// manySpecials reports whether each element of the op's result depends only on the elements at the same position of its operands.
+// manySpecials reports whether each element of the op's result depends only on the elements at the same position of its
+// operands.
 func (s subject) manySpecials() bool { return s.def.Elementwise && !s.def.CanLower() }
 
-// checkExtremes puts the smallest and largest integers among the operands. Results must wrap. An index out of range or a divisor of 0
-// must be an error of the run, and the executable must work afterwards.
+// checkExtremes puts the smallest and largest integers among the operands. Results must wrap. An index out of range or
+// a divisor of 0 must be an error of the run, and the executable must work afterwards.
 func (s *suite) checkExtremes(sub subject, seed uint64) error {
 	in := sub.random(seed)
 	rng := rand.New(rand.NewPCG(seed, 6))
@@ -229,7 +232,8 @@ func (s *suite) checkExtremes(sub subject, seed uint64) error {
 	})
 }
 
-// checkThreads runs the op's largest case on different numbers of threads. It first enlarges the case if the op accepts larger sizes.
+// checkThreads runs the op's largest case on different numbers of threads. It first enlarges the case if the op accepts
+// larger sizes.
 func (s *suite) checkThreads(sub subject) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 6 {

@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// graphMaker makes a random graph of about 50 cheap ops. Most values have the shape [1,8*N,6]; the others are derived from these.
+// graphMaker makes a random graph of about 50 cheap ops. Most values have the shape [1,8*N,6]; the others are derived
+// from these.
 type graphMaker struct {
 	*rand.Rand
 	g    *ir.Graph
@@ -20,11 +21,12 @@ type graphMaker struct {
 	rest []*ir.Node // f32 values of other shapes
 }
 
-// randomGraph makes a random graph. Equal sources give equal graphs. If exact is set, every step computes integers of at most 64 in
-// magnitude, so nothing is rounded. If fused is set, the graph also has fused ops, unless it is exact.
+// randomGraph makes a random graph. Equal sources give equal graphs. If exact is set, every step computes integers of
+// at most 64 in magnitude, so nothing is rounded. If fused is set, the graph also has fused ops, unless it is exact.
 func randomGraph(r *rand.Rand, exact, fused bool) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
-	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}}
+	m := graphMaker{Rand: r, g: g,
+		full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}}
 	m.pool = []*ir.Node{op.Input(g, "x", m.full), op.Input(g, "y", m.full)}
 	m.row = op.Param(g, "row", ir.TypeOf(dtype.F32, 6))
 	steps := append([]func() *ir.Node{}, m.exactSteps()...)
@@ -62,7 +64,8 @@ func (m *graphMaker) clamp(x *ir.Node) *ir.Node {
 
 func (m *graphMaker) number(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
 
-// any returns a value of the full type. It prefers recent ones, and it often returns the same one again, so that ops read a value twice.
+// any returns a value of the full type. It prefers recent ones, and it often returns the same one again, so that ops
+// read a value twice.
 func (m *graphMaker) any() *ir.Node {
 	if m.last == nil || m.IntN(4) > 0 {
 		m.last = m.recent()
@@ -130,11 +133,13 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 		},
 		func() *ir.Node { // sums of up to two rows
 			rows := m.full.Shape[1:2]
-			half := op.Div(op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows}), op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
+			half := op.Div(op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows}),
+				op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
 			return m.clamp(m.back(op.ScatterAdd(op.Reshape(any(), m.full.Shape[1:]), half, rows[0])))
 		},
 		func() *ir.Node { // repeat every other column
-			wide := op.Resize(any(), m.full.Shape[1], ir.Static(9), op.ResizeAttrs{Mode: op.ResizeNearest, Coords: op.HalfPixel})
+			wide := op.Resize(any(), m.full.Shape[1], ir.Static(9),
+				op.ResizeAttrs{Mode: op.ResizeNearest, Coords: op.HalfPixel})
 			return op.Narrow(wide, 2, m.IntN(4), 6)
 		},
 		func() *ir.Node { return op.Max(any(), op.ReduceMax(any(), true, 2)) },
@@ -186,7 +191,10 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 			rows, three := m.full.Shape[1:2], op.Const(m.g, 3, ir.TypeOf(dtype.I32))
 			i := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows})
 			x := op.Reshape(any(), m.full.Shape[1:])
-			return op.Tanh(m.back(op.GroupedMatMul(x, vector("experts", 3, 6, 6), op.Sub(i, op.Mul(op.Div(i, three), three)), op.GroupedMatMulAttrs{TransB: m.IntN(2) == 0})))
+			return op.Tanh(
+				m.back(
+					op.GroupedMatMul(x, vector("experts", 3, 6, 6), op.Sub(i, op.Mul(op.Div(i, three), three)),
+						op.GroupedMatMulAttrs{TransB: m.IntN(2) == 0})))
 		},
 		func() *ir.Node { return op.Sub(any(), op.ReduceMean(any(), true, 1)) },
 		func() *ir.Node { return op.Exp(op.Neg(op.Abs(any()))) },
@@ -195,16 +203,19 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 			return op.Attention(x, any(), x, op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		},
 		func() *ir.Node {
-			return op.Rope(any(), op.RopeOperands{}, op.RopeAttrs{HeadDim: 3, Rot: 2, Style: op.GPTJ, Layout: op.BSE, Base: 100})
+			return op.Rope(any(), op.RopeOperands{},
+				op.RopeAttrs{HeadDim: 3, Rot: 2, Style: op.GPTJ, Layout: op.BSE, Base: 100})
 		},
 	}
 }
 
-// fusedSteps returns steps that use fused ops. A backend may write a product over its residual, unless the residual is also a factor.
+// fusedSteps returns steps that use fused ops. A backend may write a product over its residual, unless the residual is
+// also a factor.
 func (m *graphMaker) fusedSteps() []func() *ir.Node {
 	any, vector := m.any, m.vector
 	linear := func(bias *ir.Node) *ir.Node {
-		return op.Tanh(op.FusedMatMul(any(), vector("w", 6, 6), bias, any(), op.FusedMatMulAttrs{Act: "tanh", TransB: true}))
+		return op.Tanh(
+			op.FusedMatMul(any(), vector("w", 6, 6), bias, any(), op.FusedMatMulAttrs{Act: "tanh", TransB: true}))
 	}
 	return []func() *ir.Node{
 		func() *ir.Node { return linear(nil) },

@@ -128,7 +128,8 @@ func (r *recipe) operands(syms map[string]int64) ([]*tensor.Array, error) {
 	return in, err
 }
 
-// results returns the results of n steps by the names of the outputs, and of the last step. If the steps are not chained, all have the same.
+// results returns the results of n steps by the names of the outputs, and of the last step. If the steps are not
+// chained, all have the same.
 func (r *recipe) results(n int, syms map[string]int64, in []*tensor.Array) (out []*tensor.Array, err error) {
 	in = slices.Clone(in)
 	if !r.chained {
@@ -279,8 +280,8 @@ func (x *plain) worksAt(r *rig, n int64) error {
 // works is worksAt with a small size.
 func (x *plain) works(r *rig) error { return x.worksAt(r, 2) }
 
-// equalSizes returns a program of one step whose symbols N and M must be equal, because a reshape requires it. ok is false if the target
-// takes none.
+// equalSizes returns a program of one step whose symbols N and M must be equal, because a reshape requires it. ok is
+// false if the target takes none.
 func (r *recipe) equalSizes(to *target.Description) (p *program.Program, params values, ok bool) {
 	if r.largest < 2 {
 		return nil, nil, false
@@ -356,7 +357,8 @@ type Specimen struct {
 	Program *program.Program
 	Weights []byte
 	Inputs  [][]byte // of a run with the largest sizes, in the order of the program's inputs
-	// Equal is a program, with the same weights, that requires its two symbols N and M to be equal; nil if the backend claims none.
+	// Equal is a program, with the same weights, that requires its two symbols N and M to be equal; nil if the backend
+	// claims none.
 	Equal *program.Program
 	// Param is a program with params, whose weights are ParamWeights; nil if the backend claims none.
 	Param        *program.Program

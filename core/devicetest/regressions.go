@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// regression is a graph that some implementation of its ops got wrong. in has values of inputs and params, want those of outputs.
-// Inputs and params that in lacks are random. Every step is also compared with its op's definition.
+// regression is a graph that some implementation of its ops got wrong. in has values of inputs and params, want those
+// of outputs. Inputs and params that in lacks are random. Every step is also compared with its op's definition.
 type regression struct {
 	name     string
 	text     string
@@ -47,7 +47,8 @@ alone = gelu x : f32[1,3]
 after = fused_matmul x, w {act="gelu"} : f32[1,3]
 region = elementwise_region x {expr="v0=gelu(i0)"} : f32[1,3]
 return alone=alone, after=after, region=region`,
-		numbers{"x": {1, -1, 3}, "w": {1, 0, 0, 0, 1, 0, 0, 0, 1}}, numbers{"alone": geluOf, "after": geluOf, "region": geluOf}},
+		numbers{"x": {1, -1, 3}, "w": {1, 0, 0, 0, 1, 0, 0, 0, 1}},
+		numbers{"alone": geluOf, "after": geluOf, "region": geluOf}},
 	{"the last elements of many", `
 x = input : f32[1048653]
 a = silu x : f32[1048653]
@@ -61,7 +62,8 @@ x = input : f32[1,2]
 g = param : f32[2]
 b = param : f32[2]
 y = rms_norm x, g, b {eps=1e-12} : f32[1,2]
-return y=y`, numbers{"x": {3, 4}, "g": {1, 2}, "b": {10, 20}}, numbers{"y": {10 + 3/math.Sqrt(12.5), 20 + 8/math.Sqrt(12.5)}}},
+return y=y`, numbers{"x": {3, 4}, "g": {1, 2}, "b": {10, 20}},
+		numbers{"y": {10 + 3/math.Sqrt(12.5), 20 + 8/math.Sqrt(12.5)}}},
 	{"causal attention with fewer queries than keys", `
 q = input : f32[1,1,2,1]
 k = input : f32[1,1,4,1]
@@ -74,13 +76,15 @@ k = input : f32[1,1,3,1]
 v = input : f32[1,1,3,1]
 bias = input : f32[1,1,1,3]
 y = attention q, k, v, mask=bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
-return y=y`, numbers{"q": {0}, "v": {1, 2, 3}, "bias": {-1, 0, -2}}, numbers{"y": {weighted([]float64{-1, 0, -2}, []float64{1, 2, 3})}}},
+return y=y`, numbers{"q": {0}, "v": {1, 2, 3}, "bias": {-1, 0, -2}},
+		numbers{"y": {weighted([]float64{-1, 0, -2}, []float64{1, 2, 3})}}},
 	{"scale and softcap", `
 q = input : f32[1,1,1,1]
 k = input : f32[1,1,2,1]
 v = input : f32[1,1,2,1]
 y = attention q, k, v {heads=1, layout="bhsd", mask="none", scale=0.5, softcap=2.0} : f32[1,1,1,1]
-return y=y`, numbers{"q": {2}, "k": {1, 3}, "v": {1, 2}}, numbers{"y": {weighted([]float64{2 * math.Tanh(0.5), 2 * math.Tanh(1.5)}, []float64{1, 2})}}},
+return y=y`, numbers{"q": {2}, "k": {1, 3}, "v": {1, 2}},
+		numbers{"y": {weighted([]float64{2 * math.Tanh(0.5), 2 * math.Tanh(1.5)}, []float64{1, 2})}}},
 	{"as many heads as tokens in bshd", `
 q = input : f32[1,2,2,1]
 k = input : f32[1,2,2,1]
@@ -123,7 +127,8 @@ sum = reduce_sum x {axes=[1]} : f32[2]
 prod = reduce_prod x {axes=[1]} : f32[2]
 max = reduce_max x {axes=[1]} : f32[2]
 min = reduce_min x {axes=[1]} : f32[2]
-return sum=sum, prod=prod, max=max, min=min`, nil, numbers{"sum": {0, 0}, "prod": {1, 1}, "max": {-inf, -inf}, "min": {inf, inf}}},
+return sum=sum, prod=prod, max=max, min=min`, nil,
+		numbers{"sum": {0, 0}, "prod": {1, 1}, "max": {-inf, -inf}, "min": {inf, inf}}},
 	{"cast from f32 to i32", `
 x = input : f32[5]
 y = cast x {to=i32} : i32[5]
@@ -137,7 +142,8 @@ return y=y`, numbers{"t": {0, 1, 2, 3, 4, 5, 6, 7}}, numbers{"y": {4, 5, 4, 5, 4
 t = input : f32[2,3,2]
 i = input : i32[2]
 y = gather t, i {axis=1} : f32[2,2,2]
-return y=y`, numbers{"t": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "i": {2, 0}}, numbers{"y": {4, 5, 0, 1, 10, 11, 6, 7}}},
+return y=y`, numbers{"t": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "i": {2, 0}},
+		numbers{"y": {4, 5, 0, 1, 10, 11, 6, 7}}},
 	{"a value in the middle is an output too", `
 x = input : f32[2,2]
 r = input : f32[2,2]
@@ -146,7 +152,8 @@ b = param : f32[2]
 s = add x, r : f32[2,2]
 early = relu s : f32[2,2]
 n = layer_norm s, g, b {eps=1e-05} : f32[2,2]
-return s=s, early=early, n=n`, numbers{"x": {1, 2, 3, 4}, "r": {-2, -2, -2, -2}}, numbers{"s": {-1, 0, 1, 2}, "early": {0, 0, 1, 2}}},
+return s=s, early=early, n=n`, numbers{"x": {1, 2, 3, 4}, "r": {-2, -2, -2, -2}},
+		numbers{"s": {-1, 0, 1, 2}, "early": {0, 0, 1, 2}}},
 	{"a weight without elements alone", `
 p = param : f32[0,4]
 return p=p`, nil, numbers{"p": {}}},
@@ -158,7 +165,8 @@ c = const {value=0.0} : f32[0,4]
 y = concat x, p, none, c {axis=0} : f32[2,4]
 z = add p, none : f32[0,4]
 w = concat c, p {axis=0} : f32[0,4]
-return y=y, z=z, w=w`, numbers{"x": {1, 2, 3, 4, 5, 6, 7, 8}}, numbers{"y": {1, 2, 3, 4, 5, 6, 7, 8}, "z": {}, "w": {}}},
+return y=y, z=z, w=w`, numbers{"x": {1, 2, 3, 4, 5, 6, 7, 8}},
+		numbers{"y": {1, 2, 3, 4, 5, 6, 7, 8}, "z": {}, "w": {}}},
 	{"products over nothing", `
 x = input : f32[2,0]
 p = param : f32[3,0]

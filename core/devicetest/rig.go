@@ -18,11 +18,13 @@ type values map[string]*tensor.Array
 
 const (
 	guard = 4 * program.Align // number of bytes before and after each space
-	// pattern is a byte that fills memory that nothing should read or write. It makes NaN in every float type, and -1 in signed integers.
+	// pattern is a byte that fills memory that nothing should read or write. It makes NaN in every float type, and -1
+	// in signed integers.
 	pattern = 0xFF
 )
 
-// guarded returns n bytes, aligned to 64, with guard bytes before and after them. All bytes are the pattern. all includes the guards.
+// guarded returns n bytes, aligned to 64, with guard bytes before and after them. All bytes are the pattern. all
+// includes the guards.
 func guarded(n int64) (all, inner []byte) {
 	all = tensor.AlignedBytes(int(n) + 2*guard)
 	for i := range all {
@@ -65,8 +67,8 @@ func (v values) names() []string {
 	return out
 }
 
-// load loads p with params placed by layout. It returns an error that wraps errRefused if the backend's description excludes p and the
-// backend refused it with device.ErrUnsupported.
+// load loads p with params placed by layout. It returns an error that wraps errRefused if the backend's description
+// excludes p and the backend refused it with device.ErrUnsupported.
 func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, error) {
 	if p.IOSize > MaxIO {
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
@@ -93,7 +95,8 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 			}
 			return nil, skipped(why)
 		}
-		return nil, fmt.Errorf("a program that the description does not take (%s) gives %w; want device.ErrUnsupported", why, err)
+		return nil, fmt.Errorf("a program that the description does not take (%s) gives %w; want device.ErrUnsupported",
+			why, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -134,8 +137,9 @@ func (r *rig) close(err *error) {
 	}
 }
 
-// run runs the program once and returns its outputs. All of the IO space except the inputs holds the pattern before the run. run returns
-// an error if the backend wrote anything but the outputs, even in a run that failed. req has the other options of the run.
+// run runs the program once and returns its outputs. All of the IO space except the inputs holds the pattern before the
+// run. run returns an error if the backend wrote anything but the outputs, even in a run that failed. req has the other
+// options of the run.
 func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[string]tensor.Tensor, device.Stats, error) {
 	b, err := r.p.Bind(req.Syms)
 	if err != nil {
@@ -234,7 +238,9 @@ func sameBits(what string, a, b map[string]tensor.Tensor) error {
 	for name, x := range a {
 		if i := differ(x.Data, b[name].Data); i >= 0 {
 			k := i / x.DType.Size()
-			errs = append(errs, fmt.Sprintf("output %s: element %d of %v%v is %v and %v", name, k, x.DType, x.Shape, x.Array().At(k), b[name].Array().At(k)))
+			errs = append(
+				errs, fmt.Sprintf("output %s: element %d of %v%v is %v and %v", name, k, x.DType, x.Shape,
+					x.Array().At(k), b[name].Array().At(k)))
 		}
 	}
 	if errs == nil {

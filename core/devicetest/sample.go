@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// SampleEnv is the environment variable that selects checks of the ops. It is "all", or a number that seeds the choice of a sample.
-// Without it the seed is 1.
+// SampleEnv is the environment variable that selects checks of the ops. It is "all", or a number that seeds the choice
+// of a sample. Without it the seed is 1.
 const SampleEnv = "RLX_CONFORMANCE"
 
-// share is the probability with which a sample takes a check. About 99% of the checks are in at least one of 35 samples.
+// share is the probability with which a sample takes a check. About 99% of the checks are in at least one of 35
+// samples.
 const share = 0.125
 
-// sample chooses some of the checks of ops. Equal seeds choose equal checks. The checks themselves do not depend on the seed, so a check
-// that fails in a sample also fails when all run.
+// sample chooses some of the checks of ops. Equal seeds choose equal checks. The checks themselves do not depend on the
+// seed, so a check that fails in a sample also fails when all run.
 type sample struct {
 	all  bool
 	seed uint64
@@ -38,7 +39,8 @@ func sampleFromEnv() (sample, error) {
 	}
 }
 
-// Some chooses n of the numbers from 0 to limit-1, as SampleEnv says, in increasing order. It returns all of them if SampleEnv is "all".
+// Some chooses n of the numbers from 0 to limit-1, as SampleEnv says, in increasing order. It returns all of them if
+// SampleEnv is "all".
 func Some(t testing.TB, n, limit uint64) []uint64 {
 	t.Helper()
 	chosen, err := sampleFromEnv()
@@ -56,8 +58,8 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
-// pick chooses among the checks of an op, in their order. It takes about share of them, and more if needed to have one check of each
-// kind, and one for each element type of operands and results.
+// pick chooses among the checks of an op, in their order. It takes about share of them, and more if needed to have one
+// check of each kind, and one for each element type of operands and results.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks

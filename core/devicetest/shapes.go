@@ -7,7 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// sizes are sizes near which kernels change their code path: one, odd sizes, and sizes next to the width of a vector or tile.
+// sizes are sizes near which kernels change their code path: one, odd sizes, and sizes next to the width of a vector or
+// tile.
 var sizes = []int64{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129}
 
 // Limits of resized subjects. They keep the reference fast.
@@ -16,8 +17,8 @@ const (
 	maxFLOPs    = 1_000_000
 )
 
-// resized returns a copy of s with other sizes that its op accepts; ok is false if a few tries find none. Related sizes are changed
-// together. This is guesswork: type inference decides what the op accepts.
+// resized returns a copy of s with other sizes that its op accepts; ok is false if a few tries find none. Related sizes
+// are changed together. This is guesswork: type inference decides what the op accepts.
 func (s subject) resized(rng *rand.Rand) (subject, bool) {
 	for range 40 {
 		if n, ok := s.tryResized(rng, maxElements, maxFLOPs); ok {

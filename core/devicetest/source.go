@@ -11,12 +11,13 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A compiled graph is compared with its source in two ways. If the source rounds nothing (ExactGraph), its outputs must have the same numbers.
-// Otherwise rounding errors accumulate, and fusions round less often; so every value of the source becomes an output (interp.ReturnAll), and
-// interp.SameSteps compares each with its op's definition on the operands that the compiled graph computed.
+// A compiled graph is compared with its source in two ways. If the source rounds nothing (ExactGraph), its outputs must
+// have the same numbers. Otherwise rounding errors accumulate, and fusions round less often; so every value of the
+// source becomes an output (interp.ReturnAll), and interp.SameSteps compares each with its op's definition on the
+// operands that the compiled graph computed.
 
-// checkSource runs the compiled form of a graph and compares it with the graph itself, the source. given has the params that compiling
-// added. source and exact are those of SameAsSource.
+// checkSource runs the compiled form of a graph and compares it with the graph itself, the source. given has the params
+// that compiling added. source and exact are those of SameAsSource.
 func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	fill := func(t ir.Type, syms map[string]int64) *tensor.Array {
@@ -61,14 +62,16 @@ func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint6
 	})
 }
 
-// SameAsSource compares the outputs of a compiled graph with what the source computes. If exact is set, source is an ExactGraph, and they must
-// be equal. Otherwise interp.ReturnAll has changed it, and interp.SameSteps compares them.
-func SameAsSource(source *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array, exact bool) error {
+// SameAsSource compares the outputs of a compiled graph with what the source computes. If exact is set, source is an
+// ExactGraph, and they must be equal. Otherwise interp.ReturnAll has changed it, and interp.SameSteps compares them.
+func SameAsSource(source *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array,
+	exact bool) error {
 	given := func(name string) (*tensor.Array, error) { return params[name], nil }
 	if !exact {
-		return interp.SameSteps(source, syms, inputs, given, got, func(n *ir.Node, in, got, want []*tensor.Array) error {
-			return near(whole, n.Op, n.Attrs, in, got, want)
-		})
+		return interp.SameSteps(source, syms, inputs, given, got,
+			func(n *ir.Node, in, got, want []*tensor.Array) error {
+				return near(whole, n.Op, n.Attrs, in, got, want)
+			})
 	}
 	want, err := interp.Run(source, syms, inputs, given)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// cache returns a program that appends T rows to a cache. It returns the sums of the cache before and after, and the rows doubled. It
-// also counts its runs, and reads the old value of the counter after its update. For a backend that lacks an op of it, the program only
-// returns the cache after the rows were appended, in a type that the backend claims. If there is no such program, why is the reason.
+// cache returns a program that appends T rows to a cache. It returns the sums of the cache before and after, and the
+// rows doubled. It also counts its runs, and reads the old value of the counter after its update. For a backend that
+// lacks an op of it, the program only returns the cache after the rows were appended, in a type that the backend
+// claims. If there is no such program, why is the reason.
 func (s *suite) cache() (p *program.Program, why string) {
 	g := ir.NewGraph("cache", ir.Sym{Name: "T", Min: 1, Max: 3})
 	rows := op.Input(g, "rows", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(2), ir.Named("T"), ir.Static(5)}})
@@ -57,7 +58,8 @@ func (s *suite) cache() (p *program.Program, why string) {
 	return nil, why
 }
 
-// plainCache returns a program that appends t rows to a cache of type d and returns the cache. at is the type of the position.
+// plainCache returns a program that appends t rows to a cache of type d and returns the cache. at is the type of the
+// position.
 func plainCache(d, at dtype.DType, t ir.Dim) (*program.Program, error) {
 	var syms ir.Syms
 	if !t.IsStatic() {
@@ -66,7 +68,9 @@ func plainCache(d, at dtype.DType, t ir.Dim) (*program.Program, error) {
 	g := ir.NewGraph("cache", syms...)
 	err := g.Build(func() {
 		rows := op.Input(g, "rows", ir.Type{DType: d, Shape: ir.Shape{ir.Static(2), t, ir.Static(5)}})
-		g.Return("after", op.KVAppend(op.State(g, "cache", ir.TypeOf(d, 2, 8, 5), 0), rows, op.Input(g, "pos", ir.TypeOf(at)), 1))
+		g.Return(
+			"after",
+			op.KVAppend(op.State(g, "cache", ir.TypeOf(d, 2, 8, 5), 0), rows, op.Input(g, "pos", ir.TypeOf(at)), 1))
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +78,8 @@ func plainCache(d, at dtype.DType, t ir.Dim) (*program.Program, error) {
 	return build(g, nil)
 }
 
-// appends returns the values of the symbols for a run of the cache that appends about t rows, and how many rows these are.
+// appends returns the values of the symbols for a run of the cache that appends about t rows, and how many rows these
+// are.
 func appends(p *program.Program, t int) (syms map[string]int64, rows int) {
 	if len(p.Graph.Syms) == 0 {
 		return nil, 2
@@ -101,8 +106,8 @@ func cacheInputs(rng *rand.Rand, p *program.Program, t, pos int) values {
 	return in
 }
 
-// checkState checks that a run sees what the previous run wrote to a state, that states are independent, that Clear, Copy, Read and
-// Write work, and that a run with an invalid input writes nothing.
+// checkState checks that a run sees what the previous run wrote to a state, that states are independent, that Clear,
+// Copy, Read and Write work, and that a run with an invalid input writes nothing.
 func (s *suite) checkState() error {
 	p, why := s.cache()
 	if p == nil {
@@ -127,7 +132,8 @@ func (s *suite) checkState() error {
 			}
 			for _, t := range p.States() {
 				if b := got[t.Offset : t.Offset+t.Bytes()]; !bytes.Equal(b, want[i][t.Offset:t.Offset+t.Bytes()]) {
-					return fmt.Errorf("state %d: %s holds %x; want %x", i, t.Name, b, want[i][t.Offset:t.Offset+t.Bytes()])
+					return fmt.Errorf("state %d: %s holds %x; want %x", i, t.Name, b,
+						want[i][t.Offset:t.Offset+t.Bytes()])
 				}
 			}
 			return nil
@@ -180,7 +186,8 @@ func (s *suite) checkState() error {
 		if err := errors.Join(holds(0), holds(1)); err != nil {
 			return err
 		}
-		for _, err := range []error{handles[0].Read(ctx, p.StateSize-2, make([]byte, 3)), handles[0].Write(ctx, -1, []byte{1})} {
+		for _, err := range []error{handles[0].Read(ctx, p.StateSize-2, make([]byte, 3)),
+			handles[0].Write(ctx, -1, []byte{1})} {
 			if !errors.Is(err, device.ErrInput) {
 				return fmt.Errorf("bytes outside the state: %w; want device.ErrInput", err)
 			}
@@ -189,7 +196,8 @@ func (s *suite) checkState() error {
 	})
 }
 
-// checkStateRefused checks that device.ErrInput reports a missing state, one that is too small, and transfers that do not fit.
+// checkStateRefused checks that device.ErrInput reports a missing state, one that is too small, and transfers that do
+// not fit.
 func (s *suite) checkStateRefused() error {
 	p, why := s.cache()
 	if p == nil {
@@ -234,8 +242,8 @@ func (s *suite) checkStateRefused() error {
 	})
 }
 
-// checkTransfers checks runs that keep an output in a state or read an input from one. The bytes must be those that the host would copy.
-// An output may be kept that the host does not ask for.
+// checkTransfers checks runs that keep an output in a state or read an input from one. The bytes must be those that the
+// host would copy. An output may be kept that the host does not ask for.
 func (s *suite) checkTransfers() error {
 	ctx := context.Background()
 	return s.withPlain(4, device.Load{}, func(r *rig, x *plain) error {
@@ -243,7 +251,8 @@ func (s *suite) checkTransfers() error {
 		input := r.p.Graph.Inputs()
 		whole, err := r.p.Bind(x.at(x.largest))
 		if err != nil || len(input) == 0 {
-			return errors.Join(err, skipped(fmt.Sprintf("the programs of what the backend claims (%v) have no input", x.recipe)))
+			return errors.Join(
+				err, skipped(fmt.Sprintf("the programs of what the backend claims (%v) have no input", x.recipe)))
 		}
 		room := program.AlignUp(max(whole.Outputs[0].Bytes, whole.Inputs[0].Bytes, 1))
 		st, err := s.b.NewState(ctx, "", at+2*room)
@@ -253,7 +262,8 @@ func (s *suite) checkTransfers() error {
 		defer st.Close()
 		for _, n := range []int64{2, x.largest, 1} {
 			in, syms := x.inputs(n), x.at(n)
-			out, _, err := r.run(ctx, in, device.Run{Syms: syms, Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: at}}})
+			out, _, err := r.run(
+				ctx, in, device.Run{Syms: syms, Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: at}}})
 			if err != nil {
 				return err
 			}
@@ -265,7 +275,8 @@ func (s *suite) checkTransfers() error {
 			if !bytes.Equal(kept, out[first].Data) {
 				return fmt.Errorf("kept is %x; want %x", kept, out[first].Data)
 			}
-			// Run the program again, with the first input from the state: its own output if the steps are chained, or else the same input.
+			// Run the program again, with the first input from the state: its own output if the steps are chained, or
+			// else the same input.
 			if x.chained {
 				in[input[0].Name] = out[first].Array()
 			} else if err := st.Write(ctx, at, in[input[0].Name].Tensor().Data); err != nil {
@@ -279,8 +290,10 @@ func (s *suite) checkTransfers() error {
 			for i, n := range input[1:] {
 				copy(r.io[b.Inputs[i+1].Offset:], in[n.Name].Tensor().Data)
 			}
-			again := device.Run{Syms: syms, IO: r.io, Outputs: make([]bool, len(b.Outputs)), Feeds: []device.Transfer{{Tensor: 0, State: st, Offset: at}},
-				Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: at + room}}, Opts: device.RunOptions{Profile: true}}
+			again := device.Run{Syms: syms, IO: r.io, Outputs: make([]bool, len(b.Outputs)),
+				Feeds: []device.Transfer{{Tensor: 0, State: st, Offset: at}},
+				Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: at + room}},
+				Opts:  device.RunOptions{Profile: true}}
 			stats, err := r.exe.Run(ctx, again)
 			if err != nil {
 				return err
@@ -308,7 +321,8 @@ func (s *suite) checkTransfers() error {
 	})
 }
 
-// checkWanted checks runs that ask for some of the outputs. They must run the steps that those outputs need, and all that update a state.
+// checkWanted checks runs that ask for some of the outputs. They must run the steps that those outputs need, and all
+// that update a state.
 func (s *suite) checkWanted() error {
 	p, why := s.cache()
 	if p == nil {
@@ -340,7 +354,8 @@ func (s *suite) checkWanted() error {
 			if err != nil {
 				return err
 			}
-			got, stats, err := r.run(ctx, in, device.Run{Syms: syms, Outputs: outputs, Opts: device.RunOptions{Profile: true}})
+			got, stats, err := r.run(
+				ctx, in, device.Run{Syms: syms, Outputs: outputs, Opts: device.RunOptions{Profile: true}})
 			if err != nil {
 				return err
 			}
@@ -367,8 +382,8 @@ func (s *suite) checkWanted() error {
 	})
 }
 
-// checkGenerate appends a few rows at a time to a cache and applies causal attention to it. The results must be those of attention over
-// all rows at once. The position is an input, so one executable serves all positions.
+// checkGenerate appends a few rows at a time to a cache and applies causal attention to it. The results must be those
+// of attention over all rows at once. The position is an input, so one executable serves all positions.
 func (s *suite) checkGenerate() error {
 	const heads, dim, most = 2, 8, 24
 	typ := func(t ir.Dim) ir.Type {
@@ -413,7 +428,8 @@ func (s *suite) checkGenerate() error {
 		r.state = st
 		for at := 0; at < most; {
 			n := min(1+rng.IntN(5), most-at)
-			given := values{"q": part(rows[0], at, n), "k": part(rows[1], at, n), "v": part(rows[2], at, n), "pos": tensor.NewArray(dtype.I32)}
+			given := values{"q": part(rows[0], at, n), "k": part(rows[1], at, n), "v": part(rows[2], at, n),
+				"pos": tensor.NewArray(dtype.I32)}
 			given["pos"].I[0] = int64(at)
 			got, _, err := r.run(context.Background(), given, device.Run{Syms: map[string]int64{"T": int64(n)}})
 			if err != nil {

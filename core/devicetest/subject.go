@@ -37,7 +37,8 @@ func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
 // leaf reports whether the op is input or param.
 func (s subject) leaf() bool { return s.def.Eval == nil && s.def != ir.StateDef }
 
-// eval returns the results that the op's definition gives. The result of a leaf is its operand, that of a state its initial value.
+// eval returns the results that the op's definition gives. The result of a leaf is its operand, that of a state its
+// initial value.
 func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	if s.leaf() {
 		return in, nil
@@ -82,13 +83,13 @@ func (s subject) String() string {
 type form struct {
 	name    string
 	weights []bool // whether each operand is a param instead of an input; may be nil
-	// arena places the operands and results in the arena, with other values before and after them that the op must not change. The op
-	// overwrites an operand if it may.
+	// arena places the operands and results in the arena, with other values before and after them that the op must not
+	// change. The op overwrites an operand if it may.
 	arena bool
 }
 
-// weightForm makes params of the float and packed operands after the first, or of the first if there are none. ok is false if no operand
-// becomes a param.
+// weightForm makes params of the float and packed operands after the first, or of the first if there are none. ok is
+// false if no operand becomes a param.
 func (s subject) weightForm() (form, bool) {
 	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {
@@ -101,7 +102,8 @@ func (s subject) weightForm() (form, bool) {
 	return form{name: "weights", weights: w}, some
 }
 
-// narrowed returns s with its f32 weights in the narrower type d, as far as the op accepts that. ok is false if it accepts none.
+// narrowed returns s with its f32 weights in the narrower type d, as far as the op accepts that. ok is false if it
+// accepts none.
 func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 	c := s.Case
 	c.In = slices.Clone(s.In)
@@ -112,7 +114,8 @@ func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 		}
 		was := c.In[k]
 		c.In[k].DType = d
-		if t, err := s.def.InferResults(c.Attrs, c.In, c.Out, nil); err != nil || !slices.EqualFunc(t, s.outs, ir.Type.Equal) {
+		if t, err := s.def.InferResults(c.Attrs, c.In, c.Out, nil); err != nil ||
+			!slices.EqualFunc(t, s.outs, ir.Type.Equal) {
 			c.In[k] = was
 			continue
 		}
@@ -131,7 +134,8 @@ func (s subject) outName(k int) string {
 	return fmt.Sprint("out", k)
 }
 
-// build makes the program of a subject. Operand k is called "i" and its number. A single result is called out, several out0, out1, ....
+// build makes the program of a subject. Operand k is called "i" and its number. A single result is called out, several
+// out0, out1, ....
 func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, error) {
 	params := values{}
 	for k := range s.In {
@@ -223,12 +227,13 @@ func build(g *ir.Graph, params values) (*program.Program, error) {
 		return nil, err
 	}
 	at, _ := layout(params.names(), params)
-	p, _, err := sched.Build(g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
+	p, _, err := sched.Build(
+		g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
 	return p, err
 }
 
-// sandwich replaces the plan of the arena: guard0, the operands, guard1, the results and guard2 lie one right after the other. It also
-// sorts the steps by node, so that all guards are written before the op runs and read after it.
+// sandwich replaces the plan of the arena: guard0, the operands, guard1, the results and guard2 lie one right after the
+// other. It also sorts the steps by node, so that all guards are written before the op runs and read after it.
 func sandwich(p *program.Program) error {
 	var next int64
 	put := func(n *ir.Node) {
@@ -258,7 +263,8 @@ func sandwich(p *program.Program) error {
 	return plan.CheckProgram(p)
 }
 
-// namesOnce checks that errors about bad values name the op at most once: the definition's, where ir.OpDef.Eval puts the name, and the backend's.
+// namesOnce checks that errors about bad values name the op at most once: the definition's, where ir.OpDef.Eval puts
+// the name, and the backend's.
 func (s subject) namesOnce(refused, err error) error {
 	for _, e := range []error{refused, err} {
 		if strings.Count(" "+e.Error(), " "+s.def.Name+":")+strings.Count(e.Error(), "("+s.def.Name+")") > 1 {
@@ -268,8 +274,8 @@ func (s subject) namesOnce(refused, err error) error {
 	return nil
 }
 
-// verify runs a subject on the operands and compares the results with the definition. If the definition refuses the operands, the
-// backend must return device.ErrInput.
+// verify runs a subject on the operands and compares the results with the definition. If the definition refuses the
+// operands, the backend must return device.ErrInput.
 func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
 	return s.verifyWith(whole, r, in)
 }
@@ -298,7 +304,9 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 		if errors.Is(err, device.ErrInput) {
 			return nil, s.namesOnce(refused, err)
 		}
-		return nil, fmt.Errorf("%v: the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", s, refused, err)
+		return nil,
+			fmt.Errorf("%v: the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", s,
+				refused, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)

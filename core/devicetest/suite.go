@@ -21,8 +21,9 @@ type Part string
 const (
 	Info      Part = "info"      // the backend's name, devices and description
 	Behaviour Part = "behaviour" // loading and running: sizes, errors, cancellation, profiles, states
-	Programs  Part = "programs"  // programs of many ops: typical of models, random, and those that other implementations got wrong
-	Ops       Part = "ops"       // every case of every op
+	// programs of many ops: typical of models, random, and those that other implementations got wrong
+	Programs Part = "programs"
+	Ops      Part = "ops" // every case of every op
 )
 
 // section is a named list of checks: a part of the suite, or the checks of one op.
@@ -42,7 +43,8 @@ func (s *suite) sections(e effort, chosen sample) []section {
 	}
 	for _, def := range ir.Defs() {
 		if runnable(def) {
-			out = append(out, section{Ops, def.Name, func() []check { return chosen.pick(def.Name, s.opChecks(def, e)) }})
+			out = append(
+				out, section{Ops, def.Name, func() []check { return chosen.pick(def.Name, s.opChecks(def, e)) }})
 		}
 	}
 	return out
@@ -52,10 +54,12 @@ func (s *suite) sections(e effort, chosen sample) []section {
 type Outcome string
 
 const (
-	Passed     Outcome = "passed"
-	Failed     Outcome = "failed"
-	NotClaimed Outcome = "not claimed" // the description does not take a node of the program, and Load refused it as it must
-	// Skipped is the outcome of a check of the part Behaviour for which the suite knows no program that the description takes.
+	Passed Outcome = "passed"
+	Failed Outcome = "failed"
+	// the description does not take a node of the program, and Load refused it as it must
+	NotClaimed Outcome = "not claimed"
+	// Skipped is the outcome of a check of the part Behaviour for which the suite knows no program that the description
+	// takes.
 	Skipped Outcome = "skipped"
 )
 
@@ -91,10 +95,11 @@ func CheckOps(names []string) error {
 	return nil
 }
 
-// Test runs the suite outside of a Go test. It calls open for the backend, and again after a check that lost it (device.ErrLost).
-// It calls report after each check. Test returns an error if an op in c is unknown, open fails, ctx ends, or the backend was lost too
-// often. A check that fails is not an error of Test.
-func Test(ctx context.Context, c Config, open func(context.Context) (device.Backend, error), report func(Result)) error {
+// Test runs the suite outside of a Go test. It calls open for the backend, and again after a check that lost it
+// (device.ErrLost). It calls report after each check. Test returns an error if an op in c is unknown, open fails, ctx
+// ends, or the backend was lost too often. A check that fails is not an error of Test.
+func Test(ctx context.Context, c Config, open func(context.Context) (device.Backend, error),
+	report func(Result)) error {
 	if err := CheckOps(c.Ops); err != nil {
 		return err
 	}
@@ -149,8 +154,8 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 	return nil
 }
 
-// attempt runs a check. It turns a panic into an error, because a malformed result, such as a value without a shape, must not end the
-// suite.
+// attempt runs a check. It turns a panic into an error, because a malformed result, such as a value without a shape,
+// must not end the suite.
 func (s *suite) attempt(c check) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -210,7 +215,8 @@ func Claims(to *target.Description) (out []Claim) {
 	return out
 }
 
-// takes returns the weakest support that a description has for a step of the graph. If that is target.No, it also returns the reason.
+// takes returns the weakest support that a description has for a step of the graph. If that is target.No, it also
+// returns the reason.
 func takes(to *target.Description, g *ir.Graph) (target.How, string) {
 	least := target.Native
 	if g.Err() != nil {

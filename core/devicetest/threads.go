@@ -15,9 +15,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Threads checks that the number of threads does not change a bit of any result. It runs each op on operands that are large enough for
-// 16 threads, and random graphs of such values, both as they are and compiled (see Mixed.Compile), in every precision of the backend. It
-// is for backends that obey device.Load.Threads. Like Run it runs a sample of the checks; all of them take minutes.
+// Threads checks that the number of threads does not change a bit of any result. It runs each op on operands that are
+// large enough for 16 threads, and random graphs of such values, both as they are and compiled (see Mixed.Compile), in
+// every precision of the backend. It is for backends that obey device.Load.Threads. Like Run it runs a sample of the
+// checks; all of them take minutes.
 func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -83,8 +84,9 @@ const (
 	grownFLOPs    = 20_000_000
 )
 
-// threadChecks returns checks at large sizes of up to the given number of cases of an op. No two cases have the same element types and
-// attributes. Each case is grown in two ways: to have many elements, and to have much work per element.
+// threadChecks returns checks at large sizes of up to the given number of cases of an op. No two cases have the same
+// element types and attributes. Each case is grown in two ways: to have many elements, and to have much work per
+// element.
 func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []check) {
 	seen := map[string]bool{}
 	for i, c := range def.Cases() {
@@ -100,7 +102,8 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 		name := fmt.Sprintf("%s/%d", def.Name, i)
 		wide := sub.grown(rand.New(rand.NewPCG(seedOf(name), 15)), subject.elements)
 		subs := []subject{wide}
-		if deep := sub.grown(rand.New(rand.NewPCG(seedOf(name), 17)), subject.intensity); deep.intensity() > 2*wide.intensity() {
+		if deep := sub.grown(rand.New(rand.NewPCG(seedOf(name), 17)),
+			subject.intensity); deep.intensity() > 2*wide.intensity() {
 			subs = append(subs, deep)
 		}
 		for k, sub := range subs {
@@ -123,8 +126,8 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 	return checks
 }
 
-// accepted returns random operands that the op accepts. The op may refuse random integers, because they are indices and sizes have
-// changed; then they are all 0. ok is false if the op refuses these, too.
+// accepted returns random operands that the op accepts. The op may refuse random integers, because they are indices and
+// sizes have changed; then they are all 0. ok is false if the op refuses these, too.
 func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	in = s.random(seed)
 	if !hasInts(s) {
@@ -166,8 +169,9 @@ func (s subject) hasEmpty() bool {
 	})
 }
 
-// largeKernel reports whether the op is a transposed convolution with a kernel of more than 100 taps. A backend may compute every tap
-// of every result. With a large kernel most taps lie in the padding, which FLOPs does not count, and the check would take minutes.
+// largeKernel reports whether the op is a transposed convolution with a kernel of more than 100 taps. A backend may
+// compute every tap of every result. With a large kernel most taps lie in the padding, which FLOPs does not count, and
+// the check would take minutes.
 func (s subject) largeKernel() bool {
 	_, ok := s.Attrs.(op.ConvTransposeAttrs)
 	if !ok {
@@ -180,9 +184,9 @@ func (s subject) largeKernel() bool {
 	return taps > 100
 }
 
-// sameForThreads runs a graph at the largest sizes in each precision with each number of threads, and compares the bits of the outputs
-// and, if there is more than one step, of all steps. Inputs and params that are missing are random. It skips programs without a native
-// kernel, because the reference does not divide its work.
+// sameForThreads runs a graph at the largest sizes in each precision with each number of threads, and compares the bits
+// of the outputs and, if there is more than one step, of all steps. Inputs and params that are missing are random. It
+// skips programs without a native kernel, because the reference does not divide its work.
 func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numbers []int) error {
 	rng, syms := rand.New(rand.NewPCG(seed, 16)), g.Syms.Max()
 	for _, n := range g.Params() {
@@ -205,7 +209,8 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numb
 			if !slices.ContainsFunc(r.exe.Kernels(), func(k device.Kernel) bool { return k.Native }) {
 				return nil
 			}
-			if got.outputs, _, err = r.run(context.Background(), in, device.Run{Syms: syms}); err == nil && len(p.Steps) > 1 {
+			if got.outputs, _, err = r.run(context.Background(), in, device.Run{Syms: syms}); err == nil &&
+				len(p.Steps) > 1 {
 				got.steps, err = r.steps(syms, in)
 			}
 			return err
@@ -232,7 +237,8 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numb
 				return err
 			}
 			what := fmt.Sprintf("%s: %d and %d threads", precision, numbers[0], threads)
-			if err := cmp.Or(sameBits(what, first.steps, got.steps), sameBits(what, first.outputs, got.outputs)); err != nil {
+			if err := cmp.Or(sameBits(what, first.steps, got.steps),
+				sameBits(what, first.outputs, got.outputs)); err != nil {
 				return err
 			}
 		}

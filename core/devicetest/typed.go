@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TypedCases returns the small cases of an op, and each of them with other element types: all operands of one type change together. The op
-// accepts all of these.
+// TypedCases returns the small cases of an op, and each of them with other element types: all operands of one type
+// change together. The op accepts all of these.
 func TypedCases(def *ir.OpDef) (out []ir.Case[any]) {
 	seen := map[string]bool{}
 	add := func(c ir.Case[any]) {
@@ -50,8 +50,8 @@ func TypedCases(def *ir.OpDef) (out []ir.Case[any]) {
 	return out
 }
 
-// compiledChecks returns the checks OP/typed-K/compiled: typed cases of an op for which the backend has no kernel run compiled, and their
-// results are compared with the op. There is one for each combination of element types.
+// compiledChecks returns the checks OP/typed-K/compiled: typed cases of an op for which the backend has no kernel run
+// compiled, and their results are compared with the op. There is one for each combination of element types.
 func (s *suite) compiledChecks(def *ir.OpDef) (checks []check) {
 	if s.compile == nil || def.Eval == nil || def.Effects || def.Updates {
 		return nil
@@ -63,10 +63,13 @@ func (s *suite) compiledChecks(def *ir.OpDef) (checks []check) {
 			panic("BUG: devicetest: " + err.Error())
 		}
 		types := fmt.Sprint(dtypes(sub))
-		if how, _ := takes(s.info.Target, sub.graph(form{})); how < target.Native && sub.elements() > 4 && seen[types] == 0 {
+		if how, _ := takes(s.info.Target, sub.graph(form{})); how < target.Native && sub.elements() > 4 &&
+			seen[types] == 0 {
 			seen[types]++
 			name := fmt.Sprintf("%s/typed-%d", def.Name, i)
-			checks = append(checks, check{name + "/compiled", func() error { return s.checkCompiled(sub, seedOf(name)) }, []string{"compiled"}})
+			checks = append(
+				checks, check{name + "/compiled", func() error { return s.checkCompiled(sub, seedOf(name)) },
+					[]string{"compiled"}})
 		}
 	}
 	return checks
@@ -112,7 +115,8 @@ func (s subject) sameAs(r *rig, in []*tensor.Array) error {
 		if sum(s.outs) == 0 || errors.Is(err, device.ErrInput) {
 			return nil
 		}
-		return fmt.Errorf("the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", refused, err)
+		return fmt.Errorf("the definition refuses the values (%v); the backend's error is %v, want device.ErrInput",
+			refused, err)
 	}
 	if err != nil {
 		return err

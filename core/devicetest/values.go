@@ -16,8 +16,9 @@ import (
 // comparison compares got with want. If extra is not nil, extra[i] is added to the tolerance of element i.
 type comparison func(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error
 
-// compare returns an error that names the worst element of got, if any differs from want by more than the tolerance. NaN equals only
-// NaN. An infinity equals a finite number only if that number is at the end of the type's range. Integers must be equal.
+// compare returns an error that names the worst element of got, if any differs from want by more than the tolerance.
+// NaN equals only NaN. An infinity equals a finite number only if that number is at the end of the type's range.
+// Integers must be equal.
 func compare(got, want *tensor.Array, tol ir.Tolerance) error { return whole(got, want, tol, nil) }
 
 // whole compares every element.
@@ -75,7 +76,8 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 		bad, want.Len(), worst, want.Shape, show(got), show(want), tol.Abs, tol.Rel)
 }
 
-// excess is interp.Excess, except that results may overflow. The reference does not round f32 results and may exceed the type's range.
+// excess is interp.Excess, except that results may overflow. The reference does not round f32 results and may exceed
+// the type's range.
 func excess(got, want float64, tol ir.Tolerance, d dtype.DType) float64 {
 	limit := math.MaxFloat64
 	switch d {
@@ -142,8 +144,9 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 	}
 }
 
-// near compares the results of an op with its definition. The ops' tolerances assume that operands do not cancel. If they do, as in a
-// norm of nearly equal values, near adds to the tolerance how much the definition's result changes if operands change by a rounding.
+// near compares the results of an op with its definition. The ops' tolerances assume that operands do not cancel. If
+// they do, as in a norm of nearly equal values, near adds to the tolerance how much the definition's result changes if
+// operands change by a rounding.
 func near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Array) error {
 	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
 	for k, w := range want {
@@ -171,8 +174,8 @@ func typesOf(arrays []*tensor.Array) []ir.Type {
 	return types
 }
 
-// sensitivity returns how much each element of result k may change if the operands change by a rounding. ok is false if the definition
-// refuses such operands.
+// sensitivity returns how much each element of result k may change if the operands change by a rounding. ok is false if
+// the definition refuses such operands.
 func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (extra []float64, ok bool) {
 	rng := rand.New(rand.NewPCG(1, 13))
 	extra = make([]float64, want[k].Len())

@@ -18,8 +18,8 @@ type Vector struct {
 	Program *program.Program // a program with one step
 	Weights []byte           // the program's weights space
 	Inputs  []NamedArray
-	// Outputs are the results that the op's definition gives. Floats are in float64 and not rounded. If the definition refuses the
-	// inputs, Outputs is empty and Refused says why; a run must then fail with device.ErrInput.
+	// Outputs are the results that the op's definition gives. Floats are in float64 and not rounded. If the definition
+	// refuses the inputs, Outputs is empty and Refused says why; a run must then fail with device.ErrInput.
 	Outputs []NamedArray
 	Refused error
 	// Tolerances has one entry per output: |got - want| <= Abs + Rel*|want|.
@@ -32,8 +32,9 @@ type NamedArray struct {
 	Array *tensor.Array
 }
 
-// Vectors calls give for every case of the named ops, or of all ops if ops is nil. Each case comes with all operands as inputs, and, if
-// models usually have weights among its operands, once more with those as params. Ops on states are left out.
+// Vectors calls give for every case of the named ops, or of all ops if ops is nil. Each case comes with all operands as
+// inputs, and, if models usually have weights among its operands, once more with those as params. Ops on states are
+// left out.
 func Vectors(ctx context.Context, ops []string, give func(Vector) error) error {
 	for _, def := range ir.Defs() {
 		if !runnable(def) || def.Eval == nil || def.Updates || ops != nil && !slices.Contains(ops, def.Name) {

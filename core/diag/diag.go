@@ -1,5 +1,5 @@
-// Package diag defines the error type that users see. An error has a stable code (`rlxc explain CODE`), its subject, what was
-// found, and how to fix it. The first digit of a code is the exit status of the command that reports it.
+// Package diag defines the error type that users see. An error has a stable code (`rlxc explain CODE`), its subject,
+// what was found, and how to fix it. The first digit of a code is the exit status of the command that reports it.
 //
 // Package diag imports nothing of this module.
 package diag
@@ -51,8 +51,8 @@ type Entry struct {
 
 var registry = map[Code]Entry{}
 
-// Define registers a code with its explanation and returns it. Only package core/code calls it, so that a program can explain every code,
-// not only those of the packages that it links.
+// Define registers a code with its explanation and returns it. Only package core/code calls it, so that a program can
+// explain every code, not only those of the packages that it links.
 func Define(code Code, title, text string) Code {
 	if _, dup := registry[code]; dup || len(code) != 7 {
 		panic("BUG: diag code " + string(code) + " is malformed or defined twice")
@@ -112,8 +112,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code, and a Class one that
-// matches every Error with a code of that class.
+// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code, and a Class
+// one that matches every Error with a code of that class.
 func (e *Error) Is(target error) bool {
 	switch t := target.(type) {
 	case Code:

@@ -38,7 +38,8 @@ func TestExit(t *testing.T) {
 	}{
 		{nil, 0}, {diag.New("RLX1002", "", "x"), 1}, {diag.New(diag.Usage, "", "x"), 2}, {diag.New(sample, "", "x"), 3},
 		{diag.New("RLX4033", "", "x"), 4}, {diag.New("RLX8001", "", "x"), 8}, {diag.New(diag.Internal, "", "x"), 70},
-		{errors.New("no code"), 70}, {fmt.Errorf("a: %w", diag.New("RLX5001", "", "x")), 5}, {diag.Timeout, 124}, {diag.Code("RLX7001"), 7}, {diag.Code("RLX"), 70},
+		{errors.New("no code"), 70}, {fmt.Errorf("a: %w", diag.New("RLX5001", "", "x")), 5}, {diag.Timeout, 124},
+		{diag.Code("RLX7001"), 7}, {diag.Code("RLX"), 70},
 	} {
 		if got := diag.ExitCode(c.err); got != c.want {
 			t.Errorf("%v: exit %d, want %d", c.err, got, c.want)

@@ -24,8 +24,9 @@ const (
 	Bool
 )
 
-// The packed element types are the block formats of GGUF files. One element is one block, so a weight of n rows of k values is
-// q4_0[n,k/32]. Package core/quant decodes them; no op computes with them but those that say so (ir.Def.Packed).
+// The packed element types are the block formats of GGUF files. One element is one block, so a weight of n rows of k
+// values is q4_0[n,k/32]. Package core/quant decodes them; no op computes with them but those that say so
+// (ir.Def.Packed).
 const (
 	Q4_0 DType = iota + Bool + 1
 	Q4_1
@@ -53,8 +54,10 @@ var table = [...]struct {
 	F32:     {"f32", 4, float, 1}, F16: {"f16", 2, float, 1}, BF16: {"bf16", 2, float, 1}, F64: {"f64", 8, float, 1},
 	I8: {"i8", 1, signed, 1}, I16: {"i16", 2, signed, 1}, I32: {"i32", 4, signed, 1}, I64: {"i64", 8, signed, 1},
 	U8: {"u8", 1, unsigned, 1}, U32: {"u32", 4, unsigned, 1}, Bool: {"bool", 1, boolean, 1},
-	Q4_0: {"q4_0", 18, packed, 32}, Q4_1: {"q4_1", 20, packed, 32}, Q5_0: {"q5_0", 22, packed, 32}, Q5_1: {"q5_1", 24, packed, 32},
-	Q8_0: {"q8_0", 34, packed, 32}, Q2_K: {"q2_k", 84, packed, 256}, Q3_K: {"q3_k", 110, packed, 256}, Q4_K: {"q4_k", 144, packed, 256},
+	Q4_0: {"q4_0", 18, packed, 32}, Q4_1: {"q4_1", 20, packed, 32}, Q5_0: {"q5_0", 22, packed, 32},
+	Q5_1: {"q5_1", 24, packed, 32},
+	Q8_0: {"q8_0", 34, packed, 32}, Q2_K: {"q2_k", 84, packed, 256}, Q3_K: {"q3_k", 110, packed, 256},
+	Q4_K: {"q4_k", 144, packed, 256},
 	Q5_K: {"q5_k", 176, packed, 256}, Q6_K: {"q6_k", 210, packed, 256}, Q8_K: {"q8_k", 292, packed, 256},
 	IQ4_NL: {"iq4_nl", 18, packed, 32}, IQ4_XS: {"iq4_xs", 136, packed, 256}, MXFP4: {"mxfp4", 17, packed, 32},
 }
@@ -175,7 +178,8 @@ func F64ToF16(x float64) uint16 { return F32ToF16(toOdd(x)) }
 // F64ToBF16 rounds once to the nearest bfloat16, ties to even.
 func F64ToBF16(x float64) uint16 { return F32ToBF16(toOdd(x)) }
 
-// toOdd is x as a float32 whose last bit is set where bits of x were cut off: a narrower type then rounds as from x itself.
+// toOdd is x as a float32 whose last bit is set where bits of x were cut off: a narrower type then rounds as from x
+// itself.
 func toOdd(x float64) float32 {
 	f := float32(x)
 	d := float64(f)

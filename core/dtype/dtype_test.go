@@ -28,7 +28,8 @@ func half(h uint16) float64 {
 func TestHalfWidensExactly(t *testing.T) {
 	for h := 0; h < 1<<16; h++ {
 		got, want := float64(dtype.F16ToF32(uint16(h))), half(uint16(h))
-		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) && want == 0 {
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) &&
+			want == 0 {
 			t.Fatalf("%#04x: %v, want %v", h, got, want)
 		}
 	}
@@ -46,7 +47,8 @@ func TestHalfRounds(t *testing.T) {
 		for _, c := range []struct {
 			f    float32
 			want uint16
-		}{{float32(lo), uint16(h)}, {math.Nextafter32(mid, 0), uint16(h)}, {mid, even}, {math.Nextafter32(mid, 1e9), uint16(h + 1)}} {
+		}{{float32(lo), uint16(h)}, {math.Nextafter32(mid, 0), uint16(h)}, {mid, even},
+			{math.Nextafter32(mid, 1e9), uint16(h + 1)}} {
 			if got := dtype.F32ToF16(c.f); got != c.want {
 				t.Fatalf("%v rounds to %#04x, want %#04x", c.f, got, c.want)
 			}
@@ -64,7 +66,8 @@ func TestHalfRounds(t *testing.T) {
 func TestDoubleRoundsOnce(t *testing.T) {
 	for h := 0; h < 0x7bff; h++ {
 		mid := (half(uint16(h)) + half(uint16(h+1))) / 2
-		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1), math.Nextafter(mid, 1e9): uint16(h + 1)} {
+		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1),
+			math.Nextafter(mid, 1e9): uint16(h + 1)} {
 			if got := dtype.F64ToF16(x); got != want {
 				t.Fatalf("%v rounds to %#04x, want %#04x", x, got, want)
 			}
@@ -75,13 +78,15 @@ func TestDoubleRoundsOnce(t *testing.T) {
 	}
 	for h := 0; h < 0x7f7f; h++ {
 		mid := (float64(dtype.BF16ToF32(uint16(h))) + float64(dtype.BF16ToF32(uint16(h+1)))) / 2
-		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1), math.Nextafter(mid, 1e300): uint16(h + 1)} {
+		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1),
+			math.Nextafter(mid, 1e300): uint16(h + 1)} {
 			if got := dtype.F64ToBF16(x); got != want {
 				t.Fatalf("%v rounds to %#04x, want %#04x", x, got, want)
 			}
 		}
 	}
-	for x, want := range map[float64]uint16{math.Inf(1): 0x7c00, math.Inf(-1): 0xfc00, 1e300: 0x7c00, -1e-300: 0x8000, 65519.999: 0x7bff, 65520: 0x7c00} {
+	for x, want := range map[float64]uint16{math.Inf(1): 0x7c00, math.Inf(-1): 0xfc00, 1e300: 0x7c00, -1e-300: 0x8000,
+		65519.999: 0x7bff, 65520: 0x7c00} {
 		if got := dtype.F64ToF16(x); got != want {
 			t.Errorf("%v rounds to %#04x, want %#04x", x, got, want)
 		}
@@ -101,7 +106,8 @@ func TestBF16Rounds(t *testing.T) {
 		for _, c := range []struct {
 			f    float32
 			want uint16
-		}{{lo, uint16(h)}, {math.Float32frombits(uint32(h)<<16 | 0x7fff), uint16(h)}, {mid, uint16(h + h&1)}, {math.Float32frombits(uint32(h)<<16 | 0x8001), uint16(h + 1)}} {
+		}{{lo, uint16(h)}, {math.Float32frombits(uint32(h)<<16 | 0x7fff), uint16(h)}, {mid, uint16(h + h&1)},
+			{math.Float32frombits(uint32(h)<<16 | 0x8001), uint16(h + 1)}} {
 			if got := dtype.F32ToBF16(c.f); got != c.want {
 				t.Fatalf("%v rounds to %#04x, want %#04x", c.f, got, c.want)
 			}

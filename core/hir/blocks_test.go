@@ -70,7 +70,8 @@ func plus(x, y vec) vec {
 
 func same(t *testing.T, what string, got *tensor.Array, want vec, tol float64) {
 	t.Helper()
-	if err := interp.Compare(got, &tensor.Array{DType: got.DType, Shape: got.Shape, F: want}, ir.Tolerance{Abs: tol, Rel: tol}); err != nil || len(want) != got.Len() {
+	if err := interp.Compare(got, &tensor.Array{DType: got.DType, Shape: got.Shape, F: want},
+		ir.Tolerance{Abs: tol, Rel: tol}); err != nil || len(want) != got.Len() {
 		t.Errorf("%s: %v", what, err)
 	}
 }
@@ -84,7 +85,9 @@ func TestLinearBlocks(t *testing.T) {
 		return run(t, g)
 	}
 	x := f32(2, 3, 4)
-	in, y := build([]ir.Type{x, f32(5, 4), f32(5)}, func(n []*ir.Node) *ir.Node { return hir.LinearFused(n[0], n[1], n[2], "silu") })
+	in, y := build([]ir.Type{x, f32(5, 4), f32(5)}, func(n []*ir.Node) *ir.Node {
+		return hir.LinearFused(n[0], n[1], n[2], "silu")
+	})
 	want := product(in["a"].F, in["b"].F, in["c"].F, 4)
 	for i, v := range want {
 		want[i] = silu(v)
@@ -98,19 +101,24 @@ func TestLinearBlocks(t *testing.T) {
 			y0, y1 := hir.SharedLinearPair(n[0], hir.Projection{W: n[1], B: n[3]}, hir.Projection{W: n[2], B: n[4]})
 			return []*ir.Node{y0, y1}[part]
 		})
-		same(t, fmt.Sprint("shared_linear_pair, part ", part), y, product(in["a"].F, in[[]string{"b", "c"}[part]].F, in[[]string{"d", "e"}[part]].F, 4), 1e-12)
+		same(t, fmt.Sprint("shared_linear_pair, part ", part), y,
+			product(in["a"].F, in[[]string{"b", "c"}[part]].F, in[[]string{"d", "e"}[part]].F, 4), 1e-12)
 	}
 
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7), f32(7), f32(7), f32(5)}, func(n []*ir.Node) *ir.Node {
-		return hir.SwiGLU(n[0], hir.Projection{W: n[1], B: n[4]}, hir.Projection{W: n[2], B: n[5]}, hir.Projection{W: n[3], B: n[6]})
+		return hir.SwiGLU(n[0], hir.Projection{W: n[1], B: n[4]}, hir.Projection{W: n[2], B: n[5]},
+			hir.Projection{W: n[3], B: n[6]})
 	})
-	same(t, "swiglu", y, swiglu(in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F, 4, 7), 1e-12)
+	same(t, "swiglu", y, swiglu(in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F, 4, 7),
+		1e-12)
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7)}, func(n []*ir.Node) *ir.Node {
 		return hir.SwiGLU(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]}, hir.Projection{W: n[3]})
 	})
 	same(t, "swiglu without biases", y, swiglu(in["a"].F, in["b"].F, in["c"].F, in["d"].F, nil, nil, nil, 4, 7), 1e-12)
 
-	in, y = build([]ir.Type{x, x, f32(4), f32(4)}, func(n []*ir.Node) *ir.Node { return hir.ResidualRmsNorm(n[0], n[1], n[2], n[3], 1e-3) })
+	in, y = build([]ir.Type{x, x, f32(4), f32(4)}, func(n []*ir.Node) *ir.Node {
+		return hir.ResidualRmsNorm(n[0], n[1], n[2], n[3], 1e-3)
+	})
 	sum := plus(in["a"].F, in["b"].F)
 	for i, v := range sum {
 		sum[i] = float64(float32(v)) // as the op rounds it
@@ -118,8 +126,8 @@ func TestLinearBlocks(t *testing.T) {
 	same(t, "residual_rms_norm", y, rmsNorm(sum, in["c"].F, in["d"].F, 1e-3), 1e-12)
 }
 
-// TestCausalDepthwiseConv tests the convolution with a pad and with zeros before the first token. The second result is the pad for the tokens
-// that follow.
+// TestCausalDepthwiseConv tests the convolution with a pad and with zeros before the first token. The second result is
+// the pad for the tokens that follow.
 func TestCausalDepthwiseConv(t *testing.T) {
 	const batch, tokens, channels, taps = 2, 3, 5, 4
 	for _, pad := range []bool{true, false} {
@@ -166,7 +174,8 @@ func TestGatedDeltaRule(t *testing.T) {
 	const tokens, groups, heads, n, m, eps = 4, 1, 2, 3, 5, 1e-2
 	for part := range 2 {
 		g := ir.NewGraph("g")
-		x := inputs(g, f32(1, tokens, groups, n), f32(1, tokens, groups, n), f32(1, tokens, heads, m), f32(1, tokens, heads), f32(1, tokens, heads), f32(heads), f32(heads), f32(1, heads, n, m))
+		x := inputs(g, f32(1, tokens, groups, n), f32(1, tokens, groups, n), f32(1, tokens, heads, m),
+			f32(1, tokens, heads), f32(1, tokens, heads), f32(heads), f32(heads), f32(1, heads, n, m))
 		o, final := hir.GatedDeltaRule(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], eps)
 		g.Return("y", []*ir.Node{o, final}[part])
 		in, got := run(t, g)
@@ -211,12 +220,15 @@ func TestLlamaDecoderBlock(t *testing.T) {
 	const width, kv = 8, kvHeads * d
 	for _, mask := range []string{op.MaskCausal, op.MaskBias} {
 		g := ir.NewGraph("g")
-		types := []ir.Type{f32(1, tokens, width), f32(width), f32(width), f32(heads*d, width), f32(kv, width), f32(kv, width), f32(width, heads*d), f32(width), f32(width), f32(hidden, width), f32(hidden, width),
+		types := []ir.Type{f32(1, tokens, width), f32(width), f32(width), f32(heads*d, width), f32(kv, width),
+			f32(kv, width), f32(width, heads*d), f32(width), f32(width), f32(hidden, width), f32(hidden, width),
 			f32(width, hidden), f32(tokens+2, d/2), f32(tokens+2, d/2), f32(1, 1, tokens, tokens)}
 		if mask == op.MaskCausal {
 			types = types[:14]
 		}
-		g.Return("y", hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: heads, KVHeads: kvHeads, Eps: eps, Mask: mask}, inputs(g, types...)...))
+		g.Return(
+			"y", hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: heads, KVHeads: kvHeads, Eps: eps, Mask: mask},
+				inputs(g, types...)...))
 		in, got := run(t, g)
 		v := func(i int) vec { return in[string(rune('a'+i))].F }
 		turn := func(x vec, n int) vec {
@@ -230,7 +242,8 @@ func TestLlamaDecoderBlock(t *testing.T) {
 			return y
 		}
 		a := rmsNorm(v(0), v(1), v(2), eps)
-		q, k, value := turn(product(a, v(3), nil, width), heads), turn(product(a, v(4), nil, width), kvHeads), product(a, v(5), nil, width)
+		q, k, value := turn(product(a, v(3), nil, width), heads), turn(product(a, v(4), nil, width), kvHeads),
+			product(a, v(5), nil, width)
 		o := make(vec, tokens*heads*d)
 		for i := range tokens {
 			for h := range heads {
@@ -307,7 +320,8 @@ func TestQwen35MTPHead(t *testing.T) {
 			return tensortest.Golden(t, dir+"golden.safetensors:"+c.name+name)
 		}
 		shape := []int{c.batch, c.seq, 48}
-		operands := []*tensor.Array{tensortest.F32(shape, synth.Tensor("qwen35_mtp."+c.name+"hidden", shape, 1.7, 0)), golden("input_ids"), golden("cos"), golden("sin"), golden("last_token_idx")}
+		operands := []*tensor.Array{tensortest.F32(shape, synth.Tensor("qwen35_mtp."+c.name+"hidden", shape, 1.7, 0)),
+			golden("input_ids"), golden("cos"), golden("sin"), golden("last_token_idx")}
 		for _, n := range order {
 			operands = append(operands, weights[n])
 		}
@@ -340,7 +354,8 @@ var doubled = ir.Define(ir.Def[op.NoAttrs]{
 
 var _ = ir.Lower(doubled, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return op.Add(in[0], in[0]) })
 
-// TestExtension checks that a block defined elsewhere can be found by its name, is evaluated by its lowering, and checks its operands.
+// TestExtension checks that a block defined elsewhere can be found by its name, is evaluated by its lowering, and
+// checks its operands.
 func TestExtension(t *testing.T) {
 	g, err := ir.Parse("graph g\na = input : f32[3]\ny = test_doubled a : f32[3]\nreturn y=y\n")
 	if err != nil {
@@ -348,7 +363,8 @@ func TestExtension(t *testing.T) {
 	}
 	in, y := run(t, g)
 	same(t, "doubled", y, plus(in["a"].F, in["a"].F), 0)
-	if _, err := ir.Parse("graph g\na = input : i32[3]\ny = test_doubled a : i32[3]\nreturn y=y\n"); err == nil || !strings.Contains(err.Error(), "test_doubled: x is i32[3]; want floats") {
+	if _, err := ir.Parse("graph g\na = input : i32[3]\ny = test_doubled a : i32[3]\nreturn y=y\n"); err == nil ||
+		!strings.Contains(err.Error(), "test_doubled: x is i32[3]; want floats") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -357,9 +373,11 @@ func TestExtension(t *testing.T) {
 func TestBlockErrors(t *testing.T) {
 	decoder := func(change func(types []ir.Type)) func(g *ir.Graph) {
 		return func(g *ir.Graph) {
-			types := []ir.Type{f32(1, 3, 8), f32(8), f32(8), f32(12, 8), f32(6, 8), f32(6, 8), f32(8, 12), f32(8), f32(8), f32(9, 8), f32(9, 8), f32(8, 9), f32(5, 3), f32(5, 3)}
+			types := []ir.Type{f32(1, 3, 8), f32(8), f32(8), f32(12, 8), f32(6, 8), f32(6, 8), f32(8, 12), f32(8),
+				f32(8), f32(9, 8), f32(9, 8), f32(8, 9), f32(5, 3), f32(5, 3)}
 			change(types)
-			hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: 2, KVHeads: 1, Mask: op.MaskCausal}, inputs(g, types...)...)
+			hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: 2, KVHeads: 1, Mask: op.MaskCausal},
+				inputs(g, types...)...)
 		}
 	}
 	for _, c := range []struct {
@@ -387,12 +405,16 @@ func TestBlockErrors(t *testing.T) {
 			hir.CausalDepthwiseConv(n[0], n[1], nil, false)
 		}},
 		{"gated_delta_rule: bias is f32[3]; want floats of [2]", func(g *ir.Graph) {
-			n := inputs(g, f32(1, 3, 1, 4), f32(1, 3, 1, 4), f32(1, 3, 2, 5), f32(1, 3, 2), f32(1, 3, 2), f32(2), f32(3))
+			n := inputs(g, f32(1, 3, 1, 4), f32(1, 3, 1, 4), f32(1, 3, 2, 5), f32(1, 3, 2), f32(1, 3, 2), f32(2),
+				f32(3))
 			hir.GatedDeltaRule(n[0], n[1], n[2], n[3], n[4], n[5], n[6], nil, 0)
 		}},
-		{"llama_decoder_block: wk is f32[7,8]; want floats of [6,8]", decoder(func(types []ir.Type) { types[4] = f32(7, 8) })},
-		{"llama_decoder_block: sin is f32[5,4]; want floats of [5,3]", decoder(func(types []ir.Type) { types[13] = f32(5, 4) })},
-		{"llama_decoder_block: wq is f32[10,8]; want floats with 4 rows, or a multiple of them", decoder(func(types []ir.Type) { types[3] = f32(10, 8) })},
+		{"llama_decoder_block: wk is f32[7,8]; want floats of [6,8]",
+			decoder(func(types []ir.Type) { types[4] = f32(7, 8) })},
+		{"llama_decoder_block: sin is f32[5,4]; want floats of [5,3]",
+			decoder(func(types []ir.Type) { types[13] = f32(5, 4) })},
+		{"llama_decoder_block: wq is f32[10,8]; want floats with 4 rows, or a multiple of them",
+			decoder(func(types []ir.Type) { types[3] = f32(10, 8) })},
 		{"qwen35_mtp_head: ids is f32[1,3]; want integers of [1,3]", func(g *ir.Graph) {
 			types := []ir.Type{f32(1, 3, 8), f32(1, 3)}
 			for len(types) < 29 {

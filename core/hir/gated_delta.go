@@ -26,7 +26,8 @@ var CausalDepthwiseConvDef = ir.DefineTuple(ir.TupleDef[CausalDepthwiseConvAttrs
 			return nil, fmt.Errorf("x is %v; want floats of [B,S,C]", x)
 		}
 		n := len(w.Shape)
-		if !w.DType.IsFloat() || n != 3 && n != 4 || w.Shape[0] != x.Shape[2] || !w.Shape[1].Is(1) || !w.Shape[n-2].Is(1) || !w.Shape[n-1].IsStatic() || w.Shape[n-1].B < 1 {
+		if !w.DType.IsFloat() || n != 3 && n != 4 || w.Shape[0] != x.Shape[2] || !w.Shape[1].Is(1) ||
+			!w.Shape[n-2].Is(1) || !w.Shape[n-1].IsStatic() || w.Shape[n-1].B < 1 {
 			return nil, fmt.Errorf("w is %v; want floats of [%v,1,K] or [%v,1,1,K]", w, x.Shape[2], x.Shape[2])
 		}
 		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(w.Shape[n-1].B - 1), x.Shape[2]}}
@@ -69,7 +70,8 @@ var GatedDeltaRuleDef = ir.DefineTuple(ir.TupleDef[GatedDeltaAttrs]{
 		b, t, h := q.Shape[0], q.Shape[1], v.Shape[2]
 		state := ir.Type{DType: dtype.F32, Shape: ir.Shape{b, h, q.Shape[3], v.Shape[3]}}
 		gate := ir.Shape{b, t, h}
-		return []ir.Type{v, state}, expect("gated_delta_rule", s.In, 0, q.Shape, q.Shape, ir.Shape{b, t, h, v.Shape[3]}, gate, gate, ir.Shape{h}, ir.Shape{h}, state.Shape)
+		return []ir.Type{v, state}, expect("gated_delta_rule", s.In, 0, q.Shape, q.Shape, ir.Shape{b, t, h, v.Shape[3]},
+			gate, gate, ir.Shape{h}, ir.Shape{h}, state.Shape)
 	},
 })
 

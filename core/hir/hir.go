@@ -1,5 +1,6 @@
-// Package hir defines the block-level ops in which models are written, such as linear, MLP and attention with relative positions. A block
-// infers its type and can be lowered to tensor ops. It has no kernel and is never part of an artifact.
+// Package hir defines the block-level ops in which models are written, such as linear, MLP and attention with relative
+// positions. A block infers its type and can be lowered to tensor ops. It has no kernel and is never part of an
+// artifact.
 //
 // The package imports core/op and what that imports, but no pass and no model.
 package hir
@@ -40,7 +41,8 @@ func vector(what string, t ir.Type, n ir.Dim) error {
 	return nil
 }
 
-// matrix checks that t is a weight [out,in] of floats or a packed type, and returns out. what names the operand in the error.
+// matrix checks that t is a weight [out,in] of floats or a packed type, and returns out. what names the operand in the
+// error.
 func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
 	const want = "%s is %v; want a float matrix [out, %v]"
 	if t.DType.IsPacked() && len(t.Shape) == 2 {

@@ -42,7 +42,8 @@ func inputs(g *ir.Graph, types ...ir.Type) []*ir.Node {
 	return out
 }
 
-// TestSAMAttention compares the block with its formula, which is written as loops over windows, padding tokens and relative positions.
+// TestSAMAttention compares the block with its formula, which is written as loops over windows, padding tokens and
+// relative positions.
 func TestSAMAttention(t *testing.T) {
 	const gh, gw, heads, d = 5, 4, 2, 3
 	const c = heads * d
@@ -52,8 +53,11 @@ func TestSAMAttention(t *testing.T) {
 			wh, ww = window, window
 		}
 		g := ir.NewGraph("g")
-		n := inputs(g, f32(1, gh, gw, c), f32(3*c, c), f32(3*c), f32(int64(2*wh-1), d), f32(int64(2*ww-1), d), f32(c, c), f32(c))
-		g.Return("y", hir.SAMAttention(n[0], n[1], n[2], n[3], n[4], n[5], n[6], hir.SAMAttentionAttrs{Heads: heads, Window: window}))
+		n := inputs(g, f32(1, gh, gw, c), f32(3*c, c), f32(3*c), f32(int64(2*wh-1), d), f32(int64(2*ww-1), d),
+			f32(c, c), f32(c))
+		g.Return(
+			"y", hir.SAMAttention(n[0], n[1], n[2], n[3], n[4], n[5], n[6],
+				hir.SAMAttentionAttrs{Heads: heads, Window: window}))
 		in, y := run(t, g)
 		x, wqkv, bqkv, rh, rw, wp, bp := in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F
 		qkv := func(yy, xx, j int) float64 { // of a token or of padding
@@ -77,7 +81,8 @@ func TestSAMAttention(t *testing.T) {
 							var s float64
 							for k := range d {
 								q := qkv(qy, qx, h*d+k)
-								s += q*qkv(ky, kx, c+h*d+k)/math.Sqrt(d) + q*rh[(qy-ky+wh-1)*d+k] + q*rw[(qx-kx+ww-1)*d+k]
+								s += q*qkv(ky, kx, c+h*d+k)/math.Sqrt(d) + q*rh[(qy-ky+wh-1)*d+k] +
+									q*rw[(qx-kx+ww-1)*d+k]
 							}
 							p := math.Exp(s)
 							total += p
@@ -114,7 +119,8 @@ func TestPatchEmbed(t *testing.T) {
 
 	ref := ir.NewGraph("g")
 	n = inputs(ref, f32(2, 3, 12, 8), f32(5, 3, 4, 4), f32(5))
-	ref.Return("y", op.Transpose(op.Conv2D(n[0], n[1], n[2], op.ConvAttrs{Stride: []int{4, 4}, Layout: op.NCHW}), 0, 2, 3, 1))
+	ref.Return(
+		"y", op.Transpose(op.Conv2D(n[0], n[1], n[2], op.ConvAttrs{Stride: []int{4, 4}, Layout: op.NCHW}), 0, 2, 3, 1))
 	want, err := interp.Run(ref, nil, in, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,8 @@ const llamaMask = 14
 
 // LlamaDecoderBlockDef is a decoder layer of Llama without a key-value cache.
 var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
-	Name: "llama_decoder_block", Operands: "x, gamma1, beta1, wq, wk, wv, wo, gamma2, beta2, gate, up, down, cos, sin, mask?", Block: true,
+	Name:     "llama_decoder_block",
+	Operands: "x, gamma1, beta1, wq, wk, wv, wo, gamma2, beta2, gate, up, down, cos, sin, mask?", Block: true,
 	Doc: "A layer of Llama: a = rms_norm(x, gamma1, beta1); x1 = x + attention(rope(a·wqᵀ), rope(a·wkᵀ), a·wvᵀ)·woᵀ; y = x1 + swiglu(rms_norm(x1, gamma2, beta2)). x is [B,S,E], gamma1, beta1 [E], wq [heads*D,E], " +
 		"wk, wv [kv_heads*D,E], wo [E,heads*D], gamma2, beta2 [E], gate, up [F,E], down [E,F], cos, sin [S_max,D/2], a row for each position from 0 on, whose elements i and i+D/2 turn together; mask, " +
 		"[B,S], [B,S,S] or [B,heads,S,S] as attention takes it. Query head h reads kv head h*kv_heads/heads.",
@@ -32,7 +33,8 @@ var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
 		}
 		masked := a.Mask == op.MaskCustom || a.Mask == op.MaskBias
 		if !masked && a.Mask != op.MaskNone && a.Mask != op.MaskCausal || masked != in[llamaMask].Present() {
-			return x, fmt.Errorf("mask is %q; want none or causal without the operand mask, or custom or bias with it", a.Mask)
+			return x, fmt.Errorf("mask is %q; want none or causal without the operand mask, or custom or bias with it",
+				a.Mask)
 		}
 		d, err := headDim("wq", in[3], a.Heads, a.KVHeads)
 		if err != nil {
@@ -55,7 +57,8 @@ var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
 // headDim returns the width of a head. It is the number of rows of the query projection divided by the number of heads.
 func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
-		return 0, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", heads, kvHeads)
+		return 0, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them",
+			heads, kvHeads)
 	}
 	if len(wq.Shape) != 2 || !wq.Shape[0].IsStatic() || wq.Shape[0].B < 1 || wq.Shape[0].B%(2*int64(heads)) != 0 {
 		return 0, fmt.Errorf("%s is %v; want floats with %d rows, or a multiple of them", what, wq, 2*heads)
@@ -77,11 +80,13 @@ var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 	x := in[0]
 	dim := int(in[3].Type.Shape[0].B) / a.Heads
 	turn := func(x *ir.Node) *ir.Node {
-		return op.Rope(x, op.RopeOperands{Cos: f32(in[12]), Sin: f32(in[13])}, op.RopeAttrs{HeadDim: dim, Layout: op.BSE})
+		return op.Rope(x, op.RopeOperands{Cos: f32(in[12]), Sin: f32(in[13])},
+			op.RopeAttrs{HeadDim: dim, Layout: op.BSE})
 	}
 	h := op.RmsNorm(x, f32(in[1]), f32(in[2]), a.Eps)
 	q, k, v := turn(Linear(h, in[3], nil, "")), turn(Linear(h, in[4], nil, "")), Linear(h, in[5], nil, "")
-	o := op.Attention(q, k, v, op.AttentionOperands{Mask: in[llamaMask]}, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
+	o := op.Attention(q, k, v, op.AttentionOperands{Mask: in[llamaMask]},
+		op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
 	x = part(n, "attn_residual", op.Add(x, Linear(part(n, "heads", o), in[6], nil, "")))
 	h = op.RmsNorm(x, f32(in[7]), f32(in[8]), a.Eps)
 	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))

@@ -12,8 +12,8 @@ type MultiheadAttentionAttrs struct {
 	Heads int `attr:"heads"`
 }
 
-// MultiheadAttentionDef is attention between two sequences with its four projections. The inner width may be smaller than the outer one; in
-// SAM's decoder it is half.
+// MultiheadAttentionDef is attention between two sequences with its four projections. The inner width may be smaller
+// than the outer one; in SAM's decoder it is half.
 var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 	Name: "multihead_attention", Operands: "query, key, value, wq, bq, wk, bk, wv, bv, wo, bo", Block: true,
 	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. query is [B,Sq,E], key and value [B,Sk,E]; " +
@@ -25,7 +25,8 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 		if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 {
 			return ir.Type{}, fmt.Errorf(want, q, k, v)
 		}
-		for _, pair := range [][2]ir.Dim{{k.Shape[0], q.Shape[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[1], k.Shape[1]}, {v.Shape[2], k.Shape[2]}} {
+		for _, pair := range [][2]ir.Dim{{k.Shape[0], q.Shape[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[1], k.Shape[1]},
+			{v.Shape[2], k.Shape[2]}} {
 			if pair[0] != pair[1] {
 				return ir.Type{}, ir.Differ(pair[0], pair[1], want, q, k, v)
 			}
@@ -62,7 +63,8 @@ var _ = ir.Lower(MultiheadAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.N
 	q := part(n, "q", Linear(in[0], in[3], in[4], ""))
 	k := part(n, "k", Linear(in[1], in[5], in[6], ""))
 	v := part(n, "v", Linear(in[2], in[7], in[8], ""))
-	o := op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
+	o := op.Attention(q, k, v, op.AttentionOperands{},
+		op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
 	part(n, "heads", o)
 	return Linear(o, in[9], in[10], "")
 })

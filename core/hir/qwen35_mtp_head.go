@@ -44,7 +44,9 @@ const (
 
 // Qwen35MTPHeadDef is the head of Qwen3.5 that predicts one more token.
 var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
-	Name: "qwen35_mtp_head", Operands: "hidden, ids, cos, sin, last, embed, hidden_gamma, hidden_beta, embed_gamma, embed_beta, fc, attn_gamma, attn_beta, q_gate, k, v, q_gamma, q_beta, k_gamma, k_beta, o, post_gamma, post_beta, gate, up, down, head_gamma, head_beta, lm_head", Block: true,
+	Name:     "qwen35_mtp_head",
+	Operands: "hidden, ids, cos, sin, last, embed, hidden_gamma, hidden_beta, embed_gamma, embed_beta, fc, attn_gamma, attn_beta, q_gate, k, v, q_gamma, q_beta, k_gamma, k_beta, o, post_gamma, post_beta, gate, up, down, head_gamma, head_beta, lm_head",
+	Block:    true,
 	Doc: "The logits [B,1,V] of one token more than a model predicts (multi-token prediction): e = norm of the embeddings of ids, h = norm of hidden, x = [e,h]·fcᵀ; a layer of causal attention with norms of " +
 		"each head, rotary embedding of the first n_rot elements and a gate, and of swiglu, each added to x; then row last[b] of each batch element, a norm and lm_head. Sizes: hidden [B,S,E], ids [B,S], " +
 		"cos, sin [S_max,n_rot/2], a row for each token, last [B], embed [V,E], fc [E,2E], q_gate [heads*2*D,E], of which each head has D rows of q and then D of the gate, " +
@@ -62,7 +64,8 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 			shape ir.Shape
 		}{{"ids", mtpIDs, ir.Shape{b, t}}, {"last", mtpLast, ir.Shape{b}}} {
 			if i := in[w.at]; !i.DType.IsInt() || !i.Shape.Equal(w.shape) {
-				return none, ir.TypesDiffer(i, ir.Type{DType: i.DType, Shape: w.shape}, "%s is %v; want integers of %v", w.name, i, w.shape)
+				return none, ir.TypesDiffer(i, ir.Type{DType: i.DType, Shape: w.shape}, "%s is %v; want integers of %v",
+					w.name, i, w.shape)
 			}
 		}
 		d, err := headDim("q_gate", in[mtpQGate], a.Heads, a.KVHeads)
@@ -90,11 +93,12 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 		}
 		width, head := ir.Shape{e}, ir.Shape{ir.Static(d)}
 		q, kv := ir.Static(int64(a.Heads)*d), ir.Static(int64(a.KVHeads)*d)
-		return ir.Type{DType: dtype.F32, Shape: ir.Shape{b, ir.Static(1), vocab}}, expect("qwen35_mtp_head", in, mtpHiddenNorm,
-			width, width, width, width, ir.Shape{e, two},
-			width, width, ir.Shape{ir.Static(2 * q.B), e}, ir.Shape{kv, e}, ir.Shape{kv, e},
-			head, head, head, head, ir.Shape{e, q}, width, width,
-			ir.Shape{hidden, e}, ir.Shape{hidden, e}, ir.Shape{e, hidden}, width, width, ir.Shape{vocab, e})
+		return ir.Type{DType: dtype.F32, Shape: ir.Shape{b, ir.Static(1), vocab}},
+			expect("qwen35_mtp_head", in, mtpHiddenNorm,
+				width, width, width, width, ir.Shape{e, two},
+				width, width, ir.Shape{ir.Static(2 * q.B), e}, ir.Shape{kv, e}, ir.Shape{kv, e},
+				head, head, head, head, ir.Shape{e, q}, width, width,
+				ir.Shape{hidden, e}, ir.Shape{hidden, e}, ir.Shape{e, hidden}, width, width, ir.Shape{vocab, e})
 	},
 })
 
@@ -111,7 +115,8 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 		return op.Reshape(x, ir.Shape{b, t, ir.Static(int64(heads * dim))})
 	}
 	turn := func(x *ir.Node, heads, gain int) *ir.Node { // normalises and rotates heads [B,S,heads,D]
-		return op.Rope(flat(norm(x, gain), heads), op.RopeOperands{Cos: f32(in[mtpCos]), Sin: f32(in[mtpSin])}, op.RopeAttrs{HeadDim: dim, Rot: a.Rotated, Layout: op.BSE})
+		return op.Rope(flat(norm(x, gain), heads), op.RopeOperands{Cos: f32(in[mtpCos]), Sin: f32(in[mtpSin])},
+			op.RopeAttrs{HeadDim: dim, Rot: a.Rotated, Layout: op.BSE})
 	}
 	e := op.Gather(in[mtpEmbed], in[mtpIDs], 0)
 	if e.Type.DType != dtype.F32 {
@@ -123,9 +128,13 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	gate := op.Sigmoid(flat(op.Narrow(pairs, 3, dim, dim), a.Heads))
 	q := turn(op.Narrow(pairs, 3, 0, dim), a.Heads, mtpQNorm)
 	k := turn(split(Linear(h, in[mtpK], nil, ""), a.KVHeads, dim), a.KVHeads, mtpKNorm)
-	o := op.Attention(q, k, Linear(h, in[mtpV], nil, ""), op.AttentionOperands{}, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: op.MaskCausal})
+	o := op.Attention(q, k, Linear(h, in[mtpV], nil, ""), op.AttentionOperands{},
+		op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: op.MaskCausal})
 	x = part(n, "attn_residual", op.Add(x, Linear(op.Mul(o, gate), in[mtpO], nil, "")))
-	x = op.Add(x, part(n, "mlp", SwiGLU(norm(x, mtpPostNorm), Projection{W: in[mtpUp]}, Projection{W: in[mtpGate]}, Projection{W: in[mtpDown]})))
+	x = op.Add(
+		x, part(
+			n, "mlp", SwiGLU(norm(x, mtpPostNorm), Projection{W: in[mtpUp]}, Projection{W: in[mtpGate]},
+				Projection{W: in[mtpDown]})))
 	x = op.GatherBatched(x, op.Reshape(in[mtpLast], ir.Shape{b, ir.Static(1)}), 1)
 	return Linear(norm(x, mtpHeadNorm), in[mtpLMHead], nil, "")
 })

@@ -15,13 +15,13 @@ type SAMAttentionAttrs struct {
 	Window int `attr:"window"` // side of the windows in tokens; 0 means the whole grid
 }
 
-// SAMAttentionDef is the attention of SAM's image encoder: multi-head self-attention over a grid of tokens, or over windows of it, with
-// decomposed relative positions (MViTv2, arXiv:2112.01526, eq. 4):
+// SAMAttentionDef is the attention of SAM's image encoder: multi-head self-attention over a grid of tokens, or over
+// windows of it, with decomposed relative positions (MViTv2, arXiv:2112.01526, eq. 4):
 //
 //	score[q,k] = q·k/√D + q·rel_h[qy−ky+K−1] + q·rel_w[qx−kx+K−1]
 //
-// Windows that extend beyond the grid are padded with zero tokens after the norm. Attention treats these like other tokens (their keys and
-// values are the qkv bias). Their results are dropped.
+// Windows that extend beyond the grid are padded with zero tokens after the norm. Attention treats these like other
+// tokens (their keys and values are the qkv bias). Their results are dropped.
 var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 	Name: "sam_attention", Operands: "x, wqkv, bqkv, rel_h, rel_w, wproj, bproj", Block: true,
 	Doc: "Self-attention over a grid of tokens with decomposed relative positions and optional windows. x [B,gh,gw,C], " +
@@ -33,7 +33,9 @@ var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 		}
 		c := x.Shape[3].B
 		if a.Heads < 1 || c%int64(a.Heads) != 0 || a.Window < 0 {
-			return ir.Type{}, fmt.Errorf("%d heads over %d channels, window %d; heads must divide the channels, the window is >= 0", a.Heads, c, a.Window)
+			return ir.Type{},
+				fmt.Errorf("%d heads over %d channels, window %d; heads must divide the channels, the window is >= 0",
+					a.Heads, c, a.Window)
 		}
 		want := []ir.Type{1: ir.TypeOf(0, 3*c, c), 2: ir.TypeOf(0, 3*c), 5: ir.TypeOf(0, c, c), 6: ir.TypeOf(0, c)}
 		wh, ww := a.window(x.Shape)
@@ -66,7 +68,8 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	wh, ww := a.window(shape)
 	if !shape[0].IsStatic() { // passes recognise only a grid with a static batch; the op accepts any
 		qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
-		o := op.GridAttention(qkv, f32(in[2]), relativePositions(in[3], wh), relativePositions(in[4], ww), op.GridAttentionAttrs{Heads: a.Heads, Window: a.Window})
+		o := op.GridAttention(qkv, f32(in[2]), relativePositions(in[3], wh), relativePositions(in[4], ww),
+			op.GridAttentionAttrs{Heads: a.Heads, Window: a.Window})
 		return Linear(part(n, "heads", o), in[5], in[6], "")
 	}
 	if a.Window > 0 {
@@ -98,7 +101,8 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 		o = WindowReverse(o, a.Window, shape)
 	}
 	part(n, "heads", o)
-	// The projection is applied to each token, so it may come after the windows are reversed, when there are no padding tokens.
+	// The projection is applied to each token, so it may come after the windows are reversed, when there are no padding
+	// tokens.
 	return Linear(o, in[5], in[6], "")
 })
 
@@ -115,8 +119,8 @@ func relativePositions(table *ir.Node, n int64) *ir.Node {
 	return op.Gather(f32(table), idx, 0)
 }
 
-// WindowPartition pads x [B,gh,gw,C] with zeros at the bottom and right to whole windows. It returns the windows as a batch of shape
-// [B*nh*nw,w,w,C].
+// WindowPartition pads x [B,gh,gw,C] with zeros at the bottom and right to whole windows. It returns the windows as a
+// batch of shape [B*nh*nw,w,w,C].
 func WindowPartition(x *ir.Node, window int) *ir.Node {
 	s, w := x.Type.Shape, int64(window)
 	b, gh, gw, c := s[0].B, s[1].B, s[2].B, s[3].B

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Compare returns an error that names the worst element of got, if any differs from want by more than the tolerance. NaN equals only NaN,
-// and an infinity only itself. The types must be equal.
+// Compare returns an error that names the worst element of got, if any differs from want by more than the tolerance.
+// NaN equals only NaN, and an infinity only itself. The types must be equal.
 func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 	if g, w := TypeOf(got), TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("type is %v; want %v", g, w)
@@ -76,8 +76,8 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 	return in
 }
 
-// Random returns a random value of type t with elements in r. Floats are rounded to their type. Integers include both ends of r and are
-// clamped to their type. The blocks of packed types are random.
+// Random returns a random value of type t with elements in r. Floats are rounded to their type. Integers include both
+// ends of r and are clamped to their type. The blocks of packed types are random.
 func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
 	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
 	for i := range a.F {

@@ -1,8 +1,9 @@
-// Package interp runs graphs and programs with the reference evaluation of the ops. It computes in float64 and is slow. All other
-// implementations are compared with it. Run takes a graph of any level. RunProgram takes a planned program and obeys its memory plan, so a
-// wrong plan causes a wrong result.
+// Package interp runs graphs and programs with the reference evaluation of the ops. It computes in float64 and is slow.
+// All other implementations are compared with it. Run takes a graph of any level. RunProgram takes a planned program
+// and obeys its memory plan, so a wrong plan causes a wrong result.
 //
-// It imports core/program, core/ir and what these import, but no op and no pass. The caller links core/op (and core/hir).
+// It imports core/program, core/ir and what these import, but no op and no pass. The caller links core/op (and
+// core/hir).
 package interp
 
 import (
@@ -17,19 +18,21 @@ import (
 // Params returns the weight of that name. It is called for each param of the graph when the param is evaluated.
 type Params func(name string) (*tensor.Array, error)
 
-// Observer is called with the value of each node after it was computed, including inputs and params. For an op with several results it is
-// called for each result. It must neither change nor keep the value. An error ends the run.
+// Observer is called with the value of each node after it was computed, including inputs and params. For an op with
+// several results it is called for each result. It must neither change nor keep the value. An error ends the run.
 type Observer func(n *ir.Node, value *tensor.Array) error
 
-// Run computes the outputs of a graph for the given values of its symbols. It lowers blocks as needed and frees values after their last
-// use. params may be nil if the graph has no weights.
-func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
+// Run computes the outputs of a graph for the given values of its symbols. It lowers blocks as needed and frees values
+// after their last use. params may be nil if the graph has no weights.
+func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (
+	map[string]*tensor.Array, error) {
 	return RunFrom(nil, g, syms, inputs, params, observe...)
 }
 
-// RunFrom is like Run but starts from the given states, by name. A missing state has its initial value. If the run succeeds, RunFrom
-// stores the new values in states. If states is nil, it drops them.
-func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
+// RunFrom is like Run but starts from the given states, by name. A missing state has its initial value. If the run
+// succeeds, RunFrom stores the new values in states. If states is nil, it drops them.
+func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array,
+	params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
 	}
@@ -87,7 +90,8 @@ func tell(observe []Observer, n *ir.Node, v *tensor.Array) error {
 }
 
 // compute returns the results of one node for the values of its operands.
-func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params, states map[string]*tensor.Array) ([]*tensor.Array, error) {
+func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params,
+	states map[string]*tensor.Array) ([]*tensor.Array, error) {
 	switch {
 	case n.Op.Name == "input":
 		v, err := checkValue(inputs[n.Name], n, n.Type.Shape.Eval(syms))
@@ -124,7 +128,8 @@ func initial(n *ir.Node) *tensor.Array {
 	return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b}.Array()
 }
 
-// Eval evaluates a node for the given values of its symbols and operands. The node's op must have a reference evaluation.
+// Eval evaluates a node for the given values of its symbols and operands. The node's op must have a reference
+// evaluation.
 func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := n.ResultTypes()
 	out := make([]*tensor.Array, len(types))
@@ -158,8 +163,9 @@ func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	return out, err
 }
 
-// LowerOne returns a graph with the lowering of one op. Its inputs x0, x1, ... have the given static types. declared is the type of ops whose type is
-// not inferred. The outputs are the op's results, called out, or out0, out1, ... if there are several.
+// LowerOne returns a graph with the lowering of one op. Its inputs x0, x1, ... have the given static types. declared is
+// the type of ops whose type is not inferred. The outputs are the op's results, called out, or out0, out1, ... if there
+// are several.
 func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.Graph, error) {
 	input, ok := ir.Find("input")
 	if !ok || !def.CanLower() {

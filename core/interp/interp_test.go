@@ -58,7 +58,8 @@ func TestRun(t *testing.T) {
 		return f32s([]int{2}, 10, 20), nil
 	}
 	var seen []string
-	out, err := interp.Run(g, map[string]int64{"N": 3}, map[string]*tensor.Array{"x": f32s([]int{3, 2}, 1, 2, 3, 4, 5, 6)}, params,
+	out, err := interp.Run(g, map[string]int64{"N": 3},
+		map[string]*tensor.Array{"x": f32s([]int{3, 2}, 1, 2, 3, 4, 5, 6)}, params,
 		func(n *ir.Node, v *tensor.Array) error { seen = append(seen, n.Label()); return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -89,15 +90,19 @@ func TestRunErrors(t *testing.T) {
 		{map[string]int64{"N": 3}, nil, nil, "x: input of type f32[N,2] is not given"},
 		{map[string]int64{"N": 2}, map[string]*tensor.Array{"x": good}, nil, "x: input is f32[3,2]; want f32[2,2]"},
 		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good, "y": good}, nil, `has no input "y"`},
-		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, nil, "w: the graph has weights, but none are given"},
-		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, func(string) (*tensor.Array, error) { return nil, noWeight }, "w: no such weight"},
+		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, nil,
+			"w: the graph has weights, but none are given"},
+		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, func(string) (*tensor.Array, error) {
+			return nil, noWeight
+		}, "w: no such weight"},
 	} {
 		if _, err := interp.Run(g, c.syms, c.inputs, c.params); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error is %v; want %q", err, c.want)
 		}
 	}
 	stop := errors.New("stop")
-	_, err := interp.Run(g, map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, nil, func(*ir.Node, *tensor.Array) error { return stop })
+	_, err := interp.Run(g, map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good}, nil,
+		func(*ir.Node, *tensor.Array) error { return stop })
 	if !errors.Is(err, stop) {
 		t.Errorf("error of the observer became %v", err)
 	}
@@ -111,7 +116,8 @@ func TestCompare(t *testing.T) {
 		got, want *tensor.Array
 		equal     bool
 	}{
-		{nan, nan, true}, {nan, one, false}, {one, nan, false}, {inf, inf, true}, {inf, one, false}, {one, inf, false}, {f32s([]int{1}, 2), one, true},
+		{nan, nan, true}, {nan, one, false}, {one, nan, false}, {inf, inf, true}, {inf, one, false}, {one, inf, false},
+		{f32s([]int{1}, 2), one, true},
 		{f32s([]int{1}, 2.1), one, false}, {f32s([]int{1}, -0.1), one, false}, {f32s([]int{1, 1}, 1), one, false},
 	} {
 		if err := interp.Compare(c.got, c.want, tol); (err == nil) != c.equal {
@@ -120,7 +126,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRandom checks that random values lie in their range and are exact in their type, and that equal seeds give equal values.
+// TestRandom checks that random values lie in their range and are exact in their type, and that equal seeds give equal
+// values.
 func TestRandom(t *testing.T) {
 	for _, d := range dtype.All() {
 		a := interp.Random(rand.New(rand.NewPCG(3, 4)), ir.TypeOf(d, 100), nil, ir.Range{Lo: -3, Hi: 300})

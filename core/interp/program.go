@@ -8,23 +8,26 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// poison is the byte that fills memory before it is written. It makes NaN in every float type and -1 in signed integers. So a plan causes
-// a wrong result or an error if live values share bytes or a step reads uninitialised memory.
+// poison is the byte that fills memory before it is written. It makes NaN in every float type and -1 in signed
+// integers. So a plan causes a wrong result or an error if live values share bytes or a step reads uninitialised
+// memory.
 const poison = 0xFF
 
-// RunProgram runs a planned program step by step on the bytes of its spaces. Values are rounded to their element types when they are
-// stored. Observers see each result as it was stored.
+// RunProgram runs a planned program step by step on the bytes of its spaces. Values are rounded to their element types
+// when they are stored. Observers see each result as it was stored.
 //
-// A kernel may write its results in any order. So RunProgram poisons the places of a step's results before the step reads its operands,
-// except an operand that the op overwrites in place and promises to read element by element. For example, fused_matmul r, w, r over r
-// multiplies poison.
-func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
+// A kernel may write its results in any order. So RunProgram poisons the places of a step's results before the step
+// reads its operands, except an operand that the op overwrites in place and promises to read element by element. For
+// example, fused_matmul r, w, r over r multiplies poison.
+func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte,
+	observe ...Observer) (map[string]*tensor.Array, error) {
 	return RunProgramFrom(program.InitState(p.States(), p.StateSize), p, syms, inputs, weights, observe...)
 }
 
-// RunProgramFrom is like RunProgram but uses and updates the given state space of p.StateSize bytes. After an error the contents of the
-// space are undefined.
-func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
+// RunProgramFrom is like RunProgram but uses and updates the given state space of p.StateSize bytes. After an error the
+// contents of the space are undefined.
+func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array,
+	weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	bound, err := p.Bind(syms)
 	if err != nil {
 		return nil, err
@@ -32,7 +35,8 @@ func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inp
 	if err := checkNames(p.Graph, inputs); err != nil {
 		return nil, err
 	}
-	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize), program.State: state}
+	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize),
+		program.State: state}
 	m[program.Arena].poison()
 	m[program.IO].poison()
 	for i, n := range p.Graph.Inputs() {
@@ -78,7 +82,8 @@ type memory [4]space
 func (m memory) at(o program.Operand) (space, error) {
 	s := m[o.Space]
 	if o.Offset < 0 || o.Bytes < 0 || o.Offset > int64(len(s)) || o.Bytes > int64(len(s))-o.Offset {
-		return nil, fmt.Errorf("node %d lies at %d to %d of the %v space, which has %d bytes", o.Node, o.Offset, o.Offset+o.Bytes, o.Space, len(s))
+		return nil, fmt.Errorf("node %d lies at %d to %d of the %v space, which has %d bytes", o.Node, o.Offset,
+			o.Offset+o.Bytes, o.Space, len(s))
 	}
 	return s[o.Offset : o.Offset+o.Bytes], nil
 }

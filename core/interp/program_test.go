@@ -24,7 +24,8 @@ e = softmax d : f32[2*N]
 return e=e, d=d
 `
 
-// makeProgram returns a program with a hand-made plan: r is a view of a, c overwrites r (and so a), and d lies in the IO space.
+// makeProgram returns a program with a hand-made plan: r is a view of a, c overwrites r (and so a), and d lies in the
+// IO space.
 func makeProgram(t *testing.T) *program.Program {
 	g := parse(t, planned)
 	place := func(s program.Space, offset, size int64, parent int) program.Place {
@@ -33,8 +34,10 @@ func makeProgram(t *testing.T) *program.Program {
 	return &program.Program{
 		Graph: g, ArenaSize: 768, IOSize: 768,
 		Places: []program.Place{
-			place(program.IO, 0, 48, -1), place(program.Weights, 256, 12, -1), place(program.Arena, 0, 32, -1), place(program.Arena, 0, 32, 2),
-			place(program.Arena, 256, 32, -1), place(program.Arena, 0, 32, 3), place(program.IO, 256, 32, -1), place(program.IO, 512, 32, -1),
+			place(program.IO, 0, 48, -1), place(program.Weights, 256, 12, -1), place(program.Arena, 0, 32, -1),
+			place(program.Arena, 0, 32, 2),
+			place(program.Arena, 256, 32, -1), place(program.Arena, 0, 32, 3), place(program.IO, 256, 32, -1),
+			place(program.IO, 512, 32, -1),
 		},
 		Steps: []program.Step{{Node: 2}, {Node: 4}, {Node: 5}, {Node: 6}, {Node: 7}},
 	}
@@ -80,15 +83,19 @@ func TestRunProgramShowsBadPlans(t *testing.T) {
 		breakIt func(p *program.Program)
 		want    string
 	}{
-		"two live values":       {func(p *program.Program) { p.Places[4].Offset = 16 }, "differ"},
-		"overwritten too early": {func(p *program.Program) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }, "differ"},
-		"not in place":          {func(p *program.Program) { p.Places[5].Parent = -1 }, "differ"},
-		"input overwritten":     {func(p *program.Program) { p.Places[2].Space = program.IO; p.Places[3].Space = program.IO }, "differ"},
-		"output overwritten":    {func(p *program.Program) { p.Places[7].Offset = 256 + 4 }, "differ"},
-		"step missing":          {func(p *program.Program) { p.Steps = p.Steps[1:] }, "differ"},
-		"out of the arena":      {func(p *program.Program) { p.Places[4].Offset = 760 }, "b: node 4 lies at 760 to 784 of the arena space, which has 768 bytes"},
-		"negative":              {func(p *program.Program) { p.Places[4].Offset = -8 }, "lies at -8"},
-		"result in weights":     {func(p *program.Program) { p.Places[4].Space = program.Weights }, "weights, which are read-only"},
+		"two live values": {func(p *program.Program) { p.Places[4].Offset = 16 }, "differ"},
+		"overwritten too early": {func(p *program.Program) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] },
+			"differ"},
+		"not in place": {func(p *program.Program) { p.Places[5].Parent = -1 }, "differ"},
+		"input overwritten": {
+			func(p *program.Program) { p.Places[2].Space = program.IO; p.Places[3].Space = program.IO }, "differ"},
+		"output overwritten": {func(p *program.Program) { p.Places[7].Offset = 256 + 4 }, "differ"},
+		"step missing":       {func(p *program.Program) { p.Steps = p.Steps[1:] }, "differ"},
+		"out of the arena": {func(p *program.Program) { p.Places[4].Offset = 760 },
+			"b: node 4 lies at 760 to 784 of the arena space, which has 768 bytes"},
+		"negative": {func(p *program.Program) { p.Places[4].Offset = -8 }, "lies at -8"},
+		"result in weights": {func(p *program.Program) { p.Places[4].Space = program.Weights },
+			"weights, which are read-only"},
 	} {
 		p := makeProgram(t)
 		c.breakIt(p)
@@ -97,10 +104,12 @@ func TestRunProgramShowsBadPlans(t *testing.T) {
 		}
 	}
 	p := makeProgram(t)
-	if _, err := interp.RunProgram(p, map[string]int64{"N": 9}, nil, nil); err == nil || !strings.Contains(err.Error(), "size N is 9") {
+	if _, err := interp.RunProgram(p, map[string]int64{"N": 9}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "size N is 9") {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := interp.RunProgram(p, map[string]int64{"N": 1}, nil, nil); err == nil || !strings.Contains(err.Error(), "x: input of type f32[N,3] is not given") {
+	if _, err := interp.RunProgram(p, map[string]int64{"N": 1}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "x: input of type f32[N,3] is not given") {
 		t.Errorf("error is %v", err)
 	}
 }

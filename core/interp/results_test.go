@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestResults checks that both executors compute every result of an op, and that they show each result to observers under its own name,
-// even if nothing reads it. The graph executor lowers split; programs have no split.
+// TestResults checks that both executors compute every result of an op, and that they show each result to observers
+// under its own name, even if nothing reads it. The graph executor lowers split; programs have no split.
 func TestResults(t *testing.T) {
 	const text = `graph g
 x = input : f32[2,4]
@@ -46,7 +46,8 @@ y = add f, f : f32[2,2]
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for label, want := range map[string]*tensor.Array{"v": f32s([]int{2, 2}, -1, -1, 5, 1), "i": i, "y": f32s([]int{2, 2}, 2, 6, 2, 0)} {
+		for label, want := range map[string]*tensor.Array{"v": f32s([]int{2, 2}, -1, -1, 5, 1), "i": i,
+			"y": f32s([]int{2, 2}, 2, 6, 2, 0)} {
 			if seen[label] == nil {
 				t.Errorf("%s: %s is not shown", name, label)
 			} else if err := interp.Compare(seen[label], want, ir.Tolerance{}); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ReturnAll makes every value of a graph an output, called value.ID, except states. In a graph that is compiled afterwards no value is lost in a fusion.
+// ReturnAll makes every value of a graph an output, called value.ID, except states. In a graph that is compiled
+// afterwards no value is lost in a fusion.
 func ReturnAll(g *ir.Graph) {
 	for _, n := range g.Nodes {
 		if !n.Op.Effects && !n.Op.Tuple && !n.Op.Updates {
@@ -18,10 +19,11 @@ func ReturnAll(g *ir.Graph) {
 
 func valueName(n *ir.Node) string { return fmt.Sprintf("value.%d", n.ID) }
 
-// SameSteps evaluates every node of a graph, the source, on the values of its operands that a compiled form of it computed, so that errors do
-// not accumulate. got has the outputs that ReturnAll added. same compares the results of a node; SameSteps returns its first error, with the
-// node's name and op. States have their initial values.
-func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, got map[string]*tensor.Array,
+// SameSteps evaluates every node of a graph, the source, on the values of its operands that a compiled form of it
+// computed, so that errors do not accumulate. got has the outputs that ReturnAll added. same compares the results of a
+// node; SameSteps returns its first error, with the node's name and op. States have their initial values.
+func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params,
+	got map[string]*tensor.Array,
 	same func(n *ir.Node, in, got, want []*tensor.Array) error) error {
 	known := make([]*tensor.Array, len(g.Nodes))
 	for _, n := range g.Nodes {

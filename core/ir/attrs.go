@@ -43,10 +43,13 @@ func newAttrCodec[A any](op string) attrCodec {
 		case f.Type.Kind() == reflect.Slice:
 			ok = ok && f.Type.Elem().Kind() == reflect.Int
 		default:
-			ok = ok && slices.Contains([]reflect.Kind{reflect.Bool, reflect.Int, reflect.Float64, reflect.String}, f.Type.Kind())
+			ok = ok && slices.Contains([]reflect.Kind{reflect.Bool, reflect.Int, reflect.Float64, reflect.String},
+				f.Type.Kind())
 		}
 		if !ok {
-			panic("BUG: op " + op + ": attribute field " + f.Name + " has no attr tag or a type that attributes cannot have")
+			panic(
+				"BUG: op " + op + ": attribute field " + f.Name +
+					" has no attr tag or a type that attributes cannot have")
 		}
 		c.fields = append(c.fields, attrField{name, i})
 	}
@@ -115,8 +118,8 @@ func (d *OpDef) AttrKind(name string) string {
 	return ""
 }
 
-// MakeAttrs makes the attributes from a list. Attributes that are not listed are zero. It returns an error for unknown names, repeated names and
-// values of the wrong type. It does not check ranges; type inference does.
+// MakeAttrs makes the attributes from a list. Attributes that are not listed are zero. It returns an error for unknown
+// names, repeated names and values of the wrong type. It does not check ranges; type inference does.
 func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 	v := reflect.New(d.attrs.typ).Elem()
 	seen := map[string]bool{}
@@ -196,7 +199,8 @@ func (a Attr) isZero() bool {
 	case []int64:
 		return len(x) == 0
 	default:
-		return reflect.ValueOf(x).IsZero() && !(reflect.TypeOf(x).Kind() == reflect.Float64 && math.Signbit(x.(float64)))
+		return reflect.ValueOf(x).IsZero() &&
+			!(reflect.TypeOf(x).Kind() == reflect.Float64 && math.Signbit(x.(float64)))
 	}
 }
 

@@ -15,9 +15,10 @@ const (
 	MaxCoef       = 1 << 44 // magnitude of coefficients, constants and divisors
 )
 
-// Dim is the size of one dimension. It is an integer polynomial of symbols, such as B*S or 2*N+3, which may contain divisions that round down,
-// such as (N+7)/8. It has a canonical form, so dims that were computed in different ways can be compared with ==. Yet two dims that are written
-// differently may be equal for all values, such as N and N/2+(N+1)/2.
+// Dim is the size of one dimension. It is an integer polynomial of symbols, such as B*S or 2*N+3, which may contain
+// divisions that round down, such as (N+7)/8. It has a canonical form, so dims that were computed in different ways can
+// be compared with ==. Yet two dims that are written differently may be equal for all values, such as N and
+// N/2+(N+1)/2.
 //
 // A static dim is an integer and needs no allocation.
 type Dim struct {
@@ -111,8 +112,8 @@ func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	}
 	lead := e.allTerms()[0]
 	for d != (Dim{}) {
-		// Terms are ordered by degree and then lexically. Multiplying by a product keeps that order, so the first terms of d and e must
-		// divide.
+		// Terms are ordered by degree and then lexically. Multiplying by a product keeps that order, so the first terms
+		// of d and e must divide.
 		t := d.allTerms()[0]
 		rest, divides := without(t.factors, lead.factors)
 		if !divides || t.coef%lead.coef != 0 {
@@ -192,8 +193,8 @@ func (d Dim) CeilDiv(n int64) (Dim, bool) {
 	return up.FloorDiv(n)
 }
 
-// Eval returns the size for the given values of symbols. A missing symbol counts as 0. Eval does not overflow for values in the ranges of symbols
-// that Syms.CheckType accepted.
+// Eval returns the size for the given values of symbols. A missing symbol counts as 0. Eval does not overflow for
+// values in the ranges of symbols that Syms.CheckType accepted.
 func (d Dim) Eval(syms map[string]int64) int64 {
 	n := d.B
 	for s := d.sum; s != (unique.Handle[sum]{}); {
@@ -218,7 +219,8 @@ func (f factor) eval(syms map[string]int64) int64 {
 	return q
 }
 
-// Divisor returns a number that divides d for all values of its symbols: the greatest common divisor of its coefficients.
+// Divisor returns a number that divides d for all values of its symbols: the greatest common divisor of its
+// coefficients.
 func (d Dim) Divisor() int64 {
 	n := d.B
 	for _, t := range d.terms() {

@@ -5,8 +5,9 @@ import (
 	"unique"
 )
 
-// Bounds returns a lower and an upper bound for d, with the symbols in their ranges. They are exact if d is monotone in each of its symbols, as in
-// the sizes of models. For other dims, such as N*N-8*N, they may be wider. They saturate at 2^62.
+// Bounds returns a lower and an upper bound for d, with the symbols in their ranges. They are exact if d is monotone in
+// each of its symbols, as in the sizes of models. For other dims, such as N*N-8*N, they may be wider. They saturate at
+// 2^62.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	if lo, hi, ok := s.growing(d); ok {
 		return lo, hi
@@ -19,8 +20,9 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
 }
 
-// growing returns the bounds of a dim that is increasing in each of its symbols, like nearly all dims of models: its sizes for the smallest and the
-// largest symbols. It allocates nothing. ok is false if the signs of the coefficients do not prove that d is increasing.
+// growing returns the bounds of a dim that is increasing in each of its symbols, like nearly all dims of models: its
+// sizes for the smallest and the largest symbols. It allocates nothing. ok is false if the signs of the coefficients do
+// not prove that d is increasing.
 func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 	for h := d.sum; h != (unique.Handle[sum]{}); {
 		t := h.Value()
@@ -55,8 +57,8 @@ func (s Syms) growingFactor(f factor) (lo, hi int64, ok bool) {
 	return lo, hi, ok
 }
 
-// Growing reports whether the bounds of d follow from the signs of its coefficients. Finding the bounds of other dims takes many times
-// longer.
+// Growing reports whether the bounds of d follow from the signs of its coefficients. Finding the bounds of other dims
+// takes many times longer.
 func (s Syms) Growing(d Dim) bool {
 	_, _, ok := s.growing(d)
 	return ok
@@ -92,7 +94,8 @@ func (a interval) mul(b interval) interval {
 // ranges has the range of each symbol.
 type ranges map[string]interval
 
-// of returns an interval that contains all sizes of d, by interval arithmetic. It is exact if each symbol has only one value.
+// of returns an interval that contains all sizes of d, by interval arithmetic. It is exact if each symbol has only one
+// value.
 func (r ranges) of(d Dim) interval { return r.ofTerms(d.allTerms()) }
 
 func (r ranges) ofTerms(terms []term) interval {
@@ -117,8 +120,8 @@ func (r ranges) ofFactor(f factor) interval {
 	return interval{lo, hi}
 }
 
-// corner fixes symbols in which d is monotone: at the end of their range where d is largest if high is set, and otherwise where d is smallest. After
-// that d may turn out to be monotone in other symbols, so corner repeats this.
+// corner fixes symbols in which d is monotone: at the end of their range where d is largest if high is set, and
+// otherwise where d is smallest. After that d may turn out to be monotone in other symbols, so corner repeats this.
 func (r ranges) corner(d Dim, high bool) ranges {
 	out := ranges{}
 	for name, x := range r {
@@ -139,8 +142,8 @@ func (r ranges) corner(d Dim, high bool) ranges {
 	return out
 }
 
-// slope reports whether d may decrease and whether it may increase in symbol sym, by the signs of its partial derivatives. A quotient is
-// constant or follows its numerator.
+// slope reports whether d may decrease and whether it may increase in symbol sym, by the signs of its partial
+// derivatives. A quotient is constant or follows its numerator.
 func (r ranges) slope(d Dim, sym string) (falls, grows bool) {
 	terms := d.terms()
 	var seen []factor

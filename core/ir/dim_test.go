@@ -19,7 +19,8 @@ type expr struct {
 
 var dimSymbols = []string{"N", "M", "S"}
 
-// randomExpr returns a random expression. It combines parts in random order, so the canonical form cannot depend on the order.
+// randomExpr returns a random expression. It combines parts in random order, so the canonical form cannot depend on the
+// order.
 func randomExpr(rng *rand.Rand, depth int) expr {
 	if depth == 0 || rng.IntN(4) == 0 {
 		if rng.IntN(2) == 0 {
@@ -70,7 +71,8 @@ func randomValues(rng *rand.Rand) map[string]int64 {
 	return syms
 }
 
-// TestDimArithmetic checks that dims have the values of the expressions that made them, and that printing and parsing gives the same dim.
+// TestDimArithmetic checks that dims have the values of the expressions that made them, and that printing and parsing
+// gives the same dim.
 func TestDimArithmetic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	divisions, products := 0, 0
@@ -101,13 +103,18 @@ func TestDimArithmetic(t *testing.T) {
 	}
 }
 
-// TestDimCanonical checks that dims that are computed in another order or written in another way are the same and print the same.
+// TestDimCanonical checks that dims that are computed in another order or written in another way are the same and print
+// the same.
 func TestDimCanonical(t *testing.T) {
 	for text, want := range map[string]string{
-		"S*B": "B*S", "3+N*2": "2*N+3", "N-N": "0", "0*N+4": "4", "N+1+N+1": "2*N+2", "-(N-3)": "-N+3", "(N+M)*(N-M)": "-M*M+N*N",
-		"M+B*S+S*B*2+N*N*N": "N*N*N+3*B*S+M", "N/1": "N", "8*N/8": "N", "(8*N+M+9)/8": "N+(M+1)/8+1", "(2*N+3)/4": "(N+1)/2",
-		"(N/2+1)/3": "(N+2)/6", "((N+7)/8+3)/4": "(N+31)/32", "-N/2": "-(N/2)", "(-N)/2": "-N+N/2", "(N+7)/8*64": "64*((N+7)/8)", "2*N/8": "N/4",
-		"S*((N+7)/8)*B": "B*S*((N+7)/8)", "(B*S)/4": "(B*S)/4", "(-5)/2": "-3", "7/2": "3", "N/2+N/2": "2*(N/2)", "N/3*(N/2)": "(N/2)*(N/3)",
+		"S*B": "B*S", "3+N*2": "2*N+3", "N-N": "0", "0*N+4": "4", "N+1+N+1": "2*N+2", "-(N-3)": "-N+3",
+		"(N+M)*(N-M)":       "-M*M+N*N",
+		"M+B*S+S*B*2+N*N*N": "N*N*N+3*B*S+M", "N/1": "N", "8*N/8": "N", "(8*N+M+9)/8": "N+(M+1)/8+1",
+		"(2*N+3)/4": "(N+1)/2",
+		"(N/2+1)/3": "(N+2)/6", "((N+7)/8+3)/4": "(N+31)/32", "-N/2": "-(N/2)", "(-N)/2": "-N+N/2",
+		"(N+7)/8*64": "64*((N+7)/8)", "2*N/8": "N/4",
+		"S*((N+7)/8)*B": "B*S*((N+7)/8)", "(B*S)/4": "(B*S)/4", "(-5)/2": "-3", "7/2": "3", "N/2+N/2": "2*(N/2)",
+		"N/3*(N/2)": "(N/2)*(N/3)",
 		"N-(M+1)/2": "N-(M+1)/2", "(N+12)/8": "(N+4)/8+1", "(N-1)/8": "(N+7)/8-1",
 	} {
 		d, err := ir.ParseDim(text)
@@ -228,8 +235,10 @@ func TestDimLimits(t *testing.T) {
 		strings.Repeat("(", 17) + "N" + strings.Repeat(")", 17): false,
 		strings.Repeat("(", 9) + "N" + strings.Repeat(")", 9):   true,
 		"N+" + strings.Repeat("0+", 4096) + "1":                 false,
-		"":                                                      false, "N+": false, "+N": false, "N N": false, "2N": false, "N**2": false, "(N": false, "N)": false,
-		"N--1": false, "*N": false, "é": false, strings.Repeat("x", ir.MaxSymbol): true, strings.Repeat("x", ir.MaxSymbol+1): false,
+		"":                                                      false, "N+": false, "+N": false, "N N": false,
+		"2N": false, "N**2": false, "(N": false, "N)": false,
+		"N--1": false, "*N": false, "é": false, strings.Repeat("x", ir.MaxSymbol): true,
+		strings.Repeat("x", ir.MaxSymbol+1): false,
 	} {
 		if d, err := ir.ParseDim(text); (err == nil) != ok {
 			t.Errorf("%.60s: %v, %v", text, d, err)
@@ -237,12 +246,15 @@ func TestDimLimits(t *testing.T) {
 	}
 }
 
-// TestBounds checks that sizes are within the bounds for all values of the symbols, and that the bounds of monotone dims are reached.
+// TestBounds checks that sizes are within the bounds for all values of the symbols, and that the bounds of monotone
+// dims are reached.
 func TestBounds(t *testing.T) {
 	syms := ir.Syms{{Name: "N", Min: 2, Max: 5}, {Name: "M", Min: 0, Max: 7}, {Name: "S", Min: 3, Max: 9}}
 	for text, want := range map[string][2]int64{
-		"7": {7, 7}, "N": {2, 5}, "3*N-1": {5, 14}, "-2*N+20": {10, 16}, "N*S": {6, 45}, "N*S-N": {4, 40}, "(N+7)/8": {1, 1}, "(S+7)/8": {1, 2},
-		"8*((S+7)/8)-S": {-1, 13}, "N*N-N": {2, 20}, "N-M": {-5, 5}, "S*N-M*N": {-20, 45}, "-(M/2)+3": {0, 3}, "N*((M+3)/4)": {0, 10}, "N*M-3*M": {-7, 14},
+		"7": {7, 7}, "N": {2, 5}, "3*N-1": {5, 14}, "-2*N+20": {10, 16}, "N*S": {6, 45}, "N*S-N": {4, 40},
+		"(N+7)/8": {1, 1}, "(S+7)/8": {1, 2},
+		"8*((S+7)/8)-S": {-1, 13}, "N*N-N": {2, 20}, "N-M": {-5, 5}, "S*N-M*N": {-20, 45}, "-(M/2)+3": {0, 3},
+		"N*((M+3)/4)": {0, 10}, "N*M-3*M": {-7, 14},
 	} {
 		if lo, hi := syms.Bounds(ir.MustDim(text)); lo != want[0] || hi != want[1] {
 			t.Errorf("%s is %d to %d; want %v", text, lo, hi, want)
@@ -282,7 +294,8 @@ func TestBounds(t *testing.T) {
 // TestBoundsStop checks that bounds that exceed all limits do not wrap.
 func TestBoundsStop(t *testing.T) {
 	syms := ir.Syms{{Name: "N", Min: 0, Max: ir.MaxDim}}
-	for _, text := range []string{"N*N", "N*N*N*N*N*N*N*N", "17592186044416*N*N", "N*N/2", "N*N-N*N*N", "(N*N*N*N*N)/17592186044416", "N-1"} {
+	for _, text := range []string{"N*N", "N*N*N*N*N*N*N*N", "17592186044416*N*N", "N*N/2", "N*N-N*N*N",
+		"(N*N*N*N*N)/17592186044416", "N-1"} {
 		d := ir.MustDim(text)
 		if err := syms.CheckDim(d); err == nil {
 			lo, hi := syms.Bounds(d)
@@ -298,7 +311,9 @@ func TestSolve(t *testing.T) {
 	syms := ir.Syms{{Name: "N", Min: 1, Max: 64}, {Name: "M", Min: 0, Max: 9}, {Name: "S", Min: 1, Max: 100}}
 	of := func(pairs ...any) (eqs []ir.Equation) {
 		for i := 0; i < len(pairs); i += 2 {
-			eqs = append(eqs, ir.Equation{Dim: ir.MustDim(pairs[i].(string)), Size: int64(pairs[i+1].(int)), Of: fmt.Sprint("input ", i/2)})
+			eqs = append(
+				eqs, ir.Equation{Dim: ir.MustDim(pairs[i].(string)), Size: int64(pairs[i+1].(int)),
+					Of: fmt.Sprint("input ", i/2)})
 		}
 		return eqs
 	}
@@ -370,9 +385,11 @@ func TestStaticDims(t *testing.T) {
 	_ = sink
 }
 
-// FuzzParseDim checks that no text makes the parser panic, and that printing a parsed dim and parsing it again gives the same dim.
+// FuzzParseDim checks that no text makes the parser panic, and that printing a parsed dim and parsing it again gives
+// the same dim.
 func FuzzParseDim(f *testing.F) {
-	for _, s := range []string{"7", "-3", "N", "2*N+3", "B*S", "(N+7)/8", "64*((N+7)/8)", "-(N-M)*(3-S)/7", "((N/2+1)*M/3+B)/5*S", "N-N", "(((N)))"} {
+	for _, s := range []string{"7", "-3", "N", "2*N+3", "B*S", "(N+7)/8", "64*((N+7)/8)", "-(N-M)*(3-S)/7",
+		"((N/2+1)*M/3+B)/5*S", "N-N", "(((N)))"} {
 		f.Add(s)
 	}
 	syms := ir.Syms{{Name: "N", Min: 1, Max: 9}, {Name: "M", Min: 0, Max: ir.MaxDim}, {Name: "B", Min: 0, Max: 0}}

@@ -43,8 +43,8 @@ func (d Dim) appendText(b []byte) []byte {
 	return b
 }
 
-// appendText appends a factor. A quotient that is not alone in its term is written in parentheses, as in 2*(N/8) and -(N/8), so that it is not
-// mistaken for (2*N)/8 or (-N)/8.
+// appendText appends a factor. A quotient that is not alone in its term is written in parentheses, as in 2*(N/8)
+// and -(N/8), so that it is not mistaken for (2*N)/8 or (-N)/8.
 func (f factor) appendText(b []byte, alone bool) []byte {
 	if f.sym != "" {
 		return append(b, f.sym...)
@@ -91,7 +91,9 @@ func ParseDim(s string) (Dim, error) {
 		err = fmt.Errorf("%q is not expected", p.rest)
 	}
 	if err != nil {
-		return Dim{}, fmt.Errorf("dim %.80q: %w; want a number, or sums and products of symbols such as B*S, 2*N+3 or (N+7)/8", s, err)
+		return Dim{},
+			fmt.Errorf("dim %.80q: %w; want a number, or sums and products of symbols such as B*S, 2*N+3 or (N+7)/8", s,
+				err)
 	}
 	return d, nil
 }
@@ -110,7 +112,8 @@ type dimParser struct {
 	parens int
 }
 
-var errDimLimits = fmt.Errorf("is beyond the limits: %d factors in all, %d in a product, divisions nested %d deep, numbers up to %d",
+var errDimLimits = fmt.Errorf(
+	"is beyond the limits: %d factors in all, %d in a product, divisions nested %d deep, numbers up to %d",
 	MaxDimFactors, MaxDimDegree, MaxDimNesting, int64(MaxCoef))
 
 // take consumes c if it is the next byte. It reports whether it did.

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Equality requires that two dims have the same value in every run. OpDef.Requires returns the equalities of a node. Code that binds sizes checks
-// them; see Graph.CheckSyms.
+// Equality requires that two dims have the same value in every run. OpDef.Requires returns the equalities of a node.
+// Code that binds sizes checks them; see Graph.CheckSyms.
 type Equality struct{ A, B Dim }
 
-// Equate returns the equality of a and b in normal form, without common terms and factors. For example, it turns 2*N+2 and 2*M+6 into N and M+2. ok is
-// false if the difference exceeds the limits of a dim.
+// Equate returns the equality of a and b in normal form, without common terms and factors. For example, it turns 2*N+2
+// and 2*M+6 into N and M+2. ok is false if the difference exceeds the limits of a dim.
 func Equate(a, b Dim) (e Equality, ok bool) {
 	diff, ok := a.Sub(b)
 	if !ok {
@@ -58,8 +58,8 @@ type Mismatch struct {
 
 func (e *Mismatch) Error() string { return e.msg }
 
-// Differ returns the error of an op that found the dim have and requires want. If the two may be equal in some runs, Graph.Add inserts a reshape that
-// requires it. So all other code may assume that equal sizes are the same dim.
+// Differ returns the error of an op that found the dim have and requires want. If the two may be equal in some runs,
+// Graph.Add inserts a reshape that requires it. So all other code may assume that equal sizes are the same dim.
 func Differ(have, want Dim, format string, args ...any) error {
 	return &Mismatch{have, want, fmt.Sprintf(format, args...)}
 }
@@ -79,15 +79,16 @@ func TypesDiffer(have, want Type, format string, args ...any) error {
 // maxReshapes is the largest number of reshapes that infer inserts for a node.
 const maxReshapes = 64
 
-// infer sets the type of n, which is about to be appended and whose operands are nodes of g. It may first append reshapes of the operands; see
-// Differ.
+// infer sets the type of n, which is about to be appended and whose operands are nodes of g. It may first append
+// reshapes of the operands; see Differ.
 func (g *Graph) infer(n *Node, declared Type) error {
 	for tries := 0; ; tries++ {
 		var err error
 		n.ID = len(g.Nodes)
 		n.Type, n.Results, err = n.Infer(declared, g.Syms)
 		differ := (*Mismatch)(nil)
-		if err == nil || tries == maxReshapes || !errors.As(err, &differ) || !g.Syms.MayBeEqual(differ.Have, differ.Want) {
+		if err == nil || tries == maxReshapes || !errors.As(err, &differ) ||
+			!g.Syms.MayBeEqual(differ.Have, differ.Want) {
 			return err
 		}
 		if g.exact {
@@ -103,8 +104,8 @@ func (g *Graph) infer(n *Node, declared Type) error {
 	}
 }
 
-// prefer reports whether a should replace b, if the two are equal in every run. It prefers the dim with the lower upper bound, so that a view is
-// never larger than its operand, and otherwise the more precise one.
+// prefer reports whether a should replace b, if the two are equal in every run. It prefers the dim with the lower upper
+// bound, so that a view is never larger than its operand, and otherwise the more precise one.
 func (s Syms) prefer(a, b Dim) bool {
 	_, most := s.Bounds(a)
 	_, most2 := s.Bounds(b)
@@ -170,8 +171,8 @@ func (g *Graph) Requires() []Requirement {
 	return out
 }
 
-// CheckSyms returns an error for values of symbols with which the graph cannot run: one is missing, unknown or out of its range, or two sizes that
-// must be equal are not.
+// CheckSyms returns an error for values of symbols with which the graph cannot run: one is missing, unknown or out of
+// its range, or two sizes that must be equal are not.
 func (g *Graph) CheckSyms(syms map[string]int64) error {
 	if err := g.Syms.Check(syms); err != nil {
 		return err

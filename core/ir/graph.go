@@ -1,5 +1,5 @@
-// Package ir defines the intermediate representation: a graph of typed, immutable nodes in topological order. Graphs have block-level ops (HIR),
-// tensor ops (MIR) and the ops that a target runs. OpDef.Block marks block-level ops.
+// Package ir defines the intermediate representation: a graph of typed, immutable nodes in topological order. Graphs
+// have block-level ops (HIR), tensor ops (MIR) and the ops that a target runs. OpDef.Block marks block-level ops.
 //
 // The package imports only core/dtype and core/tensor, and knows no op.
 package ir
@@ -10,15 +10,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Node is one operation and its result. Graph.Add makes nodes. They are not changed afterwards, except that a graph may renumber them. An op with
-// several results takes several nodes; see tuple.go.
+// Node is one operation and its result. Graph.Add makes nodes. They are not changed afterwards, except that a graph may
+// renumber them. An op with several results takes several nodes; see tuple.go.
 type Node struct {
 	ID    int    // index in Graph.Nodes
 	Name  string // unique in the graph, or empty; inputs and params are found by it
 	Op    *OpDef
-	Attrs any     // a value of the op's attribute type
-	In    []*Node // an entry for each operand that the op declares, in order; nil for an optional one that the node lacks
-	Type  Type    // type of the value; the zero Type if Results is set
+	Attrs any // a value of the op's attribute type
+	// an entry for each operand that the op declares, in order; nil for an optional one that the node lacks
+	In    []*Node
+	Type  Type // type of the value; the zero Type if Results is set
 	Graph *Graph
 
 	Results []Type // types of the results, if the op has several (a tuple node); otherwise nil
@@ -61,8 +62,8 @@ func (g *Graph) Fail(err error) {
 // stop is the panic value that ends the innermost Build of a graph.
 type stop struct{ g *Graph }
 
-// Build calls a builder and returns the graph's first error. The first error ends the builder. So during Build every node has a type, and code that
-// computes with the shapes of new nodes needs no checks.
+// Build calls a builder and returns the graph's first error. The first error ends the builder. So during Build every
+// node has a type, and code that computes with the shapes of new nodes needs no checks.
 func (g *Graph) Build(f func()) (err error) {
 	outer := g.building
 	g.building = true
@@ -136,8 +137,9 @@ func (n *Node) Label() string {
 	return fmt.Sprintf("%%%d", n.ID)
 }
 
-// EvalMemory returns the memory that evaluating the node by its definition takes, in bytes, with the symbols at their upper bounds. arrays is for
-// operands and results as tensor.Array. own is an upper bound of what Eval allocates in addition.
+// EvalMemory returns the memory that evaluating the node by its definition takes, in bytes, with the symbols at their
+// upper bounds. arrays is for operands and results as tensor.Array. own is an upper bound of what Eval allocates in
+// addition.
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
 	for _, t := range n.Types() {
@@ -217,12 +219,13 @@ func (g *Graph) UseCounts() []int {
 	return c
 }
 
-// Rebuild makes a new graph. It visits g's nodes in order and calls f with the new graph, the old node and the new nodes of its operands. f returns
-// the replacement of the node in the new graph, or nil to copy the node. lookup returns the replacement of an old node. A replacement without a name
-// gets the name of the old node. Afterwards Rebuild drops nodes that no output needs, except inputs and updates of states.
+// Rebuild makes a new graph. It visits g's nodes in order and calls f with the new graph, the old node and the new
+// nodes of its operands. f returns the replacement of the node in the new graph, or nil to copy the node. lookup
+// returns the replacement of an old node. A replacement without a name gets the name of the old node. Afterwards
+// Rebuild drops nodes that no output needs, except inputs and updates of states.
 //
-// Tuple nodes are copied without calling f. f is called for each of their result nodes that has readers. If f replaces all of these, the copy is
-// dropped.
+// Tuple nodes are copied without calling f. f is called for each of their result nodes that has readers. If f replaces
+// all of these, the copy is dropped.
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))
@@ -266,8 +269,8 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 	return out, nil
 }
 
-// compact drops nodes that neither an output nor an update of a state needs, and renumbers the rest. It keeps inputs, because they belong to the
-// signature.
+// compact drops nodes that neither an output nor an update of a state needs, and renumbers the rest. It keeps inputs,
+// because they belong to the signature.
 func (g *Graph) compact() {
 	live := make([]bool, len(g.Nodes))
 	for i, n := range g.Nodes {

@@ -111,8 +111,8 @@ func TestUseCounts(t *testing.T) {
 	}
 }
 
-// TestBuild checks that a builder ends at the first error and never sees a node without a type, also in Rebuild and in nested builders, and that other
-// panics of a builder are not caught.
+// TestBuild checks that a builder ends at the first error and never sees a node without a type, also in Rebuild and in
+// nested builders, and that other panics of a builder are not caught.
 func TestBuild(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 3))
@@ -170,11 +170,13 @@ return c=c, x=x
 	return g
 }
 
-// TestSeveralResults checks that an op with several results is a node without a value followed by one node for each result.
+// TestSeveralResults checks that an op with several results is a node without a value followed by one node for each
+// result.
 func TestSeveralResults(t *testing.T) {
 	g := split(t)
 	tuple, a, b := g.Nodes[1], g.Nodes[2], g.Nodes[3]
-	if len(g.Nodes) != 5 || !tuple.Op.Tuple || a.Op != ir.ResultDef || b.Op != ir.ResultDef || !tuple.Type.Equal(ir.Type{}) || !b.Type.Equal(ir.TypeOf(dtype.F32, 2)) {
+	if len(g.Nodes) != 5 || !tuple.Op.Tuple || a.Op != ir.ResultDef || b.Op != ir.ResultDef ||
+		!tuple.Type.Equal(ir.Type{}) || !b.Type.Equal(ir.TypeOf(dtype.F32, 2)) {
 		t.Fatalf("nodes are %v", g.Nodes)
 	}
 	if by, k := b.Maker(); by != tuple || k != 1 {
@@ -202,7 +204,8 @@ func TestSeveralResults(t *testing.T) {
 	}
 }
 
-// TestVerifyCatchesTuples checks that Verify detects everything about an op with several results that a pass could break.
+// TestVerifyCatchesTuples checks that Verify detects everything about an op with several results that a pass could
+// break.
 func TestVerifyCatchesTuples(t *testing.T) {
 	for name, breakIt := range map[string]func(g *ir.Graph){
 		"type":          func(g *ir.Graph) { g.Nodes[1].Type = ir.TypeOf(dtype.F32, 2) },

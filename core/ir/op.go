@@ -10,9 +10,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64, string, []int or
-// dtype.DType. Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz seeds and benchmarks are derived from the
-// definition.
+// Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64,
+// string, []int or dtype.DType. Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz
+// seeds and benchmarks are derived from the definition.
 type Def[A any] struct {
 	Name string
 	Doc  string // one paragraph: the formula, its source, edge cases
@@ -22,47 +22,50 @@ type Def[A any] struct {
 	// Block marks a block-level op (HIR), which no target runs. It is lowered before all other passes.
 	Block bool
 
-	// Declared is set if the type does not follow from the operands (input, param, const, iota, reshape, expand). The graph declares the type,
-	// and Infer checks Sig.Declared and returns it.
+	// Declared is set if the type does not follow from the operands (input, param, const, iota, reshape, expand). The
+	// graph declares the type, and Infer checks Sig.Declared and returns it.
 	Declared bool
-	// Elementwise is set if every operand is broadcast to the shape of the output and element i depends only on elements i.
+	// Elementwise is set if every operand is broadcast to the shape of the output and element i depends only on
+	// elements i.
 	Elementwise bool
 	// Commutative is set if the two operands may be swapped.
 	Commutative bool
-	// View reports whether the output is a range of the bytes of operand 0, and the offset of that range in bytes. Examples are reshape, and
-	// narrow of the outermost axis. Nil means never.
+	// View reports whether the output is a range of the bytes of operand 0, and the offset of that range in bytes.
+	// Examples are reshape, and narrow of the outermost axis. Nil means never.
 	View func(a A, in, out Type) (offset int64, ok bool)
-	// Requires returns pairs of dims that must be equal in every run although they are not the same dim. For example, a reshape of [N] to [M]
-	// requires that N equals M. Code that binds sizes checks it. Nil means none.
+	// Requires returns pairs of dims that must be equal in every run although they are not the same dim. For example, a
+	// reshape of [N] to [M] requires that N equals M. Code that binds sizes checks it. Nil means none.
 	Requires func(a A, in []Type, out Type) []Equality
-	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them later. The op must read element i
-	// before it writes element i, and not again. InPlace may list optional operands.
+	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them later. The op
+	// must read element i before it writes element i, and not again. InPlace may list optional operands.
 	InPlace []int
 	// Effects marks a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// AsI32 lists the element types (i8, i16, u8 and bool) in which the op may be computed in i32: with all operands of these types cast to
-	// i32, and results cast back to the types that Infer gives, the results are the same. A cast to an integer type wraps, one to bool
-	// is x != 0. Addition is an example. not of bool is none: as integers, not 0 and not 1 are both not 0.
-	// f16 and bf16 need no such list. The definition of every op rounds once, at the end, so the op may be computed in f32.
+	// AsI32 lists the element types (i8, i16, u8 and bool) in which the op may be computed in i32: with all operands of
+	// these types cast to i32, and results cast back to the types that Infer gives, the results are the same. A cast to
+	// an integer type wraps, one to bool is x != 0. Addition is an example. not of bool is none: as integers, not 0 and
+	// not 1 are both not 0. f16 and bf16 need no such list. The definition of every op rounds once, at the end, so the
+	// op may be computed in f32.
 	AsI32 []dtype.DType
-	// Discontinuous reports whether arguments that differ by a rounding error may have quite different results, as those of floor, of comparisons
-	// and of a cast to integers may. Nil means never.
+	// Discontinuous reports whether arguments that differ by a rounding error may have quite different results, as
+	// those of floor, of comparisons and of a cast to integers may. Nil means never.
 	Discontinuous func(a A, out Type) bool
-	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these types, except blocks, for
-	// which the lowering decides.
+	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these
+	// types, except blocks, for which the lowering decides.
 	Packed bool
-	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is never folded, merged or
-	// dropped, and it runs after everything that reads operand 0.
+	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is
+	// never folded, merged or dropped, and it runs after everything that reads operand 0.
 	Updates bool
 
 	// Infer returns the output type. Its error has no op name; the caller adds it. If two dims must be equal and are
 	// not the same, the error must come from Differ or TypesDiffer. Infer, Eval and the other functions get a list of
 	// operands with a place for each one that is declared. An absent operand is the zero Type or nil.
 	Infer func(s Sig[A]) (Type, error)
-	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and zeroed. Infer has
-	// checked the shapes. Eval returns an error for bad data, such as an index out of range, without the name of the op. It is nil for leaves, whose values an executor
-	// supplies, and for blocks. OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results
-	// stay in float64, so that errors of the reference do not accumulate.
+	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and
+	// zeroed. Infer has checked the shapes. Eval returns an error for bad data, such as an index out of range, without
+	// the name of the op. It is nil for leaves, whose values an executor supplies, and for blocks. OpDef.Eval rounds
+	// the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results stay in float64, so
+	// that errors of the reference do not accumulate.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
 	// Memory returns an upper bound for the bytes that Eval allocates, without constant amounts. Nil means 0.
 	Memory func(s Sig[A], out Type) int64
@@ -97,8 +100,8 @@ type Range struct{ Lo, Hi float64 }
 // Tolerance bounds |got - want| by Abs + Rel*|want|.
 type Tolerance struct{ Abs, Rel float64 }
 
-// OpDef is a registered op whose attribute type is erased. Its functions take and return all results of the op in order. There is one result
-// unless Tuple is set.
+// OpDef is a registered op whose attribute type is erased. Its functions take and return all results of the op in
+// order. There is one result unless Tuple is set.
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	Operands           []Operand
@@ -122,7 +125,8 @@ type OpDef struct {
 	plain    func(g *Graph, n *Node, in []*Node) *Node
 }
 
-// An EvalError is the error of OpDef.Eval: an op's own error, which does not name the op, with the op's name put in front.
+// An EvalError is the error of OpDef.Eval: an op's own error, which does not name the op, with the op's name put in
+// front.
 type EvalError struct {
 	Op  string
 	Err error
@@ -140,7 +144,8 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates,
+		Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -213,15 +218,17 @@ func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
 	}
 }
 
-// Lower registers how an op is expressed by other ops, whatever its attributes. Blocks must have a lowering. Other ops with a lowering need no kernel
-// on any target. f adds nodes to g and returns the one that replaces n; in has n's operands in g. Lower is separate from Define because a definition
-// that refers to other ops would be an initialization cycle. It returns a value so that it can be called as `var _ = Lower(...)`.
+// Lower registers how an op is expressed by other ops, whatever its attributes. Blocks must have a lowering. Other ops
+// with a lowering need no kernel on any target. f adds nodes to g and returns the one that replaces n; in has n's
+// operands in g. Lower is separate from Define because a definition that refers to other ops would be an initialization
+// cycle. It returns a value so that it can be called as `var _ = Lower(...)`.
 func Lower(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return LowerTuple(def, func(g *Graph, n *Node, in []*Node) []*Node { return []*Node{f(g, n, in)} })
 }
 
-// Plainer registers how a node is expressed by a plainer node of the same op, for targets whose kernels lack some of its attributes. For example, a
-// product of a transposed operand becomes a plain product of a transpose. The function returns nil if the node is plain already.
+// Plainer registers how a node is expressed by a plainer node of the same op, for targets whose kernels lack some of
+// its attributes. For example, a product of a transposed operand becomes a plain product of a transpose. The function
+// returns nil if the node is plain already.
 func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	if def.plain != nil {
 		panic("BUG: op " + def.Name + " has two plainer forms")
@@ -265,7 +272,8 @@ func Defs() []*OpDef {
 	return out
 }
 
-// Infer returns the output type of an op with one result for operands of the given types. Errors begin with the op's name.
+// Infer returns the output type of an op with one result for operands of the given types. Errors begin with the op's
+// name.
 func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, error) {
 	if d.Tuple {
 		return Type{}, fmt.Errorf("%s: has several results", d.Name)
@@ -317,10 +325,12 @@ func (d *OpDef) checkPacked(what string, t Type) error {
 	if d.Packed || d.Block || !t.DType.IsPacked() {
 		return nil
 	}
-	return fmt.Errorf("%s is %v, whose elements are blocks; only some ops take these (dequant_matmul, dequant_rows)", what, t)
+	return fmt.Errorf("%s is %v, whose elements are blocks; only some ops take these (dequant_matmul, dequant_rows)",
+		what, t)
 }
 
-// checkView returns an error if the result of a view has a larger upper bound than its operand. That can happen if bounds are not exact.
+// checkView returns an error if the result of a view has a larger upper bound than its operand. That can happen if
+// bounds are not exact.
 func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 	offset, view := d.view(attrs, in, out)
 	if have, want := syms.MaxBytes(in), syms.MaxBytes(out); view && want > have-offset {
@@ -329,9 +339,9 @@ func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 	return nil
 }
 
-// Wider returns a wider type in which operands of type d may be given to the op. The results on these, cast back, are the same. ok is false if
-// there is none: the operands of an op that updates a state keep the state's type, and the results of an op whose type is declared, or is
-// an attribute, do not follow from the operands.
+// Wider returns a wider type in which operands of type d may be given to the op. The results on these, cast back, are
+// the same. ok is false if there is none: the operands of an op that updates a state keep the state's type, and the
+// results of an op whose type is declared, or is an attribute, do not follow from the operands.
 func (d *OpDef) Wider(t dtype.DType) (wide dtype.DType, ok bool) {
 	byAttr := slices.ContainsFunc(d.AttrNames(), func(name string) bool { return d.AttrKind(name) == "dtype" })
 	switch {

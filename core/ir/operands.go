@@ -44,7 +44,9 @@ func parseOperands(op, text string) (list []Operand) {
 		known := slices.ContainsFunc(list, func(x Operand) bool { return x.Name == o.Name })
 		late := i > 0 && list[i-1].Optional && !o.Optional
 		if !IsSymbol(o.Name) || known || late || o.Variadic && (o.Optional || i < len(parts)-1) {
-			panic("BUG: op " + op + ": operands \"" + text + "\"; want different names, optional ones last, or a variadic one last")
+			panic(
+				"BUG: op " + op + ": operands \"" + text +
+					"\"; want different names, optional ones last, or a variadic one last")
 		}
 		list = append(list, o)
 	}

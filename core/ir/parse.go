@@ -25,8 +25,8 @@ func check(n, most int, what string) error {
 	return nil
 }
 
-// Parse parses the text form that Graph.String returns. It skips blank lines and lines that begin with #. It infers the type of every node again and
-// returns an error if the written type differs. Errors begin with the line number.
+// Parse parses the text form that Graph.String returns. It skips blank lines and lines that begin with #. It infers the
+// type of every node again and returns an error if the written type differs. Errors begin with the line number.
 func Parse(text string) (*Graph, error) { return parse(strings.Split(text, "\n"), 0, Limits{}) }
 
 // parse parses the lines of a graph, of which the first is line number before+1.
@@ -215,7 +215,8 @@ func (p *parser) node(s string) error {
 	if def.Name == "input" {
 		p.inputs++
 	}
-	if err := cmp.Or(check(p.inputs, p.limits.Signature, "inputs"), check(len(p.g.Nodes), p.limits.Nodes, "nodes")); err != nil {
+	if err := cmp.Or(check(p.inputs, p.limits.Signature, "inputs"),
+		check(len(p.g.Nodes), p.limits.Nodes, "nodes")); err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
 	for k, n := range values {
@@ -243,7 +244,8 @@ func (p *parser) operandList(def *OpDef, s string) (in []*Node, err error) {
 		k := def.Operand(name)
 		switch {
 		case !ok && named:
-			return nil, fmt.Errorf("%s: operand %q comes after a named one; want those without a name first", def.Name, name)
+			return nil, fmt.Errorf("%s: operand %q comes after a named one; want those without a name first", def.Name,
+				name)
 		case !ok:
 			label, k = name, positional
 			positional++
@@ -264,12 +266,15 @@ func (p *parser) operandList(def *OpDef, s string) (in []*Node, err error) {
 		}
 		in[k] = x
 		p.operands++
-		if err := cmp.Or(check(len(in), p.limits.Operands, "operands"), check(p.operands, p.limits.AllOperands, "operands of all nodes")); err != nil {
+		if err := cmp.Or(check(len(in), p.limits.Operands, "operands"),
+			check(p.operands, p.limits.AllOperands, "operands of all nodes")); err != nil {
 			return nil, err
 		}
 	}
-	if optional := len(def.Operands) - def.Required(); positional > def.Required() && positional <= len(def.Operands) && optional > 1 {
-		return nil, fmt.Errorf("%s: %d operands without a name; want %d, and any others by name: %s", def.Name, positional, def.Required(),
+	if optional := len(def.Operands) - def.Required(); positional > def.Required() && positional <= len(def.Operands) &&
+		optional > 1 {
+		return nil, fmt.Errorf("%s: %d operands without a name; want %d, and any others by name: %s", def.Name,
+			positional, def.Required(),
 			def.usage(func(Operand) bool { return true }))
 	}
 	return in, nil
@@ -328,7 +333,8 @@ func parseTypes(s string) ([]Type, error) {
 			return types, nil
 		}
 		if s, _ = strings.CutPrefix(rest, ","); len(s) == len(rest) {
-			return nil, fmt.Errorf("type %q is followed by %q; want a comma and another type, or nothing", strings.TrimSpace(part), rest)
+			return nil, fmt.Errorf("type %q is followed by %q; want a comma and another type, or nothing",
+				strings.TrimSpace(part), rest)
 		}
 	}
 }

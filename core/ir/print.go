@@ -15,7 +15,8 @@ import (
 //	z = conv1d v, w, bias=b {layout="ncw"} : f32[2,2]
 //	return probs=y, best=i
 //
-// Optional operands are written by name. Attributes are sorted by name, and zero values are omitted. An op with several results is one line, which names them all.
+// Optional operands are written by name. Attributes are sorted by name, and zero values are omitted. An op with several
+// results is one line, which names them all.
 func (g *Graph) String() string {
 	var b strings.Builder
 	if g.Name != "" {
@@ -44,7 +45,8 @@ func (g *Graph) String() string {
 	return b.String()
 }
 
-// String returns one line with label, op, operands, attributes and type. For a tuple node it has the labels and types of all results.
+// String returns one line with label, op, operands, attributes and type. For a tuple node it has the labels and types
+// of all results.
 func (n *Node) String() string {
 	var b strings.Builder
 	if n.Op.Tuple {
@@ -69,7 +71,8 @@ func (n *Node) String() string {
 	return b.String()
 }
 
-// TypeText returns the type of the node as text. For a tuple node it returns those of all results, such as f32[2,5], i32[2,5].
+// TypeText returns the type of the node as text. For a tuple node it returns those of all results, such as f32[2,5],
+// i32[2,5].
 func (n *Node) TypeText() string { return typeText(n.Type, n.Results) }
 
 // typeText returns the types of a tuple node's results, or the type of any other node, as text.

@@ -20,8 +20,9 @@ type SizeError struct {
 
 func (e *SizeError) Error() string { return e.Msg }
 
-// Solve returns the values of all symbols in their ranges, from the given values and the equations. It repeatedly solves equations that have become
-// linear in a single unknown symbol. For example, N is 4 if 2*N+3 is 11, and then M is 3 if N*M is 12. All equations are checked. Errors are
+// Solve returns the values of all symbols in their ranges, from the given values and the equations. It repeatedly
+// solves equations that have become linear in a single unknown symbol. For example, N is 4 if 2*N+3 is 11, and then M
+// is 3 if N*M is 12. All equations are checked. Errors are
 // *SizeError.
 func (s Syms) Solve(given map[string]int64, eqs []Equation) (map[string]int64, error) {
 	values, from := map[string]int64{}, map[string]string{}
@@ -43,14 +44,17 @@ func (s Syms) Solve(given map[string]int64, eqs []Equation) (map[string]int64, e
 			x, _ := s.Find(sym)
 			v := (q.Size - b) / a
 			if (q.Size-b)%a != 0 || v < x.Min || v > x.Max {
-				return nil, &SizeError{i, fmt.Sprintf("size %d of %v; allowed are %s from %d to %d", q.Size, q.Dim, sym, x.Min, x.Max)}
+				return nil,
+					&SizeError{
+						i, fmt.Sprintf("size %d of %v; allowed are %s from %d to %d", q.Size, q.Dim, sym, x.Min, x.Max)}
 			}
 			values[sym], from[sym], progress = v, q.Of, true
 		}
 	}
 	for i, q := range eqs {
 		if open := q.Dim.unknown(values); open != "" {
-			return nil, &SizeError{-1, fmt.Sprintf("size %s does not follow from %v = %d (%s)", open, q.Dim, q.Size, q.Of)}
+			return nil,
+				&SizeError{-1, fmt.Sprintf("size %s does not follow from %v = %d (%s)", open, q.Dim, q.Size, q.Of)}
 		}
 		have := q.Dim.Eval(values)
 		if have == q.Size {

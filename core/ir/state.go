@@ -7,14 +7,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// A state is a tensor that outlives a run, such as a cache of keys and values. A node of op "state"
-// is its value at the beginning of a run. An op whose definition sets Updates computes its new value, in the same memory:
+// A state is a tensor that outlives a run, such as a cache of keys and values. A node of op "state" is its value at the
+// beginning of a run. An op whose definition sets Updates computes its new value, in the same memory:
 //
 //	cache  = state {init=0} : f32[1,8,2048,64]
 //	cache1 = kv_append cache, k, pos {axis=2} : f32[1,8,2048,64]
 //
-// The last value of such a chain is the initial value of the next run. A chain has no branches: each value is updated at most once, so
-// there is one writer at a time. A scheduler must run every reader of a value before the step that updates it.
+// The last value of such a chain is the initial value of the next run. A chain has no branches: each value is updated
+// at most once, so there is one writer at a time. A scheduler must run every reader of a value before the step that
+// updates it.
 
 // StateAttrs are the attributes of state.
 type StateAttrs struct {
@@ -44,7 +45,8 @@ var StateDef = Define(Def[StateAttrs]{
 	},
 	Tol: func(StateAttrs, []Type, Type) Tolerance { return Tolerance{} },
 	Cases: func() []Case[StateAttrs] {
-		return []Case[StateAttrs]{{Out: TypeOf(dtype.F32, 2, 3)}, {Attrs: StateAttrs{-1.5}, Out: TypeOf(dtype.BF16, 70)}, {Attrs: StateAttrs{7}, Out: TypeOf(dtype.I32)}}
+		return []Case[StateAttrs]{{Out: TypeOf(dtype.F32, 2, 3)},
+			{Attrs: StateAttrs{-1.5}, Out: TypeOf(dtype.BF16, 70)}, {Attrs: StateAttrs{7}, Out: TypeOf(dtype.I32)}}
 	},
 })
 
@@ -57,7 +59,8 @@ func inRange(d dtype.DType, v float64) bool {
 // States returns the nodes of op "state" in order.
 func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
 
-// StateOf returns the state whose memory holds n's value. It follows updates and views. It returns nil if there is none.
+// StateOf returns the state whose memory holds n's value. It follows updates and views. It returns nil if there is
+// none.
 func (n *Node) StateOf() *Node {
 	for {
 		_, view := n.View()
@@ -71,8 +74,9 @@ func (n *Node) StateOf() *Node {
 	}
 }
 
-// CheckUpdate returns an error if n must not update its operand, because this is neither a state nor an update of one, or because an earlier node
-// updates it already. updated has the values that earlier nodes update; CheckUpdate adds the operand of n.
+// CheckUpdate returns an error if n must not update its operand, because this is neither a state nor an update of one,
+// or because an earlier node updates it already. updated has the values that earlier nodes update; CheckUpdate adds the
+// operand of n.
 func (n *Node) CheckUpdate(updated map[*Node]bool) error {
 	if !n.Op.Updates {
 		return nil
@@ -80,9 +84,11 @@ func (n *Node) CheckUpdate(updated map[*Node]bool) error {
 	x := n.In[0]
 	switch {
 	case x.Op != StateDef && !x.Op.Updates:
-		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.Op.Name, x.Label(), x.Op.Name)
+		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.Op.Name,
+			x.Label(), x.Op.Name)
 	case updated[x]:
-		return fmt.Errorf("%s: operand 0 (%s) is updated by another node before; update that node's result instead", n.Op.Name, x.Label())
+		return fmt.Errorf("%s: operand 0 (%s) is updated by another node before; update that node's result instead",
+			n.Op.Name, x.Label())
 	}
 	updated[x] = true
 	return nil

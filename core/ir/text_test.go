@@ -33,7 +33,8 @@ func archives(t testing.TB) map[string]string {
 	return graphs
 }
 
-// TestText checks that a graph prints as it was written, or that parsing fails with the line and message that the file gives.
+// TestText checks that a graph prints as it was written, or that parsing fails with the line and message that the file
+// gives.
 func TestText(t *testing.T) {
 	for name, text := range archives(t) {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestText(t *testing.T) {
 
 // TestParseAll checks parsing several graphs of a file. Errors have the line numbers of the file.
 func TestParseAll(t *testing.T) {
-	one, two := "# first\n\ngraph one\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n", "graph two\nsym N = 1..4\nx = input : f32[N]\nreturn y=x\n"
+	one, two := "# first\n\ngraph one\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n",
+		"graph two\nsym N = 1..4\nx = input : f32[N]\nreturn y=x\n"
 	gs, err := ir.ParseAll(one+"\n# second\n"+two, ir.Limits{})
 	if err != nil || len(gs) != 2 || gs[0].Name != "one" || gs[1].Name != "two" || len(gs[1].Syms) != 1 {
 		t.Fatal(gs, err)
@@ -85,7 +87,8 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no text makes the parser panic, and that printing a parsed graph and parsing it again gives the same graph.
+// FuzzParse checks that no text makes the parser panic, and that printing a parsed graph and parsing it again gives the
+// same graph.
 func FuzzParse(f *testing.F) {
 	for _, text := range archives(f) {
 		f.Add(strings.ReplaceAll(text, errorMark, "\n"))
@@ -135,7 +138,8 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	outputs := strings.Replace(text, "b = input", "b = const {value=1}", 1)
-	if _, err := ir.ParseAll(outputs, ir.Limits{Signature: 1}); err == nil || !strings.HasPrefix(err.Error(), "line 5: has more than 1 outputs") {
+	if _, err := ir.ParseAll(outputs, ir.Limits{Signature: 1}); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 5: has more than 1 outputs") {
 		t.Error(err)
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// An op with several results is a tuple node, which has no value, followed directly by one result node (or selector) for each result, in order:
+// An op with several results is a tuple node, which has no value, followed directly by one result node (or selector)
+// for each result, in order:
 //
 //	%1 = top_k x {k=5}        Results: f32[2,5], i32[2,5]
 //	v  = result %1 {index=0} : f32[2,5]
 //	i  = result %1 {index=1} : i32[2,5]
 //
-// In text this is one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Result nodes are ordinary values. Nothing else may read a tuple node, so code
-// that visits the nodes of a graph finds at most one value per node. Go's compiler does the same (cmd/compile/internal/ssa: OpSelect0, types.Tuple);
-// docs/rationale.md has the reasons.
+// In text this is one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Result nodes are ordinary values. Nothing else
+// may read a tuple node, so code that visits the nodes of a graph finds at most one value per node. Go's compiler does
+// the same (cmd/compile/internal/ssa: OpSelect0, types.Tuple); docs/rationale.md has the reasons.
 
 // MaxResults is the largest number of results of an op.
 const MaxResults = 256
@@ -25,7 +26,8 @@ type ResultAttrs struct {
 	Index int `attr:"index"` // index of the result, from 0
 }
 
-// ResultDef is the op of result nodes. Graph.AddResults adds them. They need no step, because the step of the tuple node writes their values.
+// ResultDef is the op of result nodes. Graph.AddResults adds them. They need no step, because the step of the tuple
+// node writes their values.
 var ResultDef = Define(Def[ResultAttrs]{
 	Name: "result",
 	Doc: "One result of an op that has several. Such an op's node has no value of its own; it is followed by one result node for " +
@@ -60,7 +62,8 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
 	}
 	def := &OpDef{
-		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Tuple: true,
+		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
+		Tuple: true,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -105,8 +108,8 @@ func LowerTuple(def *OpDef, f func(g *Graph, n *Node, in []*Node) []*Node) struc
 	return struct{}{}
 }
 
-// AddResults appends an op with want results and returns the nodes of the results. For an op with one result that is the op's own node. After an
-// error (see Err) it returns want nodes of the invalid type.
+// AddResults appends an op with want results and returns the nodes of the results. For an op with one result that is
+// the op's own node. After an error (see Err) it returns want nodes of the invalid type.
 func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node {
 	if !def.Tuple && want == 1 {
 		return []*Node{g.Add(def, attrs, in...)}
@@ -141,8 +144,8 @@ func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node
 	return values
 }
 
-// Values returns the nodes of the values that n's op computes: the result nodes of a tuple node, and n itself for any other node. The slice shares
-// memory with the graph.
+// Values returns the nodes of the values that n's op computes: the result nodes of a tuple node, and n itself for any
+// other node. The slice shares memory with the graph.
 func (n *Node) Values() []*Node {
 	if n.Op.Tuple {
 		return n.Graph.Nodes[n.ID+1 : n.ID+1+len(n.Results)]
@@ -150,8 +153,8 @@ func (n *Node) Values() []*Node {
 	return n.Graph.Nodes[n.ID : n.ID+1]
 }
 
-// Maker returns the node whose op computes n's value, and the index of that result. For a result node that is its tuple node, for any other node n
-// itself and 0.
+// Maker returns the node whose op computes n's value, and the index of that result. For a result node that is its tuple
+// node, for any other node n itself and 0.
 func (n *Node) Maker() (by *Node, result int) {
 	if n.Op == ResultDef {
 		return n.In[0], n.Attrs.(ResultAttrs).Index
@@ -176,7 +179,8 @@ func (n *Node) tupleLabel() string {
 	return strings.Join(labels, ",")
 }
 
-// valueLabels returns the labels of a tuple node's results. It also works for a node that is not in its graph because of an error.
+// valueLabels returns the labels of a tuple node's results. It also works for a node that is not in its graph because
+// of an error.
 func (n *Node) valueLabels() []string {
 	labels := make([]string, len(n.Results))
 	for k := range labels {
@@ -189,8 +193,9 @@ func (n *Node) valueLabels() []string {
 	return labels
 }
 
-// Infer infers the type of a node from its operands or, for a tuple node, the types of its results. n.ID must be set. declared is the type of
-// declared ops. It returns the errors of OpDef.Infer, and an error if n reads a tuple node and is not one of its result nodes.
+// Infer infers the type of a node from its operands or, for a tuple node, the types of its results. n.ID must be set.
+// declared is the type of declared ops. It returns the errors of OpDef.Infer, and an error if n reads a tuple node and
+// is not one of its result nodes.
 func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err error) {
 	if n.Op == ResultDef {
 		t, err = n.selected()
@@ -198,8 +203,10 @@ func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err erro
 	}
 	for k, x := range n.Operands() {
 		if x.Op.Tuple {
-			return Type{}, nil, fmt.Errorf("%s: operand %s (%s) is the node of an op with several results; only its result nodes may be read",
-				n.Op.Name, n.Op.OperandName(k), x.Label())
+			return Type{}, nil,
+				fmt.Errorf(
+					"%s: operand %s (%s) is the node of an op with several results; only its result nodes may be read",
+					n.Op.Name, n.Op.OperandName(k), x.Label())
 		}
 	}
 	types := n.InTypes()
@@ -219,7 +226,8 @@ func (n *Node) selected() (Type, error) {
 			return t.Results[a.Index], nil
 		}
 	}
-	return Type{}, fmt.Errorf("%s: index %d and position do not fit an op of several results directly before it", n.Op.Name, a.Index)
+	return Type{}, fmt.Errorf("%s: index %d and position do not fit an op of several results directly before it",
+		n.Op.Name, a.Index)
 }
 
 // checkSelected checks that all result nodes of a tuple node follow it. Infer checks the result nodes themselves.
@@ -228,7 +236,8 @@ func (g *Graph) checkSelected(n *Node) error {
 		return fmt.Errorf("%s: the node of an op with several results has a name or a type", n.Label())
 	}
 	for k := range n.Results {
-		if i := n.ID + 1 + k; i >= len(g.Nodes) || g.Nodes[i].Op != ResultDef || len(g.Nodes[i].In) != 1 || g.Nodes[i].In[0] != n {
+		if i := n.ID + 1 + k; i >= len(g.Nodes) || g.Nodes[i].Op != ResultDef || len(g.Nodes[i].In) != 1 ||
+			g.Nodes[i].In[0] != n {
 			return fmt.Errorf("%s: no result node for result %d follows it", n.Label(), k)
 		}
 	}

@@ -77,8 +77,8 @@ func (s Syms) AtMost(t Type) Type {
 	return out
 }
 
-// MaxBytes returns the upper bound of the size of t in bytes. It depends only on the number of elements, so a value and a view of it with another
-// shape have the same bound.
+// MaxBytes returns the upper bound of the size of t in bytes. It depends only on the number of elements, so a value and
+// a view of it with another shape have the same bound.
 func (s Syms) MaxBytes(t Type) int64 {
 	n, simple := int64(1), true
 	for _, d := range t.Shape {
@@ -268,14 +268,15 @@ func (s Syms) CheckType(t Type) error {
 			return fmt.Errorf("%v has more than %d elements", t, int64(MaxElems))
 		}
 	}
-	if s.MaxBytes(t) > MaxElems*int64(t.DType.Size()) { // the product of the bounds is within, but not the bound of the product
+	// the product of the bounds is within, but not the bound of the product
+	if s.MaxBytes(t) > MaxElems*int64(t.DType.Size()) {
 		return fmt.Errorf("%v may have more than %d elements", t, int64(MaxElems))
 	}
 	return nil
 }
 
-// CheckDim returns an error if d has an undeclared symbol or its bounds are not those of a size. If it returns nil, d can be evaluated without
-// overflow.
+// CheckDim returns an error if d has an undeclared symbol or its bounds are not those of a size. If it returns nil, d
+// can be evaluated without overflow.
 func (s Syms) CheckDim(d Dim) error {
 	if !d.IsStatic() {
 		if name := s.undeclared(d); name != "" {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Tests call it after each pass, and every
-// graph is verified before it is planned.
+// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Tests call
+// it after each pass, and every graph is verified before it is planned.
 func (g *Graph) Verify() error {
 	if g.err != nil {
 		return g.err
@@ -37,11 +37,13 @@ func (g *Graph) Verify() error {
 			names[n.Name] = true
 		}
 		if len(n.In) < len(n.Op.Operands) {
-			return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In), len(n.Op.Operands))
+			return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In),
+				len(n.Op.Operands))
 		}
 		for k, x := range n.Operands() {
 			if x.ID >= i || g.Nodes[x.ID] != x {
-				return fmt.Errorf("%s: operand %s (%s) does not come before it", n.Label(), n.Op.OperandName(k), x.Label())
+				return fmt.Errorf("%s: operand %s (%s) does not come before it", n.Label(), n.Op.OperandName(k),
+					x.Label())
 			}
 		}
 		t, results, err := n.Infer(n.Type, g.Syms)
@@ -49,7 +51,8 @@ func (g *Graph) Verify() error {
 			return fmt.Errorf("%s: %w", n.Label(), err)
 		}
 		if !t.Equal(n.Type) || !slices.EqualFunc(results, n.Results, Type.Equal) {
-			return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results), typeText(t, results))
+			return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results),
+				typeText(t, results))
 		}
 		if err := n.CheckUpdate(updated); err != nil {
 			return fmt.Errorf("%s: %w", n.Label(), err)
@@ -112,14 +115,16 @@ func (x Sym) verify() error {
 // MaxName is the longest name, in bytes.
 const MaxName = 512
 
-// CheckName returns an error for a name of a graph, node or output that the text form cannot hold. Names must not have spaces, control characters, or
-// any of , = { } and quotes, must not begin with % or #, and must not be graph, sym or return.
+// CheckName returns an error for a name of a graph, node or output that the text form cannot hold. Names must not have
+// spaces, control characters, or any of , = { } and quotes, must not begin with % or #, and must not be graph, sym or
+// return.
 func CheckName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
 		return fmt.Errorf("name %.40q is empty, longer than %d bytes or not UTF-8", name, MaxName)
 	}
 	for i, r := range name {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(",={}\"", r) || i == 0 && (r == '%' || r == '#') {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(",={}\"", r) || i == 0 &&
+			(r == '%' || r == '#') {
 			return fmt.Errorf("name %.40q: character %q is not allowed", name, r)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 // activations are the names of the unary ops that may follow a product within an op; see activation.
 var activations []string
 
-// activation allows the act attributes of fused_matmul, linear and mlp to name a unary op. The function must be defined and continuous everywhere:
-// products are rounded, and near a pole or a step a rounding error changes the result completely.
+// activation allows the act attributes of fused_matmul, linear and mlp to name a unary op. The function must be defined
+// and continuous everywhere: products are rounded, and near a pole or a step a rounding error changes the result
+// completely.
 func activation(def *ir.OpDef) *ir.OpDef {
 	activations = append(activations, def.Name)
 	return def
@@ -21,9 +22,9 @@ func activation(def *ir.OpDef) *ir.OpDef {
 // Activations returns the names of the ops that an act attribute may name, sorted.
 func Activations() []string { return slices.Sorted(slices.Values(activations)) }
 
-// ParseActivation parses the value of an act attribute: the name of an activation, followed by its attributes if it has any, such as gelu or
-// leaky_relu(slope=0.01). Each value has only one form. It returns an error for text that FormatActivation would print differently. For "", which
-// means no activation, def is nil.
+// ParseActivation parses the value of an act attribute: the name of an activation, followed by its attributes if it has
+// any, such as gelu or leaky_relu(slope=0.01). Each value has only one form. It returns an error for text that
+// FormatActivation would print differently. For "", which means no activation, def is nil.
 func ParseActivation(act string) (def *ir.OpDef, attrs any, err error) {
 	if act == "" {
 		return nil, nil, nil

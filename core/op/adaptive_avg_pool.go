@@ -26,7 +26,8 @@ func (a AdaptiveAvgPoolAttrs) Geometry() (g Geometry, err error) {
 	return g, nil
 }
 
-// AdaptiveWindow returns the range [lo, hi) of an axis of the given size that is averaged for position o of made positions.
+// AdaptiveWindow returns the range [lo, hi) of an axis of the given size that is averaged for position o of made
+// positions.
 func AdaptiveWindow(o, size, made int) (lo, hi int) {
 	return o * size / made, ((o+1)*size + made - 1) / made
 }
@@ -64,7 +65,9 @@ var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 	Eval: func(a AdaptiveAvgPoolAttrs, in []*tensor.Array, out *tensor.Array) error {
 		g, _ := a.Geometry()
 		_, _, made := g.Sizes(out.Shape)
-		g.foldWindows(reductions["mean"], in[0], out, func(i, o, size int) (lo, hi int) { return AdaptiveWindow(o, size, made[i]) },
+		g.foldWindows(reductions["mean"], in[0], out, func(i, o, size int) (lo, hi int) {
+			return AdaptiveWindow(o, size, made[i])
+		},
 			func(n [3]int) float64 { return float64(n[0] * n[1] * n[2]) })
 		return nil
 	},
@@ -77,9 +80,12 @@ var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 			return ir.Case[AdaptiveAvgPoolAttrs]{Attrs: AdaptiveAvgPoolAttrs{output, layout}, In: []ir.Type{t}}
 		}
 		return []ir.Case[AdaptiveAvgPoolAttrs]{
-			c(f32(1, 1, 1), NCW, 1), c(f32(2, 3, 7, 7), NCHW, 1, 1), c(f32(2, 7, 7, 33), NHWC, 1, 1), c(f32(1, 3, 10, 13), NCHW, 4, 7),
-			c(f32(1, 10, 13, 5), NHWC, 3, 5), c(f32(0, 3, 4, 4), NCHW, 2, 2), c(f32(1, 2, 3), NCW, 7), c(f32(1, 5, 3, 4), NHWC, 5, 5),
-			c(f32(1, 2, 5, 6, 7), NCDHW, 2, 3, 4), c(f32(1, 4, 5, 6, 3), NDHWC, 2, 2, 3), c(f32(1, 1, 60, 50), NCHW, 1, 1),
+			c(f32(1, 1, 1), NCW, 1), c(f32(2, 3, 7, 7), NCHW, 1, 1), c(f32(2, 7, 7, 33), NHWC, 1, 1),
+			c(f32(1, 3, 10, 13), NCHW, 4, 7),
+			c(f32(1, 10, 13, 5), NHWC, 3, 5), c(f32(0, 3, 4, 4), NCHW, 2, 2), c(f32(1, 2, 3), NCW, 7),
+			c(f32(1, 5, 3, 4), NHWC, 5, 5),
+			c(f32(1, 2, 5, 6, 7), NCDHW, 2, 3, 4), c(f32(1, 4, 5, 6, 3), NDHWC, 2, 2, 3),
+			c(f32(1, 1, 60, 50), NCHW, 1, 1),
 			c(f16(1, 3, 8, 8), NCHW, 3, 3), c(bf16(1, 9, 4), NWC, 2), c(f64(1, 3, 5, 5), NCHW, 2, 2),
 		}
 	},

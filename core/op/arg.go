@@ -20,7 +20,8 @@ type ArgAttrs struct {
 func arg(name, extreme string, better func(x, than float64) bool, betterInt func(x, than int64) bool) *ir.OpDef {
 	return ir.Define(ir.Def[ArgAttrs]{
 		Name: name,
-		Doc: "The index of the " + extreme + " element along an axis, which has at least one; the first of equal elements, as 0 and -0 are. As in " +
+		Doc: "The index of the " + extreme +
+			" element along an axis, which has at least one; the first of equal elements, as 0 and -0 are. As in " +
 			"PyTorch and in reduce_max and reduce_min, NaN prevails: the result is the index of the first NaN, if there is one.",
 		Operands: "x",
 		Infer: func(s ir.Sig[ArgAttrs]) (ir.Type, error) {
@@ -48,7 +49,8 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 				base, best := row/inner*n*inner+row%inner, 0
 				for k := range n {
 					i, j := base+k*inner, base+best*inner
-					if x.F == nil && betterInt(x.I[i], x.I[j]) || x.F != nil && !math.IsNaN(x.F[j]) && (math.IsNaN(x.F[i]) || better(x.F[i], x.F[j])) {
+					if x.F == nil && betterInt(x.I[i], x.I[j]) || x.F != nil && !math.IsNaN(x.F[j]) &&
+						(math.IsNaN(x.F[i]) || better(x.F[i], x.F[j])) {
 						best = k
 					}
 				}
@@ -68,7 +70,8 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 				return c
 			}
 			cases := []ir.Case[ArgAttrs]{
-				c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(4, 1), 1), c(f32(0, 4), 1), c(f32(4, 0), 0), c(f32(5, 300), 1),
+				c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(4, 1), 1), c(f32(0, 4), 1),
+				c(f32(4, 0), 0), c(f32(5, 300), 1),
 				c(f32(300, 5), 0), c(f32(2, 9000), 1), ties(f32(3, 40), 1), ties(i32(40, 3), 0), ties(f16(3, 40), 1),
 				{Attrs: ArgAttrs{Axis: 1, KeepDims: true}, In: []ir.Type{f32(2, 3, 4)}},
 			}
@@ -78,7 +81,8 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 				}
 			}
 			for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32, dtype.F32} {
-				cases = append(cases, ir.Case[ArgAttrs]{Attrs: ArgAttrs{Axis: 1, IndexDType: d}, In: []ir.Type{f32(3, 20)}})
+				cases = append(
+					cases, ir.Case[ArgAttrs]{Attrs: ArgAttrs{Axis: 1, IndexDType: d}, In: []ir.Type{f32(3, 20)}})
 			}
 			return cases
 		},

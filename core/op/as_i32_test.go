@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestAsI32 checks ir.Def.AsI32: it computes each op of one or two operands on all values of i8, u8 and bool, and on many of i16, in the
-// type itself and in i32.
+// TestAsI32 checks ir.Def.AsI32: it computes each op of one or two operands on all values of i8, u8 and bool, and on
+// many of i16, in the type itself and in i32.
 func TestAsI32(t *testing.T) {
 	tested := 0
 	for _, def := range ir.Defs() {
@@ -44,12 +44,14 @@ func TestAsI32(t *testing.T) {
 	}
 }
 
-// allOperands returns n operands that have all combinations of the values of d, or of values near the ends and near 0 if there are many.
+// allOperands returns n operands that have all combinations of the values of d, or of values near the ends and near 0
+// if there are many.
 func allOperands(d dtype.DType, n int) []*tensor.Array {
 	lo, hi := d.IntRange()
 	var values []int64
 	for v := lo; v <= hi; v++ {
-		if near := min(v-lo, hi-v, max(v, -v)); hi-lo < 256 && n < 3 || near < 5 || n < 3 && near < 40 || slices.Contains([]int64{16, 31, 32, 100}, v) {
+		if near := min(v-lo, hi-v, max(v, -v)); hi-lo < 256 && n < 3 || near < 5 || n < 3 && near < 40 ||
+			slices.Contains([]int64{16, 31, 32, 100}, v) {
 			values = append(values, v)
 		}
 	}

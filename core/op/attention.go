@@ -35,23 +35,29 @@ const (
 
 // AttentionAttrs are the attributes of attention.
 type AttentionAttrs struct {
-	Heads   int `attr:"heads"`    // number of heads of q
-	KVHeads int `attr:"kv_heads"` // number of heads of k and v; 0 means heads. Query head h reads kv head h*kv_heads/heads
-	// Layout of q, k, v and the result: bse, bhsd or bshd. In bse, E is the heads one after the other: head h has elements h*D to h*D+D-1 of a row.
+	Heads int `attr:"heads"` // number of heads of q
+	// number of heads of k and v; 0 means heads. Query head h reads kv head h*kv_heads/heads
+	KVHeads int `attr:"kv_heads"`
+	// Layout of q, k, v and the result: bse, bhsd or bshd. In bse, E is the heads one after the other: head h has
+	// elements h*D to h*D+D-1 of a row.
 	Layout  string  `attr:"layout"`
-	Scale   float64 `attr:"scale"`    // 0 means 1/sqrt(D)
-	Softcap float64 `attr:"softcap"`  // 0 means none
-	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
-	Window  int     `attr:"window"`   // for sliding: number of keys before the query's own position that it attends to, besides the one at it
-	QOffset int     `attr:"q_offset"` // for causal and sliding: position of query 0 among the keys, if use_q_offset
-	// UseQOffset selects QOffset. Otherwise the position is an operand, or else S_k - S_q, so that the last query is at the last key.
+	Scale   float64 `attr:"scale"`   // 0 means 1/sqrt(D)
+	Softcap float64 `attr:"softcap"` // 0 means none
+	Mask    string  `attr:"mask"`    // none, causal, sliding, custom or bias
+	// for sliding: number of keys before the query's own position that it attends to, besides the one at it
+	Window  int `attr:"window"`
+	QOffset int `attr:"q_offset"` // for causal and sliding: position of query 0 among the keys, if use_q_offset
+	// UseQOffset selects QOffset. Otherwise the position is an operand, or else S_k - S_q, so that the last query is at
+	// the last key.
 	UseQOffset bool `attr:"use_q_offset"`
-	// Packed has the elements at which the heads of q, k and v begin in their rows, which may be longer. It needs HeadDim and layout bse.
+	// Packed has the elements at which the heads of q, k and v begin in their rows, which may be longer. It needs
+	// HeadDim and layout bse.
 	Packed  []int `attr:"packed"`
 	HeadDim int   `attr:"head_dim"` // with packed: the head dim of q, k and v
 }
 
-// AttentionShape has the sizes of an attention: batch, query and key lengths, heads, kv heads, the head dim of q and k, and that of v.
+// AttentionShape has the sizes of an attention: batch, query and key lengths, heads, kv heads, the head dim of q and k,
+// and that of v.
 type AttentionShape struct {
 	B, Sq, Sk     ir.Dim
 	H, HKV, D, DV int64
@@ -116,7 +122,8 @@ func (a AttentionAttrs) kvHeads() int {
 	return a.Heads
 }
 
-// HeadStrides are the distances, in elements, between batches, positions and heads. The elements of one head are contiguous.
+// HeadStrides are the distances, in elements, between batches, positions and heads. The elements of one head are
+// contiguous.
 type HeadStrides struct{ Batch, Seq, Head int }
 
 // AttentionGeometry says where the values of an attention are, for known sizes.
@@ -124,17 +131,19 @@ type AttentionGeometry struct {
 	B, Sq, Sk, H, HKV, D, DV int // as in AttentionShape
 	Q, K, V, Out             HeadStrides
 	Start                    [3]int // index of the first element of q, k and v that is read
-	// QOffset is the position of query 0 among the keys, unless an operand has the position or the number of keys; see Batch.
+	// QOffset is the position of query 0 among the keys, unless an operand has the position or the number of keys; see
+	// Batch.
 	QOffset int
-	// Mask has the distances in the mask, in elements, between batches, heads, queries and keys. A distance is 0 if the mask is the same for all.
+	// Mask has the distances in the mask, in elements, between batches, heads, queries and keys. A distance is 0 if the
+	// mask is the same for all.
 	Mask [4]int
 }
 
 // positional reports whether the mask compares the positions of queries and keys.
 func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
 
-// Geometry computes where values are, from the shapes of q, k, v and the mask, which may be nil. The shapes must have passed type inference. It
-// allocates nothing.
+// Geometry computes where values are, from the shapes of q, k, v and the mask, which may be nil. The shapes must have
+// passed type inference. It allocates nothing.
 func (a AttentionAttrs) Geometry(q, k, v, mask []int) AttentionGeometry {
 	g := AttentionGeometry{B: q[0], H: a.Heads, HKV: a.kvHeads()}
 	g.Sq, g.D, g.Q = a.packing(q, g.H)
@@ -175,9 +184,10 @@ func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides)
 	return seq, d, st
 }
 
-// Batch returns the number of keys of batch element b, and the position of query 0 among them. position and kvLen are the values of those operands,
-// and empty if there are none.
-func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kvLen []T, b int) (keys, offset int, err error) {
+// Batch returns the number of keys of batch element b, and the position of query 0 among them. position and kvLen are
+// the values of those operands, and empty if there are none.
+func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kvLen []T, b int) (
+	keys, offset int, err error) {
 	of := func(x []T) int { return int(x[min(b, len(x)-1)]) }
 	keys, offset = g.Sk, g.QOffset
 	if len(kvLen) > 0 {
@@ -217,7 +227,8 @@ func maskShape[D any](shape []D, one D) [4]D {
 func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.kvHeads())}
 	if a.Heads < 1 || a.KVHeads < 0 || s.H%s.HKV != 0 || s.H > 1<<20 {
-		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", a.Heads, a.KVHeads)
+		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them",
+			a.Heads, a.KVHeads)
 	}
 	rank := 4
 	seq, heads := 0, 0 // indices of axes
@@ -231,8 +242,12 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	default:
 		return s, fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
 	}
-	if len(a.Packed) != 0 && (len(a.Packed) != 3 || a.Layout != BSE || a.HeadDim < 1 || a.HeadDim > maxHeadDim) || len(a.Packed) == 0 && a.HeadDim != 0 {
-		return s, fmt.Errorf("packed is %v and head_dim %d with layout %q; want three numbers and head_dim with layout %q, or neither", a.Packed, a.HeadDim, a.Layout, BSE)
+	if len(a.Packed) != 0 && (len(a.Packed) != 3 || a.Layout != BSE || a.HeadDim < 1 || a.HeadDim > maxHeadDim) ||
+		len(a.Packed) == 0 && a.HeadDim != 0 {
+		return s,
+			fmt.Errorf(
+				"packed is %v and head_dim %d with layout %q; want three numbers and head_dim with layout %q, or neither",
+				a.Packed, a.HeadDim, a.Layout, BSE)
 	}
 	if q.Rank() != rank || k.Rank() != rank || v.Rank() != rank {
 		return s, fmt.Errorf("q is %v, k %v and v %v; want rank %d for layout %q", q, k, v, rank, a.Layout)
@@ -247,7 +262,8 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		case len(a.Packed) > 0:
 			dims[i] = ir.Static(int64(a.HeadDim))
 			if at := int64(a.Packed[i]); at < 0 || at > ir.MaxDim || !last.IsStatic() || at+x.heads*dims[i].B > last.B {
-				return s, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", x.name, x.t, x.heads, a.HeadDim, at)
+				return s, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", x.name, x.t,
+					x.heads, a.HeadDim, at)
 			}
 		case a.Layout == BSE:
 			var ok bool
@@ -256,7 +272,9 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 			}
 		default:
 			if dims[i] = last; !x.t.Shape[heads].Is(x.heads) {
-				return s, ir.Differ(x.t.Shape[heads], ir.Static(x.heads), "%s is %v; want %d heads on axis %d (layout %q)", x.name, x.t, x.heads, heads, a.Layout)
+				return s,
+					ir.Differ(x.t.Shape[heads], ir.Static(x.heads), "%s is %v; want %d heads on axis %d (layout %q)",
+						x.name, x.t, x.heads, heads, a.Layout)
 			}
 		}
 	}
@@ -312,17 +330,24 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 		return s, err
 	}
 	if !(math.Abs(a.Scale) <= math.MaxFloat32) || !(a.Softcap >= 0 && a.Softcap <= math.MaxFloat32) {
-		return s, fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale, a.Softcap)
+		return s, fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale,
+			a.Softcap)
 	}
 	positional := a.positional()
-	if (a.QOffset != 0 || a.UseQOffset) && !positional || a.QOffset != 0 && !a.UseQOffset || a.QOffset > ir.MaxDim || a.QOffset < -ir.MaxDim {
-		return s, fmt.Errorf("q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask", a.QOffset, a.UseQOffset, a.Mask)
+	if (a.QOffset != 0 || a.UseQOffset) && !positional || a.QOffset != 0 && !a.UseQOffset || a.QOffset > ir.MaxDim ||
+		a.QOffset < -ir.MaxDim {
+		return s,
+			fmt.Errorf(
+				"q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask",
+				a.QOffset, a.UseQOffset, a.Mask)
 	}
 	if a.Window != 0 && a.Mask != MaskSliding || a.Window < 0 || a.Window > ir.MaxDim {
-		return s, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
+		return s, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window,
+			a.Mask)
 	}
 	if !slices.Contains([]string{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias}, a.Mask) {
-		return s, fmt.Errorf("attribute mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias)
+		return s, fmt.Errorf("attribute mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal,
+			MaskSliding, MaskCustom, MaskBias)
 	}
 	mask, position, sinks := in[AttentionMask], in[AttentionPosition], in[AttentionSinks]
 	masked := a.Mask == MaskCustom || a.Mask == MaskBias
@@ -330,9 +355,11 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 	case masked && !mask.Present():
 		return s, fmt.Errorf("operand mask is missing; want it with mask %q", a.Mask)
 	case !masked && mask.Present():
-		return s, fmt.Errorf("has an operand mask with mask %q; want it with %q or %q only", a.Mask, MaskCustom, MaskBias)
+		return s, fmt.Errorf("has an operand mask with mask %q; want it with %q or %q only", a.Mask, MaskCustom,
+			MaskBias)
 	case !positional && position.Present():
-		return s, fmt.Errorf("has an operand position with mask %q; want it with %q or %q only", a.Mask, MaskCausal, MaskSliding)
+		return s, fmt.Errorf("has an operand position with mask %q; want it with %q or %q only", a.Mask, MaskCausal,
+			MaskSliding)
 	case a.UseQOffset && position.Present():
 		return s, fmt.Errorf("has an operand position and q_offset; want one of them")
 	}
@@ -372,11 +399,14 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 	case a.Mask == MaskCustom && m.Rank() == 2:
 		want = ir.Shape{s.B, s.Sk}
 	default:
-		return fmt.Errorf("operand mask is %v with mask %q; want %v with dims of 1 repeated (custom: also [B,Sq,Sk] or [B,Sk])", m, a.Mask, full)
+		return fmt.Errorf(
+			"operand mask is %v with mask %q; want %v with dims of 1 repeated (custom: also [B,Sq,Sk] or [B,Sk])", m,
+			a.Mask, full)
 	}
 	for i, dim := range m.Shape {
 		if !dim.Is(1) && dim != want[i] {
-			return ir.Differ(dim, want[i], "operand mask is %v with mask %q; axis %d must be 1 or %v", m, a.Mask, i, want[i])
+			return ir.Differ(dim, want[i], "operand mask is %v with mask %q; axis %d must be 1 or %v", m, a.Mask, i,
+				want[i])
 		}
 	}
 	return nil

@@ -70,8 +70,8 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 	return nil
 }
 
-// weigh replaces scores by their softmax weights. The softmax includes the score sink, which has no weight of its own. Scores of -Inf get the weight 0,
-// even if all are -Inf.
+// weigh replaces scores by their softmax weights. The softmax includes the score sink, which has no weight of its own.
+// Scores of -Inf get the weight 0, even if all are -Inf.
 func weigh(score []float64, sink float64) {
 	m := sink
 	for _, s := range score {

@@ -93,9 +93,10 @@ func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
 	return in
 }
 
-// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. stale, [B or 1, 1, 1, Sk, 1] or nil, marks keys to which no query attends, so
-// their values must not matter, even if they are NaN.
-func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) (masked, stale *ir.Node) {
+// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. stale, [B or 1, 1, 1, Sk, 1] or nil, marks keys to
+// which no query attends, so their values must not matter, even if they are NaN.
+func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) (
+	masked, stale *ir.Node) {
 	never := Const(g, math.Inf(-1), ir.TypeOf(score.Type.DType))
 	one, i32 := ir.Static(1), dtype.I32
 	number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(i32)) }
@@ -117,7 +118,8 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	var count *ir.Node
 	if kvLen := in[AttentionKVLen]; kvLen != nil {
 		table, _ := s.Sk.Add(one)
-		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), kvLen, 0)) // Gather fails if a number is out of range
+		// Gather fails if a number is out of range
+		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), kvLen, 0))
 		score = Where(Lt(key, count), score, never)
 		stale = Ge(keys(3), count)
 	}

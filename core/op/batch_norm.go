@@ -33,9 +33,11 @@ var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	Tol:   rounded[BatchNormAttrs],
 	Cases: func() []ir.Case[BatchNormAttrs] {
 		var cases []ir.Case[BatchNormAttrs]
-		for _, x := range []ir.Type{f32(1, 1), f32(3, 5), f32(2, 3, 5), f32(2, 3, 4, 5), f32(0, 4, 3), f32(3, 4, 0), f32(3, 0, 2), f16(2, 3, 5), bf16(2, 3, 5), f64(2, 3, 5)} {
+		for _, x := range []ir.Type{f32(1, 1), f32(3, 5), f32(2, 3, 5), f32(2, 3, 4, 5), f32(0, 4, 3), f32(3, 4, 0),
+			f32(3, 0, 2), f16(2, 3, 5), bf16(2, 3, 5), f64(2, 3, 5)} {
 			cases = append(cases, ir.Case[BatchNormAttrs]{
-				Attrs: BatchNormAttrs{1e-5}, In: channelNormIn(x, 4), Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0.25, Hi: 3}},
+				Attrs: BatchNormAttrs{1e-5}, In: channelNormIn(x, 4),
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0.25, Hi: 3}},
 			})
 		}
 		return cases
@@ -47,7 +49,8 @@ func BatchNorm(x, gamma, beta, mean, variance *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(BatchNormDef, BatchNormAttrs{eps}, x, gain(gamma), gain(beta), gain(mean), gain(variance))
 }
 
-// The lowering computes the factor once per channel, so that each element needs only a subtraction, a multiplication and an addition.
+// The lowering computes the factor once per channel, so that each element needs only a subtraction, a multiplication
+// and an addition.
 var _ = ir.Lower(BatchNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, scale := in[0], Mul(in[1], Rsqrt(Add(in[4], number(n.Attrs.(BatchNormAttrs).Eps, in[4]))))
 	return Add(Mul(Sub(x, perChannel(in[3], x)), perChannel(scale, x)), perChannel(in[2], x))

@@ -18,8 +18,9 @@ type binarySpec struct {
 	bits        func(d dtype.DType) func(a, b int64) int64 // replaces integer if the function depends on the type
 	logical     func(a, b bool) bool                       // nil if bools are not allowed
 	asI32       []dtype.DType                              // see ir.Def.AsI32
-	zero        string                                     // name of an integer divisor of 0 in errors; empty if 0 is allowed
-	fill        []ir.Range
+	// name of an integer divisor of 0 in errors; empty if 0 is allowed
+	zero string
+	fill []ir.Range
 }
 
 func binary(b binarySpec) *ir.OpDef {
@@ -70,8 +71,10 @@ func binary(b binarySpec) *ir.OpDef {
 			if add(broadcastPairs(f32)...); b.float == nil {
 				add(broadcastPairs(i32)...)
 			}
-			add([2]ir.Type{f16(3, 7), f16(7)}, [2]ir.Type{bf16(33), bf16(33)}, [2]ir.Type{f64(5), f64()}, [2]ir.Type{i32(3, 7), i32(7)},
-				[2]ir.Type{i64(9), i64(9)}, [2]ir.Type{u8(9), u8(9)}, [2]ir.Type{u32(9), u32()}, [2]ir.Type{i8(2, 33), i8(33)},
+			add([2]ir.Type{f16(3, 7), f16(7)}, [2]ir.Type{bf16(33), bf16(33)}, [2]ir.Type{f64(5), f64()},
+				[2]ir.Type{i32(3, 7), i32(7)},
+				[2]ir.Type{i64(9), i64(9)}, [2]ir.Type{u8(9), u8(9)}, [2]ir.Type{u32(9), u32()},
+				[2]ir.Type{i8(2, 33), i8(33)},
 				[2]ir.Type{i16(35), i16(35)}, [2]ir.Type{bools(3, 21), bools(21)}, [2]ir.Type{bools(40), bools(40)})
 			var cases []ir.Case[NoAttrs]
 			for _, p := range pairs {

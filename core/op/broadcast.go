@@ -4,8 +4,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// broadcast returns the shape to which operands of the given shapes are broadcast by NumPy's rule: shapes are aligned at the right, and dims must be
-// equal or one of them 1. A dim with a symbol is never repeated, even if it is 1 in some run.
+// broadcast returns the shape to which operands of the given shapes are broadcast by NumPy's rule: shapes are aligned
+// at the right, and dims must be equal or one of them 1. A dim with a symbol is never repeated, even if it is 1 in some
+// run.
 func broadcast(shapes ...ir.Shape) (ir.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -21,14 +22,16 @@ func broadcast(shapes ...ir.Shape) (ir.Shape, error) {
 			case out[i].Is(1):
 				out[i] = s[k]
 			default:
-				return nil, ir.Differ(out[i], s[k], "shapes %v do not broadcast: sizes %v and %v of axis %d", shapes, out[i], s[k], i)
+				return nil, ir.Differ(out[i], s[k], "shapes %v do not broadcast: sizes %v and %v of axis %d", shapes,
+					out[i], s[k], i)
 			}
 		}
 	}
 	return out, nil
 }
 
-// strides returns the element strides of a dense tensor of shape in that is broadcast to out. They are 0 for repeated axes.
+// strides returns the element strides of a dense tensor of shape in that is broadcast to out. They are 0 for repeated
+// axes.
 func strides(in, out []int) []int {
 	s, n := make([]int, len(out)), 1
 	for i := len(in) - 1; i >= 0; i-- {
@@ -40,8 +43,8 @@ func strides(in, out []int) []int {
 	return s
 }
 
-// walk visits the indices of a shape in row-major order. For each list of strides it keeps the flat position. It calls visit with the number of the
-// index and the positions, which visit must not keep.
+// walk visits the indices of a shape in row-major order. For each list of strides it keeps the flat position. It calls
+// visit with the number of the index and the positions, which visit must not keep.
 func walk(shape []int, strides [][]int, visit func(i int, pos []int)) {
 	total := 1
 	for _, d := range shape {

@@ -123,8 +123,8 @@ func TestDefinitionsAreComplete(t *testing.T) {
 	}
 }
 
-// TestCases checks for every case that its types can be inferred, that its cost and tolerance are plausible, that evaluating it does not change its
-// operands and gives values of its type, and that it survives printing and parsing.
+// TestCases checks for every case that its types can be inferred, that its cost and tolerance are plausible, that
+// evaluating it does not change its operands and gives values of its type, and that it survives printing and parsing.
 func TestCases(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		g := caseGraph(t, def, c)
@@ -224,7 +224,8 @@ func TestPlainer(t *testing.T) {
 	}
 }
 
-// loweredTolerance returns how far a lowering may differ from the definition. It rounds half floats in between and constants to f32.
+// loweredTolerance returns how far a lowering may differ from the definition. It rounds half floats in between and
+// constants to f32.
 func loweredTolerance(d dtype.DType) ir.Tolerance {
 	switch d {
 	case dtype.F16:
@@ -237,8 +238,8 @@ func loweredTolerance(d dtype.DType) ir.Tolerance {
 	return ir.Tolerance{Abs: 1e-12, Rel: 1e-9}
 }
 
-// TestLowered checks that the lowering of an op computes the same as its definition. Nothing is rounded inside a fused op, so half floats may differ by a
-// few units more than in a kernel.
+// TestLowered checks that the lowering of an op computes the same as its definition. Nothing is rounded inside a fused
+// op, so half floats may differ by a few units more than in a kernel.
 func TestLowered(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if !def.CanLower() || def.Eval == nil {
@@ -290,7 +291,8 @@ func interpInputs(g *ir.Graph, in []*tensor.Array) map[string]*tensor.Array {
 	return named
 }
 
-// TestElementwise checks that an elementwise op on broadcast operands gives the same as on expanded operands and, element by element, as on scalars.
+// TestElementwise checks that an elementwise op on broadcast operands gives the same as on expanded operands and,
+// element by element, as on scalars.
 func TestElementwise(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if !def.Elementwise {
@@ -355,7 +357,8 @@ func TestCommutative(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 		if def.Commutative {
 			in := interp.CaseInputs(c, 4)
-			if err := interp.Compare(eval(t, def, c.Attrs, in[1], in[0]), eval(t, def, c.Attrs, in[0], in[1]), ir.Tolerance{}); err != nil {
+			if err := interp.Compare(eval(t, def, c.Attrs, in[1], in[0]), eval(t, def, c.Attrs, in[0], in[1]),
+				ir.Tolerance{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -400,12 +403,14 @@ func TestPackedRefused(t *testing.T) {
 			}
 			in := slices.Clone(c.In)
 			in[k].DType = dtype.Q8_0
-			if _, err := def.InferResults(c.Attrs, in, c.Out, nil); err == nil || !strings.Contains(err.Error(), "dequant_matmul") {
+			if _, err := def.InferResults(c.Attrs, in, c.Out, nil); err == nil ||
+				!strings.Contains(err.Error(), "dequant_matmul") {
 				t.Errorf("operand %d is %v, and the error is %v", k, in[k], err)
 			}
 		}
 		if def.Declared {
-			if _, err := def.InferResults(c.Attrs, c.In, ir.Type{DType: dtype.MXFP4, Shape: c.Out.Shape}, nil); err == nil {
+			if _, err := def.InferResults(c.Attrs, c.In, ir.Type{DType: dtype.MXFP4, Shape: c.Out.Shape},
+				nil); err == nil {
 				t.Errorf("the declared type may be packed")
 			}
 		}

@@ -41,7 +41,8 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 			return nil, fmt.Errorf("w is %v, with %v taps; want a number that is known, 1 or more", w, k)
 		}
 		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(k.B - 1), x.Shape[2]}}
-		want := []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}, {DType: x.DType, Shape: x.Shape[2:]}, pad}
+		want := []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}, {DType: x.DType, Shape: x.Shape[2:]},
+			pad}
 		if err := operandsAre("causal_conv1d", s.In, want); err != nil {
 			return nil, err
 		}
@@ -98,9 +99,12 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 			return ir.Case[CausalConv1DAttrs]{Attrs: CausalConv1DAttrs{silu}, In: in}
 		}
 		return []ir.Case[CausalConv1DAttrs]{
-			c(dtype.F32, 1, 1, 1, 1, false, false, false), c(dtype.F32, 2, 9, 33, 4, true, true, true), c(dtype.F32, 1, 1, 70, 4, false, true, true), c(dtype.F32, 1, 2, 5, 4, true, false, false),
-			c(dtype.F32, 2, 17, 3, 3, false, false, true), c(dtype.F32, 1, 3, 8, 7, true, true, false), c(dtype.F32, 2, 0, 4, 4, true, true, true), c(dtype.F32, 0, 3, 4, 2, false, true, false),
-			c(dtype.F16, 1, 5, 6, 4, true, true, true), c(dtype.BF16, 1, 5, 6, 4, false, true, true), c(dtype.F64, 1, 5, 3, 2, true, true, true),
+			c(dtype.F32, 1, 1, 1, 1, false, false, false), c(dtype.F32, 2, 9, 33, 4, true, true, true),
+			c(dtype.F32, 1, 1, 70, 4, false, true, true), c(dtype.F32, 1, 2, 5, 4, true, false, false),
+			c(dtype.F32, 2, 17, 3, 3, false, false, true), c(dtype.F32, 1, 3, 8, 7, true, true, false),
+			c(dtype.F32, 2, 0, 4, 4, true, true, true), c(dtype.F32, 0, 3, 4, 2, false, true, false),
+			c(dtype.F16, 1, 5, 6, 4, true, true, true), c(dtype.BF16, 1, 5, 6, 4, false, true, true),
+			c(dtype.F64, 1, 5, 3, 2, true, true, true),
 		}
 	},
 })

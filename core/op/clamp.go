@@ -32,4 +32,6 @@ func Clamp(x *ir.Node, low, high float64) *ir.Node {
 	return x.Graph.Add(ClampDef, ClampAttrs{Min: low, Max: high}, x)
 }
 
-var _ = lowerWith(ClampDef, func(x *ir.Node, a ClampAttrs) *ir.Node { return Min(Max(x, number(a.Min, x)), number(a.Max, x)) })
+var _ = lowerWith(ClampDef, func(x *ir.Node, a ClampAttrs) *ir.Node {
+	return Min(Max(x, number(a.Min, x)), number(a.Max, x))
+})

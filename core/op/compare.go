@@ -7,7 +7,8 @@ import (
 )
 
 // compare defines a comparison with a result of type bool. It broadcasts like NumPy and takes every element type.
-func compare(name, doc string, commutative bool, float func(a, b float64) bool, integer func(a, b int64) bool) *ir.OpDef {
+func compare(name, doc string, commutative bool, float func(a, b float64) bool,
+	integer func(a, b int64) bool) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: name, Doc: doc, Operands: "a, b", Elementwise: true, Commutative: commutative, AsI32: narrowIntsAndBool,
 		Discontinuous: func(NoAttrs, ir.Type) bool { return true },

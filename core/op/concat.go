@@ -32,12 +32,14 @@ var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
 			}
 			for i, d := range t.Shape {
 				if i != axis && d != out[i] {
-					return ir.Type{}, ir.Differ(d, out[i], "operands are %v and %v; want equal dims except on axis %d", first, t, axis)
+					return ir.Type{}, ir.Differ(d, out[i], "operands are %v and %v; want equal dims except on axis %d",
+						first, t, axis)
 				}
 			}
 			sum, ok := out[axis].Add(t.Shape[axis])
 			if !ok {
-				return ir.Type{}, fmt.Errorf("sizes %v and %v of axis %d have a sum that is beyond the limits of a dim", out[axis], t.Shape[axis], axis)
+				return ir.Type{}, fmt.Errorf("sizes %v and %v of axis %d have a sum that is beyond the limits of a dim",
+					out[axis], t.Shape[axis], axis)
 			}
 			out[axis] = sum
 		}
@@ -61,7 +63,8 @@ var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
 			return ir.Case[ConcatAttrs]{Attrs: ConcatAttrs{axis}, In: in}
 		}
 		cases := []ir.Case[ConcatAttrs]{
-			c(0, f32(3)), c(0, f32(3), f32(0), f32(4)), c(1, f32(3, 2), f32(3, 5)), c(1, f32(2, 1, 3), f32(2, 4, 3), f32(2, 2, 3)),
+			c(0, f32(3)), c(0, f32(3), f32(0), f32(4)), c(1, f32(3, 2), f32(3, 5)),
+			c(1, f32(2, 1, 3), f32(2, 4, 3), f32(2, 2, 3)),
 			c(0, f32(2, 3), f32(1, 3)), c(2, f32(0, 2, 3), f32(0, 2, 1)),
 		}
 		for _, d := range elementTypes() {

@@ -32,7 +32,8 @@ var ConstDef = ir.Define(ir.Def[ConstAttrs]{
 	Cases: func() []ir.Case[ConstAttrs] {
 		return []ir.Case[ConstAttrs]{
 			{Attrs: ConstAttrs{0.1}, Out: f32(3, 5)}, {Attrs: ConstAttrs{-2}, Out: f32()}, {Out: f32(0)},
-			{Attrs: ConstAttrs{math.Inf(-1)}, Out: f32(4)}, {Attrs: ConstAttrs{1. / 3}, Out: f16(7)}, {Attrs: ConstAttrs{-7}, Out: i32(2, 2)},
+			{Attrs: ConstAttrs{math.Inf(-1)}, Out: f32(4)}, {Attrs: ConstAttrs{1. / 3}, Out: f16(7)},
+			{Attrs: ConstAttrs{-7}, Out: i32(2, 2)},
 			{Attrs: ConstAttrs{1}, Out: bools(3)}, {Attrs: ConstAttrs{255}, Out: u8(5)},
 		}
 	},

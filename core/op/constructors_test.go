@@ -14,7 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestConstructors checks that axes counted from the end, sizes of -1, defaults and optional operands give canonical text.
+// TestConstructors checks that axes counted from the end, sizes of -1, defaults and optional operands give canonical
+// text.
 func TestConstructors(t *testing.T) {
 	g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8})
 	typ := func(s string) ir.Type { return ir.MustType(s) }
@@ -92,7 +93,8 @@ return y=%20, c=%32`)
 // TestNormConstructors checks that gains may be [1,H] and that axes may be counted from the end.
 func TestNormConstructors(t *testing.T) {
 	g := ir.NewGraph("g")
-	x, v, row := op.Input(g, "x", ir.MustType("f32[2,6,3]")), op.Param(g, "v", ir.MustType("f32[6]")), op.Param(g, "row", ir.MustType("f32[1,6]"))
+	x, v, row := op.Input(g, "x", ir.MustType("f32[2,6,3]")), op.Param(g, "v", ir.MustType("f32[6]")),
+		op.Param(g, "row", ir.MustType("f32[1,6]"))
 	y := op.GroupNorm(x, row, v, 3, 1e-5)
 	y = op.BatchNorm(op.InstanceNorm(y, v, row, 1e-5), v, v, row, v, 1e-5)
 	y = op.LayerNorm(op.Transpose(y, 0, 2, 1), row, v, 1e-5)
@@ -144,7 +146,8 @@ func TestElementwiseConstructors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defs := map[string]string{} // by name of the constructor: the op that it adds
-	adds := regexp.MustCompile(`(?m)^func (\w+)\([^)]*\*ir\.Node\) \*ir\.Node \{ return \w+\.Graph\.Add\((\w+), NoAttrs\{\},`)
+	adds := regexp.MustCompile(
+		`(?m)^func (\w+)\([^)]*\*ir\.Node\) \*ir\.Node \{ return \w+\.Graph\.Add\((\w+), NoAttrs\{\},`)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -182,13 +185,16 @@ func TestElementwiseConstructors(t *testing.T) {
 // TestFLOPs compares FLOPs with counts that were computed by hand.
 func TestFLOPs(t *testing.T) {
 	for line, want := range map[string]int64{
-		"matmul a, b : f32[2,3,5]": 2 * 2 * 3 * 5 * 4, "softmax a : f32[2,3,4]": 7 * 24, "reduce_sum a {axes=[1]} : f32[2,4]": 24, "neg a : f32[2,3,4]": 24,
+		"matmul a, b : f32[2,3,5]": 2 * 2 * 3 * 5 * 4, "softmax a : f32[2,3,4]": 7 * 24,
+		"reduce_sum a {axes=[1]} : f32[2,4]": 24, "neg a : f32[2,3,4]": 24,
 		"transpose a {perm=[0,2,1]} : f32[2,4,3]":                             0,
 		`conv2d i, k {layout="nchw"} : f32[1,6,3,3]`:                          2 * 9 * 6 * 2 * 9,
 		`conv_transpose2d i, t {layout="nchw"} : f32[1,3,6,6]`:                2 * 25 * 2 * 3 * 4,
 		`attention a, a, a {heads=2, layout="bse", mask="none"} : f32[2,3,4]`: 2 * 2 * 9 * (4*2 + 7),
 	} {
-		g, err := ir.Parse("a = input : f32[2,3,4]\nb = input : f32[4,5]\ni = input : f32[1,2,5,5]\nk = input : f32[6,2,3,3]\nt = input : f32[2,3,2,2]\ny = " + line)
+		g, err := ir.Parse(
+			"a = input : f32[2,3,4]\nb = input : f32[4,5]\ni = input : f32[1,2,5,5]\nk = input : f32[6,2,3,3]\nt = input : f32[2,3,2,2]\ny = " +
+				line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +228,8 @@ return y=y`)
 			t.Fatal(err)
 		}
 		for n := int64(0); n <= 5; n++ {
-			in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F32, 2, n, 6), ir.TypeOf(dtype.F32, 2, n+3, 6)}}, uint64(n))
+			in := interp.CaseInputs(
+				ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F32, 2, n, 6), ir.TypeOf(dtype.F32, 2, n+3, 6)}}, uint64(n))
 			named, syms := map[string]*tensor.Array{"q": in[0], "k": in[1]}, map[string]int64{"N": n}
 			want, err := interp.Run(g, syms, named, nil)
 			if err != nil {
@@ -247,26 +254,32 @@ func TestOperandIndices(t *testing.T) {
 		name string
 		k    int
 	}{
-		{op.AttentionDef, "mask", op.AttentionMask}, {op.AttentionDef, "position", op.AttentionPosition}, {op.AttentionDef, "kv_len", op.AttentionKVLen}, {op.AttentionDef, "sinks", op.AttentionSinks},
+		{op.AttentionDef, "mask", op.AttentionMask}, {op.AttentionDef, "position", op.AttentionPosition},
+		{op.AttentionDef, "kv_len", op.AttentionKVLen}, {op.AttentionDef, "sinks", op.AttentionSinks},
 		{op.CausalConv1DDef, "bias", op.CausalConv1DBias}, {op.CausalConv1DDef, "pad", op.CausalConv1DPad},
 		{op.Conv1DDef, "bias", op.ConvBias}, {op.Conv2DDef, "bias", op.ConvBias}, {op.Conv3DDef, "bias", op.ConvBias},
-		{op.ConvTranspose1DDef, "bias", op.ConvBias}, {op.ConvTranspose2DDef, "bias", op.ConvBias}, {op.ConvTranspose3DDef, "bias", op.ConvBias},
-		{op.DequantMatMulDef, "scale", op.DequantMatMulScale}, {op.DequantMatMulDef, "zero", op.DequantMatMulZero}, {op.DequantMatMulDef, "global", op.DequantMatMulGlobal},
+		{op.ConvTranspose1DDef, "bias", op.ConvBias}, {op.ConvTranspose2DDef, "bias", op.ConvBias},
+		{op.ConvTranspose3DDef, "bias", op.ConvBias},
+		{op.DequantMatMulDef, "scale", op.DequantMatMulScale}, {op.DequantMatMulDef, "zero", op.DequantMatMulZero},
+		{op.DequantMatMulDef, "global", op.DequantMatMulGlobal},
 		{op.FusedMatMulDef, "bias", op.FusedMatMulBias}, {op.FusedMatMulDef, "residual", op.FusedMatMulResidual},
 		{op.GatedDeltaNetDef, "state", op.GatedDeltaNetState}, {op.SelectiveScanDef, "state", op.SelectiveScanState},
 		{op.GridAttentionDef, "rh", op.GridAttentionRH}, {op.GridAttentionDef, "rw", op.GridAttentionRW},
 		{op.QMatMulDef, "bias", op.QMatMulBias}, {op.QConv2DDef, "bias", op.QMatMulBias},
-		{op.RopeDef, "cos", op.RopeCos}, {op.RopeDef, "sin", op.RopeSin}, {op.RopeDef, "frequencies", op.RopeFrequencies}, {op.RopeDef, "position", op.RopePositions},
+		{op.RopeDef, "cos", op.RopeCos}, {op.RopeDef, "sin", op.RopeSin},
+		{op.RopeDef, "frequencies", op.RopeFrequencies}, {op.RopeDef, "position", op.RopePositions},
 		{op.SampleDef, "min_p", op.SampleMinP},
 	} {
 		listed[c.def]++
 		if got := c.def.Operand(c.name); got != c.k || !c.def.Operands[got].Optional {
-			t.Errorf("%s: operand %s is number %d of %s; the constant is %d", c.def.Name, c.name, got, c.def.Signature(), c.k)
+			t.Errorf("%s: operand %s is number %d of %s; the constant is %d", c.def.Name, c.name, got,
+				c.def.Signature(), c.k)
 		}
 	}
 	for _, def := range ir.Defs() {
 		if want := len(def.Operands) - def.Required(); !def.Block && listed[def] != want {
-			t.Errorf("%s has %d optional operands, of %s; the test lists %d", def.Name, want, def.Signature(), listed[def])
+			t.Errorf("%s has %d optional operands, of %s; the test lists %d", def.Name, want, def.Signature(),
+				listed[def])
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ConvAttrs are the attributes of conv1d, conv2d and conv3d. Lists have a number for each spatial axis: width; height, width; or depth, height, width. An
-// empty list and 0 groups mean the default.
+// ConvAttrs are the attributes of conv1d, conv2d and conv3d. Lists have a number for each spatial axis: width; height,
+// width; or depth, height, width. An empty list and 0 groups mean the default.
 type ConvAttrs struct {
 	Stride   []int  `attr:"stride"`   // default 1
 	Padding  []int  `attr:"padding"`  // zeros on both sides, default 0
@@ -23,7 +23,8 @@ func (a ConvAttrs) Geometry() (Geometry, error) {
 }
 
 // convGeometry fills in defaults and checks ranges.
-func convGeometry(layout string, axes int, stride, padding, outputPadding, dilation []int, groups int) (g Geometry, err error) {
+func convGeometry(layout string, axes int, stride, padding, outputPadding, dilation []int, groups int) (
+	g Geometry, err error) {
 	if groups < 0 {
 		return g, fmt.Errorf("groups is %d; want 1 or more", groups)
 	}
@@ -49,7 +50,8 @@ const ConvBias = 2
 func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvAttrs]{
 		Name: fmt.Sprintf("conv%dd", axes),
-		Doc: "Cross-correlation (the kernel is not flipped) of x with w [Cout, Cin/groups, " + taps[axes] + "], plus bias [Cout] if given: " +
+		Doc: "Cross-correlation (the kernel is not flipped) of x with w [Cout, Cin/groups, " + taps[axes] +
+			"], plus bias [Cout] if given: " +
 			"out = floor((in + 2*padding - dilation*(k-1) - 1) / stride) + 1, which must be at least 1. Taps that fall on padding take no part: they add nothing, not even where w is Inf or NaN. Output " +
 			"channel o reads group floor(o / (Cout/groups)). w may be f16 or bf16 while x is f32; the bias has x's type.",
 		Operands: "x, w, bias?",
@@ -112,7 +114,8 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 		return ir.Type{}, fmt.Errorf("weight %v with %d groups is too large", w, g.Groups)
 	}
 	if have != cin {
-		return ir.Type{}, ir.Differ(have, cin, "x is %v, of %v channels; the weight %v with %d groups wants %v", x, have, w, g.Groups, cin)
+		return ir.Type{}, ir.Differ(have, cin, "x is %v, of %v channels; the weight %v with %d groups wants %v", x,
+			have, w, g.Groups, cin)
 	}
 	size, err := g.outSizes(x, kernel, syms)
 	if err != nil {
@@ -121,7 +124,8 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 	return g.result(in, w.Shape[0], size)
 }
 
-// result returns the type of a convolution with the given number of output channels. It checks the bias if there is one.
+// result returns the type of a convolution with the given number of output channels. It checks the bias if there is
+// one.
 func (g *Geometry) result(in []ir.Type, channels ir.Dim, size [3]ir.Dim) (ir.Type, error) {
 	x := in[0]
 	if bias := in[ConvBias]; bias.Present() {

@@ -10,7 +10,8 @@ var Conv1DDef = conv(1, func() []ir.Case[ConvAttrs] {
 		convCase(ConvAttrs{Layout: NCW, Padding: []int{1}}, f32(2, 3, 17), f32(4, 3, 3), f32(4)),
 		convCase(ConvAttrs{Layout: NWC, Padding: []int{1}, Stride: []int{2}}, f32(2, 17, 3), f32(5, 3, 3), f32(5)),
 		convCase(ConvAttrs{Layout: NWC, Padding: []int{4}, Dilation: []int{3}}, f32(1, 29, 8), f32(12, 8, 4)),
-		convCase(ConvAttrs{Layout: NCW, Padding: []int{3}, Groups: 6}, f32(2, 6, 37), f32(6, 1, 4), f32(6)), // as state-space models use it
+		// as state-space models use it
+		convCase(ConvAttrs{Layout: NCW, Padding: []int{3}, Groups: 6}, f32(2, 6, 37), f32(6, 1, 4), f32(6)),
 		convCase(ConvAttrs{Layout: NWC, Padding: []int{3}, Groups: 20}, f32(2, 9, 20), f32(20, 1, 4), f32(20)),
 		convCase(ConvAttrs{Layout: NCW, Groups: 2, Stride: []int{3}}, f32(1, 4, 11), f32(6, 2, 2), f32(6)),
 		convCase(ConvAttrs{Layout: NCW}, f32(1, 4, 9), bf16(3, 4, 3), f32(3)),

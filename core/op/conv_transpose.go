@@ -7,7 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// ConvTransposeAttrs are the attributes of conv_transpose1d, conv_transpose2d and conv_transpose3d, written as those of ConvAttrs.
+// ConvTransposeAttrs are the attributes of conv_transpose1d, conv_transpose2d and conv_transpose3d, written as those of
+// ConvAttrs.
 type ConvTransposeAttrs struct {
 	Stride        []int  `attr:"stride"`         // default 1
 	Padding       []int  `attr:"padding"`        // elements cut from both ends of each axis, default 0
@@ -28,10 +29,11 @@ func (a ConvTransposeAttrs) geometry(axes int) (Geometry, error) {
 func convTranspose(axes int, cases func() []ir.Case[ConvTransposeAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvTransposeAttrs]{
 		Name: fmt.Sprintf("conv_transpose%dd", axes),
-		Doc: fmt.Sprintf("The transpose of conv%dd: every element of x adds its multiple of w [Cin, Cout/groups, %s] to the result at "+
-			"stride*position + dilation*tap - padding, plus bias [Cout] if given. out = (in-1)*stride - 2*padding + "+
-			"dilation*(k-1) + output_padding + 1, which must be at least 1; output_padding is less than stride or dilation. w may "+
-			"be f16 or bf16 while x is f32; the bias has x's type.", axes, taps[axes]),
+		Doc: fmt.Sprintf(
+			"The transpose of conv%dd: every element of x adds its multiple of w [Cin, Cout/groups, %s] to the result at "+
+				"stride*position + dilation*tap - padding, plus bias [Cout] if given. out = (in-1)*stride - 2*padding + "+
+				"dilation*(k-1) + output_padding + 1, which must be at least 1; output_padding is less than stride or dilation. w may "+
+				"be f16 or bf16 while x is f32; the bias has x's type.", axes, taps[axes]),
 		Operands: "x, w, bias?",
 		Infer: func(s ir.Sig[ConvTransposeAttrs]) (ir.Type, error) {
 			g, err := s.Attrs.geometry(axes)
@@ -64,13 +66,16 @@ func inferConvTranspose(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error)
 	}
 	x, w := in[0], in[1]
 	if have := x.Shape[g.channels()]; have != w.Shape[0] {
-		return ir.Type{}, ir.Differ(have, w.Shape[0], "x is %v, of %v channels; the weight %v wants %v", x, have, w, w.Shape[0])
+		return ir.Type{}, ir.Differ(have, w.Shape[0], "x is %v, of %v channels; the weight %v wants %v", x, have, w,
+			w.Shape[0])
 	}
 	var size [3]ir.Dim
 	for i := 3 - g.Axes; i < 3; i++ {
 		axis := g.axis(i)
 		if op := g.OutputPadding[i]; op > 0 && op >= max(g.Stride[i], g.Dilation[i]) {
-			return ir.Type{}, fmt.Errorf("output_padding is %d; want less than stride %d or dilation %d", op, g.Stride[i], g.Dilation[i])
+			return ir.Type{},
+				fmt.Errorf("output_padding is %d; want less than stride %d or dilation %d", op, g.Stride[i],
+					g.Dilation[i])
 		}
 		tail := int64(g.Dilation[i])*int64(kernel[i]-1) + int64(g.OutputPadding[i]-2*g.Padding[i]-g.Stride[i]) + 1
 		d, ok := x.Shape[axis].Mul(ir.Static(int64(g.Stride[i])))
@@ -81,7 +86,8 @@ func inferConvTranspose(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error)
 			return ir.Type{}, fmt.Errorf("axis %d of %v at stride %d is too large", axis, x, g.Stride[i])
 		}
 		if lo, _ := syms.Bounds(size[i]); lo < 1 {
-			return ir.Type{}, fmt.Errorf("axis %d of the result is %v for %v and weight %v; want 1 or more", axis, size[i], x, w)
+			return ir.Type{}, fmt.Errorf("axis %d of the result is %v for %v and weight %v; want 1 or more", axis,
+				size[i], x, w)
 		}
 	}
 	cout, ok := w.Shape[1].Mul(ir.Static(int64(g.Groups)))

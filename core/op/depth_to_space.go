@@ -10,7 +10,8 @@ import (
 // BlockAttrs are the attributes of depth_to_space and space_to_depth.
 type BlockAttrs struct {
 	Size int `attr:"size"` // side of a block, 1 or more
-	// Order numbers the channels of a block. For row i, column j and channel c, "crd" is (c*size+i)*size+j and "dcr" is (i*size+j)*C+c.
+	// Order numbers the channels of a block. For row i, column j and channel c, "crd" is (c*size+i)*size+j and "dcr" is
+	// (i*size+j)*C+c.
 	Order string `attr:"order"`
 }
 
@@ -76,7 +77,8 @@ var DepthToSpaceDef = ir.Define(ir.Def[BlockAttrs]{
 	},
 })
 
-// pair visits the pairs of corresponding elements of a tensor of pixels with the given shape and of the tensor with blocks in the channels.
+// pair visits the pairs of corresponding elements of a tensor of pixels with the given shape and of the tensor with
+// blocks in the channels.
 func (a BlockAttrs) pair(space []int, visit func(space, depth int)) {
 	n, channels, h, w := space[0], space[1], space[2]/a.Size, space[3]/a.Size
 	at := 0
@@ -97,13 +99,15 @@ func (a BlockAttrs) pair(space []int, visit func(space, depth int)) {
 func blockCases(shape func(n, c, h, w, size int64) []int64) []ir.Case[BlockAttrs] {
 	var cases []ir.Case[BlockAttrs]
 	for _, order := range []string{CRD, DCR} {
-		for _, s := range [][5]int64{{1, 1, 1, 1, 1}, {1, 1, 2, 3, 2}, {2, 3, 3, 2, 2}, {1, 2, 2, 1, 3}, {0, 2, 2, 2, 2}, {2, 1, 0, 3, 2}} {
+		for _, s := range [][5]int64{{1, 1, 1, 1, 1}, {1, 1, 2, 3, 2}, {2, 3, 3, 2, 2}, {1, 2, 2, 1, 3},
+			{0, 2, 2, 2, 2}, {2, 1, 0, 3, 2}} {
 			x := f32(shape(s[0], s[1], s[2], s[3], s[4])...)
 			cases = append(cases, ir.Case[BlockAttrs]{Attrs: BlockAttrs{int(s[4]), order}, In: []ir.Type{x}})
 		}
 	}
 	for _, d := range elementTypes() {
-		cases = append(cases, ir.Case[BlockAttrs]{Attrs: BlockAttrs{2, CRD}, In: []ir.Type{ir.TypeOf(d, shape(1, 2, 2, 3, 2)...)}})
+		cases = append(
+			cases, ir.Case[BlockAttrs]{Attrs: BlockAttrs{2, CRD}, In: []ir.Type{ir.TypeOf(d, shape(1, 2, 2, 3, 2)...)}})
 	}
 	return cases
 }

@@ -88,10 +88,17 @@ type weightScheme struct {
 var weightSchemes = map[string]weightScheme{
 	"int8":      {weight: dtype.I8, scale: dtype.F32},
 	"int8_asym": {weight: dtype.I8, scale: dtype.F32, zero: dtype.F32},
-	"int4":      {weight: dtype.U8, scale: dtype.F32, nibbles: true, value: func(q byte) float64 { return float64(int8(q<<4) >> 4) }},
-	"fp8_e4m3":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E4M3(q)) }},
-	"fp8_e5m2":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E5M2(q)) }},
-	"nvfp4":     {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: NVFP4Block, global: true, value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
+	"int4": {weight: dtype.U8, scale: dtype.F32, nibbles: true, value: func(q byte) float64 {
+		return float64(int8(q<<4) >> 4)
+	}},
+	"fp8_e4m3": {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 {
+		return float64(quant.E4M3(q))
+	}},
+	"fp8_e5m2": {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 {
+		return float64(quant.E5M2(q))
+	}},
+	"nvfp4": {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: NVFP4Block, global: true,
+		value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
 }
 
 // NVFP4Block is the number of weights of a column that share a scale in the scheme nvfp4.

@@ -32,7 +32,8 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 			return ir.Type{}, err
 		}
 		if x.DType != dtype.F32 || x.Rank() != 2 || w.Rank() != 3 || idx.Rank() != 1 {
-			return ir.Type{}, fmt.Errorf("operands are %v, %v and %v; want x f32[M,K], w of rank 3 and index [M]", x, w, idx)
+			return ir.Type{}, fmt.Errorf("operands are %v, %v and %v; want x f32[M,K], w of rank 3 and index [M]", x, w,
+				idx)
 		}
 		if d, e := idx.Shape[0], x.Shape[0]; d != e {
 			return ir.Type{}, ir.Differ(d, e, "x is %v and index %v; want an index for each row", x, idx)
@@ -67,14 +68,19 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	},
 	Cases: func() []ir.Case[DequantGroupedMatMulAttrs] {
 		c := func(activations string, x, w, idx ir.Type) ir.Case[DequantGroupedMatMulAttrs] {
-			return ir.Case[DequantGroupedMatMulAttrs]{Attrs: DequantGroupedMatMulAttrs{activations}, In: []ir.Type{x, w, idx},
+			return ir.Case[DequantGroupedMatMulAttrs]{Attrs: DequantGroupedMatMulAttrs{activations},
+				In:   []ir.Type{x, w, idx},
 				Fill: []ir.Range{{Lo: -2, Hi: 2}, {}, {Lo: 0, Hi: float64(w.Shape[0].B - 1)}}}
 		}
 		return []ir.Case[DequantGroupedMatMulAttrs]{
-			c(ActivationsF32, f32(7, 64), ir.TypeOf(dtype.Q8_0, 3, 5, 2), i32(7)), c(ActivationsQ8, f32(7, 64), ir.TypeOf(dtype.Q4_0, 3, 5, 2), i64(7)),
-			c(ActivationsF32, f32(1, 256), ir.TypeOf(dtype.Q4_K, 8, 17, 1), u32(1)), c(ActivationsQ8, f32(2, 512), ir.TypeOf(dtype.Q6_K, 4, 9, 2), i32(2)),
-			c(ActivationsF32, f32(0, 64), ir.TypeOf(dtype.Q8_0, 3, 5, 2), i32(0)), c(ActivationsF32, f32(40, 96), ir.TypeOf(dtype.Q4_0, 4, 33, 3), i32(40)),
-			c(ActivationsF32, f32(3, 0), ir.TypeOf(dtype.Q5_1, 2, 4, 0), i32(3)), c(ActivationsF32, f32(9, 256), ir.TypeOf(dtype.Q2_K, 2, 6, 1), i32(9)),
+			c(ActivationsF32, f32(7, 64), ir.TypeOf(dtype.Q8_0, 3, 5, 2), i32(7)),
+			c(ActivationsQ8, f32(7, 64), ir.TypeOf(dtype.Q4_0, 3, 5, 2), i64(7)),
+			c(ActivationsF32, f32(1, 256), ir.TypeOf(dtype.Q4_K, 8, 17, 1), u32(1)),
+			c(ActivationsQ8, f32(2, 512), ir.TypeOf(dtype.Q6_K, 4, 9, 2), i32(2)),
+			c(ActivationsF32, f32(0, 64), ir.TypeOf(dtype.Q8_0, 3, 5, 2), i32(0)),
+			c(ActivationsF32, f32(40, 96), ir.TypeOf(dtype.Q4_0, 4, 33, 3), i32(40)),
+			c(ActivationsF32, f32(3, 0), ir.TypeOf(dtype.Q5_1, 2, 4, 0), i32(3)),
+			c(ActivationsF32, f32(9, 256), ir.TypeOf(dtype.Q2_K, 2, 6, 1), i32(9)),
 		}
 	},
 })

@@ -33,7 +33,8 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		"All others have w [k,n], k and n static, and scales for each block of rows, [ceil(k/block),n], or each column, [n]: " +
 		"\"int8\" (w i8, scale f32): w scale. \"int8_asym\" (w i8, scale f32, zero f32): (w - zero) scale. \"int4\" (w u8[ceil(k n/2)], scale f32): " +
 		"two's complement, weight i of k n in half i%2 of byte i/2, the low half first. \"fp8_e4m3\", \"fp8_e5m2\" (w u8, scale f32[n] or left out): OCP's 8-bit floats. " +
-		"\"nvfp4\" (w as int4, scale u8[ceil(k/16),n], global f32[]): E2M1 times a scale in E4M3 times global. " + activationsDoc,
+		"\"nvfp4\" (w as int4, scale u8[ceil(k/16),n], global f32[]): E2M1 times a scale in E4M3 times global. " +
+		activationsDoc,
 	Operands: "x, w, scale?, zero?, global?",
 	Infer: func(s ir.Sig[DequantMatMulAttrs]) (ir.Type, error) {
 		a, x, w := s.Attrs, s.In[0], s.In[1]
@@ -57,7 +58,9 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		if a.Scheme != SchemePacked {
 			scheme, ok := weightSchemes[a.Scheme]
 			if !ok {
-				return ir.Type{}, fmt.Errorf("scheme is %q; want packed, int8, int8_asym, int4, fp8_e4m3, fp8_e5m2 or nvfp4", a.Scheme)
+				return ir.Type{},
+					fmt.Errorf("scheme is %q; want packed, int8, int8_asym, int4, fp8_e4m3, fp8_e5m2 or nvfp4",
+						a.Scheme)
 			}
 			n, err := scheme.check(a, s.In, k)
 			return ir.Type{DType: x.DType, Shape: slices.Concat(lead, ir.Shape{n})}, err
@@ -67,9 +70,11 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		case err != nil:
 			return ir.Type{}, err
 		case a.Block != 0 || w.Rank() != 2:
-			return ir.Type{}, fmt.Errorf("w is %v and block %d; want w of rank 2 and block 0 with scheme %q", w, a.Block, a.Scheme)
+			return ir.Type{}, fmt.Errorf("w is %v and block %d; want w of rank 2 and block 0 with scheme %q", w,
+				a.Block, a.Scheme)
 		case k != depth:
-			return ir.Type{}, ir.Differ(k, depth, "x is %v and w %v, of rows of %v; want equal sizes to sum over", x, w, depth)
+			return ir.Type{}, ir.Differ(k, depth, "x is %v and w %v, of rows of %v; want equal sizes to sum over", x, w,
+				depth)
 		}
 		return ir.Type{DType: x.DType, Shape: slices.Concat(lead, w.Shape[:1])}, nil
 	},
@@ -114,7 +119,8 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 				cases = append(cases, c(SchemePacked, 0, t, ir.TypeOf(d, int64(13+5*(i%3)), blocks)))
 			}
 		}
-		cases = append(cases, c(SchemePacked, 0, f32(0, 64), ir.TypeOf(dtype.Q4_0, 3, 2)), c(SchemePacked, 0, f32(2, 0), ir.TypeOf(dtype.Q8_0, 3, 0)),
+		cases = append(cases, c(SchemePacked, 0, f32(0, 64), ir.TypeOf(dtype.Q4_0, 3, 2)),
+			c(SchemePacked, 0, f32(2, 0), ir.TypeOf(dtype.Q8_0, 3, 0)),
 			c(SchemePacked, 0, f32(2, 256), ir.TypeOf(dtype.Q4_K, 0, 1)))
 		for i := range cases {
 			if i%3 != 2 {
@@ -122,10 +128,14 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 				cases[len(cases)-1].Attrs.Activations = ActivationsQ8
 			}
 		}
-		cases = append(cases, c("int8", 8, f32(3, 20), i8(20, 7), f32(3, 7)), c("int8", 32, f32(64), i8(64, 33), f32(2, 33)),
-			c("int8_asym", 8, f32(3, 20), i8(20, 7), f32(3, 7), f32(3, 7)), c("int4", 4, f32(3, 5), u8(18), f32(2, 7)), c("int4", 32, f32(2, 96), u8(1584), f32(3, 33)),
-			c("fp8_e4m3", 0, f32(3, 20), u8(20, 7)), c("fp8_e4m3", 0, f32(2, 2, 20), u8(20, 7), f32(7)), c("fp8_e5m2", 0, f32(20), u8(20, 7), f32(7)), c("fp8_e5m2", 0, f32(3, 20), u8(20, 7)),
-			c("nvfp4", 0, f32(3, 40), u8(140), u8(3, 7), ir.Type{}, f32()), c("nvfp4", 0, f32(16), u8(8), u8(1, 1), ir.Type{}, f32()))
+		cases = append(cases, c("int8", 8, f32(3, 20), i8(20, 7), f32(3, 7)),
+			c("int8", 32, f32(64), i8(64, 33), f32(2, 33)),
+			c("int8_asym", 8, f32(3, 20), i8(20, 7), f32(3, 7), f32(3, 7)), c("int4", 4, f32(3, 5), u8(18), f32(2, 7)),
+			c("int4", 32, f32(2, 96), u8(1584), f32(3, 33)),
+			c("fp8_e4m3", 0, f32(3, 20), u8(20, 7)), c("fp8_e4m3", 0, f32(2, 2, 20), u8(20, 7), f32(7)),
+			c("fp8_e5m2", 0, f32(20), u8(20, 7), f32(7)), c("fp8_e5m2", 0, f32(3, 20), u8(20, 7)),
+			c("nvfp4", 0, f32(3, 40), u8(140), u8(3, 7), ir.Type{}, f32()),
+			c("nvfp4", 0, f32(16), u8(8), u8(1, 1), ir.Type{}, f32()))
 		for i := range cases {
 			bytes := ir.Range{Lo: 0, Hi: 0x60} // no NaN
 			switch cases[i].Attrs.Scheme {

@@ -41,9 +41,11 @@ var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 	Tol:    exact[NoAttrs],
 	Cases: func() []ir.Case[NoAttrs] {
 		c := func(table, idx ir.Type) ir.Case[NoAttrs] {
-			return ir.Case[NoAttrs]{In: []ir.Type{table, idx}, Fill: []ir.Range{{}, {Lo: 0, Hi: float64(table.Shape[0].B - 1)}}}
+			return ir.Case[NoAttrs]{In: []ir.Type{table, idx},
+				Fill: []ir.Range{{}, {Lo: 0, Hi: float64(table.Shape[0].B - 1)}}}
 		}
-		cases := []ir.Case[NoAttrs]{c(ir.TypeOf(dtype.Q8_0, 5, 2), i64(2, 3)), c(ir.TypeOf(dtype.Q4_0, 9, 1), u32()), c(ir.TypeOf(dtype.Q6_K, 3, 2), i32(0)), c(ir.TypeOf(dtype.Q4_0, 4, 0), i32(3))}
+		cases := []ir.Case[NoAttrs]{c(ir.TypeOf(dtype.Q8_0, 5, 2), i64(2, 3)), c(ir.TypeOf(dtype.Q4_0, 9, 1), u32()),
+			c(ir.TypeOf(dtype.Q6_K, 3, 2), i32(0)), c(ir.TypeOf(dtype.Q4_0, 4, 0), i32(3))}
 		for _, d := range dtype.Packed() {
 			cases = append(cases, c(ir.TypeOf(d, 5, 3), i32(7)))
 		}

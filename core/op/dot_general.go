@@ -43,7 +43,9 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 					return ir.Type{}, fmt.Errorf("b_%s: %w", p.name, err)
 				}
 				if d, e := x.Shape[p.x[i]], y.Shape[p.y[i]]; d != e {
-					return ir.Type{}, ir.Differ(d, e, "axis %d of %v is paired with axis %d of %v; want equal sizes", p.x[i], x, p.y[i], y)
+					return ir.Type{},
+						ir.Differ(d, e, "axis %d of %v is paired with axis %d of %v; want equal sizes", p.x[i], x,
+							p.y[i], y)
 				}
 			}
 		}
@@ -99,14 +101,20 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 	},
 	Cases: func() []ir.Case[DotGeneralAttrs] {
 		c := func(x, y ir.Type, aBatch, bBatch, aContract, bContract []int) ir.Case[DotGeneralAttrs] {
-			return ir.Case[DotGeneralAttrs]{Attrs: DotGeneralAttrs{aBatch, aContract, bBatch, bContract}, In: []ir.Type{x, y}}
+			return ir.Case[DotGeneralAttrs]{Attrs: DotGeneralAttrs{aBatch, aContract, bBatch, bContract},
+				In: []ir.Type{x, y}}
 		}
 		ax := func(axes ...int) []int { return axes }
 		return []ir.Case[DotGeneralAttrs]{
-			c(f32(5), f32(5), nil, nil, ax(0), ax(0)), c(f32(3), f32(4), nil, nil, nil, nil), c(f32(3, 5), f32(5, 4), nil, nil, ax(1), ax(0)),
-			c(f32(3, 5), f32(4, 5), nil, nil, ax(1), ax(1)), c(f32(5, 3), f32(5, 4), nil, nil, ax(0), ax(0)), c(f32(2, 3, 5), f32(2, 5, 4), ax(0), ax(0), ax(2), ax(1)),
-			c(f32(3, 2, 5), f32(5, 4, 2), ax(1), ax(2), ax(2), ax(0)), c(f32(2, 3, 4, 5), f32(4, 6, 5, 2), ax(0), ax(3), ax(2, 3), ax(0, 2)), c(f32(0, 3), f32(3, 2), nil, nil, ax(1), ax(0)),
-			c(f32(2, 0), f32(0, 3), nil, nil, ax(1), ax(0)), c(f32(2, 3), f32(3, 2), ax(1, 0), ax(0, 1), nil, nil), c(f16(3, 5), f16(5, 4), nil, nil, ax(1), ax(0)),
+			c(f32(5), f32(5), nil, nil, ax(0), ax(0)), c(f32(3), f32(4), nil, nil, nil, nil),
+			c(f32(3, 5), f32(5, 4), nil, nil, ax(1), ax(0)),
+			c(f32(3, 5), f32(4, 5), nil, nil, ax(1), ax(1)), c(f32(5, 3), f32(5, 4), nil, nil, ax(0), ax(0)),
+			c(f32(2, 3, 5), f32(2, 5, 4), ax(0), ax(0), ax(2), ax(1)),
+			c(f32(3, 2, 5), f32(5, 4, 2), ax(1), ax(2), ax(2), ax(0)),
+			c(f32(2, 3, 4, 5), f32(4, 6, 5, 2), ax(0), ax(3), ax(2, 3), ax(0, 2)),
+			c(f32(0, 3), f32(3, 2), nil, nil, ax(1), ax(0)),
+			c(f32(2, 0), f32(0, 3), nil, nil, ax(1), ax(0)), c(f32(2, 3), f32(3, 2), ax(1, 0), ax(0, 1), nil, nil),
+			c(f16(3, 5), f16(5, 4), nil, nil, ax(1), ax(0)),
 			c(f32(3, 5), bf16(4, 5), nil, nil, ax(1), ax(1)), c(f64(2, 3, 5), f64(2, 5), ax(0), ax(0), ax(2), ax(1)),
 		}
 	},
@@ -134,7 +142,8 @@ func contracted(a DotGeneralAttrs, x ir.Type) int64 {
 var _ = ir.Lower(DotGeneralDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(DotGeneralAttrs)
 	batch := len(a.ABatch)
-	// arrange gives x the shape batch, outer, contracted, and reports whether the last two are the other way round in memory.
+	// arrange gives x the shape batch, outer, contracted, and reports whether the last two are the other way round in
+	// memory.
 	arrange := func(x *ir.Node, b, k []int, contractedLast bool) (*ir.Node, bool) {
 		outer := others(x.Type.Rank(), slices.Concat(b, k))
 		perm := slices.Concat(b, outer, k)

@@ -29,7 +29,8 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 			return ir.Type{}, fmt.Errorf("start is %v; want i32[] or i64[]", start)
 		}
 		if lo, _ := s.Syms.Bounds(x.Shape[a.Axis]); a.Len < 0 || int64(a.Len) > lo {
-			return ir.Type{}, fmt.Errorf("len is %d; want 0 to %d, the least size of axis %d of %v", a.Len, lo, a.Axis, x)
+			return ir.Type{}, fmt.Errorf("len is %d; want 0 to %d, the least size of axis %d of %v", a.Len, lo, a.Axis,
+				x)
 		}
 		out := append(ir.Shape{}, x.Shape...)
 		out[a.Axis] = ir.Static(int64(a.Len))
@@ -38,7 +39,8 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Eval: func(a DynamicSliceAttrs, in []*tensor.Array, out *tensor.Array) error {
 		start, most := in[1].I[0], int64(in[0].Shape[a.Axis]-a.Len)
 		if start < 0 || start > most {
-			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len, a.Axis)
+			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len,
+				a.Axis)
 		}
 		narrow(in[0], out, a.Axis, int(start), a.Len)
 		return nil
@@ -54,7 +56,8 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 			return ir.Case[DynamicSliceAttrs]{Attrs: DynamicSliceAttrs{axis, n}, In: []ir.Type{x, start}, Fill: fill}
 		}
 		cases := []ir.Case[DynamicSliceAttrs]{
-			c(0, 3, f32(7), i32()), c(0, 0, f32(7), i64()), c(0, 7, f32(7), i32()), c(1, 2, f32(3, 9), i64()), c(1, 1, f32(4, 3, 5), i32()), c(1, 4, f32(0, 6), i32()),
+			c(0, 3, f32(7), i32()), c(0, 0, f32(7), i64()), c(0, 7, f32(7), i32()), c(1, 2, f32(3, 9), i64()),
+			c(1, 1, f32(4, 3, 5), i32()), c(1, 4, f32(0, 6), i32()),
 			c(2, 4, f32(2, 3, 12), i32()), c(1, 3, f32(1, 8, 64), i32()),
 		}
 		for _, d := range elementTypes() {

@@ -44,7 +44,8 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		}
 		for i, t := range s.In {
 			if !IsSuffix(t.Shape, shape) {
-				return ir.Type{}, fmt.Errorf("x[%d] is %v; want the shape %v, a suffix of it, or one element", i, t, shape)
+				return ir.Type{}, fmt.Errorf("x[%d] is %v; want the shape %v, a suffix of it, or one element", i, t,
+					shape)
 			}
 		}
 		types, err := regionTypes(steps, s.In, s.Syms)
@@ -91,8 +92,8 @@ func ElementwiseRegion(expr string, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ElementwiseRegionDef, ElementwiseRegionAttrs{expr}, in...)
 }
 
-// IsSuffix reports whether s, without leading 1s, is the end of full. Then the element for flat index i of full is i modulo the size of s. This is not true
-// for [N,1] and [N,M].
+// IsSuffix reports whether s, without leading 1s, is the end of full. Then the element for flat index i of full is i
+// modulo the size of s. This is not true for [N,1] and [N,M].
 func IsSuffix(s, full ir.Shape) bool {
 	for len(s) > 0 && s[0].Is(1) {
 		s = s[1:]
@@ -123,8 +124,12 @@ func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, err
 		switch d, cast := types[i].DType, s.Op == CastDef; {
 		case from && !(cast && d == dtype.F32):
 			return nil, fmt.Errorf("step v%d reads %v; want it cast to f32 first", i, operands)
-		case !computedInRegions(d) && !(cast && castInRegions(d) && operands[0].DType == dtype.F32 && i == len(steps)-1):
-			return nil, fmt.Errorf("step v%d is %v; want f32 or bool, or a last step that casts f32 to f16, bf16, i8, u8 or i32", i, types[i])
+		case !computedInRegions(d) &&
+			!(cast && castInRegions(d) && operands[0].DType == dtype.F32 && i == len(steps)-1):
+			return nil,
+				fmt.Errorf(
+					"step v%d is %v; want f32 or bool, or a last step that casts f32 to f16, bf16, i8, u8 or i32", i,
+					types[i])
 		}
 	}
 	return types, nil
@@ -209,13 +214,21 @@ func regionCases() []ir.Case[ElementwiseRegionAttrs] {
 		long += fmt.Sprintf("; v%d=mul(v%d,%s)", i, i-1, [...]string{"0.5", "2.0"}[i%2])
 	}
 	return []ir.Case[ElementwiseRegionAttrs]{
-		c("v0=relu(i0)", f32()), c("v0=add(i0,i1); v1=gelu(v0)", f32(3, 257), f32(257)), c("v0=add(i0,i1); v1=silu(v0)", f32(0, 3), f32(3)),
-		c("v0=mul(i0,2.0); v1=add(v0,i1); v2=tanh(v1)", f32(2, 3, 5), f32(3, 5)), c("v0=sub(i1,i0); v1=abs(v0)", f32(1, 1, 5), f32(3, 5)),
-		c("v0=lt(i0,0.0); v1=mul(i0,0.01); v2=where(v0,v1,i0)", f32(33)), c("v0=where(i0,i1,-Inf); v1=max(v0,i2)", bools(3, 5), f32(3, 5), f32()),
-		c("v0=exp(i0); v1=add(v0,1e-06); v2=log(v1); v3=gt(v2,i1)", f32(4, 9), f32(1, 9)), c("v0=add(i0,i0); v1=mul(v0,v0)", f32(17)), c(long, f32(5)),
-		c("v0=cast(i0,to=f32); v1=silu(v0); v2=cast(v1,to=f16)", f16(5, 67)), c("v0=cast(i0,to=f32); v1=mul(v0,i1); v2=cast(v1,to=bf16)", bf16(7, 33), f32(33)),
-		c("v0=cast(i0,to=f32); v1=sub(v0,3.0); v2=mul(v1,i1)", i8(3, 50), f32()), c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=lt(v0,v1)", u8(70), f16(70)),
-		c("v0=mul(i0,64.0); v1=round(v0); v2=add(v1,128.0); v3=cast(v2,to=u8)", f32(2, 77)), c("v0=mul(i0,200.0); v1=cast(v0,to=i8)", f32(40)),
-		c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=add(v0,v1); v3=cast(v2,to=i32)", i32(3, 19), f16(19)), c("v0=cast(i0,to=f32); v1=neg(v0); v2=cast(v1,to=bf16)", f16(0, 3)),
+		c("v0=relu(i0)", f32()), c("v0=add(i0,i1); v1=gelu(v0)", f32(3, 257), f32(257)),
+		c("v0=add(i0,i1); v1=silu(v0)", f32(0, 3), f32(3)),
+		c("v0=mul(i0,2.0); v1=add(v0,i1); v2=tanh(v1)", f32(2, 3, 5), f32(3, 5)),
+		c("v0=sub(i1,i0); v1=abs(v0)", f32(1, 1, 5), f32(3, 5)),
+		c("v0=lt(i0,0.0); v1=mul(i0,0.01); v2=where(v0,v1,i0)", f32(33)),
+		c("v0=where(i0,i1,-Inf); v1=max(v0,i2)", bools(3, 5), f32(3, 5), f32()),
+		c("v0=exp(i0); v1=add(v0,1e-06); v2=log(v1); v3=gt(v2,i1)", f32(4, 9), f32(1, 9)),
+		c("v0=add(i0,i0); v1=mul(v0,v0)", f32(17)), c(long, f32(5)),
+		c("v0=cast(i0,to=f32); v1=silu(v0); v2=cast(v1,to=f16)", f16(5, 67)),
+		c("v0=cast(i0,to=f32); v1=mul(v0,i1); v2=cast(v1,to=bf16)", bf16(7, 33), f32(33)),
+		c("v0=cast(i0,to=f32); v1=sub(v0,3.0); v2=mul(v1,i1)", i8(3, 50), f32()),
+		c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=lt(v0,v1)", u8(70), f16(70)),
+		c("v0=mul(i0,64.0); v1=round(v0); v2=add(v1,128.0); v3=cast(v2,to=u8)", f32(2, 77)),
+		c("v0=mul(i0,200.0); v1=cast(v0,to=i8)", f32(40)),
+		c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=add(v0,v1); v3=cast(v2,to=i32)", i32(3, 19), f16(19)),
+		c("v0=cast(i0,to=f32); v1=neg(v0); v2=cast(v1,to=bf16)", f16(0, 3)),
 	}
 }

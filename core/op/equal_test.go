@@ -11,8 +11,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestEqualSizes checks ops that need two equal sizes that may differ. The graph states the equality once, by reshapes. Runs with other sizes are refused,
-// with both sizes in the error, and runs with equal sizes give the same as static shapes.
+// TestEqualSizes checks ops that need two equal sizes that may differ. The graph states the equality once, by reshapes.
+// Runs with other sizes are refused, with both sizes in the error, and runs with equal sizes give the same as static
+// shapes.
 func TestEqualSizes(t *testing.T) {
 	in := func(g *ir.Graph, name, typ string) *ir.Node { return op.Input(g, name, ir.MustType(typ)) }
 	for name, c := range map[string]struct {
@@ -24,7 +25,8 @@ func TestEqualSizes(t *testing.T) {
 	}{
 		"add": {func(g *ir.Graph) *ir.Node { return op.Add(in(g, "x", "f32[N,3]"), in(g, "y", "f32[M,3]")) },
 			"f32[N,3]", 1, sizes(2, 2, 1), sizes(2, 4, 1), "sizes M = 4 and N = 2 must be equal"},
-		"add the other way round": {func(g *ir.Graph) *ir.Node { return op.Add(in(g, "y", "f32[M,3]"), in(g, "x", "f32[N,3]")) },
+		"add the other way round": {
+			func(g *ir.Graph) *ir.Node { return op.Add(in(g, "y", "f32[M,3]"), in(g, "x", "f32[N,3]")) },
 			"f32[N,3]", 1, sizes(2, 2, 1), sizes(2, 4, 1), "sizes M = 4 and N = 2 must be equal"},
 		"add a number": {func(g *ir.Graph) *ir.Node { return op.Add(in(g, "x", "f32[N,3]"), in(g, "y", "f32[4,1]")) },
 			"f32[4,3]", 1, sizes(4, 1, 1), sizes(2, 1, 1), "sizes N = 2 and 4 must be equal"},
@@ -42,13 +44,15 @@ func TestEqualSizes(t *testing.T) {
 		}, "f32[N,2,4]", 1, sizes(4, 3, 4), sizes(4, 3, 5), "sizes N = 4 and S = 5 must be equal"},
 		"concat": {func(g *ir.Graph) *ir.Node { return op.Concat(0, in(g, "x", "f32[S,N]"), in(g, "y", "f32[2,M]")) },
 			"f32[S+2,N]", 1, sizes(4, 4, 3), sizes(4, 5, 3), "sizes M = 5 and N = 4 must be equal"},
-		"expand": {func(g *ir.Graph) *ir.Node { return op.Expand(in(g, "x", "f32[M,1]"), ir.MustType("f32[2,N,3]").Shape) },
+		"expand": {
+			func(g *ir.Graph) *ir.Node { return op.Expand(in(g, "x", "f32[M,1]"), ir.MustType("f32[2,N,3]").Shape) },
 			"f32[2,N,3]", 1, sizes(4, 4, 1), sizes(4, 5, 1), "sizes M = 5 and N = 4 must be equal"},
 		"layer_norm": {func(g *ir.Graph) *ir.Node {
 			return op.LayerNorm(in(g, "x", "f32[S,N]"), in(g, "gamma", "f32[4]"), in(g, "beta", "f32[4]"), 1)
 		}, "f32[S,4]", 1, sizes(4, 1, 2), sizes(3, 1, 2), "sizes N = 3 and 4 must be equal"},
 		"attention": {func(g *ir.Graph) *ir.Node {
-			return op.Attention(in(g, "q", "f32[N,2,4]"), in(g, "k", "f32[M,S,4]"), in(g, "v", "f32[M,S,4]"), op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+			return op.Attention(in(g, "q", "f32[N,2,4]"), in(g, "k", "f32[M,S,4]"), in(g, "v", "f32[M,S,4]"),
+				op.AttentionOperands{}, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		}, "f32[N,2,4]", 2, sizes(2, 2, 3), sizes(2, 3, 3), "sizes M = 3 and N = 2 must be equal"},
 		"conv2d": {func(g *ir.Graph) *ir.Node {
 			return op.Conv2D(in(g, "x", "f32[S,N,3,3]"), in(g, "w", "f32[4,2,3,3]"), nil, op.ConvAttrs{Layout: op.NCHW})
@@ -62,7 +66,8 @@ func TestEqualSizes(t *testing.T) {
 		}, "f32[N]", 2, sizes(3, 3, 1), sizes(3, 4, 1), "sizes M = 4 and N = 3 must be equal"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8}, ir.Sym{Name: "M", Min: 1, Max: 9}, ir.Sym{Name: "S", Min: 1, Max: 10})
+			g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8}, ir.Sym{Name: "M", Min: 1, Max: 9},
+				ir.Sym{Name: "S", Min: 1, Max: 10})
 			g.Return("y", c.build(g))
 			if err := g.Err(); err != nil {
 				t.Fatal(err)
@@ -129,7 +134,8 @@ func sizes(n, m, s int64) map[string]int64 { return map[string]int64{"N": n, "M"
 
 // TestUnequalSizes checks that building a graph fails if sizes cannot be equal.
 func TestUnequalSizes(t *testing.T) {
-	for _, types := range [][2]string{{"f32[N]", "f32[9]"}, {"f32[2*N]", "f32[3]"}, {"f32[N]", "f32[N+1]"}, {"f32[N]", "f32[M+8]"}, {"f32[2*N]", "f32[2*M+1]"}} {
+	for _, types := range [][2]string{{"f32[N]", "f32[9]"}, {"f32[2*N]", "f32[3]"}, {"f32[N]", "f32[N+1]"},
+		{"f32[N]", "f32[M+8]"}, {"f32[2*N]", "f32[2*M+1]"}} {
 		g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8}, ir.Sym{Name: "M", Min: 1, Max: 9})
 		op.Add(op.Input(g, "x", ir.MustType(types[0])), op.Input(g, "y", ir.MustType(types[1])))
 		if err := g.Err(); err == nil || !strings.Contains(err.Error(), "do not broadcast") {

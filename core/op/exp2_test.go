@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestExp2Expansion checks the digits of the expansion of exp2 over all exponents of f32, where every op of the expansion rounds.
+// TestExp2Expansion checks the digits of the expansion of exp2 over all exponents of f32, where every op of the
+// expansion rounds.
 func TestExp2Expansion(t *testing.T) {
 	x := tensor.NewArray(dtype.F32, 20000)
 	for i := range x.F {
@@ -45,7 +46,8 @@ func TestExp2Expansion(t *testing.T) {
 	for i, v := range x.F {
 		want := math.Exp2(v)
 		if over := math.IsInf(float64(float32(want)), 0); over || math.IsNaN(want) {
-			if over && got[i] < math.MaxFloat32 || math.IsNaN(want) != math.IsNaN(got[i]) { // the largest number is an ulp from infinity
+			// the largest number is an ulp from infinity
+			if over && got[i] < math.MaxFloat32 || math.IsNaN(want) != math.IsNaN(got[i]) {
 				t.Errorf("2^%v = %v, want %v", v, got[i], want)
 			}
 			continue

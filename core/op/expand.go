@@ -15,11 +15,13 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, y := s.In[0], s.Declared
 		if x.DType != y.DType || x.Rank() > y.Rank() {
-			return ir.Type{}, fmt.Errorf("%v cannot be expanded to %v; want equal element types and no smaller rank", x, y)
+			return ir.Type{}, fmt.Errorf("%v cannot be expanded to %v; want equal element types and no smaller rank", x,
+				y)
 		}
 		for i, d := range x.Shape {
 			if e := y.Shape[y.Rank()-x.Rank()+i]; !d.Is(1) && d != e {
-				return ir.Type{}, ir.Differ(d, e, "%v cannot be expanded to %v: axis %d of x is %v, neither 1 nor %v", x, y, i, d, e)
+				return ir.Type{}, ir.Differ(d, e, "%v cannot be expanded to %v: axis %d of x is %v, neither 1 nor %v",
+					x, y, i, d, e)
 			}
 		}
 		return y, nil
@@ -34,7 +36,8 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 	Cases: func() []ir.Case[NoAttrs] {
 		c := func(in, out ir.Type) ir.Case[NoAttrs] { return ir.Case[NoAttrs]{In: []ir.Type{in}, Out: out} }
 		cases := []ir.Case[NoAttrs]{
-			c(f32(), f32()), c(f32(), f32(5)), c(f32(1), f32(0)), c(f32(5), f32(3, 5)), c(f32(3, 1), f32(3, 5)), c(f32(2, 1, 3), f32(4, 2, 5, 3)),
+			c(f32(), f32()), c(f32(), f32(5)), c(f32(1), f32(0)), c(f32(5), f32(3, 5)), c(f32(3, 1), f32(3, 5)),
+			c(f32(2, 1, 3), f32(4, 2, 5, 3)),
 			c(f32(1, 1, 1, 7), f32(2, 3, 2, 7)),
 		}
 		for _, d := range elementTypes() {

@@ -7,8 +7,9 @@ import (
 )
 
 // FloorDef defines the largest integer that is not above x.
-var FloorDef = discontinuous(unary("floor", "y is the largest integer that is not above x; -0 stays -0.", 1, exact[NoAttrs], wide,
-	math.Floor))
+var FloorDef = discontinuous(
+	unary("floor", "y is the largest integer that is not above x; -0 stays -0.", 1, exact[NoAttrs], wide,
+		math.Floor))
 
 // Floor returns a node that computes the largest integer that is not above x.
 func Floor(x *ir.Node) *ir.Node { return x.Graph.Add(FloorDef, NoAttrs{}, x) }

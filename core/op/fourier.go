@@ -32,7 +32,8 @@ func checkFourier(x ir.Type, norm string) error {
 		return fmt.Errorf("x is %v; want rank 1 or more", x)
 	}
 	if last := x.Shape[x.Rank()-1]; !last.IsStatic() {
-		return fmt.Errorf("the last axis of x, %v, is no static size; tables for a transform are made when it is loaded", x)
+		return fmt.Errorf(
+			"the last axis of x, %v, is no static size; tables for a transform are made when it is loaded", x)
 	} else if last.B < 1 {
 		return fmt.Errorf("the last axis of x, %v, is empty; want a transform of 1 number or more", x)
 	}
@@ -64,8 +65,10 @@ func lastAxis(t ir.Type, n int64) ir.Type {
 	return ir.Type{DType: t.DType, Shape: slices.Concat(t.Shape[:t.Rank()-1], ir.Shape{ir.Static(n)})}
 }
 
-// transformRows transforms rows of n numbers. get writes the numbers of a row to z, and put stores a transform in y, the row of out.
-func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, get func(row int, z []complex128), put func(y []float64, z []complex128)) error {
+// transformRows transforms rows of n numbers. get writes the numbers of a row to z, and put stores a transform in y,
+// the row of out.
+func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, get func(row int, z []complex128),
+	put func(y []float64, z []complex128)) error {
 	room := make([]complex128, 4*n)
 	x, z, root, temp := room[:n], room[n:2*n], room[2*n:3*n], room[3*n:]
 	for k := range root {
@@ -94,9 +97,9 @@ func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, ge
 	return nil
 }
 
-// fourier computes y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root has the powers of a root of unity. If len(y) is
-// prime, it computes the sum itself. Otherwise it combines transforms of every p-th number, where p is the smallest prime factor (Cooley and
-// Tukey, 1965).
+// fourier computes y_k = sum over j of x_{j step} w^{jk}, where w = root[step] and root has the powers of a root of
+// unity. If len(y) is prime, it computes the sum itself. Otherwise it combines transforms of every p-th number, where p
+// is the smallest prime factor (Cooley and Tukey, 1965).
 func fourier(y, x []complex128, step int, root, temp []complex128) {
 	n, p := len(y), 2
 	for p < n && n%p != 0 {
@@ -140,8 +143,8 @@ func toBlocks(y []float64, z []complex128) {
 	}
 }
 
-// fourierTol returns the tolerance of a transform of n numbers. Errors grow with log2(n) and with the norm of the numbers, for which it
-// assumes a size of 1 each.
+// fourierTol returns the tolerance of a transform of n numbers. Errors grow with log2(n) and with the norm of the
+// numbers, for which it assumes a size of 1 each.
 func fourierTol(d dtype.DType, n int, norm string, inverse bool) ir.Tolerance {
 	size := math.Sqrt(float64(2 * n))
 	return forDType(d, 1e-6*math.Log2(float64(2*n))*size*FourierScale(norm, n, inverse), 1e-6)
@@ -153,7 +156,8 @@ func fourierFLOPs(rows, n int64) int64 { return rows * int64(5*float64(n)*math.L
 // fourierMemory returns what transformRows allocates for rows of n numbers, in bytes.
 func fourierMemory(n int64) int64 { return 16 * 4 * n }
 
-// fourierLengths are lengths at which algorithms change: 1, small primes, powers of two, products of small primes, primes.
+// fourierLengths are lengths at which algorithms change: 1, small primes, powers of two, products of small primes,
+// primes.
 var fourierLengths = []int64{1, 2, 3, 5, 7, 16, 30, 31, 256, 343, 400, 521, 1024, 2187}
 
 // FFTAttrs are the attributes of fft, ifft and rfft.
@@ -172,7 +176,10 @@ func complexTransform(name, doc string, inverse bool) *ir.OpDef {
 				return ir.Type{}, err
 			}
 			if last := x.Shape[x.Rank()-1].B; last%2 != 0 {
-				return ir.Type{}, fmt.Errorf("the last axis of x, %v, is odd; want as many imaginary parts as real parts, which come first", x)
+				return ir.Type{},
+					fmt.Errorf(
+						"the last axis of x, %v, is odd; want as many imaginary parts as real parts, which come first",
+						x)
 			}
 			return x, nil
 		},

@@ -9,7 +9,8 @@ import (
 
 // FusedMatMulAttrs are the attributes of fused_matmul.
 type FusedMatMulAttrs struct {
-	Act    string `attr:"act"` // "" or an activation, with its attributes where it has any, such as leaky_relu(slope=0.01)
+	// "" or an activation, with its attributes where it has any, such as leaky_relu(slope=0.01)
+	Act    string `attr:"act"`
 	TransA bool   `attr:"trans_a"`
 	TransB bool   `attr:"trans_b"`
 }
@@ -74,7 +75,9 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 		return 8 * s.Syms.MaxElems(out)
 	},
 	FLOPs: func(a FusedMatMulAttrs, in []ir.Type, out ir.Type) int64 {
-		return numel(out) * (2*depth(a.MatMul(), in[0]) + int64(btoi(in[FusedMatMulBias].Present())+btoi(in[FusedMatMulResidual].Present())))
+		return numel(
+			out) * (2*depth(a.MatMul(), in[0]) +
+			int64(btoi(in[FusedMatMulBias].Present())+btoi(in[FusedMatMulResidual].Present())))
 	},
 	Tol: func(a FusedMatMulAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 		return summed(out.DType, depth(a.MatMul(), in[0]))

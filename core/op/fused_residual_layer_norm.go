@@ -28,7 +28,9 @@ var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 	Cases: func() []ir.Case[FusedResidualLayerNormAttrs] {
 		var cases []ir.Case[FusedResidualLayerNormAttrs]
 		for _, x := range normTypes() {
-			cases = append(cases, ir.Case[FusedResidualLayerNormAttrs]{Attrs: FusedResidualLayerNormAttrs{1e-6}, In: normIn(x, true)})
+			cases = append(
+				cases, ir.Case[FusedResidualLayerNormAttrs]{Attrs: FusedResidualLayerNormAttrs{1e-6},
+					In: normIn(x, true)})
 		}
 		return cases
 	},

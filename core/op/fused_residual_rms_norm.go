@@ -26,7 +26,8 @@ var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 	Cases: func() []ir.Case[FusedResidualRmsNormAttrs] {
 		var cases []ir.Case[FusedResidualRmsNormAttrs]
 		for _, x := range normTypes() {
-			cases = append(cases, ir.Case[FusedResidualRmsNormAttrs]{Attrs: FusedResidualRmsNormAttrs{1e-6}, In: normIn(x, true)})
+			cases = append(
+				cases, ir.Case[FusedResidualRmsNormAttrs]{Attrs: FusedResidualRmsNormAttrs{1e-6}, In: normIn(x, true)})
 		}
 		return cases
 	},

@@ -30,7 +30,10 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		}
 		b, t, n, h, m := q.Shape[0], q.Shape[1], q.Shape[3], v.Shape[2], v.Shape[3]
 		if g := q.Shape[2]; !g.IsStatic() || !h.IsStatic() || g.B < 1 || h.B%g.B != 0 {
-			return nil, fmt.Errorf("q is %v and v %v, with %v and %v heads; want sizes that are known, of which the first divides the second", q, v, g, h)
+			return nil,
+				fmt.Errorf(
+					"q is %v and v %v, with %v and %v heads; want sizes that are known, of which the first divides the second",
+					q, v, g, h)
 		}
 		if least, _ := s.Syms.Bounds(n); least < 1 {
 			return nil, fmt.Errorf("q is %v, with heads of %v; want 1 or more", q, n)
@@ -82,16 +85,22 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		c := func(d dtype.DType, b, t, g, h, n, m int64, carried bool) ir.Case[NoAttrs] {
 			q, gate := ir.TypeOf(d, b, t, g, n), ir.TypeOf(d, b, t, h)
 			// Keys are short enough that the state does not grow.
-			x := ir.Case[NoAttrs]{In: []ir.Type{q, q, ir.TypeOf(d, b, t, h, m), gate, gate}, Fill: []ir.Range{{Lo: -1, Hi: 1}, {Lo: -0.12, Hi: 0.12}, {Lo: -2, Hi: 2}, {Lo: -1, Hi: 0}, {Lo: 0, Hi: 1}}}
+			x := ir.Case[NoAttrs]{In: []ir.Type{q, q, ir.TypeOf(d, b, t, h, m), gate, gate},
+				Fill: []ir.Range{{Lo: -1, Hi: 1}, {Lo: -0.12, Hi: 0.12}, {Lo: -2, Hi: 2}, {Lo: -1, Hi: 0},
+					{Lo: 0, Hi: 1}}}
 			if carried {
-				x.In, x.Fill = append(x.In, ir.TypeOf(stateType(d), b, h, n, m)), append(x.Fill, ir.Range{Lo: -1, Hi: 1})
+				x.In, x.Fill = append(x.In, ir.TypeOf(stateType(d), b, h, n, m)),
+					append(x.Fill, ir.Range{Lo: -1, Hi: 1})
 			}
 			return x
 		}
 		return []ir.Case[NoAttrs]{
-			c(dtype.F32, 1, 1, 1, 1, 1, 1, false), c(dtype.F32, 1, 1, 2, 2, 16, 16, true), c(dtype.F32, 2, 5, 1, 3, 7, 9, true), c(dtype.F32, 1, 33, 2, 4, 8, 16, false),
-			c(dtype.F32, 1, 70, 1, 1, 33, 5, true), c(dtype.F32, 2, 0, 1, 1, 4, 4, true), c(dtype.F32, 0, 3, 1, 1, 4, 4, false), c(dtype.F32, 1, 3, 2, 2, 128, 128, true),
-			c(dtype.F32, 1, 2, 1, 2, 5, 65, false), c(dtype.F16, 1, 4, 1, 2, 8, 8, true), c(dtype.BF16, 1, 4, 2, 2, 8, 6, false), c(dtype.F64, 1, 6, 1, 2, 3, 4, true),
+			c(dtype.F32, 1, 1, 1, 1, 1, 1, false), c(dtype.F32, 1, 1, 2, 2, 16, 16, true),
+			c(dtype.F32, 2, 5, 1, 3, 7, 9, true), c(dtype.F32, 1, 33, 2, 4, 8, 16, false),
+			c(dtype.F32, 1, 70, 1, 1, 33, 5, true), c(dtype.F32, 2, 0, 1, 1, 4, 4, true),
+			c(dtype.F32, 0, 3, 1, 1, 4, 4, false), c(dtype.F32, 1, 3, 2, 2, 128, 128, true),
+			c(dtype.F32, 1, 2, 1, 2, 5, 65, false), c(dtype.F16, 1, 4, 1, 2, 8, 8, true),
+			c(dtype.BF16, 1, 4, 2, 2, 8, 6, false), c(dtype.F64, 1, 6, 1, 2, 3, 4, true),
 		}
 	},
 })

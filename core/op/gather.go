@@ -49,10 +49,12 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	Cases: func() []ir.Case[GatherAttrs] {
 		c := func(axis int, table, idx ir.Type) ir.Case[GatherAttrs] {
 			top := float64(table.Shape[axis].B - 1)
-			return ir.Case[GatherAttrs]{Attrs: GatherAttrs{axis}, In: []ir.Type{table, idx}, Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: top}}}
+			return ir.Case[GatherAttrs]{Attrs: GatherAttrs{axis}, In: []ir.Type{table, idx},
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: top}}}
 		}
 		cases := []ir.Case[GatherAttrs]{
-			c(0, f32(5), i32()), c(0, f32(5, 3), i64(2, 4)), c(1, f32(3, 7), i32(4)), c(1, f32(2, 5, 3), i32(2, 2)), c(0, f32(5, 3), i32(0)),
+			c(0, f32(5), i32()), c(0, f32(5, 3), i64(2, 4)), c(1, f32(3, 7), i32(4)), c(1, f32(2, 5, 3), i32(2, 2)),
+			c(0, f32(5, 3), i32(0)),
 			c(0, f32(5, 0), u32(3)), c(0, f32(9, 33), i32(17)),
 		}
 		for _, d := range elementTypes() {
@@ -67,7 +69,8 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	},
 })
 
-// Gather adds the slices of table along an axis that idx selects. For a packed table it adds rows as f32, and the axis must be 0.
+// Gather adds the slices of table along an axis that idx selects. For a packed table it adds rows as f32, and the axis
+// must be 0.
 func Gather(table, idx *ir.Node, axis int) *ir.Node {
 	if table.Type.DType.IsPacked() && axis == 0 {
 		return DequantRows(table, idx)

@@ -22,14 +22,17 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 	Infer: func(s ir.Sig[GatherBatchedAttrs]) (ir.Type, error) {
 		table, idx, b := s.In[0], s.In[1], s.Attrs.BatchDims
 		if b < 1 || b >= table.Rank() || b > idx.Rank() {
-			return ir.Type{}, fmt.Errorf("batch_dims is %d; want 1 to %d for a table %v and indices %v", b, min(table.Rank()-1, idx.Rank()), table, idx)
+			return ir.Type{},
+				fmt.Errorf("batch_dims is %d; want 1 to %d for a table %v and indices %v", b,
+					min(table.Rank()-1, idx.Rank()), table, idx)
 		}
 		if err := isIndex("index", idx); err != nil {
 			return ir.Type{}, err
 		}
 		for i, d := range idx.Shape[:b] {
 			if d != table.Shape[i] {
-				return ir.Type{}, ir.Differ(d, table.Shape[i], "table is %v and index %v; want the same first %d dims", table, idx, b)
+				return ir.Type{}, ir.Differ(d, table.Shape[i], "table is %v and index %v; want the same first %d dims",
+					table, idx, b)
 			}
 		}
 		return ir.Type{DType: table.DType, Shape: slices.Concat(idx.Shape, table.Shape[b+1:])}, nil
@@ -53,11 +56,14 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 			if !table.DType.IsFloat() {
 				fill = ir.Range{Lo: 0, Hi: 3}
 			}
-			return ir.Case[GatherBatchedAttrs]{Attrs: GatherBatchedAttrs{b}, In: []ir.Type{table, idx}, Fill: []ir.Range{fill, {Lo: 0, Hi: float64(table.Shape[b].B - 1)}}}
+			return ir.Case[GatherBatchedAttrs]{Attrs: GatherBatchedAttrs{b}, In: []ir.Type{table, idx},
+				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(table.Shape[b].B - 1)}}}
 		}
 		cases := []ir.Case[GatherBatchedAttrs]{
-			c(1, f32(3, 5), i32(3)), c(1, f32(3, 5), i32(3, 1)), c(1, f32(2, 5, 3), i64(2, 4)), c(2, f32(2, 3, 4), u32(2, 3, 2, 2)), c(1, f32(1, 1), i32(1, 7)),
-			c(1, f32(0, 5), i32(0, 2)), c(1, f32(3, 5), i32(3, 0)), c(1, f32(4, 9, 33), i32(4, 17)), c(1, f32(2, 5, 0), i32(2, 3)),
+			c(1, f32(3, 5), i32(3)), c(1, f32(3, 5), i32(3, 1)), c(1, f32(2, 5, 3), i64(2, 4)),
+			c(2, f32(2, 3, 4), u32(2, 3, 2, 2)), c(1, f32(1, 1), i32(1, 7)),
+			c(1, f32(0, 5), i32(0, 2)), c(1, f32(3, 5), i32(3, 0)), c(1, f32(4, 9, 33), i32(4, 17)),
+			c(1, f32(2, 5, 0), i32(2, 3)),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(1, ir.TypeOf(d, 2, 4, 3), i32(2, 5)))

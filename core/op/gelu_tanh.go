@@ -7,8 +7,12 @@ import (
 )
 
 // GeluTanhDef defines the tanh form of GELU.
-var GeluTanhDef = activation(unary("gelu_tanh", "y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715*x^3): the tanh form of GELU. Large x give x, large negative x give 0.", 12, rounded[NoAttrs], wide,
-	func(x float64) float64 { return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) }))
+var GeluTanhDef = activation(
+	unary(
+		"gelu_tanh",
+		"y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715*x^3): the tanh form of GELU. Large x give x, large negative x give 0.",
+		12, rounded[NoAttrs], wide,
+		func(x float64) float64 { return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) }))
 
 // GeluTanh returns a node that computes the tanh form of GELU.
 func GeluTanh(x *ir.Node) *ir.Node { return x.Graph.Add(GeluTanhDef, NoAttrs{}, x) }

@@ -20,8 +20,8 @@ const (
 // layouts are the layouts by number of spatial axes: channels first, channels last.
 var layouts = [4][2]string{1: {NCW, NWC}, 2: {NCHW, NHWC}, 3: {NCDHW, NDHWC}}
 
-// Geometry describes the windows of a convolution or a pooling, with defaults filled in. There are always three axes: depth, height and width. Axes that an
-// op does not have come first and have size 1.
+// Geometry describes the windows of a convolution or a pooling, with defaults filled in. There are always three axes:
+// depth, height and width. Axes that an op does not have come first and have size 1.
 type Geometry struct {
 	Axes int  // number of axes that the op has: 1, 2 or 3
 	Last bool // channels are the last axis
@@ -149,20 +149,23 @@ func (g *Geometry) outSizes(x ir.Type, kernel [3]int, syms ir.Syms) (size [3]ir.
 			return size, fmt.Errorf("axis %d of %v with padding %d is too large", axis, x, g.Padding[i])
 		}
 		if lo, _ := syms.Bounds(room); lo < 0 {
-			return size, fmt.Errorf("axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis, x, g.Padding[i], window)
+			return size, fmt.Errorf("axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis,
+				x, g.Padding[i], window)
 		}
 		d, ok := room.FloorDiv(int64(g.Stride[i]))
 		if ok {
 			size[i], ok = d.Add(ir.Static(1))
 		}
 		if !ok {
-			return size, fmt.Errorf("size of axis %d of %v at stride %d is beyond the limits of a dim", axis, x, g.Stride[i])
+			return size, fmt.Errorf("size of axis %d of %v at stride %d is beyond the limits of a dim", axis, x,
+				g.Stride[i])
 		}
 	}
 	return size, nil
 }
 
-// source returns the input element for tap t of the window of output element at. inside reports whether it lies in an input of the given size.
+// source returns the input element for tap t of the window of output element at. inside reports whether it lies in an
+// input of the given size.
 func (g *Geometry) source(at, t, size [3]int) (from [3]int, inside bool) {
 	inside = true
 	for i := range from {

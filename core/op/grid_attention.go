@@ -75,7 +75,8 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		return forDType(out.DType, 1e-5, 1e-5)
 	},
 	Cases: func() []ir.Case[GridAttentionAttrs] {
-		c := func(heads, window int, b, gh, gw, d int64, positional bool, t func(...int64) ir.Type) ir.Case[GridAttentionAttrs] {
+		c := func(heads, window int, b, gh, gw, d int64, positional bool,
+			t func(...int64) ir.Type) ir.Case[GridAttentionAttrs] {
 			e := 3 * int64(heads) * d
 			in := []ir.Type{t(b, gh, gw, e), t(e)}
 			if wh, ww := int64(window), int64(window); positional {
@@ -89,9 +90,11 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		scaled := c(2, 3, 1, 6, 6, 4, true, f32)
 		scaled.Attrs.Scale = 0.2
 		return []ir.Case[GridAttentionAttrs]{
-			c(1, 0, 1, 1, 1, 1, false, f32), c(2, 0, 1, 3, 4, 5, false, f32), c(2, 0, 2, 3, 4, 5, true, f32), c(3, 2, 1, 4, 6, 4, true, f32),
+			c(1, 0, 1, 1, 1, 1, false, f32), c(2, 0, 1, 3, 4, 5, false, f32), c(2, 0, 2, 3, 4, 5, true, f32),
+			c(3, 2, 1, 4, 6, 4, true, f32),
 			c(2, 3, 2, 5, 7, 4, true, f32), // padding below and to the right
-			c(2, 3, 1, 5, 7, 4, false, f32), c(2, 5, 1, 3, 2, 8, true, f32), c(1, 2, 0, 4, 4, 2, true, f32), c(1, 7, 1, 16, 9, 20, true, f32),
+			c(2, 3, 1, 5, 7, 4, false, f32), c(2, 5, 1, 3, 2, 8, true, f32), c(1, 2, 0, 4, 4, 2, true, f32),
+			c(1, 7, 1, 16, 9, 20, true, f32),
 			c(2, 2, 1, 3, 3, 4, true, f16), scaled,
 		}
 	},
@@ -117,8 +120,12 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	if err := sameDType(in); err != nil {
 		return g, err
 	}
-	if a.Heads < 1 || a.Heads > 1<<20 || a.Window < 0 || a.Window > maxWindow || !(math.Abs(a.Scale) <= math.MaxFloat32) {
-		return g, fmt.Errorf("heads is %d, window %d and scale %v; want heads of 1 or more, a window of 0 to %d, a finite scale", a.Heads, a.Window, a.Scale, maxWindow)
+	if a.Heads < 1 || a.Heads > 1<<20 || a.Window < 0 || a.Window > maxWindow ||
+		!(math.Abs(a.Scale) <= math.MaxFloat32) {
+		return g,
+			fmt.Errorf(
+				"heads is %d, window %d and scale %v; want heads of 1 or more, a window of 0 to %d, a finite scale",
+				a.Heads, a.Window, a.Scale, maxWindow)
 	}
 	if rh.Present() != rw.Present() {
 		return g, fmt.Errorf("has one of the operands rh and rw; want both or neither")
@@ -182,7 +189,8 @@ func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Arr
 						ky, kx := j/ww, j%ww
 						score[j] = scale * dot(q, part(b, y0+ky, x0+kx, 1, h), d)
 						if s.Positional {
-							score[j] += dot(q, in[GridAttentionRH].F[((y-y0)*wh+ky)*d:], d) + dot(q, in[GridAttentionRW].F[((x-x0)*ww+kx)*d:], d)
+							score[j] += dot(q, in[GridAttentionRH].F[((y-y0)*wh+ky)*d:], d) +
+								dot(q, in[GridAttentionRW].F[((x-x0)*ww+kx)*d:], d)
 						}
 					}
 					weigh(score, math.Inf(-1))

@@ -38,7 +38,8 @@ var _ = ir.Lower(GridAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 		// relH[.., qy, qx, ky] = sum over d of q[.., qy, qx, d] * rh[qy, ky, d], and relW alike with qx as the batch.
 		grid := Reshape(q, ir.Shape{windows, dim(s.Heads), dim(s.WH), dim(s.WW), dim(s.D)})
 		relH := MatMul(grid, in[GridAttentionRH], MatMulAttrs{TransB: true})
-		relW := Transpose(MatMul(Transpose(grid, 0, 1, 3, 2, 4), in[GridAttentionRW], MatMulAttrs{TransB: true}), 0, 1, 3, 2, 4)
+		relW := Transpose(MatMul(Transpose(grid, 0, 1, 3, 2, 4), in[GridAttentionRW], MatMulAttrs{TransB: true}), 0, 1,
+			3, 2, 4)
 		full := ir.Shape{windows, dim(s.Heads), dim(s.WH), dim(s.WW), dim(s.WH), dim(s.WW)}
 		sum := Add(Reshape(score, full), Reshape(relH, ir.Shape{full[0], full[1], full[2], full[3], full[4], dim(1)}))
 		sum = Add(sum, Reshape(relW, ir.Shape{full[0], full[1], full[2], full[3], dim(1), full[5]}))

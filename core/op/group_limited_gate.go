@@ -36,7 +36,8 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 		}
 		experts := p.Shape[1].B
 		if a.Groups < 1 || experts < 1 || experts%int64(a.Groups) != 0 {
-			return nil, fmt.Errorf("groups is %d; want 1 to %d, a divisor of the %d experts of %v", a.Groups, experts, experts, p)
+			return nil, fmt.Errorf("groups is %d; want 1 to %d, a divisor of the %d experts of %v", a.Groups, experts,
+				experts, p)
 		}
 		if a.GroupsKept < 1 || a.GroupsKept > a.Groups {
 			return nil, fmt.Errorf("groups_kept is %d; want 1 to %d, the number of groups", a.GroupsKept, a.Groups)
@@ -45,7 +46,8 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 			return nil, fmt.Errorf("k is %d; want 1 to %d, the experts of %d groups", a.K, most, a.GroupsKept)
 		}
 		shape := ir.Shape{p.Shape[0], ir.Static(int64(a.K))}
-		return []ir.Type{{DType: dtype.I32, Shape: shape}, {DType: dtype.F32, Shape: shape}}, checkIndex(dtype.I32, p, p.Rank()-1, s.Syms)
+		return []ir.Type{{DType: dtype.I32, Shape: shape}, {DType: dtype.F32, Shape: shape}},
+			checkIndex(dtype.I32, p, p.Rank()-1, s.Syms)
 	},
 	Eval: func(a GroupLimitedGateAttrs, in, out []*tensor.Array) error {
 		experts := in[0].Shape[1]
@@ -102,10 +104,12 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 	},
 	Cases: func() []ir.Case[GroupLimitedGateAttrs] {
 		c := func(tokens, experts int64, groups, kept, k int) ir.Case[GroupLimitedGateAttrs] {
-			return ir.Case[GroupLimitedGateAttrs]{Attrs: GroupLimitedGateAttrs{groups, kept, k, 2.5}, In: []ir.Type{f32(tokens, experts), f32(tokens, experts)},
+			return ir.Case[GroupLimitedGateAttrs]{Attrs: GroupLimitedGateAttrs{groups, kept, k, 2.5},
+				In:   []ir.Type{f32(tokens, experts), f32(tokens, experts)},
 				Fill: []ir.Range{{Lo: 0.1, Hi: 1}, {Lo: 0, Hi: 1}}}
 		}
-		return []ir.Case[GroupLimitedGateAttrs]{c(1, 1, 1, 1, 1), c(3, 8, 4, 2, 3), c(5, 64, 8, 4, 8), c(2, 256, 8, 4, 8), c(4, 6, 6, 3, 2), c(0, 8, 2, 1, 2), c(7, 15, 3, 3, 1)}
+		return []ir.Case[GroupLimitedGateAttrs]{c(1, 1, 1, 1, 1), c(3, 8, 4, 2, 3), c(5, 64, 8, 4, 8),
+			c(2, 256, 8, 4, 8), c(4, 6, 6, 3, 2), c(0, 8, 2, 1, 2), c(7, 15, 3, 3, 1)}
 	},
 })
 

@@ -47,8 +47,10 @@ var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 			return ir.Case[GroupNormAttrs]{Attrs: GroupNormAttrs{groups, 1e-5}, In: channelNormIn(x, 2)}
 		}
 		return []ir.Case[GroupNormAttrs]{
-			c(1, f32(1, 1)), c(2, f32(3, 6)), c(3, f32(2, 6, 5)), c(6, f32(2, 6, 5)), c(1, f32(2, 3, 4, 5)), c(2, f32(2, 4, 3, 3, 3)), c(2, f32(0, 4, 3)),
-			c(2, f32(3, 4, 0)), c(1, f32(3, 0, 2)), c(4, f32(1, 8, 31, 33)), c(2, f32(1, 4, 65, 80)), c(3, f16(2, 6, 5)), c(2, f16(1, 4, 8)), c(3, bf16(2, 6, 5)), c(3, f64(2, 6, 5)),
+			c(1, f32(1, 1)), c(2, f32(3, 6)), c(3, f32(2, 6, 5)), c(6, f32(2, 6, 5)), c(1, f32(2, 3, 4, 5)),
+			c(2, f32(2, 4, 3, 3, 3)), c(2, f32(0, 4, 3)),
+			c(2, f32(3, 4, 0)), c(1, f32(3, 0, 2)), c(4, f32(1, 8, 31, 33)), c(2, f32(1, 4, 65, 80)),
+			c(3, f16(2, 6, 5)), c(2, f16(1, 4, 8)), c(3, bf16(2, 6, 5)), c(3, f64(2, 6, 5)),
 		}
 	},
 })
@@ -60,7 +62,9 @@ func GroupNorm(x, gamma, beta *ir.Node, groups int, eps float64) *ir.Node {
 
 var _ = ir.Lower(GroupNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, x := n.Attrs.(GroupNormAttrs), in[0]
-	shape := append(ir.Shape{x.Type.Shape[0], ir.Static(int64(a.Groups)), ir.Static(x.Type.Shape[1].B / int64(a.Groups))}, x.Type.Shape[2:]...)
+	shape := append(
+		ir.Shape{x.Type.Shape[0], ir.Static(int64(a.Groups)), ir.Static(x.Type.Shape[1].B / int64(a.Groups))},
+		x.Type.Shape[2:]...)
 	axes := make([]int, len(shape)-2)
 	for i := range axes {
 		axes[i] = 2 + i

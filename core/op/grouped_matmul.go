@@ -27,7 +27,8 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 			return ir.Type{}, err
 		}
 		if x.Rank() != 2 || w.Rank() != 3 || idx.Rank() != 1 {
-			return ir.Type{}, fmt.Errorf("operands are %v, %v and %v; want x [M,K], w of rank 3 and index [M]", x, w, idx)
+			return ir.Type{}, fmt.Errorf("operands are %v, %v and %v; want x [M,K], w of rank 3 and index [M]", x, w,
+				idx)
 		}
 		if d, e := idx.Shape[0], x.Shape[0]; d != e {
 			return ir.Type{}, ir.Differ(d, e, "x is %v and index %v; want an index for each row", x, idx)
@@ -37,7 +38,8 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 			k, n = n, k
 		}
 		if d := x.Shape[1]; d != k {
-			return ir.Type{}, ir.Differ(d, k, "x is %v and w %v (trans_b=%v); want equal sizes to sum over", x, w, s.Attrs.TransB)
+			return ir.Type{}, ir.Differ(d, k, "x is %v and w %v (trans_b=%v); want equal sizes to sum over", x, w,
+				s.Attrs.TransB)
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], n}}, nil
 	},
@@ -73,10 +75,14 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(w.Shape[0].B - 1)}}}
 		}
 		return []ir.Case[GroupedMatMulAttrs]{
-			c(false, f32(1, 1), f32(1, 1, 1), i32(1)), c(false, f32(7, 5), f32(3, 5, 4), i32(7)), c(true, f32(7, 5), f32(3, 4, 5), i64(7)), c(false, f32(0, 5), f32(3, 5, 4), u32(0)),
-			c(true, f32(40, 33), f32(4, 65, 33), i32(40)), c(false, f32(40, 33), f32(4, 33, 65), i32(40)), c(true, f32(1, 64), f32(8, 33, 64), i32(1)), c(false, f32(3, 0), f32(2, 0, 4), i32(3)),
-			c(false, f32(3, 4), f32(2, 4, 0), i32(3)), c(true, f32(9, 16), bf16(3, 5, 16), i32(9)), c(false, f32(9, 16), f16(3, 16, 5), i32(9)),
-			c(true, f16(5, 8), f16(2, 3, 8), i32(5)), c(false, bf16(5, 8), bf16(2, 8, 3), i32(5)), c(true, f64(5, 8), f64(2, 3, 8), i32(5)),
+			c(false, f32(1, 1), f32(1, 1, 1), i32(1)), c(false, f32(7, 5), f32(3, 5, 4), i32(7)),
+			c(true, f32(7, 5), f32(3, 4, 5), i64(7)), c(false, f32(0, 5), f32(3, 5, 4), u32(0)),
+			c(true, f32(40, 33), f32(4, 65, 33), i32(40)), c(false, f32(40, 33), f32(4, 33, 65), i32(40)),
+			c(true, f32(1, 64), f32(8, 33, 64), i32(1)), c(false, f32(3, 0), f32(2, 0, 4), i32(3)),
+			c(false, f32(3, 4), f32(2, 4, 0), i32(3)), c(true, f32(9, 16), bf16(3, 5, 16), i32(9)),
+			c(false, f32(9, 16), f16(3, 16, 5), i32(9)),
+			c(true, f16(5, 8), f16(2, 3, 8), i32(5)), c(false, bf16(5, 8), bf16(2, 8, 3), i32(5)),
+			c(true, f64(5, 8), f64(2, 3, 8), i32(5)),
 		}
 	},
 })

@@ -3,8 +3,10 @@ package op
 import "github.com/rlx-go/rlx/core/ir"
 
 // HardswishDef defines x * hardsigmoid(x).
-var HardswishDef = activation(unary("hardswish", "y = x * min(max(x/6 + 1/2, 0), 1): Howard et al., Searching for MobileNetV3 (2019).", 4, rounded[NoAttrs], wide,
-	func(x float64) float64 { return x * hardsigmoidOf(HardsigmoidAttrs{1. / 6, 0.5}, x) }))
+var HardswishDef = activation(
+	unary("hardswish", "y = x * min(max(x/6 + 1/2, 0), 1): Howard et al., Searching for MobileNetV3 (2019).", 4,
+		rounded[NoAttrs], wide,
+		func(x float64) float64 { return x * hardsigmoidOf(HardsigmoidAttrs{1. / 6, 0.5}, x) }))
 
 // Hardswish returns a node that computes x * hardsigmoid(x).
 func Hardswish(x *ir.Node) *ir.Node { return x.Graph.Add(HardswishDef, NoAttrs{}, x) }

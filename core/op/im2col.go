@@ -61,11 +61,13 @@ var Im2ColDef = ir.Define(ir.Def[Im2ColAttrs]{
 			rows, ok = x.Shape[0].Mul(rows)
 		}
 		if !ok {
-			return ir.Type{}, fmt.Errorf("%v patches of %v by %v are more than a dim may be", x.Shape[0], size[1], size[2])
+			return ir.Type{}, fmt.Errorf("%v patches of %v by %v are more than a dim may be", x.Shape[0], size[1],
+				size[2])
 		}
 		columns, ok := x.Shape[1].Mul(ir.Static(int64(g.Kernel[1]) * int64(g.Kernel[2])))
 		if !ok {
-			return ir.Type{}, fmt.Errorf("patches of %v channels by %d by %d are larger than a dim may be", x.Shape[1], g.Kernel[1], g.Kernel[2])
+			return ir.Type{}, fmt.Errorf("patches of %v channels by %d by %d are larger than a dim may be", x.Shape[1],
+				g.Kernel[1], g.Kernel[2])
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{rows, columns}}, nil
 	},
@@ -100,12 +102,16 @@ var Im2ColDef = ir.Define(ir.Def[Im2ColAttrs]{
 			c(f32(0, 2, 4, 4), Im2ColAttrs{Kernel: []int{2, 2}}),
 			c(f32(2, 0, 4, 4), Im2ColAttrs{Kernel: []int{2, 2}}),
 			c(f32(2, 3, 5, 7), Im2ColAttrs{Kernel: []int{3, 3}, Padding: []int{1, 1}}),
-			c(f32(1, 2, 9, 8), Im2ColAttrs{Kernel: []int{3, 2}, Stride: []int{2, 3}, Padding: []int{0, 2}, Dilation: []int{2, 1}}),
+			c(
+				f32(1, 2, 9, 8),
+				Im2ColAttrs{Kernel: []int{3, 2}, Stride: []int{2, 3}, Padding: []int{0, 2}, Dilation: []int{2, 1}}),
 			c(f32(1, 3, 16, 12), Im2ColAttrs{Kernel: []int{4, 4}, Stride: []int{4, 4}}),
 			c(f32(1, 1, 0, 3), Im2ColAttrs{Kernel: []int{3, 1}, Padding: []int{2, 0}}),
 		}
 		for _, d := range []dtype.DType{dtype.F16, dtype.F64, dtype.U8, dtype.I32, dtype.Bool} {
-			cases = append(cases, c(ir.TypeOf(d, 1, 2, 5, 5), Im2ColAttrs{Kernel: []int{3, 3}, Stride: []int{2, 2}, Padding: []int{1, 1}}))
+			cases = append(
+				cases, c(ir.TypeOf(d, 1, 2, 5, 5),
+					Im2ColAttrs{Kernel: []int{3, 3}, Stride: []int{2, 2}, Padding: []int{1, 1}}))
 		}
 		return cases
 	},

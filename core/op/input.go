@@ -27,7 +27,8 @@ func leaf(name, doc string) *ir.OpDef {
 		},
 		Tol: exact[NoAttrs],
 		Cases: func() []ir.Case[NoAttrs] {
-			return []ir.Case[NoAttrs]{{Out: f32(2, 3)}, {Out: i64()}, {Out: bf16(0, 4)}, {Out: ir.TypeOf(dtype.Q4_0, 3, 5)}, {Out: ir.TypeOf(dtype.Q6_K, 2)}}
+			return []ir.Case[NoAttrs]{{Out: f32(2, 3)}, {Out: i64()}, {Out: bf16(0, 4)},
+				{Out: ir.TypeOf(dtype.Q4_0, 3, 5)}, {Out: ir.TypeOf(dtype.Q6_K, 2)}}
 		},
 	})
 }

@@ -27,7 +27,8 @@ var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	Cases: func() []ir.Case[InstanceNormAttrs] {
 		var cases []ir.Case[InstanceNormAttrs]
 		for _, x := range []ir.Type{
-			f32(1, 1), f32(2, 3, 5), f32(2, 3, 4, 5), f32(1, 2, 3, 3, 3), f32(0, 4, 3), f32(3, 4, 0), f32(3, 0, 2), f32(1, 3, 21, 33), f16(2, 3, 5), bf16(2, 3, 5), f64(2, 3, 5),
+			f32(1, 1), f32(2, 3, 5), f32(2, 3, 4, 5), f32(1, 2, 3, 3, 3), f32(0, 4, 3), f32(3, 4, 0), f32(3, 0, 2),
+			f32(1, 3, 21, 33), f16(2, 3, 5), bf16(2, 3, 5), f64(2, 3, 5),
 		} {
 			cases = append(cases, ir.Case[InstanceNormAttrs]{Attrs: InstanceNormAttrs{1e-5}, In: channelNormIn(x, 2)})
 		}
@@ -35,7 +36,8 @@ var InstanceNormDef = ir.Define(ir.Def[InstanceNormAttrs]{
 	},
 })
 
-// InstanceNorm adds normalisation of each channel, axis 1 of x, over the axes after it. gamma and beta have shape [C] or [1,C].
+// InstanceNorm adds normalisation of each channel, axis 1 of x, over the axes after it. gamma and beta have shape [C]
+// or [1,C].
 func InstanceNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(InstanceNormDef, InstanceNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

@@ -40,7 +40,8 @@ var IotaDef = ir.Define(ir.Def[IotaAttrs]{
 	Tol:   func(_ IotaAttrs, _ []ir.Type, out ir.Type) ir.Tolerance { return ir.Tolerance{} },
 	Cases: func() []ir.Case[IotaAttrs] {
 		return []ir.Case[IotaAttrs]{
-			{Out: f32(7)}, {Attrs: IotaAttrs{1}, Out: f32(3, 5)}, {Attrs: IotaAttrs{1}, Out: i32(2, 3, 4)}, {Out: i64(0, 2)},
+			{Out: f32(7)}, {Attrs: IotaAttrs{1}, Out: f32(3, 5)}, {Attrs: IotaAttrs{1}, Out: i32(2, 3, 4)},
+			{Out: i64(0, 2)},
 			{Out: u8(300)}, {Attrs: IotaAttrs{2}, Out: f16(1, 2, 9)}, {Out: ir.TypeOf(dtype.U32, 1)},
 		}
 	},

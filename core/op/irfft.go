@@ -18,7 +18,8 @@ type IRFFTAttrs struct {
 var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 	Name: "irfft",
 	Doc: "The inverse discrete Fourier transform to n real numbers, [.., 2(n/2+1)] to [.., n]: ifft of X_0 to X_{n/2} and of their conjugates " +
-		"X_{n-k}, as numpy.fft.irfft. The imaginary parts of X_0 and, where n is even, of X_{n/2} are ignored. " + fourierDoc,
+		"X_{n-k}, as numpy.fft.irfft. The imaginary parts of X_0 and, where n is even, of X_{n/2} are ignored. " +
+		fourierDoc,
 	Operands: "x",
 	Infer: func(s ir.Sig[IRFFTAttrs]) (ir.Type, error) {
 		x, n := s.In[0], s.Attrs.N
@@ -29,7 +30,10 @@ var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 			return ir.Type{}, err
 		}
 		if bins := int64(n/2 + 1); x.Shape[x.Rank()-1].B != 2*bins {
-			return ir.Type{}, fmt.Errorf("the last axis of x, %v, does not hold the n/2+1 = %d complex numbers of n = %d real ones; want %d elements", x, bins, n, 2*bins)
+			return ir.Type{},
+				fmt.Errorf(
+					"the last axis of x, %v, does not hold the n/2+1 = %d complex numbers of n = %d real ones; want %d elements",
+					x, bins, n, 2*bins)
 		}
 		return lastAxis(x, int64(n)), nil
 	},

@@ -35,7 +35,8 @@ var KNNDef = ir.DefineTuple(ir.TupleDef[KNNAttrs]{
 			return nil, fmt.Errorf("k is %d; want 1 to %d, less than the least number of points of %v", k, least-1, x)
 		}
 		shape := ir.Shape{x.Shape[0], ir.Static(int64(k))}
-		return []ir.Type{{DType: dtype.I32, Shape: shape}, {DType: dtype.F32, Shape: shape}}, checkIndex(dtype.I32, x, x.Rank()-1, s.Syms)
+		return []ir.Type{{DType: dtype.I32, Shape: shape}, {DType: dtype.F32, Shape: shape}},
+			checkIndex(dtype.I32, x, x.Rank()-1, s.Syms)
 	},
 	Eval: func(a KNNAttrs, in, out []*tensor.Array) error {
 		n := in[0].Shape[0]
@@ -76,7 +77,8 @@ var KNNDef = ir.DefineTuple(ir.TupleDef[KNNAttrs]{
 			return ir.Case[KNNAttrs]{Attrs: KNNAttrs{k}, In: []ir.Type{f32(n, n)}, Fill: []ir.Range{fill}}
 		}
 		far, equal := ir.Range{Lo: 0, Hi: 9}, ir.Range{Lo: 1, Hi: 1}
-		return []ir.Case[KNNAttrs]{c(2, 1, far), c(5, 4, far), c(33, 7, far), c(9, 3, equal), c(70, 15, ir.Range{Lo: -1, Hi: 1})}
+		return []ir.Case[KNNAttrs]{c(2, 1, far), c(5, 4, far), c(33, 7, far), c(9, 3, equal),
+			c(70, 15, ir.Range{Lo: -1, Hi: 1})}
 	},
 })
 

@@ -32,12 +32,16 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		}
 		for i, d := range rows.Shape {
 			if i != axis && i != 0 && d != state.Shape[i] {
-				return ir.Type{}, ir.Differ(d, state.Shape[i], "rows are %v; want the sizes of state, %v, but on axis %d", rows, state, axis)
+				return ir.Type{},
+					ir.Differ(d, state.Shape[i], "rows are %v; want the sizes of state, %v, but on axis %d", rows,
+						state, axis)
 			}
 		}
 		for _, i := range []int{0, axis} {
-			if _, hi := s.Syms.Bounds(rows.Shape[i]); rows.Shape[i] != state.Shape[i] && (hi > state.Shape[i].B || !state.Shape[i].IsStatic()) {
-				return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many", rows, hi, i, state)
+			if _, hi := s.Syms.Bounds(rows.Shape[i]); rows.Shape[i] != state.Shape[i] &&
+				(hi > state.Shape[i].B || !state.Shape[i].IsStatic()) {
+				return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many",
+					rows, hi, i, state)
 			}
 		}
 		each := axis > 0 && pos.Rank() == 1 && pos.Shape[0] == rows.Shape[0]
@@ -76,13 +80,17 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			return ir.Case[KVAppendAttrs]{Attrs: KVAppendAttrs{axis}, In: []ir.Type{state, rows, pos}, Fill: fill}
 		}
 		cases := []ir.Case[KVAppendAttrs]{
-			c(0, f32(7), f32(1), i32()), c(0, f32(5, 3), f32(5, 3), i32()), c(1, f32(2, 9, 3), f32(2, 4, 3), i64()), c(2, f32(1, 3, 17, 8), f32(1, 3, 1, 8), i32()),
-			c(2, f32(2, 2, 65, 5), f32(2, 2, 33, 5), i32()), c(1, f32(3, 4), f32(3, 0), i32()), c(1, f32(0, 4), f32(0, 2), i32()), c(1, f32(2, 3, 700), f32(2, 2, 700), i32()),
+			c(0, f32(7), f32(1), i32()), c(0, f32(5, 3), f32(5, 3), i32()), c(1, f32(2, 9, 3), f32(2, 4, 3), i64()),
+			c(2, f32(1, 3, 17, 8), f32(1, 3, 1, 8), i32()),
+			c(2, f32(2, 2, 65, 5), f32(2, 2, 33, 5), i32()), c(1, f32(3, 4), f32(3, 0), i32()),
+			c(1, f32(0, 4), f32(0, 2), i32()), c(1, f32(2, 3, 700), f32(2, 2, 700), i32()),
 		}
-		cases = append(cases, c(1, f32(4, 9, 8), f32(3, 2, 8), i32(3)), c(1, f32(3, 9, 5), f32(3, 1, 5), i64(3)), c(2, f32(5, 3, 17, 4), f32(2, 3, 4, 4), i32(2)), c(2, f32(3, 2, 6), f32(2, 2, 1), i32()),
+		cases = append(cases, c(1, f32(4, 9, 8), f32(3, 2, 8), i32(3)), c(1, f32(3, 9, 5), f32(3, 1, 5), i64(3)),
+			c(2, f32(5, 3, 17, 4), f32(2, 3, 4, 4), i32(2)), c(2, f32(3, 2, 6), f32(2, 2, 1), i32()),
 			c(1, f32(2, 4), f32(0, 2), i32(0)))
 		for _, d := range elementTypes() {
-			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()), c(1, ir.TypeOf(d, 3, 6, 3), ir.TypeOf(d, 2, 1, 3), i32(2)))
+			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()),
+				c(1, ir.TypeOf(d, 3, 6, 3), ir.TypeOf(d, 2, 1, 3), i32(2)))
 		}
 		return cases
 	},
@@ -98,8 +106,8 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	return nil
 }
 
-// KVAppend adds an op that writes rows to pos, pos+1, ... of an axis of state, and returns the new value of state. pos is one number, or one for each
-// element of axis 0 of rows.
+// KVAppend adds an op that writes rows to pos, pos+1, ... of an axis of state, and returns the new value of state. pos
+// is one number, or one for each element of axis 0 of rows.
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
 	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
 }

@@ -44,8 +44,10 @@ var L2NormDef = ir.Define(ir.Def[L2NormAttrs]{
 			return ir.Case[L2NormAttrs]{Attrs: L2NormAttrs{axes, 1e-6}, In: []ir.Type{x}}
 		}
 		return []ir.Case[L2NormAttrs]{
-			c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(3, 5), 0, 1), c(f32(2, 3, 4), 1), c(f32(2, 3, 4), 0, 2), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(5, 300), 1),
-			c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1), {Attrs: L2NormAttrs{[]int{1}, 100}, In: []ir.Type{f32(3, 5)}},
+			c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(3, 5), 0, 1), c(f32(2, 3, 4), 1),
+			c(f32(2, 3, 4), 0, 2), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(5, 300), 1),
+			c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1),
+			{Attrs: L2NormAttrs{[]int{1}, 100}, In: []ir.Type{f32(3, 5)}},
 		}
 	},
 })

@@ -40,11 +40,17 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 			return ir.Type{}, err
 		}
 		if x.Rank() < least || f.Rank() != 2 || !f.Shape.IsStatic() || f.Shape[0].B < 1 || f.Shape[1].B < 1 {
-			return ir.Type{}, fmt.Errorf("operands are %v and %v; want a spectrum of rank %d or more and filters [mels, bins] of static size", x, f, least)
+			return ir.Type{},
+				fmt.Errorf(
+					"operands are %v and %v; want a spectrum of rank %d or more and filters [mels, bins] of static size",
+					x, f, least)
 		}
 		bins, last := f.Shape[1].B, x.Shape[x.Rank()-1]
 		if !last.Is(2*bins) && !(bins > 1 && last.Is(2*(2*bins-2))) && !last.Is(2*(2*bins-1)) {
-			return ir.Type{}, fmt.Errorf("the last axis of spectrum, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft", x, bins, 2*bins, 4*bins-4, 4*bins-2)
+			return ir.Type{},
+				fmt.Errorf(
+					"the last axis of spectrum, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft",
+					x, bins, 2*bins, 4*bins-4, 4*bins-2)
 		}
 		return lastAxis(x, f.Shape[0].B), nil
 	},
@@ -77,7 +83,9 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 	Tol: rounded[LogMelAttrs],
 	Cases: func() (cases []ir.Case[LogMelAttrs]) {
 		c := func(scope string, x, f ir.Type) {
-			cases = append(cases, ir.Case[LogMelAttrs]{Attrs: LogMelAttrs{scope}, In: []ir.Type{x, f}, Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0.01, Hi: 1}}})
+			cases = append(
+				cases, ir.Case[LogMelAttrs]{Attrs: LogMelAttrs{scope}, In: []ir.Type{x, f},
+					Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0.01, Hi: 1}}})
 		}
 		for _, scope := range []string{FloorFrame, FloorClip} {
 			c(scope, f32(3, 10), f32(4, 5))
@@ -88,7 +96,9 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 			c(scope, f64(3, 2), f64(1, 1))
 			c(scope, f16(3, 10), f16(4, 5))
 		}
-		return append(cases, ir.Case[LogMelAttrs]{Attrs: LogMelAttrs{FloorFrame}, In: []ir.Type{f32(8), f32(3, 4)}, Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0.01, Hi: 1}}})
+		return append(
+			cases, ir.Case[LogMelAttrs]{Attrs: LogMelAttrs{FloorFrame}, In: []ir.Type{f32(8), f32(3, 4)},
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0.01, Hi: 1}}})
 	},
 })
 

@@ -42,17 +42,21 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 	Tol:    rounded[ReduceAttrs],
 	Cases: func() []ir.Case[ReduceAttrs] {
 		c := func(t ir.Type, keep bool, axes ...int) ir.Case[ReduceAttrs] {
-			return ir.Case[ReduceAttrs]{Attrs: ReduceAttrs{axes, keep}, In: []ir.Type{t}, Fill: []ir.Range{{Lo: -8, Hi: 8}}}
+			return ir.Case[ReduceAttrs]{Attrs: ReduceAttrs{axes, keep}, In: []ir.Type{t},
+				Fill: []ir.Range{{Lo: -8, Hi: 8}}}
 		}
 		return []ir.Case[ReduceAttrs]{
-			c(f32(), false), c(f32(7), true, 0), c(f32(3, 5), false, 1), c(f32(3, 5), false, 0), c(f32(3, 5), true, 0, 1), c(f32(2, 3, 4), false, 0, 2),
-			c(f32(3, 1), false, 1), c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f16(3, 9), false, 1),
+			c(f32(), false), c(f32(7), true, 0), c(f32(3, 5), false, 1), c(f32(3, 5), false, 0),
+			c(f32(3, 5), true, 0, 1), c(f32(2, 3, 4), false, 0, 2),
+			c(f32(3, 1), false, 1), c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1),
+			c(f16(3, 9), false, 1),
 			c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
 		}
 	},
 })
 
-// LogSumExp returns a node that computes log(sum of exp(x)) over axes. If keepDims is set, the reduced axes stay, with size 1.
+// LogSumExp returns a node that computes log(sum of exp(x)) over axes. If keepDims is set, the reduced axes stay, with
+// size 1.
 func LogSumExp(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(LogSumExpDef, x, keepDims, axes)
 }

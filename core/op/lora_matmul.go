@@ -13,7 +13,8 @@ type LoraMatMulAttrs struct {
 	Scale float64 `attr:"scale"`
 }
 
-// LoraMatMulDef defines a linear layer with a low-rank adapter. It is a block of three products. The last one adds the first.
+// LoraMatMulDef defines a linear layer with a low-rank adapter. It is a block of three products. The last one adds the
+// first.
 var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 	Name:     "lora_matmul",
 	Doc:      "Takes x [..,K], w [K,N], a [K,r] and b [r,N]. The result is x.w + scale (x.a).b, a linear layer with a low-rank adapter (Hu et al. 2021). Types are those of matmul.",
@@ -43,7 +44,8 @@ var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 		return out, err
 	},
 	Eval: func(a LoraMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
-		low := tensor.NewArray(out.DType, append(append([]int{}, in[0].Shape[:len(in[0].Shape)-1]...), in[2].Shape[1])...)
+		low := tensor.NewArray(
+			out.DType, append(append([]int{}, in[0].Shape[:len(in[0].Shape)-1]...), in[2].Shape[1])...)
 		evalMatMul(MatMulAttrs{}, in[0], in[2], low)
 		evalMatMul(MatMulAttrs{}, low, in[3], out)
 		adapter := append([]float64{}, out.F...)
@@ -54,7 +56,8 @@ var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 		return nil
 	},
 	Memory: func(s ir.Sig[LoraMatMulAttrs], out ir.Type) int64 {
-		low := ir.Type{DType: out.DType, Shape: append(append(ir.Shape{}, out.Shape[:out.Rank()-1]...), s.In[2].Shape[1])}
+		low := ir.Type{DType: out.DType,
+			Shape: append(append(ir.Shape{}, out.Shape[:out.Rank()-1]...), s.In[2].Shape[1])}
 		return 8 * (s.Syms.MaxElems(out) + s.Syms.MaxElems(low))
 	},
 	FLOPs: func(_ LoraMatMulAttrs, in []ir.Type, out ir.Type) int64 {
@@ -73,8 +76,10 @@ var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 			return ir.Case[LoraMatMulAttrs]{Attrs: LoraMatMulAttrs{scale}, In: []ir.Type{x, w, a, b}}
 		}
 		return []ir.Case[LoraMatMulAttrs]{
-			c(1, f32(1, 1), f32(1, 1), f32(1, 1), f32(1, 1)), c(0.5, f32(3, 7), f32(7, 5), f32(7, 2), f32(2, 5)), c(2, f32(2, 3, 9), f32(9, 5), f32(9, 4), f32(4, 5)),
-			c(0.25, f32(0, 7), f32(7, 5), f32(7, 2), f32(2, 5)), c(1, f32(3, 7), f32(7, 5), f32(7, 0), f32(0, 5)), c(0.5, f64(3, 7), f64(7, 5), f64(7, 2), f64(2, 5)),
+			c(1, f32(1, 1), f32(1, 1), f32(1, 1), f32(1, 1)), c(0.5, f32(3, 7), f32(7, 5), f32(7, 2), f32(2, 5)),
+			c(2, f32(2, 3, 9), f32(9, 5), f32(9, 4), f32(4, 5)),
+			c(0.25, f32(0, 7), f32(7, 5), f32(7, 2), f32(2, 5)), c(1, f32(3, 7), f32(7, 5), f32(7, 0), f32(0, 5)),
+			c(0.5, f64(3, 7), f64(7, 5), f64(7, 2), f64(2, 5)),
 			c(0.5, f32(3, 7), bf16(7, 5), f32(7, 2), f32(2, 5)),
 		}
 	},

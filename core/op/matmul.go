@@ -38,11 +38,15 @@ var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 			return ir.Case[MatMulAttrs]{Attrs: attrs, In: []ir.Type{a, b}}
 		}
 		return []ir.Case[MatMulAttrs]{
-			c(f32(1, 1), f32(1, 1)), c(f32(3, 5), f32(5, 7)), c(f32(0, 5), f32(5, 7)), c(f32(3, 0), f32(0, 7)), c(f32(3, 5), f32(5, 0)),
+			c(f32(1, 1), f32(1, 1)), c(f32(3, 5), f32(5, 7)), c(f32(0, 5), f32(5, 7)), c(f32(3, 0), f32(0, 7)),
+			c(f32(3, 5), f32(5, 0)),
 			c(f32(1, 64), f32(64, 33)), c(f32(65, 33), f32(33, 17)), c(f32(13, 300), f32(300, 9)),
-			c(f32(3, 5), f32(7, 5), false, true), c(f32(5, 3), f32(5, 7), true, false), c(f32(5, 3), f32(7, 5), true, true),
-			c(f32(33, 65), f32(19, 65), false, true), c(f32(2, 3, 4), f32(2, 4, 5)), c(f32(2, 3, 4), f32(4, 5)), c(f32(3, 4), f32(2, 4, 5)),
-			c(f32(2, 1, 3, 4), f32(5, 4, 6)), c(f32(2, 3, 7, 8), f32(2, 3, 9, 8), false, true), c(f32(3, 17), bf16(5, 17), false, true),
+			c(f32(3, 5), f32(7, 5), false, true), c(f32(5, 3), f32(5, 7), true, false),
+			c(f32(5, 3), f32(7, 5), true, true),
+			c(f32(33, 65), f32(19, 65), false, true), c(f32(2, 3, 4), f32(2, 4, 5)), c(f32(2, 3, 4), f32(4, 5)),
+			c(f32(3, 4), f32(2, 4, 5)),
+			c(f32(2, 1, 3, 4), f32(5, 4, 6)), c(f32(2, 3, 7, 8), f32(2, 3, 9, 8), false, true),
+			c(f32(3, 17), bf16(5, 17), false, true),
 			c(f32(3, 17), f16(17, 5)), c(f16(3, 5), f16(5, 7)), c(bf16(3, 5), bf16(5, 7)), c(f64(3, 5), f64(5, 7)),
 			c(f16(65, 36), f16(20, 36), false, true), // four divides the last axes: products on matrices of halves
 		}
@@ -81,8 +85,10 @@ func inferMatMul(a MatMulAttrs, x, y ir.Type) (ir.Type, error) {
 		ky, n = n, ky
 	}
 	if kx != ky {
-		return ir.Type{}, ir.Differ(kx, ky, "operands %v and %v are multiplied over sizes %v and %v (trans_a=%v, trans_b=%v); want equal ones",
-			x, y, kx, ky, a.TransA, a.TransB)
+		return ir.Type{},
+			ir.Differ(
+				kx, ky, "operands %v and %v are multiplied over sizes %v and %v (trans_a=%v, trans_b=%v); want equal ones",
+				x, y, kx, ky, a.TransA, a.TransB)
 	}
 	lead, err := broadcast(x.Shape[:x.Rank()-2], y.Shape[:y.Rank()-2])
 	return ir.Type{DType: x.DType, Shape: append(lead, m, n)}, err

@@ -11,14 +11,14 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// overhead returns what Eval may allocate in addition: amounts that do not depend on the sizes of operands, such as lists of axes and the steps of a
-// region, and what Go adds to an allocation, a page or an eighth.
+// overhead returns what Eval may allocate in addition: amounts that do not depend on the sizes of operands, such as
+// lists of axes and the steps of a region, and what Go adds to an allocation, a page or an eighth.
 func overhead(c ir.Case[any], own int64) int64 {
 	return 10<<10 + 64*int64(len(fmt.Sprint(c.Attrs))) + own/8
 }
 
-// TestMemory compares what the definitions allocate with what their Memory functions return, for the cases as they are, and for a sample of
-// the cases with one size enlarged, or all of them with RLX_CONFORMANCE=all.
+// TestMemory compares what the definitions allocate with what their Memory functions return, for the cases as they are,
+// and for a sample of the cases with one size enlarged, or all of them with RLX_CONFORMANCE=all.
 func TestMemory(t *testing.T) {
 	larger := map[string][]ir.Case[any]{}
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
@@ -34,7 +34,8 @@ func TestMemory(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", def.Name, i), func(t *testing.T) { checkMemory(t, def, cases[i]) })
 		}
 	}
-	for _, name := range []string{"add", "attention", "elementwise_region", "fused_matmul", "fused_residual_layer_norm", "fused_residual_rms_norm",
+	for _, name := range []string{"add", "attention", "elementwise_region", "fused_matmul", "fused_residual_layer_norm",
+		"fused_residual_rms_norm",
 		"grid_attention", "matmul", "reduce_sum", "softmax", "top_k"} {
 		if len(larger[name]) == 0 {
 			t.Errorf("%s: no case could be made larger", name)
@@ -42,8 +43,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// enlarged returns cases in which one size is 400 times as large wherever it occurs. It leaves out cases that the op refuses, and those that
-// would be too large to evaluate.
+// enlarged returns cases in which one size is 400 times as large wherever it occurs. It leaves out cases that the op
+// refuses, and those that would be too large to evaluate.
 func enlarged(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
 	seen := map[int64]bool{}
 	for _, typ := range c.In {

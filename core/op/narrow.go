@@ -40,7 +40,8 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 		}
 		lo, _ := s.Syms.Bounds(x.Shape[a.Axis])
 		if a.Start < 0 || a.Len < 0 || int64(a.Start) > lo || int64(a.Len) > lo-int64(a.Start) {
-			return ir.Type{}, fmt.Errorf("start %d and len %d do not lie in axis %d of %v, which has at least %d", a.Start, a.Len, a.Axis, x, lo)
+			return ir.Type{}, fmt.Errorf("start %d and len %d do not lie in axis %d of %v, which has at least %d",
+				a.Start, a.Len, a.Axis, x, lo)
 		}
 		out := append(ir.Shape{}, x.Shape...)
 		out[a.Axis] = ir.Static(int64(a.Len))
@@ -57,7 +58,8 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 			return ir.Case[NarrowAttrs]{Attrs: NarrowAttrs{axis, start, n}, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[NarrowAttrs]{
-			c(f32(7), 0, 2, 3), c(f32(7), 0, 7, 0), c(f32(3, 9), 1, 4, 5), c(f32(3, 9), 1, 0, 9), c(f32(4, 3, 5), 1, 1, 1),
+			c(f32(7), 0, 2, 3), c(f32(7), 0, 7, 0), c(f32(3, 9), 1, 4, 5), c(f32(3, 9), 1, 0, 9),
+			c(f32(4, 3, 5), 1, 1, 1),
 			c(f32(1, 4, 5), 1, 1, 2), c(f32(0, 4), 1, 1, 2), c(f32(2, 3, 12), 2, 4, 4),
 		}
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q6_K} {

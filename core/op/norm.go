@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// inferNorm checks x, an optional residual of the same type, and gamma and beta, which must have the size of the last axis.
+// inferNorm checks x, an optional residual of the same type, and gamma and beta, which must have the size of the last
+// axis.
 func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 	x := in[0]
 	if err := isFloat("operand", x); err != nil {
@@ -125,7 +126,8 @@ func rmsNorm(eps float64, x, gamma, beta, y []float64) {
 
 // normTypes returns the types of x in the cases.
 func normTypes() []ir.Type {
-	return []ir.Type{f32(1), f32(7), f32(3, 5), f32(2, 3, 33), f32(0, 4), f32(4, 0), f32(5, 300), f16(3, 9), bf16(3, 9), f64(3, 5)}
+	return []ir.Type{f32(1), f32(7), f32(3, 5), f32(2, 3, 33), f32(0, 4), f32(4, 0), f32(5, 300), f16(3, 9), bf16(3, 9),
+		f64(3, 5)}
 }
 
 // normIn returns the operands of a norm of x.

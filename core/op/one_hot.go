@@ -55,7 +55,8 @@ var OneHotDef = ir.Define(ir.Def[OneHotAttrs]{
 			return ir.Case[OneHotAttrs]{Attrs: OneHotAttrs{depth, d}, In: []ir.Type{t}, Fill: []ir.Range{fill}}
 		}
 		cases := []ir.Case[OneHotAttrs]{
-			c(5, dtype.Invalid, i32()), c(1, dtype.F32, i64(4)), c(0, dtype.F32, i32(3)), c(7, dtype.F32, u32(2, 3)), c(3, dtype.F32, i32(0)),
+			c(5, dtype.Invalid, i32()), c(1, dtype.F32, i64(4)), c(0, dtype.F32, i32(3)), c(7, dtype.F32, u32(2, 3)),
+			c(3, dtype.F32, i32(0)),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(4, d, i32(6)))

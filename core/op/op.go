@@ -1,9 +1,10 @@
-// Package op defines every op below block level. Each op has its own file with attributes, type inference, a reference evaluation in float64, cost,
-// tolerance and test cases. Printing, encoding, verification, documentation, constant folding and conformance tests are derived from these definitions;
-// see ir.Def.
+// Package op defines every op below block level. Each op has its own file with attributes, type inference, a reference
+// evaluation in float64, cost, tolerance and test cases. Printing, encoding, verification, documentation, constant
+// folding and conformance tests are derived from these definitions; see ir.Def.
 //
-// Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the end. The attributes of nodes are
-// canonical: axes lie in [0, rank), reduced axes are ascending, and layouts and modes are spelled out.
+// Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the
+// end. The attributes of nodes are canonical: axes lie in [0, rank), reduced axes are ascending, and layouts and modes
+// are spelled out.
 //
 // The package imports core/dtype, core/tensor, core/ir, core/quant and core/random, but no pass, plan or device.
 package op
@@ -40,7 +41,8 @@ func checkAxes(axes []int, rank int) error {
 	return nil
 }
 
-// sortedAxes returns the canonical form of axes that a constructor was called with. They may be counted from the end and be in any order.
+// sortedAxes returns the canonical form of axes that a constructor was called with. They may be counted from the end
+// and be in any order.
 func sortedAxes(axes []int, x *ir.Node) []int {
 	sorted := make([]int, len(axes))
 	for i, a := range axes {
@@ -50,7 +52,8 @@ func sortedAxes(axes []int, x *ir.Node) []int {
 	return sorted
 }
 
-// fromEnd returns the canonical form of an axis that a constructor was called with. For example, -1 is the last axis of x.
+// fromEnd returns the canonical form of an axis that a constructor was called with. For example, -1 is the last axis of
+// x.
 func fromEnd(axis int, x *ir.Node) int {
 	if axis < 0 {
 		return axis + x.Type.Rank()
@@ -82,7 +85,8 @@ func sameDType(in []ir.Type) error {
 	return nil
 }
 
-// weightDType checks the types of matmul-like ops: w has the type of x, or x is f32 and w is stored in f16 or bf16. The result has the type of x.
+// weightDType checks the types of matmul-like ops: w has the type of x, or x is f32 and w is stored in f16 or bf16. The
+// result has the type of x.
 func weightDType(x, w ir.Type) error {
 	narrow := w.DType == dtype.F16 || w.DType == dtype.BF16
 	if !x.DType.IsFloat() || w.DType != x.DType && !(x.DType == dtype.F32 && narrow) {

@@ -22,7 +22,8 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 	Infer: func(s ir.Sig[PadAttrs]) (ir.Type, error) {
 		a, x := s.Attrs, s.In[0]
 		if len(a.Before) != x.Rank() || len(a.After) != x.Rank() {
-			return ir.Type{}, fmt.Errorf("before %v and after %v; want one number for each axis of %v", a.Before, a.After, x)
+			return ir.Type{}, fmt.Errorf("before %v and after %v; want one number for each axis of %v", a.Before,
+				a.After, x)
 		}
 		if err := checkValue(a.Value, x.DType); err != nil {
 			return ir.Type{}, err
@@ -55,7 +56,8 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 			return ir.Case[PadAttrs]{Attrs: PadAttrs{before, after, v}, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[PadAttrs]{
-			c(f32(), 0, nil, nil), c(f32(5), 0.5, []int{1}, []int{2}), c(f32(0), 0, []int{2}, []int{1}), c(f32(3, 4), 0, []int{0, 0}, []int{0, 0}),
+			c(f32(), 0, nil, nil), c(f32(5), 0.5, []int{1}, []int{2}), c(f32(0), 0, []int{2}, []int{1}),
+			c(f32(3, 4), 0, []int{0, 0}, []int{0, 0}),
 			c(f32(3, 4), -1, []int{0, 2}, []int{1, 0}), c(f32(1, 5, 6, 3), 0, []int{0, 0, 0, 0}, []int{0, 3, 2, 0}),
 		}
 		for _, d := range elementTypes() {

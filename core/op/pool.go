@@ -6,7 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// PoolAttrs are the attributes of pool. Lists have a number for each of the one to three spatial axes. Stride and Padding may be empty.
+// PoolAttrs are the attributes of pool. Lists have a number for each of the one to three spatial axes. Stride and
+// Padding may be empty.
 type PoolAttrs struct {
 	Kind    string `attr:"kind"`    // max, mean, min, prod or sum
 	Kernel  []int  `attr:"kernel"`  // size of the window
@@ -29,7 +30,8 @@ func (a PoolAttrs) Geometry() (g Geometry, err error) {
 	return g, err
 }
 
-// Window returns the range [lo, hi) of input elements, without padding, in the window of output element o of spatial axis i.
+// Window returns the range [lo, hi) of input elements, without padding, in the window of output element o of spatial
+// axis i.
 func (g *Geometry) Window(i, o, size int) (lo, hi int) {
 	lo = o*g.Stride[i] - g.Padding[i]
 	return max(lo, 0), min(lo+g.Kernel[i], size)
@@ -79,16 +81,24 @@ var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 		}
 		three := []int{3, 3}
 		for _, kind := range []string{"max", "mean", "min", "prod", "sum"} {
-			c(f32(2, 3, 7, 9), PoolAttrs{Kind: kind, Kernel: three, Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: NCHW})
-			c(f32(1, 6, 7, 5), PoolAttrs{Kind: kind, Kernel: three, Stride: []int{1, 2}, Padding: []int{1, 1}, Layout: NHWC})
+			c(
+				f32(2, 3, 7, 9),
+				PoolAttrs{Kind: kind, Kernel: three, Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: NCHW})
+			c(
+				f32(1, 6, 7, 5),
+				PoolAttrs{Kind: kind, Kernel: three, Stride: []int{1, 2}, Padding: []int{1, 1}, Layout: NHWC})
 			c(f32(1, 2, 5, 6), PoolAttrs{Kind: kind, Kernel: []int{2, 2}, Layout: NCHW})
 			c(f32(1, 2, 37), PoolAttrs{Kind: kind, Kernel: []int{5}, Stride: []int{1}, Padding: []int{4}, Layout: NCW})
-			c(f32(1, 2, 3, 5, 7), PoolAttrs{Kind: kind, Kernel: []int{2, 3, 2}, Stride: []int{1, 2, 3}, Padding: []int{1, 0, 1}, Layout: NCDHW})
+			c(
+				f32(1, 2, 3, 5, 7),
+				PoolAttrs{Kind: kind, Kernel: []int{2, 3, 2}, Stride: []int{1, 2, 3}, Padding: []int{1, 0, 1},
+					Layout: NCDHW})
 		}
 		c(f32(1, 1, 1), PoolAttrs{Kind: "max", Kernel: []int{1}, Layout: NCW})
 		c(f32(0, 2, 4, 4), PoolAttrs{Kind: "mean", Kernel: []int{2, 2}, Layout: NCHW})
 		c(f32(1, 4, 4, 0), PoolAttrs{Kind: "sum", Kernel: []int{2, 2}, Layout: NHWC})
-		c(f32(1, 2, 0, 3), PoolAttrs{Kind: "min", Kernel: []int{2, 1}, Padding: []int{2, 0}, Layout: NCHW}) // padding alone
+		// padding alone
+		c(f32(1, 2, 0, 3), PoolAttrs{Kind: "min", Kernel: []int{2, 1}, Padding: []int{2, 0}, Layout: NCHW})
 		c(f32(1, 1, 40, 9), PoolAttrs{Kind: "mean", Kernel: []int{33, 9}, Stride: []int{3, 1}, Layout: NCHW})
 		c(f32(1, 9, 20), PoolAttrs{Kind: "max", Kernel: []int{4}, Stride: []int{3}, Layout: NWC})
 		c(f32(1, 2, 3, 4, 5), PoolAttrs{Kind: "sum", Kernel: []int{2, 2, 2}, Layout: NDHWC})
@@ -97,7 +107,8 @@ var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 			c(ir.TypeOf(d, 1, 7, 3), PoolAttrs{Kind: "max", Kernel: []int{3}, Stride: []int{2}, Layout: NWC})
 		}
 		for _, d := range []dtype.DType{dtype.I8, dtype.I16, dtype.I32, dtype.I64, dtype.U8, dtype.U32} {
-			c(ir.TypeOf(d, 1, 2, 5, 6), PoolAttrs{Kind: "max", Kernel: three, Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: NCHW})
+			c(ir.TypeOf(d, 1, 2, 5, 6), PoolAttrs{Kind: "max", Kernel: three, Stride: []int{2, 2}, Padding: []int{1, 1},
+				Layout: NCHW})
 			c(ir.TypeOf(d, 1, 5, 6, 3), PoolAttrs{Kind: "sum", Kernel: []int{2, 2}, Layout: NHWC})
 		}
 		return cases
@@ -114,9 +125,10 @@ func (a PoolAttrs) most(x ir.Type) int64 {
 	return n
 }
 
-// foldWindows combines the elements of x in the window of each element of out. window returns the range of the window along spatial axis i
-// for index o. A mean is divided by divisor, a function of the sizes of the window.
-func (g *Geometry) foldWindows(r reduction, x, out *tensor.Array, window func(i, o, size int) (lo, hi int), divisor func(sizes [3]int) float64) {
+// foldWindows combines the elements of x in the window of each element of out. window returns the range of the window
+// along spatial axis i for index o. A mean is divided by divisor, a function of the sizes of the window.
+func (g *Geometry) foldWindows(r reduction, x, out *tensor.Array, window func(i, o, size int) (lo, hi int),
+	divisor func(sizes [3]int) float64) {
 	batch, channels, size := g.Sizes(x.Shape)
 	_, _, made := g.Sizes(out.Shape)
 	xn, xc, xs := g.places(x.Shape)

@@ -30,7 +30,8 @@ func (a QConv2DAttrs) matmul() QMatMulAttrs {
 	return QMatMulAttrs{TransB: true, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
 }
 
-// QConv2DDef defines the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul for each group.
+// QConv2DDef defines the convolution of 8-bit integers. For targets that lack it, it is lowered to im2col and a qmatmul
+// for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
 	Doc: "Takes x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and perhaps bias (i32 [Cout]). The result is the convolution of x - x_zero with " +
@@ -39,7 +40,8 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Infer: func(s ir.Sig[QConv2DAttrs]) (ir.Type, error) {
 		a, x, w := s.Attrs, s.In[0], s.In[1]
 		if x.Rank() != 4 || w.Rank() != 4 || !w.Shape.IsStatic() {
-			return ir.Type{}, fmt.Errorf("operands are %v and %v; want x of rank 4, [N,C,H,W], and a static w of rank 4", x, w)
+			return ir.Type{},
+				fmt.Errorf("operands are %v and %v; want x of rank 4, [N,C,H,W], and a static w of rank 4", x, w)
 		}
 		float := func(t ir.Type) ir.Type { return ir.Type{DType: dtype.F32, Shape: t.Shape} }
 		g, err := a.Geometry()
@@ -54,7 +56,8 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		k, _ := w.Shape[1:].Numel()
 		row := ir.Type{DType: x.DType, Shape: ir.Shape{ir.Static(1), k}}
 		flat := ir.Type{DType: w.DType, Shape: ir.Shape{w.Shape[0], k}}
-		if _, err := QMatMulDef.Infer(a.matmul(), append([]ir.Type{row, flat}, s.In[2:]...), ir.Type{}, s.Syms); err != nil {
+		if _, err := QMatMulDef.Infer(a.matmul(), append([]ir.Type{row, flat}, s.In[2:]...), ir.Type{},
+			s.Syms); err != nil {
 			return ir.Type{}, err
 		}
 		return ir.Type{DType: x.DType, Shape: out.Shape}, nil
@@ -74,7 +77,8 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 			for c := range per {
 				for r := range taps[0] {
 					for q := range taps[1] {
-						row, col := y*g.Stride[1]+r*g.Dilation[1]-g.Padding[1], z*g.Stride[2]+q*g.Dilation[2]-g.Padding[2]
+						row, col := y*g.Stride[1]+r*g.Dilation[1]-g.Padding[1],
+							z*g.Stride[2]+q*g.Dilation[2]-g.Padding[2]
 						if row < 0 || row >= size[0] || col < 0 || col >= size[1] {
 							continue
 						}
@@ -99,9 +103,12 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		}
 		pad := []int{1, 1}
 		return []ir.Case[QConv2DAttrs]{
-			c(QConv2DAttrs{}, i8(1, 1, 1, 1), i8(1, 1, 1, 1), f32()), c(QConv2DAttrs{Padding: pad}, i8(2, 3, 5, 6), i8(4, 3, 3, 3), f32(4), i32(4)),
-			c(QConv2DAttrs{Padding: pad, Stride: []int{2, 1}, XZero: 128, YZero: 7}, u8(1, 4, 7, 5), i8(6, 4, 3, 3), f32()),
-			c(QConv2DAttrs{Groups: 2, Dilation: []int{1, 2}, Padding: []int{0, 2}, XZero: -3, WZero: 5}, i8(1, 4, 4, 6), i8(6, 2, 2, 3), f32(6), i32(6)),
+			c(QConv2DAttrs{}, i8(1, 1, 1, 1), i8(1, 1, 1, 1), f32()),
+			c(QConv2DAttrs{Padding: pad}, i8(2, 3, 5, 6), i8(4, 3, 3, 3), f32(4), i32(4)),
+			c(QConv2DAttrs{Padding: pad, Stride: []int{2, 1}, XZero: 128, YZero: 7}, u8(1, 4, 7, 5), i8(6, 4, 3, 3),
+				f32()),
+			c(QConv2DAttrs{Groups: 2, Dilation: []int{1, 2}, Padding: []int{0, 2}, XZero: -3, WZero: 5}, i8(1, 4, 4, 6),
+				i8(6, 2, 2, 3), f32(6), i32(6)),
 			c(QConv2DAttrs{}, i8(0, 2, 4, 4), i8(3, 2, 2, 2), f32()),
 		}
 	},
@@ -126,7 +133,10 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 			}
 			return Narrow(v, axis, i*size/g.Groups, size/g.Groups)
 		}
-		rows := Im2Col(part(x, 1, cin), Im2ColAttrs{Kernel: []int{int(w.Type.Shape[2].B), int(w.Type.Shape[3].B)}, Stride: a.Stride, Dilation: a.Dilation})
+		rows := Im2Col(
+			part(x, 1, cin),
+			Im2ColAttrs{Kernel: []int{int(w.Type.Shape[2].B), int(w.Type.Shape[3].B)}, Stride: a.Stride,
+				Dilation: a.Dilation})
 		weight := part(Reshape(w, ir.Shape{w.Type.Shape[0], k}), 0, cout)
 		var bias *ir.Node
 		if in[QMatMulBias] != nil {

@@ -52,7 +52,8 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 			k, n = n, k
 		}
 		if d := x.Shape[x.Rank()-1]; d != k {
-			return ir.Type{}, ir.Differ(d, k, "x is %v and w %v (trans_b=%v); want equal sizes to sum over", x, w, a.TransB)
+			return ir.Type{}, ir.Differ(d, k, "x is %v and w %v (trans_b=%v); want equal sizes to sum over", x, w,
+				a.TransB)
 		}
 		if !k.IsStatic() || k.B > maxQDepth {
 			return ir.Type{}, fmt.Errorf("x is %v; want a static last axis of at most %d", x, maxQDepth)
@@ -92,10 +93,14 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 			return ir.Case[QMatMulAttrs]{Attrs: a, In: in, Fill: fill[:len(in)]}
 		}
 		return []ir.Case[QMatMulAttrs]{
-			c(QMatMulAttrs{}, i8(1, 1), i8(1, 1), f32()), c(QMatMulAttrs{}, i8(3, 5), i8(5, 7), f32(), i32(7)), c(QMatMulAttrs{TransB: true}, i8(9, 33), i8(17, 33), f32(17), i32(17)),
-			c(QMatMulAttrs{XZero: 128, YZero: 100, TransB: true}, u8(5, 40), i8(6, 40), f32(6)), c(QMatMulAttrs{XZero: -7, WZero: 3, YZero: -5}, i8(2, 3, 19), i8(19, 4), f32(), i32(4)),
-			c(QMatMulAttrs{XZero: 255, WZero: 0}, u8(3, 70), u8(70, 5), f32(5)), c(QMatMulAttrs{}, i8(3, 0), i8(0, 4), f32()), c(QMatMulAttrs{}, i8(0, 3), i8(3, 4), f32()),
-			c(QMatMulAttrs{TransB: true}, i8(4, 1500), i8(3, 1500), f32(3), i32(3)), c(QMatMulAttrs{}, i8(65, 64), i8(64, 33), f32(33)),
+			c(QMatMulAttrs{}, i8(1, 1), i8(1, 1), f32()), c(QMatMulAttrs{}, i8(3, 5), i8(5, 7), f32(), i32(7)),
+			c(QMatMulAttrs{TransB: true}, i8(9, 33), i8(17, 33), f32(17), i32(17)),
+			c(QMatMulAttrs{XZero: 128, YZero: 100, TransB: true}, u8(5, 40), i8(6, 40), f32(6)),
+			c(QMatMulAttrs{XZero: -7, WZero: 3, YZero: -5}, i8(2, 3, 19), i8(19, 4), f32(), i32(4)),
+			c(QMatMulAttrs{XZero: 255, WZero: 0}, u8(3, 70), u8(70, 5), f32(5)),
+			c(QMatMulAttrs{}, i8(3, 0), i8(0, 4), f32()), c(QMatMulAttrs{}, i8(0, 3), i8(3, 4), f32()),
+			c(QMatMulAttrs{TransB: true}, i8(4, 1500), i8(3, 1500), f32(3), i32(3)),
+			c(QMatMulAttrs{}, i8(65, 64), i8(64, 33), f32(33)),
 		}
 	},
 })
@@ -134,7 +139,8 @@ var _ = ir.Lower(QMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	var acc *ir.Node
 	for at := 0; at == 0 || at < k; at += exactDepth {
 		size := min(exactDepth, k-at)
-		p := Cast(MatMul(Narrow(x, last, at, size), Narrow(w, btoi(a.TransB), at, size), MatMulAttrs{TransB: a.TransB}), dtype.I32)
+		p := Cast(MatMul(Narrow(x, last, at, size), Narrow(w, btoi(a.TransB), at, size), MatMulAttrs{TransB: a.TransB}),
+			dtype.I32)
 		if acc == nil {
 			acc = p
 		} else {

@@ -92,11 +92,14 @@ var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Tol:   exact[QuantizeAttrs],
 	Cases: func() []ir.Case[QuantizeAttrs] {
 		c := func(a QuantizeAttrs, x, scale ir.Type) ir.Case[QuantizeAttrs] {
-			return ir.Case[QuantizeAttrs]{Attrs: a, In: []ir.Type{x, scale}, Fill: []ir.Range{{Lo: -4, Hi: 4}, {Lo: 0.01, Hi: 0.05}}}
+			return ir.Case[QuantizeAttrs]{Attrs: a, In: []ir.Type{x, scale},
+				Fill: []ir.Range{{Lo: -4, Hi: 4}, {Lo: 0.01, Hi: 0.05}}}
 		}
 		return []ir.Case[QuantizeAttrs]{
-			c(QuantizeAttrs{}, f32(), f32()), c(QuantizeAttrs{Zero: -3}, f32(7), f32()), c(QuantizeAttrs{Zero: 128, DType: dtype.U8}, f32(3, 5), f32()),
-			c(QuantizeAttrs{Axis: 1}, f32(3, 5), f32(5)), c(QuantizeAttrs{Zero: 5}, f32(3, 5, 2), f32(3)), c(QuantizeAttrs{}, f32(0, 4), f32()),
+			c(QuantizeAttrs{}, f32(), f32()), c(QuantizeAttrs{Zero: -3}, f32(7), f32()),
+			c(QuantizeAttrs{Zero: 128, DType: dtype.U8}, f32(3, 5), f32()),
+			c(QuantizeAttrs{Axis: 1}, f32(3, 5), f32(5)), c(QuantizeAttrs{Zero: 5}, f32(3, 5, 2), f32(3)),
+			c(QuantizeAttrs{}, f32(0, 4), f32()),
 		}
 	},
 })
@@ -152,11 +155,14 @@ var DequantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 	Cases: func() []ir.Case[QuantizeAttrs] {
 		c := func(a QuantizeAttrs, x, scale ir.Type) ir.Case[QuantizeAttrs] {
 			lo, hi := x.DType.IntRange()
-			return ir.Case[QuantizeAttrs]{Attrs: a, In: []ir.Type{x, scale}, Fill: []ir.Range{{Lo: float64(lo), Hi: float64(hi)}, {Lo: 0.01, Hi: 0.05}}}
+			return ir.Case[QuantizeAttrs]{Attrs: a, In: []ir.Type{x, scale},
+				Fill: []ir.Range{{Lo: float64(lo), Hi: float64(hi)}, {Lo: 0.01, Hi: 0.05}}}
 		}
 		return []ir.Case[QuantizeAttrs]{
-			c(QuantizeAttrs{}, i8(), f32()), c(QuantizeAttrs{Zero: -3}, i8(7), f32()), c(QuantizeAttrs{Zero: 128, DType: dtype.U8}, u8(3, 5), f32()),
-			c(QuantizeAttrs{Axis: 1}, i8(3, 5), f32(5)), c(QuantizeAttrs{Zero: 5}, i8(3, 5, 2), f32(3)), c(QuantizeAttrs{}, i8(0, 4), f32()),
+			c(QuantizeAttrs{}, i8(), f32()), c(QuantizeAttrs{Zero: -3}, i8(7), f32()),
+			c(QuantizeAttrs{Zero: 128, DType: dtype.U8}, u8(3, 5), f32()),
+			c(QuantizeAttrs{Axis: 1}, i8(3, 5), f32(5)), c(QuantizeAttrs{Zero: 5}, i8(3, 5, 2), f32(3)),
+			c(QuantizeAttrs{}, i8(0, 4), f32()),
 		}
 	},
 })

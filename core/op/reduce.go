@@ -34,8 +34,8 @@ func (a ReduceAttrs) infer(x ir.Type) (ir.Type, error) {
 	return ir.Type{DType: x.DType, Shape: out}, nil
 }
 
-// places returns strides for a walk over x: for each element of x they give the position of the element of the result that it is combined
-// into.
+// places returns strides for a walk over x: for each element of x they give the position of the element of the result
+// that it is combined into.
 func (a ReduceAttrs) places(x *tensor.Array) [][]int {
 	kept := slices.Clone(x.Shape) // the result's shape with keep_dims
 	for _, axis := range a.Axes {
@@ -69,7 +69,8 @@ var reductions = map[string]reduction{}
 func findReduction(kind string, x ir.Type) (reduction, error) {
 	r, ok := reductions[kind]
 	if !ok {
-		return r, fmt.Errorf("kind is %q; want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(reductions)), ", "))
+		return r,
+			fmt.Errorf("kind is %q; want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(reductions)), ", "))
 	}
 	return r, r.checkType(x)
 }
@@ -137,17 +138,25 @@ func reduce(r reduction) *ir.OpDef {
 			}
 			if r.bools {
 				return []ir.Case[ReduceAttrs]{
-					c(bools(), false), c(bools(7), true, 0), c(bools(3, 5), false, 1), c(bools(3, 5), false, 0), c(bools(2, 3, 4), false, 0, 2),
-					c(bools(3, 2), false, 1), c(bools(70, 3), false, 0), c(bools(3, 0), false, 1), c(bools(0, 3), false, 1), c(bools(5, 300), true, 1), c(bools(2, 9000), false, 1),
+					c(bools(), false), c(bools(7), true, 0), c(bools(3, 5), false, 1), c(bools(3, 5), false, 0),
+					c(bools(2, 3, 4), false, 0, 2),
+					c(bools(3, 2), false, 1), c(bools(70, 3), false, 0), c(bools(3, 0), false, 1),
+					c(bools(0, 3), false, 1), c(bools(5, 300), true, 1), c(bools(2, 9000), false, 1),
 				}
 			}
 			cases := []ir.Case[ReduceAttrs]{
-				c(f32(), false), c(f32(7), false, 0), c(f32(7), true, 0), c(f32(3, 5), false), c(f32(3, 5), false, 0), c(f32(3, 5), true, 1),
-				c(f32(3, 5), false, 0, 1), c(f32(2, 3, 4), false, 0, 2), c(f32(2, 3, 4), true, 1), c(f32(2, 3, 4, 5), false, 1, 2),
-				c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f32(2, 9000), false, 1), c(f32(9000, 3), false, 0), c(f16(2, 8200), false, 1), c(f16(300, 5), false, 0), c(f16(3, 9), false, 1), c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
+				c(f32(), false), c(f32(7), false, 0), c(f32(7), true, 0), c(f32(3, 5), false), c(f32(3, 5), false, 0),
+				c(f32(3, 5), true, 1),
+				c(f32(3, 5), false, 0, 1), c(f32(2, 3, 4), false, 0, 2), c(f32(2, 3, 4), true, 1),
+				c(f32(2, 3, 4, 5), false, 1, 2),
+				c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f32(2, 9000), false, 1),
+				c(f32(9000, 3), false, 0), c(f16(2, 8200), false, 1), c(f16(300, 5), false, 0), c(f16(3, 9), false, 1),
+				c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
 			}
 			if r.integer != nil {
-				cases = append(cases, c(i32(3, 5), false, 1), c(i64(4), false, 0), c(u8(3, 0), false, 1), c(u8(40, 9), false, 0), c(ir.TypeOf(dtype.I8, 3, 300), false, 1), c(ir.TypeOf(dtype.I16, 5, 3), true, 0), c(u32(2, 9000), false, 1))
+				cases = append(cases, c(i32(3, 5), false, 1), c(i64(4), false, 0), c(u8(3, 0), false, 1),
+					c(u8(40, 9), false, 0), c(ir.TypeOf(dtype.I8, 3, 300), false, 1),
+					c(ir.TypeOf(dtype.I16, 5, 3), true, 0), c(u32(2, 9000), false, 1))
 			}
 			return cases
 		},
@@ -191,5 +200,6 @@ func plainReduce(def *ir.OpDef) struct{} {
 	})
 }
 
-var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef), plainReduce(ReduceMinDef), plainReduce(ReduceProdDef),
+var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef),
+	plainReduce(ReduceMinDef), plainReduce(ReduceProdDef),
 	plainReduce(AnyDef), plainReduce(AllDef), plainReduce(LogSumExpDef)}

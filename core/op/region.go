@@ -87,12 +87,13 @@ const regionGrammar = "```\n" +
 	"attribute: f64), with an exponent of two digits or more if that is below -4 or above 5, and with \".0\" where it would look like an int: 2.0, 0.1, 1e-06, " +
 	"1.5e+06, +Inf, -Inf, NaN. There are no other spaces. Every step but the last is used by a later one, and the operands that are used are i0, i1, ... without gaps."
 
-// ParseRegion parses the steps of a region, such as "v0=add(i0,i1); v1=elu(v0,alpha=1.0)". Steps are named v0, v1, ... in order. Each is an
-// elementwise op on operands of the region (i0, i1, ...), results of earlier steps, and f32 numbers such as 2.0, 1e-06, +Inf or NaN.
-// Attributes that are not zero follow the operands.
+// ParseRegion parses the steps of a region, such as "v0=add(i0,i1); v1=elu(v0,alpha=1.0)". Steps are named v0, v1, ...
+// in order. Each is an elementwise op on operands of the region (i0, i1, ...), results of earlier steps, and f32
+// numbers such as 2.0, 1e-06, +Inf or NaN. Attributes that are not zero follow the operands.
 //
-// The last step is the result of the region. A later step must use each of the others. The operands in use must be i0, i1, ... without gaps.
-// Each region has only one form: ParseRegion returns an error for text that FormatRegion would print differently.
+// The last step is the result of the region. A later step must use each of the others. The operands in use must be i0,
+// i1, ... without gaps. Each region has only one form: ParseRegion returns an error for text that FormatRegion would
+// print differently.
 func ParseRegion(expr string) ([]RegionStep, error) {
 	var steps []RegionStep
 	for text := range strings.SplitSeq(expr, "; ") {
@@ -151,8 +152,8 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 	return s, nil
 }
 
-// CanBeInRegion reports whether an op may be a step of elementwise_region. It must be elementwise and not a block, and its attributes must be
-// numbers, bools or element types.
+// CanBeInRegion reports whether an op may be a step of elementwise_region. It must be elementwise and not a block, and
+// its attributes must be numbers, bools or element types.
 func CanBeInRegion(def *ir.OpDef) bool {
 	wide := func(name string) bool { kind := def.AttrKind(name); return kind == "string" || kind == "ints" }
 	return def.Elementwise && !def.Block && !slices.ContainsFunc(def.AttrNames(), wide)
@@ -177,7 +178,8 @@ func parseRegionOperand(s string, step int) (RegionOperand, error) {
 	return RegionOperand{Kind: RegionLiteral, Value: float32(v)}, nil
 }
 
-// checkRegionUses returns an error if nothing uses a step before the last, if the inputs have gaps, or if there are none.
+// checkRegionUses returns an error if nothing uses a step before the last, if the inputs have gaps, or if there are
+// none.
 func checkRegionUses(steps []RegionStep) error {
 	var input [MaxRegionInputs]bool
 	var result [MaxRegionSteps]bool

@@ -22,11 +22,16 @@ func TestRegionValues(t *testing.T) {
 
 func TestRegionLimits(t *testing.T) {
 	for expr, want := range map[string]string{
-		"": "want v0=OP", "v0=neg(i0);v1=abs(v0)": "value", "v1=neg(i0)": "want v0=OP", "v0=neg(i1)": "uses i1 but not i0", "v0=neg(1.0)": "uses no inputs",
-		"v0=neg(i16)": "want i0 to i15", "v0=neg(i-1)": "want i0 to i15", "v0=neg(i0); v1=neg(v-1)": "an earlier step", "v0=neg(i00)": "want it written", "v0=neg(i0,i0)": "2 operands; neg takes x", "v0=softmax(i0)": "no op that a region",
-		"v0=elu(i0,alpha=1)": "want it written", "v0=elu(i0,beta=1.0)": "unknown attribute", "v0=elu(i0,alpha=1.0": "want v0=OP", "v0=elu(alpha=1.0)": "0 operands",
+		"": "want v0=OP", "v0=neg(i0);v1=abs(v0)": "value", "v1=neg(i0)": "want v0=OP",
+		"v0=neg(i1)": "uses i1 but not i0", "v0=neg(1.0)": "uses no inputs",
+		"v0=neg(i16)": "want i0 to i15", "v0=neg(i-1)": "want i0 to i15", "v0=neg(i0); v1=neg(v-1)": "an earlier step",
+		"v0=neg(i00)": "want it written", "v0=neg(i0,i0)": "2 operands; neg takes x",
+		"v0=softmax(i0)":     "no op that a region",
+		"v0=elu(i0,alpha=1)": "want it written", "v0=elu(i0,beta=1.0)": "unknown attribute",
+		"v0=elu(i0,alpha=1.0": "want v0=OP", "v0=elu(alpha=1.0)": "0 operands",
 		"v0=softplus(i0,threshold=1.0,beta=1.0)": "want it written", "v0=elu(i0,alpha=1.0,i1)": "attribute",
-		"v0=neg(i0": "want v0=OP", "v0=add(i0,1e99)": "f32 number", "v0=add(i0,0.10000000000000001)": "want it written", "v0=add(i0,nan)": "want it written",
+		"v0=neg(i0": "want v0=OP", "v0=add(i0,1e99)": "f32 number", "v0=add(i0,0.10000000000000001)": "want it written",
+		"v0=add(i0,nan)":            "want it written",
 		"v0=elementwise_region(i0)": "no op that a region", "v0=neg(i0)" + strings.Repeat("; v0=neg(i0)", 40): "step",
 	} {
 		if _, err := op.ParseRegion(expr); err == nil || !strings.Contains(err.Error(), want) {
@@ -35,8 +40,8 @@ func TestRegionLimits(t *testing.T) {
 	}
 }
 
-// FuzzRegion checks that no text makes the parser panic, that text that parses prints the same, and that a region with valid types lowers to
-// a graph with the same result.
+// FuzzRegion checks that no text makes the parser panic, that text that parses prints the same, and that a region with
+// valid types lowers to a graph with the same result.
 func FuzzRegion(f *testing.F) {
 	for _, c := range op.ElementwiseRegionDef.Cases() {
 		f.Add(c.Attrs.(op.ElementwiseRegionAttrs).Expr)
@@ -72,7 +77,8 @@ func FuzzRegion(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := interp.Compare(got["out"], eval(t, op.ElementwiseRegionDef, c.Attrs, in...), ir.Tolerance{}); err != nil {
+		if err := interp.Compare(got["out"], eval(t, op.ElementwiseRegionDef, c.Attrs, in...),
+			ir.Tolerance{}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -44,7 +44,8 @@ var RepeatDef = ir.Define(ir.Def[RepeatAttrs]{
 			return ir.Case[RepeatAttrs]{Attrs: RepeatAttrs{axis, times}, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[RepeatAttrs]{
-			c(0, 1, f32(3)), c(0, 3, f32(4)), c(0, 0, f32(4)), c(0, 2, f32(0, 3)), c(1, 4, f32(2, 3, 5)), c(2, 2, f32(2, 3, 5)), c(0, 5, f32(1, 7)),
+			c(0, 1, f32(3)), c(0, 3, f32(4)), c(0, 0, f32(4)), c(0, 2, f32(0, 3)), c(1, 4, f32(2, 3, 5)),
+			c(2, 2, f32(2, 3, 5)), c(0, 5, f32(1, 7)),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(1, 3, ir.TypeOf(d, 2, 3)))

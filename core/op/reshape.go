@@ -46,14 +46,17 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	Tol:   exact[NoAttrs],
 	Cases: func() []ir.Case[NoAttrs] {
 		return []ir.Case[NoAttrs]{
-			{In: []ir.Type{f32(6, 4)}, Out: f32(2, 12)}, {In: []ir.Type{f32()}, Out: f32(1, 1)}, {In: []ir.Type{f32(0, 3)}, Out: f32(5, 0)},
-			{In: []ir.Type{f16(3, 5)}, Out: f16(15)}, {In: []ir.Type{i64(4)}, Out: i64(2, 2)}, {In: []ir.Type{bools(3)}, Out: bools(3, 1)},
+			{In: []ir.Type{f32(6, 4)}, Out: f32(2, 12)}, {In: []ir.Type{f32()}, Out: f32(1, 1)},
+			{In: []ir.Type{f32(0, 3)}, Out: f32(5, 0)},
+			{In: []ir.Type{f16(3, 5)}, Out: f16(15)}, {In: []ir.Type{i64(4)}, Out: i64(2, 2)},
+			{In: []ir.Type{bools(3)}, Out: bools(3, 1)},
 		}
 	},
 })
 
-// counts returns the numbers of elements of two shapes. If they are not the same expression, it leaves out the dims that both shapes have: for
-// [N,S] and [M,S], N and M must be equal even if S is 0. ok is false if a number, or their difference, exceeds the limits of a dim.
+// counts returns the numbers of elements of two shapes. If they are not the same expression, it leaves out the dims
+// that both shapes have: for [N,S] and [M,S], N and M must be equal even if S is 0. ok is false if a number, or their
+// difference, exceeds the limits of a dim.
 func counts(x, y ir.Shape) (n, m ir.Dim, ok bool) {
 	n, ok = x.Numel()
 	m, ok2 := y.Numel()
@@ -74,8 +77,9 @@ func counts(x, y ir.Shape) (n, m ir.Dim, ok bool) {
 	return n, m, ok && ok2 && ok3
 }
 
-// Reshape adds a view of x with another shape and the same number of elements. One dim may be ir.Static(-1), which stands for the number of
-// elements divided by the other dims. If that leaves a remainder for some sizes, runs must not have these sizes.
+// Reshape adds a view of x with another shape and the same number of elements. One dim may be ir.Static(-1), which
+// stands for the number of elements divided by the other dims. If that leaves a remainder for some sizes, runs must not
+// have these sizes.
 func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 	known, hole := ir.Static(1), -1
 	for i, d := range shape {

@@ -23,11 +23,12 @@ const (
 	Asymmetric   = "asymmetric"
 )
 
-// maxResized is the largest size that an axis is resized from or to. Devices compute coordinates as fractions of 32-bit integers.
+// maxResized is the largest size that an axis is resized from or to. Devices compute coordinates as fractions of 32-bit
+// integers.
 const maxResized = 1 << 15
 
-// Along maps the elements of an axis of m elements to coordinates on an axis of n: element i is at (Step*i + First) / Den, but not below 0
-// and, in linear mode, not above n-1. The fraction is exact.
+// Along maps the elements of an axis of m elements to coordinates on an axis of n: element i is at (Step*i + First) /
+// Den, but not below 0 and, in linear mode, not above n-1. The fraction is exact.
 type Along struct{ Step, First, Den int }
 
 // Along returns the coordinates for an axis of n elements that is resized to m elements. Both must be 1 or more.
@@ -43,8 +44,8 @@ func (a ResizeAttrs) Along(n, m int) Along {
 	return Along{2 * n, n - m, 2 * m}
 }
 
-// At returns the element k at or before the coordinate of element i, and the distance of the coordinate from k, from 0 to below 1. n is the
-// number of elements on the axis.
+// At returns the element k at or before the coordinate of element i, and the distance of the coordinate from k, from 0
+// to below 1. n is the number of elements on the axis.
 func (l Along) At(i, n int) (k int, share float64) {
 	p := max(l.Step*i+l.First, 0)
 	if k = p / l.Den; k >= n-1 {
@@ -67,7 +68,8 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		case a.Mode != ResizeNearest && a.Mode != ResizeLinear:
 			return ir.Type{}, fmt.Errorf("mode is %q; want %q or %q", a.Mode, ResizeNearest, ResizeLinear)
 		case a.Coords != HalfPixel && a.Coords != Asymmetric && (a.Coords != AlignCorners || a.Mode == ResizeNearest):
-			return ir.Type{}, fmt.Errorf("coords of mode %s is %q; want %q, %q, or in mode linear %q", a.Mode, a.Coords, HalfPixel, Asymmetric, AlignCorners)
+			return ir.Type{}, fmt.Errorf("coords of mode %s is %q; want %q, %q, or in mode linear %q", a.Mode, a.Coords,
+				HalfPixel, Asymmetric, AlignCorners)
 		case x.Rank() < 2 || y.Rank() != x.Rank() || y.DType != x.DType:
 			return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want one element type and rank, 2 or more", x, y)
 		}
@@ -79,13 +81,16 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		last := x.Rank() - 2
 		for i, d := range x.Shape[:last] {
 			if d != y.Shape[i] {
-				return ir.Type{}, ir.Differ(d, y.Shape[i], "%v cannot be resized to %v; want the same sizes but on the last two axes", x, y)
+				return ir.Type{},
+					ir.Differ(d, y.Shape[i], "%v cannot be resized to %v; want the same sizes but on the last two axes",
+						x, y)
 			}
 		}
 		for _, t := range []ir.Type{x, y} {
 			for _, d := range t.Shape[last:] {
 				if lo, hi := s.Syms.Bounds(d); lo < 1 || hi > maxResized {
-					return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want heights and widths of 1 to %d", x, y, maxResized)
+					return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want heights and widths of 1 to %d", x, y,
+						maxResized)
 				}
 			}
 		}
@@ -125,10 +130,14 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 			return ir.Case[ResizeAttrs]{Attrs: ResizeAttrs{mode, coords}, In: []ir.Type{in}, Out: out}
 		}
 		var cases []ir.Case[ResizeAttrs]
-		for _, a := range []ResizeAttrs{{ResizeNearest, HalfPixel}, {ResizeNearest, Asymmetric}, {ResizeLinear, HalfPixel}, {ResizeLinear, Asymmetric}, {ResizeLinear, AlignCorners}} {
-			cases = append(cases, c(a.Mode, a.Coords, f32(1, 1), f32(3, 2)), c(a.Mode, a.Coords, f32(3, 5), f32(1, 1)), c(a.Mode, a.Coords, f32(1, 2, 3, 4), f32(1, 2, 6, 8)),
-				c(a.Mode, a.Coords, f32(2, 7, 5), f32(2, 3, 13)), c(a.Mode, a.Coords, f32(4, 9), f32(4, 9)), c(a.Mode, a.Coords, f32(0, 2, 3), f32(0, 4, 3)),
-				c(a.Mode, a.Coords, f32(1, 3, 9, 33), f32(1, 3, 20, 40)), c(a.Mode, a.Coords, f16(2, 3, 4), f16(2, 5, 7)), c(a.Mode, a.Coords, bf16(2, 3, 4), bf16(2, 5, 7)),
+		for _, a := range []ResizeAttrs{{ResizeNearest, HalfPixel}, {ResizeNearest, Asymmetric},
+			{ResizeLinear, HalfPixel}, {ResizeLinear, Asymmetric}, {ResizeLinear, AlignCorners}} {
+			cases = append(cases, c(a.Mode, a.Coords, f32(1, 1), f32(3, 2)), c(a.Mode, a.Coords, f32(3, 5), f32(1, 1)),
+				c(a.Mode, a.Coords, f32(1, 2, 3, 4), f32(1, 2, 6, 8)),
+				c(a.Mode, a.Coords, f32(2, 7, 5), f32(2, 3, 13)), c(a.Mode, a.Coords, f32(4, 9), f32(4, 9)),
+				c(a.Mode, a.Coords, f32(0, 2, 3), f32(0, 4, 3)),
+				c(a.Mode, a.Coords, f32(1, 3, 9, 33), f32(1, 3, 20, 40)),
+				c(a.Mode, a.Coords, f16(2, 3, 4), f16(2, 5, 7)), c(a.Mode, a.Coords, bf16(2, 3, 4), bf16(2, 5, 7)),
 				c(a.Mode, a.Coords, f64(3, 4), f64(5, 7)))
 		}
 		for _, d := range elementTypes() {

@@ -54,6 +54,6 @@ var RFFTDef = ir.Define(ir.Def[FFTAttrs]{
 	},
 })
 
-// RFFT adds the Fourier transform of the n real numbers on the last axis, as n/2+1 complex numbers. norm is NormNone, NormInverse or
-// NormOrtho.
+// RFFT adds the Fourier transform of the n real numbers on the last axis, as n/2+1 complex numbers. norm is NormNone,
+// NormInverse or NormOrtho.
 func RFFT(x *ir.Node, norm string) *ir.Node { return x.Graph.Add(RFFTDef, FFTAttrs{norm}, x) }

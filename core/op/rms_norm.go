@@ -32,7 +32,8 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	},
 })
 
-// RmsNorm adds root-mean-square normalisation over the last axis of x, of size H. gamma and beta have shape [H] or [1,H].
+// RmsNorm adds root-mean-square normalisation over the last axis of x, of size H. gamma and beta have shape [H] or
+// [1,H].
 func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gain(gamma), gain(beta))
 }

@@ -49,8 +49,11 @@ var RollDef = ir.Define(ir.Def[RollAttrs]{
 			return ir.Case[RollAttrs]{Attrs: RollAttrs{axes, shifts}, In: []ir.Type{x}}
 		}
 		cases := []ir.Case[RollAttrs]{
-			c(f32(1), []int{0}, []int{3}), c(f32(7), []int{0}, []int{2}), c(f32(7), []int{0}, []int{-3}), c(f32(7), []int{0}, []int{700001}), c(f32(0, 3), []int{0, 1}, []int{1, 1}),
-			c(f32(3, 5), []int{0}, []int{1}), c(f32(3, 5), []int{1}, []int{4}), c(f32(1, 8, 8, 3), []int{1, 2}, []int{-3, -3}), c(f32(2, 3, 4), []int{0, 2}, []int{0, 1}), c(f32(2, 3, 4), nil, nil),
+			c(f32(1), []int{0}, []int{3}), c(f32(7), []int{0}, []int{2}), c(f32(7), []int{0}, []int{-3}),
+			c(f32(7), []int{0}, []int{700001}), c(f32(0, 3), []int{0, 1}, []int{1, 1}),
+			c(f32(3, 5), []int{0}, []int{1}), c(f32(3, 5), []int{1}, []int{4}),
+			c(f32(1, 8, 8, 3), []int{1, 2}, []int{-3, -3}), c(f32(2, 3, 4), []int{0, 2}, []int{0, 1}),
+			c(f32(2, 3, 4), nil, nil),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(ir.TypeOf(d, 3, 5), []int{0, 1}, []int{1, -2}))

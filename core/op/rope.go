@@ -23,7 +23,8 @@ const (
 	RopePositions
 )
 
-// RopeOperands are the optional operands of a rope: Cos and Sin, or Frequencies, or neither, and Position, which may be nil.
+// RopeOperands are the optional operands of a rope: Cos and Sin, or Frequencies, or neither, and Position, which may be
+// nil.
 type RopeOperands struct{ Cos, Sin, Frequencies, Position *ir.Node }
 
 // RopeAttrs are the attributes of rope.
@@ -34,8 +35,9 @@ type RopeAttrs struct {
 	Layout  string  `attr:"layout"`   // bse, bhsd or bshd
 	Base    float64 `attr:"base"`     // without tables and frequencies: f[i] is base^(-2i/n_rot)
 	Factor  float64 `attr:"factor"`   // factor of cos and sin if they are not from tables; 0 means 1
-	Heads   int     `attr:"heads"`    // with layout bse: number of heads to read from rows that may be longer; 0 means that rows have nothing but heads
-	Start   int     `attr:"start"`    // with heads: the element of a row at which the first head begins
+	// with layout bse: number of heads to read from rows that may be longer; 0 means that rows have nothing but heads
+	Heads int `attr:"heads"`
+	Start int `attr:"start"` // with heads: the element of a row at which the first head begins
 }
 
 // RopeDef defines rotary position embedding.
@@ -132,20 +134,27 @@ func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
 	case a.HeadDim < 1 || a.HeadDim > maxHeadDim:
 		return none, fmt.Errorf("head_dim is %d; want 1 to %d", a.HeadDim, maxHeadDim)
 	case a.Rotated()%2 != 0 || a.Rot < 0 || a.Rot > a.HeadDim:
-		return none, fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim", a.Rot, a.HeadDim)
+		return none,
+			fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim",
+				a.Rot, a.HeadDim)
 	case !(math.Abs(a.Factor) <= math.MaxFloat32):
 		return none, fmt.Errorf("factor is %v; want a finite number", a.Factor)
 	case in[RopeCos].Present() && a.Factor != 0:
 		return none, fmt.Errorf("factor is %v and cos is given; want 0: the tables contain it", a.Factor)
-	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim || (a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
-		return none, fmt.Errorf("heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only", a.Heads, a.Start, a.Layout, BSE)
+	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim ||
+		(a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
+		return none,
+			fmt.Errorf(
+				"heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only",
+				a.Heads, a.Start, a.Layout, BSE)
 	case x.Rank() != rank:
 		return none, fmt.Errorf("x is %v; want rank %d for layout %q", x, rank, a.Layout)
 	}
 	out, d := x, int64(a.HeadDim)
 	switch last := x.Shape[rank-1]; {
 	case a.Heads > 0 && (!last.IsStatic() || int64(a.Start)+int64(a.Heads)*d > last.B):
-		return none, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x, int64(a.Start)+int64(a.Heads)*d, a.Heads, d, a.Start)
+		return none, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x,
+			int64(a.Start)+int64(a.Heads)*d, a.Heads, d, a.Start)
 	case a.Heads > 0:
 		out.Shape = ir.Shape{x.Shape[0], x.Shape[1], ir.Static(int64(a.Heads) * d)}
 	case a.Layout == BSE && (!last.IsStatic() || last.B%d != 0):
@@ -169,17 +178,21 @@ func (a RopeAttrs) checkAngles(in []ir.Type) error {
 	case c.Present() != s.Present():
 		return fmt.Errorf("has one of the operands cos and sin; want both or neither")
 	case c.Present() && f.Present() || (c.Present() || f.Present()) && a.Base != 0:
-		return fmt.Errorf("base is %v, and cos, sin or frequencies are given; want cos and sin, or frequencies, or base", a.Base)
+		return fmt.Errorf(
+			"base is %v, and cos, sin or frequencies are given; want cos and sin, or frequencies, or base", a.Base)
 	case c.Present():
-		if c.DType != dtype.F32 && c.DType != in[0].DType || c.Rank() != 2 || !c.Shape[1].Is(half) && !(a.HeadDim%2 == 0 && c.Shape[1].Is(int64(a.HeadDim/2))) {
-			return fmt.Errorf("cos is %v; want a table [S_max,%d] or [S_max,%d] of f32 or the type of x, %v", c, half, a.HeadDim/2, in[0].DType)
+		if c.DType != dtype.F32 && c.DType != in[0].DType || c.Rank() != 2 || !c.Shape[1].Is(half) &&
+			!(a.HeadDim%2 == 0 && c.Shape[1].Is(int64(a.HeadDim/2))) {
+			return fmt.Errorf("cos is %v; want a table [S_max,%d] or [S_max,%d] of f32 or the type of x, %v", c, half,
+				a.HeadDim/2, in[0].DType)
 		}
 		if !s.Equal(c) {
 			return ir.TypesDiffer(s, c, "sin is %v; want %v, the type of cos", s, c)
 		}
 	case f.Present():
 		if f.DType != dtype.F32 && f.DType != dtype.F64 || f.Rank() != 1 || !f.Shape[0].Is(half) {
-			return fmt.Errorf("frequencies are %v; want f32[%d] or f64[%d], one for each pair of %d elements", f, half, half, a.Rotated())
+			return fmt.Errorf("frequencies are %v; want f32[%d] or f64[%d], one for each pair of %d elements", f, half,
+				half, a.Rotated())
 		}
 	case !(a.Base >= 1 && a.Base <= math.MaxFloat32):
 		return fmt.Errorf("base is %v; want a number of 1 or more, or the operands cos and sin, or frequencies", a.Base)
@@ -219,8 +232,8 @@ func headStrides(layout string, s []int, d int) (seq int, st HeadStrides) {
 	return s[2], HeadStrides{s[1] * s[2] * s[3], s[3], s[2] * s[3]}
 }
 
-// RopePosition returns the position of token s of batch element b. pos has the elements of the operand with positions, of the given rank, and
-// is nil if there is none. tokens is the sequence length.
+// RopePosition returns the position of token s of batch element b. pos has the elements of the operand with positions,
+// of the given rank, and is nil if there is none. tokens is the sequence length.
 func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	switch {
 	case pos == nil:
@@ -233,16 +246,18 @@ func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	return int64(pos[b*tokens+s])
 }
 
-// CheckRopePosition returns an error if tables with the given number of rows have none for position p of token s of batch element b.
+// CheckRopePosition returns an error if tables with the given number of rows have none for position p of token s of
+// batch element b.
 func CheckRopePosition(p int64, rows, b, s int) error {
 	if p < 0 || p >= int64(rows) {
-		return fmt.Errorf("position %d of token %d in batch element %d is out of range 0 to %d of the tables", p, s, b, rows-1)
+		return fmt.Errorf("position %d of token %d in batch element %d is out of range 0 to %d of the tables", p, s, b,
+			rows-1)
 	}
 	return nil
 }
 
-// Turn returns the cosine and sine of the angle p*f in radians, to the precision of float64. The rounded product is not that precise for
-// large p, so Turn adds its rounding error as a second angle.
+// Turn returns the cosine and sine of the angle p*f in radians, to the precision of float64. The rounded product is not
+// that precise for large p, so Turn adds its rounding error as a second angle.
 func Turn(p int64, f float64) (cos, sin float64) {
 	hi := float64(p) * f
 	sin, cos = math.Sincos(hi)

@@ -14,7 +14,8 @@ import (
 
 // SampleAttrs are the attributes of sample.
 type SampleAttrs struct {
-	// Alone draws each row as if it were the only one. Rows with the same seed and step then have the same random numbers.
+	// Alone draws each row as if it were the only one. Rows with the same seed and step then have the same random
+	// numbers.
 	Alone bool `attr:"alone"`
 }
 
@@ -88,7 +89,8 @@ var sampleOperands = []struct {
 	name  string
 	dtype dtype.DType
 	pair  bool
-}{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}, {"min_p", dtype.F32, false}}
+}{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false},
+	{"seed", dtype.U32, true}, {"step", dtype.U32, true}, {"min_p", dtype.F32, false}}
 
 // sampleRow draws from one row. left is an empty slice with room for its indices.
 func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left []int) (int, error) {
@@ -135,8 +137,8 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	if k > 0 {
 		left = left[:min(len(left), int(k))]
 	}
-	// below returns the scaled logit of i minus the largest one. Subtracting the same number from all logits changes neither the softmax
-	// nor the index of the largest sum, and exp cannot overflow.
+	// below returns the scaled logit of i minus the largest one. Subtracting the same number from all logits changes
+	// neither the softmax nor the index of the largest sum, and exp cannot overflow.
 	below := func(i int) float64 {
 		if x[i] == x[left[0]] {
 			return 0
@@ -195,17 +197,25 @@ func sampleCases() []ir.Case[SampleAttrs] {
 	alone.Attrs.Alone = true
 	return []ir.Case[SampleAttrs]{
 		alone,
-		c(f32(1), one, off, one, false), c(f32(3, 7), one, off, one, false), c(f32(3, 7), off, off, one, false), c(f32(5, 33), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 0, Hi: 33}, one, true),
-		c(f32(5, 33), one, off, ir.Range{Lo: 0, Hi: 1}, true), c(f32(2, 3, 300), one, ir.Range{Lo: 1, Hi: 50}, ir.Range{Lo: 0.2, Hi: 1}, true), c(f32(0, 5), one, off, one, true),
-		c(f32(2, 5000), one, ir.Range{Lo: 40, Hi: 40}, ir.Range{Lo: 0.9, Hi: 0.9}, false), c(f32(2, 5000), ir.Range{Lo: 0.1, Hi: 0.3}, off, ir.Range{Lo: 0.3, Hi: 0.99}, true),
-		c(f32(3, 1), one, ir.Range{Lo: 1, Hi: 1}, off, false), c(f16(3, 40), one, ir.Range{Lo: 5, Hi: 9}, one, true), c(bf16(3, 41), one, off, ir.Range{Lo: 0.5, Hi: 0.9}, true), c(f64(3, 20), one, off, one, false),
-		c(f32(5, 33), one, off, one, true, ir.Range{Lo: 0.1, Hi: 0.5}), c(f32(4, 300), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 5, Hi: 100}, ir.Range{Lo: 0.5, Hi: 1}, true, ir.Range{Lo: 0, Hi: 0.2}),
-		c(f32(2, 20000), one, off, one, false, ir.Range{Lo: 0.3, Hi: 0.3}), c(f16(3, 40), one, off, one, true, ir.Range{Lo: 0.2, Hi: 1}), c(f32(3, 7), off, off, one, false, one),
+		c(f32(1), one, off, one, false), c(f32(3, 7), one, off, one, false), c(f32(3, 7), off, off, one, false),
+		c(f32(5, 33), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 0, Hi: 33}, one, true),
+		c(f32(5, 33), one, off, ir.Range{Lo: 0, Hi: 1}, true),
+		c(f32(2, 3, 300), one, ir.Range{Lo: 1, Hi: 50}, ir.Range{Lo: 0.2, Hi: 1}, true),
+		c(f32(0, 5), one, off, one, true),
+		c(f32(2, 5000), one, ir.Range{Lo: 40, Hi: 40}, ir.Range{Lo: 0.9, Hi: 0.9}, false),
+		c(f32(2, 5000), ir.Range{Lo: 0.1, Hi: 0.3}, off, ir.Range{Lo: 0.3, Hi: 0.99}, true),
+		c(f32(3, 1), one, ir.Range{Lo: 1, Hi: 1}, off, false), c(f16(3, 40), one, ir.Range{Lo: 5, Hi: 9}, one, true),
+		c(bf16(3, 41), one, off, ir.Range{Lo: 0.5, Hi: 0.9}, true), c(f64(3, 20), one, off, one, false),
+		c(f32(5, 33), one, off, one, true, ir.Range{Lo: 0.1, Hi: 0.5}),
+		c(f32(4, 300), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 5, Hi: 100}, ir.Range{Lo: 0.5, Hi: 1}, true,
+			ir.Range{Lo: 0, Hi: 0.2}),
+		c(f32(2, 20000), one, off, one, false, ir.Range{Lo: 0.3, Hi: 0.3}),
+		c(f16(3, 40), one, off, one, true, ir.Range{Lo: 0.2, Hi: 1}), c(f32(3, 7), off, off, one, false, one),
 	}
 }
 
-// Sample adds an index for each row of logits, drawn by its probability. temperature (f32), topK (i32), topP (f32), seed and step (pairs of
-// u32, the low word first) and minP (f32) have one value, or one for each row. minP may be nil.
+// Sample adds an index for each row of logits, drawn by its probability. temperature (f32), topK (i32), topP (f32),
+// seed and step (pairs of u32, the low word first) and minP (f32) have one value, or one for each row. minP may be nil.
 func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node, attrs SampleAttrs) *ir.Node {
 	return logits.Graph.Add(SampleDef, attrs, logits, temperature, topK, topP, seed, step, minP)
 }

@@ -49,7 +49,8 @@ func scan(r reduction) *ir.OpDef {
 				return ir.Case[ScanAttrs]{Attrs: ScanAttrs{axis, exclusive, reverse}, In: []ir.Type{t}, Fill: r.fill}
 			}
 			cases := []ir.Case[ScanAttrs]{
-				c(f32(1), 0, false, false), c(f32(1), 0, true, false), c(f32(7), 0, false, false), c(f32(0), 0, true, true), c(f32(3, 0, 4), 1, false, false),
+				c(f32(1), 0, false, false), c(f32(1), 0, true, false), c(f32(7), 0, false, false),
+				c(f32(0), 0, true, true), c(f32(3, 0, 4), 1, false, false),
 				c(f32(4, 0), 0, false, false), c(f32(5, 3000), 1, false, false), c(f32(300, 7), 0, false, false),
 				c(f32(2, 9000), 1, true, false), c(f32(6000, 3), 0, false, true), c(i32(9001), 0, false, false),
 			}

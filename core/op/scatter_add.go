@@ -24,14 +24,17 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 			return ir.Type{}, fmt.Errorf("updates are %v and index %v; want numbers [n, ...] and [n]", x, idx)
 		}
 		if idx.Shape[0] != x.Shape[0] {
-			return ir.Type{}, ir.Differ(idx.Shape[0], x.Shape[0], "updates are %v and index %v; want an index for each row", x, idx)
+			return ir.Type{},
+				ir.Differ(idx.Shape[0], x.Shape[0], "updates are %v and index %v; want an index for each row", x, idx)
 		}
 		if out.DType != x.DType || out.Rank() != x.Rank() {
-			return ir.Type{}, fmt.Errorf("declared type is %v; want the element type and rank of the updates, %v", out, x)
+			return ir.Type{}, fmt.Errorf("declared type is %v; want the element type and rank of the updates, %v", out,
+				x)
 		}
 		for i, d := range x.Shape[1:] {
 			if e := out.Shape[i+1]; d != e {
-				return ir.Type{}, ir.Differ(d, e, "declared type is %v; want the sizes of the updates, %v, but on axis 0", out, x)
+				return ir.Type{},
+					ir.Differ(d, e, "declared type is %v; want the sizes of the updates, %v, but on axis 0", out, x)
 			}
 		}
 		return out, nil
@@ -60,10 +63,12 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 			if !x.DType.IsFloat() {
 				fill = ir.Range{Lo: 0, Hi: 3}
 			}
-			return ir.Case[NoAttrs]{In: []ir.Type{x, idx}, Out: out, Fill: []ir.Range{fill, {Lo: 0, Hi: float64(out.Shape[0].B - 1)}}}
+			return ir.Case[NoAttrs]{In: []ir.Type{x, idx}, Out: out,
+				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(out.Shape[0].B - 1)}}}
 		}
 		cases := []ir.Case[NoAttrs]{
-			c(f32(7), i32(7), f32(3)), c(f32(1), i64(1), f32(1)), c(f32(0, 3), i32(0), f32(4, 3)), c(f32(5, 0), u32(5), f32(2, 0)), c(f32(9, 3), i32(9), f32(4, 3)),
+			c(f32(7), i32(7), f32(3)), c(f32(1), i64(1), f32(1)), c(f32(0, 3), i32(0), f32(4, 3)),
+			c(f32(5, 0), u32(5), f32(2, 0)), c(f32(9, 3), i32(9), f32(4, 3)),
 			c(f32(70, 5, 3), i64(70), f32(6, 5, 3)), c(f32(33, 65), i32(33), f32(40, 65)),
 		}
 		for _, d := range dtype.All() {
@@ -75,7 +80,8 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// ScatterAdd returns a tensor with the given number of rows. Row k is the sum of the rows i of updates for which idx[i] is k.
+// ScatterAdd returns a tensor with the given number of rows. Row k is the sum of the rows i of updates for which idx[i]
+// is k.
 func ScatterAdd(updates, idx *ir.Node, rows ir.Dim) *ir.Node {
 	out := ir.Type{DType: updates.Type.DType, Shape: append(ir.Shape{}, updates.Type.Shape...)}
 	if out.Rank() > 0 {

@@ -64,15 +64,19 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 	Cases: func() []ir.Case[NoAttrs] {
 		c := func(d dtype.DType, b, t, channels, n int64, carried bool) ir.Case[NoAttrs] {
 			x, row := ir.TypeOf(d, b, t, channels), ir.TypeOf(d, b, t, n)
-			r := ir.Case[NoAttrs]{In: []ir.Type{x, x, ir.TypeOf(d, channels, n), row, row}, Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: 1}, {Lo: -3, Hi: -0.1}, {Lo: -1, Hi: 1}, {Lo: -1, Hi: 1}}}
+			r := ir.Case[NoAttrs]{In: []ir.Type{x, x, ir.TypeOf(d, channels, n), row, row},
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: 1}, {Lo: -3, Hi: -0.1}, {Lo: -1, Hi: 1}, {Lo: -1, Hi: 1}}}
 			if carried {
-				r.In, r.Fill = append(r.In, ir.TypeOf(stateType(d), b, channels, n)), append(r.Fill, ir.Range{Lo: -1, Hi: 1})
+				r.In, r.Fill = append(r.In, ir.TypeOf(stateType(d), b, channels, n)),
+					append(r.Fill, ir.Range{Lo: -1, Hi: 1})
 			}
 			return r
 		}
 		return []ir.Case[NoAttrs]{
-			c(dtype.F32, 1, 1, 1, 1, false), c(dtype.F32, 2, 5, 33, 16, true), c(dtype.F32, 1, 40, 7, 3, false), c(dtype.F32, 1, 1, 70, 16, true), c(dtype.F32, 2, 9, 65, 17, true),
-			c(dtype.F32, 2, 0, 4, 2, true), c(dtype.F32, 1, 3, 5, 0, false), c(dtype.F32, 1, 3, 0, 4, false), c(dtype.F16, 1, 4, 5, 4, true), c(dtype.BF16, 1, 4, 6, 4, false), c(dtype.F64, 1, 6, 3, 4, true),
+			c(dtype.F32, 1, 1, 1, 1, false), c(dtype.F32, 2, 5, 33, 16, true), c(dtype.F32, 1, 40, 7, 3, false),
+			c(dtype.F32, 1, 1, 70, 16, true), c(dtype.F32, 2, 9, 65, 17, true),
+			c(dtype.F32, 2, 0, 4, 2, true), c(dtype.F32, 1, 3, 5, 0, false), c(dtype.F32, 1, 3, 0, 4, false),
+			c(dtype.F16, 1, 4, 5, 4, true), c(dtype.BF16, 1, 4, 6, 4, false), c(dtype.F64, 1, 6, 3, 4, true),
 		}
 	},
 })

@@ -3,8 +3,11 @@ package op
 import "github.com/rlx-go/rlx/core/ir"
 
 // SeluDef defines the SELU.
-var SeluDef = activation(unary("selu", "y = scale * (x above 0, alpha * (e^x - 1) elsewhere), scale = 1.05070098735548, alpha = 1.67326324235438: Klambauer et al., Self-Normalizing Neural Networks (2017).", 8, rounded[NoAttrs], wide,
-	func(x float64) float64 { return seluScale * eluOf(seluAlpha, x) }))
+var SeluDef = activation(
+	unary(
+		"selu", "y = scale * (x above 0, alpha * (e^x - 1) elsewhere), scale = 1.05070098735548, alpha = 1.67326324235438: Klambauer et al., Self-Normalizing Neural Networks (2017).",
+		8, rounded[NoAttrs], wide,
+		func(x float64) float64 { return seluScale * eluOf(seluAlpha, x) }))
 
 // Selu returns a node that computes the SELU of x.
 func Selu(x *ir.Node) *ir.Node { return x.Graph.Add(SeluDef, NoAttrs{}, x) }

@@ -21,8 +21,8 @@ var ShiftLeftDef = binary(binarySpec{
 // ShiftLeft returns a node that computes a * 2^b, a shifted to the left by b bits.
 func ShiftLeft(a, b *ir.Node) *ir.Node { return a.Graph.Add(ShiftLeftDef, NoAttrs{}, a, b) }
 
-// shiftBy returns the number of bits to shift an int64 by: b, or 64 if b is negative or not less than the width of d. A shift by 64 gives 0
-// or, to the right, -1 for negative values.
+// shiftBy returns the number of bits to shift an int64 by: b, or 64 if b is negative or not less than the width of d. A
+// shift by 64 gives 0 or, to the right, -1 for negative values.
 func shiftBy(b int64, d dtype.DType) uint64 {
 	if b < 0 || b >= int64(8*d.Size()) {
 		return 64

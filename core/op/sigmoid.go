@@ -7,8 +7,10 @@ import (
 )
 
 // SigmoidDef defines 1 / (1 + exp(-x)).
-var SigmoidDef = activation(unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 for large |x| without NaN.", 5, rounded[NoAttrs], wide,
-	func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }))
+var SigmoidDef = activation(
+	unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 for large |x| without NaN.", 5, rounded[NoAttrs],
+		wide,
+		func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }))
 
 // Sigmoid returns a node that computes 1 / (1 + exp(-x)).
 func Sigmoid(x *ir.Node) *ir.Node { return x.Graph.Add(SigmoidDef, NoAttrs{}, x) }

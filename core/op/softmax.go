@@ -32,8 +32,10 @@ func inferSoftmax(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {
 	return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
 }
 
-// alongAxis returns an evaluation that calls row for each line of elements along the axis. A line has n elements that are step apart.
-func alongAxis(row func(x, y []float64, n, step int)) func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
+// alongAxis returns an evaluation that calls row for each line of elements along the axis. A line has n elements that
+// are step apart.
+func alongAxis(row func(x, y []float64, n, step int)) func(a SoftmaxAttrs, in []*tensor.Array,
+	out *tensor.Array) error {
 	return func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
 		if out.Len() == 0 {
 			return nil
@@ -53,7 +55,8 @@ func softmaxCases() []ir.Case[SoftmaxAttrs] {
 		return ir.Case[SoftmaxAttrs]{Attrs: SoftmaxAttrs{axis}, In: []ir.Type{t}, Fill: []ir.Range{{Lo: -8, Hi: 8}}}
 	}
 	return []ir.Case[SoftmaxAttrs]{
-		c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(3, 0, 4), 1), c(f32(5, 300), 1),
+		c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(0, 4), 1),
+		c(f32(4, 0), 1), c(f32(3, 0, 4), 1), c(f32(5, 300), 1),
 		c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1), c(f16(2, 7, 3), 1), c(f64(2, 7, 3), 1), c(f32(2, 9000), 1),
 	}
 }
@@ -84,7 +87,8 @@ var _ = ir.Lower(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	return Div(e, ReduceSum(e, true, axis))
 })
 
-// plainAlongLast registers a plainer form of a function of rows, which works along the last axis, between two transposes.
+// plainAlongLast registers a plainer form of a function of rows, which works along the last axis, between two
+// transposes.
 func plainAlongLast(def *ir.OpDef) struct{} {
 	return ir.Plainer(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 		last := n.Type.Rank() - 1

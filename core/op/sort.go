@@ -34,7 +34,8 @@ var SortDef = ir.DefineTuple(ir.TupleDef[SortAttrs]{
 		if err := checkAxis(s.Attrs.Axis, x.Rank()); err != nil {
 			return nil, err
 		}
-		return []ir.Type{x, {DType: s.Attrs.Index(), Shape: x.Shape}}, checkIndex(s.Attrs.Index(), x, s.Attrs.Axis, s.Syms)
+		return []ir.Type{x, {DType: s.Attrs.Index(), Shape: x.Shape}},
+			checkIndex(s.Attrs.Index(), x, s.Attrs.Axis, s.Syms)
 	},
 	Eval: func(a SortAttrs, in, out []*tensor.Array) error {
 		x, n, inner := in[0], in[0].Shape[a.Axis], tensor.Numel(in[0].Shape[a.Axis+1:])
@@ -74,8 +75,10 @@ var SortDef = ir.DefineTuple(ir.TupleDef[SortAttrs]{
 			return t
 		}
 		cases := []ir.Case[SortAttrs]{
-			c(0, f32(1), false), c(0, f32(7), true), c(1, f32(3, 33), false), c(0, f32(33, 3), true), c(1, f32(2, 65, 3), false), c(1, f32(0, 4), true),
-			c(0, f32(0, 4), true), c(1, f32(5, 1), false), c(1, f32(2, 300), true), c(0, f32(5000), false), ties(1, f32(2, 90), true, 0),
+			c(0, f32(1), false), c(0, f32(7), true), c(1, f32(3, 33), false), c(0, f32(33, 3), true),
+			c(1, f32(2, 65, 3), false), c(1, f32(0, 4), true),
+			c(0, f32(0, 4), true), c(1, f32(5, 1), false), c(1, f32(2, 300), true), c(0, f32(5000), false),
+			ties(1, f32(2, 90), true, 0),
 			ties(1, i32(3, 700), false, 3), ties(0, u8(300, 2), true, 255), ties(0, i64(2, 2100), false, 9),
 		}
 		for _, d := range dtype.All() {
@@ -84,14 +87,15 @@ var SortDef = ir.DefineTuple(ir.TupleDef[SortAttrs]{
 			}
 		}
 		for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32, dtype.F32} {
-			cases = append(cases, ir.Case[SortAttrs]{Attrs: SortAttrs{Axis: 1, IndexDType: d}, In: []ir.Type{f32(3, 20)}})
+			cases = append(
+				cases, ir.Case[SortAttrs]{Attrs: SortAttrs{Axis: 1, IndexDType: d}, In: []ir.Type{f32(3, 20)}})
 		}
 		return cases
 	},
 })
 
-// Sort adds the elements along an axis in order, the smallest first or, if descending is set, the largest first, and their
-// indices along the axis of x, as i32.
+// Sort adds the elements along an axis in order, the smallest first or, if descending is set, the largest first, and
+// their indices along the axis of x, as i32.
 func Sort(x *ir.Node, axis int, descending bool) (values, indices *ir.Node) {
 	r := x.Graph.AddResults(2, SortDef, SortAttrs{Axis: fromEnd(axis, x), Descending: descending}, x)
 	return r[0], r[1]

@@ -69,7 +69,8 @@ No op is mandatory for a backend. Its target description (target.md) lists the o
 The primitive ops in the first part have no expansion. The ops in the second part have an *expansion* into the ops named there, each of which
 the compiler runs or rewrites in turn. Which of them a node needs depends on its attributes and types. The lists are computed: the test cases of the
 op are expanded, and variations of them with other attributes, half floats, and sizes that are symbols. They name iota and const
-only for sizes that are symbols; others are stored as weights and need no kernel. ` + "`rlxc MODEL --target X --gaps`" + ` says what a model needs of a target. The compiler may
+only for sizes that are symbols; others are stored as weights and need no kernel. ` + "`rlxc MODEL --target X --gaps`" +
+		` says what a model needs of a target. The compiler may
 also compute a node in f32 instead of f16 or bf16, broadcast its operands first, or, where noted, use a *plainer form* of the same op, such as one over the last axis.
 `)
 	comments := attrComments(t)
@@ -96,7 +97,9 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {slices.Contains(op.Activations(), def.Name), "an activation"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
+	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"},
+		{slices.Contains(op.Activations(), def.Name), "an activation"}, {def.Commutative, "commutative"},
+		{def.Effects, "never folded, merged or dropped"}} {
 		if f.set {
 			facts = append(facts, f.text)
 		}
@@ -134,7 +137,8 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 	if names := def.AttrNames(); len(names) > 0 {
 		b.WriteString("\n| attribute | type | |\n|---|---|---|\n")
 		for _, name := range names {
-			fmt.Fprintf(b, "| %s | %s | %s |\n", name, def.AttrKind(name), strings.ReplaceAll(comments[name], "|", `\|`))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", name, def.AttrKind(name),
+				strings.ReplaceAll(comments[name], "|", `\|`))
 		}
 	}
 }
@@ -206,8 +210,8 @@ func expansion(t *testing.T, def *ir.OpDef) string {
 	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
-// expand adds the ops in the expansion of a case to seen. It reports whether the op takes such operands and has an expansion for them.
-// Sizes N of operands are symbols.
+// expand adds the ops in the expansion of a case to seen. It reports whether the op takes such operands and has an
+// expansion for them. Sizes N of operands are symbols.
 func expand(def *ir.OpDef, c ir.Case[any], seen map[string]bool) bool {
 	g := ir.NewGraph(def.Name, ir.Sym{Name: "N", Min: 1, Max: 64})
 	in := make([]*ir.Node, max(len(c.In), len(def.Operands)))
@@ -237,8 +241,8 @@ func expand(def *ir.OpDef, c ir.Case[any], seen map[string]bool) bool {
 	return true
 }
 
-// variations returns cases like c, some of which the op may refuse: with values that an attribute has in other cases, with f16 and bf16 for
-// f32, and with a symbol for one of the sizes.
+// variations returns cases like c, some of which the op may refuse: with values that an attribute has in other cases,
+// with f16 and bf16 for f32, and with a symbol for one of the sizes.
 func variations(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
 	attrs := def.Attrs(c.Attrs)
 	for _, other := range def.Cases() {
@@ -291,7 +295,8 @@ func variations(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
 	return out
 }
 
-// toleranceText returns the tolerance of the first case whose first result is f32. It lists one for each result if they differ.
+// toleranceText returns the tolerance of the first case whose first result is f32. It lists one for each result if they
+// differ.
 func toleranceText(def *ir.OpDef) (string, bool) {
 	for _, c := range def.Cases() {
 		out, err := def.InferResults(c.Attrs, c.In, c.Out, nil)

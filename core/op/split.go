@@ -14,8 +14,8 @@ type SplitAttrs struct {
 	Sizes []int `attr:"sizes"` // size of each part; they add up to the size of the axis
 }
 
-// SplitDef cuts a tensor into parts along an axis. It is a block: one narrow for each part. A kernel could not be better, because each part
-// is either a view or a copy of exactly its own bytes.
+// SplitDef cuts a tensor into parts along an axis. It is a block: one narrow for each part. A kernel could not be
+// better, because each part is either a view or a copy of exactly its own bytes.
 var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 	Name: "split",
 	Doc: "x cut along an axis of static size into parts that follow one another: as many of equal size as parts says, or one of each of " +
@@ -54,8 +54,10 @@ var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 			return ir.Case[SplitAttrs]{Attrs: a, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[SplitAttrs]{
-			c(f32(6), SplitAttrs{Parts: 3}), c(f32(4, 6), SplitAttrs{Parts: 2}), c(f32(4, 6), SplitAttrs{Axis: 1, Parts: 2}), c(f32(5), SplitAttrs{Parts: 1}),
-			c(f32(7, 2), SplitAttrs{Sizes: []int{3, 0, 4}}), c(f32(2, 7, 3), SplitAttrs{Axis: 1, Sizes: []int{1, 6}}), c(f32(0, 4), SplitAttrs{Axis: 1, Parts: 4}),
+			c(f32(6), SplitAttrs{Parts: 3}), c(f32(4, 6), SplitAttrs{Parts: 2}),
+			c(f32(4, 6), SplitAttrs{Axis: 1, Parts: 2}), c(f32(5), SplitAttrs{Parts: 1}),
+			c(f32(7, 2), SplitAttrs{Sizes: []int{3, 0, 4}}), c(f32(2, 7, 3), SplitAttrs{Axis: 1, Sizes: []int{1, 6}}),
+			c(f32(0, 4), SplitAttrs{Axis: 1, Parts: 4}),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(ir.TypeOf(d, 3, 4), SplitAttrs{Axis: 1, Sizes: []int{3, 1}}))
@@ -67,7 +69,8 @@ var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 // sizes returns the sizes of the parts of an axis.
 func (a SplitAttrs) sizes(axis ir.Dim) ([]int, error) {
 	if !axis.IsStatic() {
-		return nil, fmt.Errorf("axis %d has size %v; want a size that is known when the model is compiled", a.Axis, axis)
+		return nil, fmt.Errorf("axis %d has size %v; want a size that is known when the model is compiled", a.Axis,
+			axis)
 	}
 	if len(a.Sizes) > 0 {
 		if a.Parts != 0 {
@@ -86,7 +89,8 @@ func (a SplitAttrs) sizes(axis ir.Dim) ([]int, error) {
 		return a.Sizes, nil
 	}
 	if a.Parts < 1 || a.Parts > ir.MaxResults || axis.B%int64(a.Parts) != 0 {
-		return nil, fmt.Errorf("parts is %d; want 1 to %d, a divisor of the %v of axis %d", a.Parts, ir.MaxResults, axis, a.Axis)
+		return nil, fmt.Errorf("parts is %d; want 1 to %d, a divisor of the %v of axis %d", a.Parts, ir.MaxResults,
+			axis, a.Axis)
 	}
 	sizes := make([]int, a.Parts)
 	for k := range sizes {

@@ -29,7 +29,8 @@ var StackDef = ir.Define(ir.Def[StackAttrs]{
 				return ir.Type{}, ir.TypesDiffer(x, first, "operands are %v and %v; want one type", first, x)
 			}
 		}
-		return ir.Type{DType: first.DType, Shape: slices.Insert(slices.Clone(first.Shape), axis, ir.Static(int64(len(s.In))))}, nil
+		return ir.Type{DType: first.DType,
+			Shape: slices.Insert(slices.Clone(first.Shape), axis, ir.Static(int64(len(s.In))))}, nil
 	},
 	Eval: func(a StackAttrs, in []*tensor.Array, out *tensor.Array) error {
 		inner := tensor.Numel(out.Shape[a.Axis+1:])
@@ -47,7 +48,8 @@ var StackDef = ir.Define(ir.Def[StackAttrs]{
 			return ir.Case[StackAttrs]{Attrs: StackAttrs{axis}, In: in}
 		}
 		cases := []ir.Case[StackAttrs]{
-			c(0, f32(), f32()), c(0, f32(3)), c(1, f32(3), f32(3), f32(3)), c(1, f32(2, 5), f32(2, 5)), c(2, f32(2, 0), f32(2, 0)),
+			c(0, f32(), f32()), c(0, f32(3)), c(1, f32(3), f32(3), f32(3)), c(1, f32(2, 5), f32(2, 5)),
+			c(2, f32(2, 0), f32(2, 0)),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(1, ir.TypeOf(d, 2, 3), ir.TypeOf(d, 2, 3)))

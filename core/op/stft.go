@@ -62,13 +62,18 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 		p := a.padding(n)
 		least, most := s.Syms.Bounds(last)
 		if want := max(1, n-2*p); least < want {
-			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want %d or more for a window of %d", x, least, want, n)
+			return ir.Type{},
+				fmt.Errorf("the last axis of x, %v, may have %d samples; want %d or more for a window of %d", x, least,
+					want, n)
 		}
 		if a.Pad == PadReflect && least <= p {
-			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want more than the %d that are reflected", x, least, p)
+			return ir.Type{},
+				fmt.Errorf("the last axis of x, %v, may have %d samples; want more than the %d that are reflected", x,
+					least, p)
 		}
 		if most > math.MaxInt32-2*n {
-			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want %d at most", x, most, math.MaxInt32-2*n)
+			return ir.Type{}, fmt.Errorf("the last axis of x, %v, may have %d samples; want %d at most", x, most,
+				math.MaxInt32-2*n)
 		}
 		frames, ok := last.Add(ir.Static(2*p - n))
 		if ok {
@@ -80,30 +85,32 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 		if !ok {
 			return ir.Type{}, fmt.Errorf("the number of frames of %v is no size that can be written", x)
 		}
-		return ir.Type{DType: x.DType, Shape: slices.Concat(x.Shape[:x.Rank()-1], ir.Shape{frames, ir.Static(2 * (n/2 + 1))})}, nil
+		return ir.Type{DType: x.DType,
+			Shape: slices.Concat(x.Shape[:x.Rank()-1], ir.Shape{frames, ir.Static(2 * (n/2 + 1))})}, nil
 	},
 	Eval: func(a STFTAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, w := in[0], in[1].F
 		t, p := x.Shape[len(x.Shape)-1], int(a.padding(int64(len(w))))
 		frames := out.Shape[len(out.Shape)-2]
-		return transformRows(out, tensor.Numel(out.Shape[:len(out.Shape)-1]), len(w), a.Norm, false, func(row int, z []complex128) {
-			for i := range z {
-				at := row%frames*a.Hop - p + i
-				if a.Pad == PadReflect {
-					if at < 0 {
-						at = -at
+		return transformRows(out, tensor.Numel(out.Shape[:len(out.Shape)-1]), len(w), a.Norm, false,
+			func(row int, z []complex128) {
+				for i := range z {
+					at := row%frames*a.Hop - p + i
+					if a.Pad == PadReflect {
+						if at < 0 {
+							at = -at
+						}
+						if at >= t {
+							at = 2*(t-1) - at
+						}
 					}
-					if at >= t {
-						at = 2*(t-1) - at
+					v := 0.0
+					if at >= 0 && at < t {
+						v = x.F[row/frames*t+at]
 					}
+					z[i] = complex(v*w[i], 0)
 				}
-				v := 0.0
-				if at >= 0 && at < t {
-					v = x.F[row/frames*t+at]
-				}
-				z[i] = complex(v*w[i], 0)
-			}
-		}, toBlocks)
+			}, toBlocks)
 	},
 	Memory: func(s ir.Sig[STFTAttrs], _ ir.Type) int64 { return fourierMemory(s.In[1].Shape[0].B) },
 	FLOPs: func(_ STFTAttrs, in []ir.Type, out ir.Type) int64 {

@@ -7,8 +7,9 @@ import (
 )
 
 // TanhDef defines tanh x.
-var TanhDef = activation(unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
-	math.Tanh))
+var TanhDef = activation(
+	unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
+		math.Tanh))
 
 // Tanh returns a node that computes tanh x.
 func Tanh(x *ir.Node) *ir.Node { return x.Graph.Add(TanhDef, NoAttrs{}, x) }

@@ -53,7 +53,8 @@ var TileDef = ir.Define(ir.Def[TileAttrs]{
 			return ir.Case[TileAttrs]{Attrs: TileAttrs{repeats}, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[TileAttrs]{
-			c(f32()), c(f32(3), 1), c(f32(3), 4), c(f32(3), 0), c(f32(2, 0), 2, 3), c(f32(2, 3), 3, 1), c(f32(2, 3), 2, 2), c(f32(2, 1, 3), 1, 5, 2),
+			c(f32()), c(f32(3), 1), c(f32(3), 4), c(f32(3), 0), c(f32(2, 0), 2, 3), c(f32(2, 3), 3, 1),
+			c(f32(2, 3), 2, 2), c(f32(2, 1, 3), 1, 5, 2),
 			c(f32(1, 2, 1, 3, 2), 2, 3, 2, 1, 2),
 		}
 		for _, d := range elementTypes() {
@@ -75,8 +76,8 @@ func times(d ir.Dim, name string, n int) (ir.Dim, error) {
 	return out, nil
 }
 
-// If the rank allows it, the lowering repeats all axes at once: it inserts an axis of size 1 before each repeated one, expands it, and merges
-// the two. Otherwise it repeats one axis after another, beginning with the outermost.
+// If the rank allows it, the lowering repeats all axes at once: it inserts an axis of size 1 before each repeated one,
+// expands it, and merges the two. Otherwise it repeats one axis after another, beginning with the outermost.
 var _ = ir.Lower(TileDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x := in[0]
 	var one, wide ir.Shape
@@ -99,8 +100,8 @@ var _ = ir.Lower(TileDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node 
 	return x
 })
 
-// repeated repeats an axis n times. It inserts an axis of size n at index at and merges it with the repeated axis. at is axis to repeat the
-// axis as a whole, and axis+1 to repeat each of its slices.
+// repeated repeats an axis n times. It inserts an axis of size n at index at and merges it with the repeated axis. at
+// is axis to repeat the axis as a whole, and axis+1 to repeat each of its slices.
 func repeated(x *ir.Node, axis, at, n int) *ir.Node {
 	var one, wide, out ir.Shape
 	for i := range x.Type.Rank() + 1 {

@@ -18,8 +18,8 @@ func rounded[A any](_ A, _ []ir.Type, out ir.Type) ir.Tolerance {
 	return forDType(out.DType, 1e-6, 1e-5)
 }
 
-// forDType adapts a tolerance for f32 to the type of the result. Kernels compute f16 and bf16 in f32 and round once, which may add an error
-// of one unit in the last place. They compute f64 in f64. Integers are exact.
+// forDType adapts a tolerance for f32 to the type of the result. Kernels compute f16 and bf16 in f32 and round once,
+// which may add an error of one unit in the last place. They compute f64 in f64. Integers are exact.
 func forDType(d dtype.DType, abs, rel float64) ir.Tolerance {
 	switch d {
 	case dtype.F32:

@@ -28,13 +28,15 @@ func indexType(d dtype.DType) dtype.DType {
 	return d
 }
 
-// checkIndex returns an error if indices cannot have the type, or if the axis of x may have more elements than such indices can tell apart.
+// checkIndex returns an error if indices cannot have the type, or if the axis of x may have more elements than such
+// indices can tell apart.
 func checkIndex(index dtype.DType, x ir.Type, axis int, syms ir.Syms) error {
 	_, most := syms.Bounds(x.Shape[axis])
 	if limit, ok := maxIndex[index]; !ok {
 		return fmt.Errorf("index_dtype is %v; want i32, i64, u32 or f32", index)
 	} else if most > limit {
-		return fmt.Errorf("axis %d of %v has up to %d elements; indices of type %v tell %d apart", axis, x, most, index, limit)
+		return fmt.Errorf("axis %d of %v has up to %d elements; indices of type %v tell %d apart", axis, x, most, index,
+			limit)
 	}
 	return nil
 }
@@ -108,7 +110,8 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 			return t
 		}
 		cases := []ir.Case[TopKAttrs]{
-			c(1, f32(1)), c(3, f32(7)), c(7, f32(7)), c(2, f32(3, 9)), c(5, f32(2, 3, 8)), c(1, f32(4, 33)), c(40, f32(3, 300)), c(2, f32(0, 4)),
+			c(1, f32(1)), c(3, f32(7)), c(7, f32(7)), c(2, f32(3, 9)), c(5, f32(2, 3, 8)), c(1, f32(4, 33)),
+			c(40, f32(3, 300)), c(2, f32(0, 4)),
 			ties(9, f32(2, 9), 0), ties(20, i32(5, 64), 3), ties(3, u8(2, 300), 255),
 		}
 		for _, d := range dtype.All() {
@@ -123,8 +126,8 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 	},
 })
 
-// descending compares elements i and j of x for sorting: the largest element comes first, NaN last. It returns a negative number if i comes
-// first.
+// descending compares elements i and j of x for sorting: the largest element comes first, NaN last. It returns a
+// negative number if i comes first.
 func descending(x *tensor.Array, i, j int) int {
 	if x.F == nil {
 		return cmp.Compare(x.I[j], x.I[i])

@@ -48,8 +48,10 @@ var TransposeDef = ir.Define(ir.Def[TransposeAttrs]{
 			return ir.Case[TransposeAttrs]{Attrs: TransposeAttrs{perm}, In: []ir.Type{t}}
 		}
 		cases := []ir.Case[TransposeAttrs]{
-			c(f32()), c(f32(5), 0), c(f32(3, 5), 1, 0), c(f32(3, 5), 0, 1), c(f32(0, 4), 1, 0), c(f32(2, 3, 5), 2, 0, 1),
-			c(f32(2, 3, 4, 5), 0, 2, 1, 3), c(f32(2, 3, 4, 5), 0, 3, 1, 2), c(f32(33, 65), 1, 0), c(f32(2, 1, 3, 2, 3, 2), 0, 1, 3, 2, 4, 5),
+			c(f32()), c(f32(5), 0), c(f32(3, 5), 1, 0), c(f32(3, 5), 0, 1), c(f32(0, 4), 1, 0),
+			c(f32(2, 3, 5), 2, 0, 1),
+			c(f32(2, 3, 4, 5), 0, 2, 1, 3), c(f32(2, 3, 4, 5), 0, 3, 1, 2), c(f32(33, 65), 1, 0),
+			c(f32(2, 1, 3, 2, 3, 2), 0, 1, 3, 2, 4, 5),
 		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(ir.TypeOf(d, 3, 7), 1, 0))

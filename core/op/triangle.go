@@ -14,7 +14,8 @@ type TriangleAttrs struct {
 	Diagonal int `attr:"diagonal"` // 0 is the main diagonal, 1 the one above it
 }
 
-// TrilDef and TriuDef keep a triangle of matrices. They are blocks: a where whose condition compares row and column indices.
+// TrilDef and TriuDef keep a triangle of matrices. They are blocks: a where whose condition compares row and column
+// indices.
 var (
 	TrilDef = triangle("tril", "lower", "j - i <= diagonal", func(d, diagonal int) bool { return d <= diagonal })
 	TriuDef = triangle("triu", "upper", "j - i >= diagonal", func(d, diagonal int) bool { return d >= diagonal })
@@ -23,8 +24,9 @@ var (
 func triangle(name, which, where string, kept func(d, diagonal int) bool) *ir.OpDef {
 	return ir.Define(ir.Def[TriangleAttrs]{
 		Name: name,
-		Doc: fmt.Sprintf("The %s triangle of the matrices that the last two axes of x hold: the element at row i and column j where %s, and 0 elsewhere. "+
-			"NaN outside of the triangle does not show.", which, where),
+		Doc: fmt.Sprintf(
+			"The %s triangle of the matrices that the last two axes of x hold: the element at row i and column j where %s, and 0 elsewhere. "+
+				"NaN outside of the triangle does not show.", which, where),
 		Block:    true,
 		Operands: "x",
 		Infer: func(s ir.Sig[TriangleAttrs]) (ir.Type, error) {
@@ -37,7 +39,8 @@ func triangle(name, which, where string, kept func(d, diagonal int) bool) *ir.Op
 			}
 			for _, d := range x.Shape[x.Rank()-2:] {
 				if _, hi := s.Syms.Bounds(d); hi >= math.MaxInt32 {
-					return ir.Type{}, fmt.Errorf("x is %v; want matrices of fewer than %d rows and columns", x, math.MaxInt32)
+					return ir.Type{},
+						fmt.Errorf("x is %v; want matrices of fewer than %d rows and columns", x, math.MaxInt32)
 				}
 			}
 			return x, nil
@@ -58,7 +61,8 @@ func triangle(name, which, where string, kept func(d, diagonal int) bool) *ir.Op
 				return ir.Case[TriangleAttrs]{Attrs: TriangleAttrs{diagonal}, In: []ir.Type{t}}
 			}
 			cases := []ir.Case[TriangleAttrs]{
-				c(0, f32(1, 1)), c(0, f32(5, 5)), c(1, f32(3, 7)), c(-2, f32(2, 7, 4)), c(9, f32(3, 4)), c(-9, f32(3, 4)), c(0, f32(0, 3)), c(0, f32(2, 3, 0)),
+				c(0, f32(1, 1)), c(0, f32(5, 5)), c(1, f32(3, 7)), c(-2, f32(2, 7, 4)), c(9, f32(3, 4)),
+				c(-9, f32(3, 4)), c(0, f32(0, 3)), c(0, f32(2, 3, 0)),
 			}
 			for _, d := range elementTypes() {
 				cases = append(cases, c(0, ir.TypeOf(d, 2, 3, 4)))

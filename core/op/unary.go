@@ -16,7 +16,8 @@ type unarySpec[A any] struct {
 	tol       func(A, []ir.Type, ir.Type) ir.Tolerance
 	fill      ir.Range // range of float test values
 
-	// float is the function of floats, and integer that of integers, whose results wrap. The op does not accept a type if the function is nil.
+	// float is the function of floats, and integer that of integers, whose results wrap. The op does not accept a type
+	// if the function is nil.
 	float   func(a A, x float64) float64
 	integer func(x int64) int64
 	logical func(x bool) bool // function of bools; nil if they are not accepted
@@ -87,7 +88,8 @@ func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
 				attrs = make([]A, 1)
 			}
 			var types []ir.Type
-			for _, t := range []ir.Type{f32(), f32(0), f32(1), f32(7), f32(3, 5, 17), f32(4, 257), f16(33), bf16(2, 19), f64(5), i32(3, 7), i64(9),
+			for _, t := range []ir.Type{f32(), f32(0), f32(1), f32(7), f32(3, 5, 17), f32(4, 257), f16(33), bf16(2, 19),
+				f64(5), i32(3, 7), i64(9),
 				u8(33), u32(5), ir.TypeOf(dtype.I8, 19), ir.TypeOf(dtype.I16, 2, 9), bools(17)} {
 				if u.takes(t.DType) {
 					types = append(types, t)

@@ -28,19 +28,28 @@ func TestUnaryValues(t *testing.T) {
 		def     *ir.OpDef
 		x, want float64
 	}{
-		{op.GeluDef, 1, 0.841344746}, {op.GeluDef, -1, -0.158655254}, {op.GeluDef, 3, 2.995950306}, {op.GeluDef, nan, nan}, {op.GeluDef, 1e30, 1e30},
-		{op.GeluTanhDef, 1, 0.841191991}, {op.GeluTanhDef, 3, 2.996362608}, {op.GeluTanhDef, 1e30, 1e30}, {op.GeluTanhDef, -1e30, 0},
-		{op.SiluDef, 1, 0.731058579}, {op.SiluDef, -1000, 0}, {op.SigmoidDef, 1000, 1}, {op.SigmoidDef, -1000, 0}, {op.SigmoidDef, 0, 0.5},
+		{op.GeluDef, 1, 0.841344746}, {op.GeluDef, -1, -0.158655254}, {op.GeluDef, 3, 2.995950306},
+		{op.GeluDef, nan, nan}, {op.GeluDef, 1e30, 1e30},
+		{op.GeluTanhDef, 1, 0.841191991}, {op.GeluTanhDef, 3, 2.996362608}, {op.GeluTanhDef, 1e30, 1e30},
+		{op.GeluTanhDef, -1e30, 0},
+		{op.SiluDef, 1, 0.731058579}, {op.SiluDef, -1000, 0}, {op.SigmoidDef, 1000, 1}, {op.SigmoidDef, -1000, 0},
+		{op.SigmoidDef, 0, 0.5},
 		{op.ReluDef, nan, nan}, {op.ReluDef, -3, 0}, {op.ReluDef, inf, inf},
-		{op.RoundDef, 0.5, 0}, {op.RoundDef, 1.5, 2}, {op.RoundDef, 2.5, 2}, {op.RoundDef, -0.5, zero}, {op.RoundDef, -1.5, -2}, {op.RoundDef, nan, nan},
-		{op.FloorDef, 0.5, 0}, {op.FloorDef, -0.5, -1}, {op.FloorDef, 2, 2}, {op.FloorDef, nan, nan}, {op.CeilDef, 0.5, 1}, {op.CeilDef, -0.5, zero},
+		{op.RoundDef, 0.5, 0}, {op.RoundDef, 1.5, 2}, {op.RoundDef, 2.5, 2}, {op.RoundDef, -0.5, zero},
+		{op.RoundDef, -1.5, -2}, {op.RoundDef, nan, nan},
+		{op.FloorDef, 0.5, 0}, {op.FloorDef, -0.5, -1}, {op.FloorDef, 2, 2}, {op.FloorDef, nan, nan},
+		{op.CeilDef, 0.5, 1}, {op.CeilDef, -0.5, zero},
 		{op.CeilDef, -2, -2}, {op.CeilDef, inf, inf},
-		{op.LogDef, 0, -inf}, {op.LogDef, -1, nan}, {op.SqrtDef, -1, nan}, {op.RsqrtDef, 0, inf}, {op.RsqrtDef, 4, 0.5}, {op.ExpDef, -inf, 0},
-		{op.ExpDef, 1, 2.718281828}, {op.TanhDef, 1000, 1}, {op.TanhDef, 0.5, 0.462117157}, {op.ErfDef, 1, 0.842700793}, {op.AtanDef, inf, 1.570796327},
-		{op.SinDef, 1, 0.841470985}, {op.CosDef, 1, 0.540302306}, {op.TanDef, 1, 1.557407725}, {op.NegDef, 0, zero}, {op.AbsDef, zero, 0}, {op.AbsDef, nan, nan},
+		{op.LogDef, 0, -inf}, {op.LogDef, -1, nan}, {op.SqrtDef, -1, nan}, {op.RsqrtDef, 0, inf}, {op.RsqrtDef, 4, 0.5},
+		{op.ExpDef, -inf, 0},
+		{op.ExpDef, 1, 2.718281828}, {op.TanhDef, 1000, 1}, {op.TanhDef, 0.5, 0.462117157}, {op.ErfDef, 1, 0.842700793},
+		{op.AtanDef, inf, 1.570796327},
+		{op.SinDef, 1, 0.841470985}, {op.CosDef, 1, 0.540302306}, {op.TanDef, 1, 1.557407725}, {op.NegDef, 0, zero},
+		{op.AbsDef, zero, 0}, {op.AbsDef, nan, nan},
 	} {
 		got := eval(t, c.def, op.NoAttrs{}, vector(c.x)).F[0]
-		if interp.Excess(got, c.want, ir.Tolerance{Abs: 5e-10, Rel: 5e-10}) > 0 || math.Signbit(got) != math.Signbit(c.want) && c.want == zero && c.def == op.RoundDef {
+		if interp.Excess(got, c.want, ir.Tolerance{Abs: 5e-10, Rel: 5e-10}) > 0 ||
+			math.Signbit(got) != math.Signbit(c.want) && c.want == zero && c.def == op.RoundDef {
 			t.Errorf("%s(%v) = %v; want %v", c.def.Name, c.x, got, c.want)
 		}
 	}
@@ -63,11 +72,14 @@ func TestBinaryValues(t *testing.T) {
 		def        *ir.OpDef
 		a, b, want float64
 	}{
-		{op.DivDef, 1, 0, inf}, {op.DivDef, -1, 0, -inf}, {op.DivDef, 0, 0, nan}, {op.MaxDef, nan, 1, nan}, {op.MaxDef, 1, nan, nan}, {op.MaxDef, inf, nan, nan},
-		{op.MinDef, nan, -inf, nan}, {op.MinDef, 1, 2, 1}, {op.PowDef, nan, 0, 1}, {op.PowDef, -2, 3, -8}, {op.PowDef, -2, 0.5, nan}, {op.PowDef, 2, 10, 1024},
+		{op.DivDef, 1, 0, inf}, {op.DivDef, -1, 0, -inf}, {op.DivDef, 0, 0, nan}, {op.MaxDef, nan, 1, nan},
+		{op.MaxDef, 1, nan, nan}, {op.MaxDef, inf, nan, nan},
+		{op.MinDef, nan, -inf, nan}, {op.MinDef, 1, 2, 1}, {op.PowDef, nan, 0, 1}, {op.PowDef, -2, 3, -8},
+		{op.PowDef, -2, 0.5, nan}, {op.PowDef, 2, 10, 1024},
 		{op.SubDef, inf, inf, nan}, {op.MulDef, 0, inf, nan}, {op.AddDef, 1, 2, 3},
 	} {
-		if got := eval(t, c.def, op.NoAttrs{}, vector(c.a), vector(c.b)).F[0]; interp.Excess(got, c.want, ir.Tolerance{}) > 0 {
+		if got := eval(t, c.def, op.NoAttrs{}, vector(c.a), vector(c.b)).F[0]; interp.Excess(
+			got, c.want, ir.Tolerance{}) > 0 {
 			t.Errorf("%s(%v, %v) = %v; want %v", c.def.Name, c.a, c.b, got, c.want)
 		}
 	}
@@ -76,14 +88,17 @@ func TestBinaryValues(t *testing.T) {
 		d          dtype.DType
 		a, b, want int64
 	}{
-		{op.AddDef, dtype.U8, 250, 10, 4}, {op.SubDef, dtype.U32, 0, 1, 1<<32 - 1}, {op.MulDef, dtype.I32, 1 << 20, 1 << 20, 0},
-		{op.AddDef, dtype.I64, math.MaxInt64, 1, math.MinInt64}, {op.DivDef, dtype.I32, -7, 2, -3}, {op.DivDef, dtype.I8, -128, -1, -128}, {op.MaxDef, dtype.I16, -3, 4, 4},
+		{op.AddDef, dtype.U8, 250, 10, 4}, {op.SubDef, dtype.U32, 0, 1, 1<<32 - 1},
+		{op.MulDef, dtype.I32, 1 << 20, 1 << 20, 0},
+		{op.AddDef, dtype.I64, math.MaxInt64, 1, math.MinInt64}, {op.DivDef, dtype.I32, -7, 2, -3},
+		{op.DivDef, dtype.I8, -128, -1, -128}, {op.MaxDef, dtype.I16, -3, 4, 4},
 	} {
 		if got := eval(t, c.def, op.NoAttrs{}, ints(c.d, c.a), ints(c.d, c.b)).I[0]; got != c.want {
 			t.Errorf("%s(%v, %v) as %v = %v; want %v", c.def.Name, c.a, c.b, c.d, got, c.want)
 		}
 	}
-	if _, err := tryEval(op.DivDef, op.NoAttrs{}, ints(dtype.I32, 1), ints(dtype.I32, 0)); err == nil || !strings.Contains(err.Error(), "divisor is 0") {
+	if _, err := tryEval(op.DivDef, op.NoAttrs{}, ints(dtype.I32, 1), ints(dtype.I32, 0)); err == nil ||
+		!strings.Contains(err.Error(), "divisor is 0") {
 		t.Errorf("1/0 on integers gives error %v", err)
 	}
 	for _, def := range []*ir.OpDef{op.EqDef, op.LtDef, op.LeDef, op.GtDef, op.GeDef, op.NeDef} {
@@ -107,11 +122,16 @@ func TestCastValues(t *testing.T) {
 		to   dtype.DType
 		want float64
 	}{
-		{vector(2.9), dtype.I32, 2}, {vector(-2.9), dtype.I32, -2}, {vector(nan), dtype.I32, 0}, {vector(inf), dtype.I32, math.MaxInt32},
-		{vector(-inf), dtype.I64, math.MinInt64}, {vector(300), dtype.U8, 255}, {vector(-1), dtype.U32, 0}, {vector(nan), dtype.Bool, 1},
-		{vector(0.25), dtype.Bool, 1}, {vector(0), dtype.Bool, 0}, {vector(65520), dtype.F16, inf}, {vector(2049), dtype.F16, 2048}, {vector(2051), dtype.F16, 2052},
-		{vector(257), dtype.BF16, 256}, {floatsOf(dtype.F64, []int{1}, 0.1), dtype.F32, float64(float32(0.1))}, {ints(dtype.I32, 300), dtype.U8, 44},
-		{ints(dtype.I64, -1), dtype.U32, 1<<32 - 1}, {ints(dtype.I32, 200), dtype.I8, -56}, {ints(dtype.I32, 1<<24+1), dtype.F32, 1 << 24}, {ints(dtype.Bool, 1), dtype.F32, 1},
+		{vector(2.9), dtype.I32, 2}, {vector(-2.9), dtype.I32, -2}, {vector(nan), dtype.I32, 0},
+		{vector(inf), dtype.I32, math.MaxInt32},
+		{vector(-inf), dtype.I64, math.MinInt64}, {vector(300), dtype.U8, 255}, {vector(-1), dtype.U32, 0},
+		{vector(nan), dtype.Bool, 1},
+		{vector(0.25), dtype.Bool, 1}, {vector(0), dtype.Bool, 0}, {vector(65520), dtype.F16, inf},
+		{vector(2049), dtype.F16, 2048}, {vector(2051), dtype.F16, 2052},
+		{vector(257), dtype.BF16, 256}, {floatsOf(dtype.F64, []int{1}, 0.1), dtype.F32, float64(float32(0.1))},
+		{ints(dtype.I32, 300), dtype.U8, 44},
+		{ints(dtype.I64, -1), dtype.U32, 1<<32 - 1}, {ints(dtype.I32, 200), dtype.I8, -56},
+		{ints(dtype.I32, 1<<24+1), dtype.F32, 1 << 24}, {ints(dtype.Bool, 1), dtype.F32, 1},
 	} {
 		if got := eval(t, op.CastDef, op.CastAttrs{To: c.to}, c.x).At(0); got != c.want {
 			t.Errorf("cast of %v %v to %v = %v; want %v", c.x.DType, c.x.At(0), c.to, got, c.want)
@@ -125,11 +145,15 @@ func TestReduceValues(t *testing.T) {
 		x    []float64
 		want float64
 	}{
-		{op.ReduceSumDef, nil, 0}, {op.ReduceProdDef, nil, 1}, {op.ReduceMaxDef, nil, -inf}, {op.ReduceMinDef, nil, inf}, {op.ReduceMeanDef, nil, nan},
-		{op.ReduceMaxDef, []float64{1, nan, inf}, nan}, {op.ReduceMinDef, []float64{nan, -inf}, nan}, {op.ReduceMaxDef, []float64{-inf, -inf}, -inf},
-		{op.ReduceMaxDef, []float64{-3e38, -2e38}, -2e38}, {op.ReduceProdDef, []float64{2, 3, -4}, -24}, {op.ReduceMeanDef, []float64{1, 2, 6}, 3},
+		{op.ReduceSumDef, nil, 0}, {op.ReduceProdDef, nil, 1}, {op.ReduceMaxDef, nil, -inf},
+		{op.ReduceMinDef, nil, inf}, {op.ReduceMeanDef, nil, nan},
+		{op.ReduceMaxDef, []float64{1, nan, inf}, nan}, {op.ReduceMinDef, []float64{nan, -inf}, nan},
+		{op.ReduceMaxDef, []float64{-inf, -inf}, -inf},
+		{op.ReduceMaxDef, []float64{-3e38, -2e38}, -2e38}, {op.ReduceProdDef, []float64{2, 3, -4}, -24},
+		{op.ReduceMeanDef, []float64{1, 2, 6}, 3},
 	} {
-		if got := eval(t, c.def, op.ReduceAttrs{Axes: []int{0}}, vector(c.x...)).F[0]; interp.Excess(got, c.want, ir.Tolerance{}) > 0 {
+		if got := eval(t, c.def, op.ReduceAttrs{Axes: []int{0}}, vector(c.x...)).F[0]; interp.Excess(
+			got, c.want, ir.Tolerance{}) > 0 {
 			t.Errorf("%s%v = %v; want %v", c.def.Name, c.x, got, c.want)
 		}
 	}
@@ -144,7 +168,8 @@ func TestReduceValues(t *testing.T) {
 // TestRowsAgainstGonum compares row-wise ops with gonum's statistics.
 func TestRowsAgainstGonum(t *testing.T) {
 	const rows, cols = 5, 301
-	c := ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F32, rows, cols), ir.TypeOf(dtype.F32, cols), ir.TypeOf(dtype.F32, cols)}}
+	c := ir.Case[any]{
+		In: []ir.Type{ir.TypeOf(dtype.F32, rows, cols), ir.TypeOf(dtype.F32, cols), ir.TypeOf(dtype.F32, cols)}}
 	in := interp.CaseInputs(c, 7)
 	x := in[0]
 	softmax := eval(t, op.SoftmaxDef, op.SoftmaxAttrs{Axis: 1}, x)
@@ -186,28 +211,31 @@ func TestMatMulAgainstGonum(t *testing.T) {
 			y = eval(t, op.TransposeDef, op.TransposeAttrs{Perm: []int{1, 0}}, y)
 		}
 		got := eval(t, op.MatMulDef, a, x, y)
-		if err := interp.Compare(got, floatsOf(dtype.F64, []int{m, n}, want.RawMatrix().Data...), ir.Tolerance{Abs: 1e-12}); err != nil {
+		if err := interp.Compare(got, floatsOf(dtype.F64, []int{m, n}, want.RawMatrix().Data...),
+			ir.Tolerance{Abs: 1e-12}); err != nil {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
 }
 
-// TestConvAdjoint checks that conv_transpose2d is the adjoint of conv2d: <conv(x), y> = <x, conv_transpose(y)>. Different loops evaluate the
-// two.
+// TestConvAdjoint checks that conv_transpose2d is the adjoint of conv2d: <conv(x), y> = <x, conv_transpose(y)>.
+// Different loops evaluate the two.
 func TestConvAdjoint(t *testing.T) {
 	for _, layout := range []string{op.NCHW, op.NHWC} {
 		for _, c := range []struct {
 			stride, padding, dilation []int
 			groups                    int
 		}{
-			{nil, nil, nil, 0}, {[]int{2, 2}, []int{1, 1}, nil, 1}, {[]int{3, 1}, []int{0, 2}, []int{1, 2}, 1}, {nil, []int{1, 1}, nil, 2}, {[]int{2, 1}, nil, []int{2, 2}, 4},
+			{nil, nil, nil, 0}, {[]int{2, 2}, []int{1, 1}, nil, 1}, {[]int{3, 1}, []int{0, 2}, []int{1, 2}, 1},
+			{nil, []int{1, 1}, nil, 2}, {[]int{2, 1}, nil, []int{2, 2}, 4},
 		} {
 			groups := int64(max(c.groups, 1))
 			xt, wt := ir.TypeOf(dtype.F64, 2, 4, 11, 9), ir.TypeOf(dtype.F64, 8, 4/groups, 3, 3)
 			if layout == op.NHWC {
 				xt = ir.TypeOf(dtype.F64, 2, 11, 9, 4)
 			}
-			conv := op.ConvAttrs{Stride: c.stride, Padding: c.padding, Dilation: c.dilation, Groups: c.groups, Layout: layout}
+			conv := op.ConvAttrs{Stride: c.stride, Padding: c.padding, Dilation: c.dilation, Groups: c.groups,
+				Layout: layout}
 			in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{xt, wt}}, 9)
 			cx := eval(t, op.Conv2DDef, conv, in...)
 			y := interp.CaseInputs(ir.Case[any]{In: []ir.Type{interp.TypeOf(cx)}}, 10)[0]
@@ -222,8 +250,9 @@ func TestConvAdjoint(t *testing.T) {
 				room := size[i] + 2*g.Padding[i] - g.Dilation[i]*2 - 1
 				extra = append(extra, room%g.Stride[i])
 			}
-			ty := eval(t, op.ConvTranspose2DDef, op.ConvTransposeAttrs{Stride: c.stride, Padding: c.padding, OutputPadding: extra,
-				Dilation: c.dilation, Groups: c.groups, Layout: layout}, y, in[1])
+			ty := eval(t, op.ConvTranspose2DDef,
+				op.ConvTransposeAttrs{Stride: c.stride, Padding: c.padding, OutputPadding: extra,
+					Dilation: c.dilation, Groups: c.groups, Layout: layout}, y, in[1])
 			near(t, "conv", floats.Dot(cx.F, y.F), floats.Dot(in[0].F, ty.F))
 		}
 	}

@@ -69,7 +69,8 @@ func TestEveryOpIsJudged(t *testing.T) {
 			waits := slices.Contains(pending, def.Name)
 			switch n := len(vectors[def.Name]); {
 			case n < minVectors && !excused && !waits:
-				t.Errorf("%s has %d vectors; want %d or more: add them to a family in bench/vectors", def.Name, n, minVectors)
+				t.Errorf("%s has %d vectors; want %d or more: add them to a family in bench/vectors", def.Name, n,
+					minVectors)
 			case n >= minVectors && waits:
 				t.Errorf("%s has %d vectors; remove it from pending", def.Name, n)
 			case n > 0 && excused:
@@ -88,7 +89,8 @@ func TestEveryOpIsJudged(t *testing.T) {
 	}
 }
 
-// readVectors reads the vectors of all families and returns those of each op. It checks that each family has a script that writes it.
+// readVectors reads the vectors of all families and returns those of each op. It checks that each family has a script
+// that writes it.
 func readVectors(t *testing.T) map[string][]testVector {
 	t.Helper()
 	files, err := filepath.Glob(vectorFiles)
@@ -118,8 +120,8 @@ func readVectors(t *testing.T) map[string][]testVector {
 	return byOp
 }
 
-// check runs the vector's op in float64 and compares the results with those of the other implementation. It rounds results in f16 and bf16
-// first, as the other implementation did.
+// check runs the vector's op in float64 and compares the results with those of the other implementation. It rounds
+// results in f16 and bf16 first, as the other implementation did.
 func (v testVector) check() error {
 	tol := ir.Tolerance{Abs: 1e-11, Rel: 1e-10}
 	if len(v.Tol) == 2 {
@@ -179,9 +181,11 @@ func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Arra
 		}
 		label := fmt.Sprint("out", k)
 		want = append(want, x)
-		labels, types, outputs = append(labels, label), append(types, interp.TypeOf(x).String()), append(outputs, label+"="+label)
+		labels, types, outputs = append(labels, label), append(types, interp.TypeOf(x).String()),
+			append(outputs, label+"="+label)
 	}
-	fmt.Fprintf(&b, "%s = %s : %s\nreturn %s\n", strings.Join(labels, ", "), v.Line, strings.Join(types, ", "), strings.Join(outputs, ", "))
+	fmt.Fprintf(&b, "%s = %s : %s\nreturn %s\n", strings.Join(labels, ", "), v.Line, strings.Join(types, ", "),
+		strings.Join(outputs, ", "))
 	g, err = ir.Parse(b.String())
 	return g, inputs, states, want, err
 }

@@ -40,7 +40,8 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 			return ir.Type{}, fmt.Errorf("spectra is %v; want f32 or f64", x)
 		}
 		if x.Rank() != 2 || !x.Shape[1].IsStatic() || x.Shape[1].B < 2 || x.Shape[1].B%2 != 0 {
-			return ir.Type{}, fmt.Errorf("spectra is %v; want rank 2 and a last axis of static and even size, 2 or more", x)
+			return ir.Type{},
+				fmt.Errorf("spectra is %v; want rank 2 and a last axis of static and even size, 2 or more", x)
 		}
 		if err := checkSize("segments", a.Segments, 1); err != nil {
 			return ir.Type{}, err
@@ -50,11 +51,13 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 			return ir.Type{}, fmt.Errorf("k is %d; want 1 to %d, the bins of spectra, %v", a.K, bins, x)
 		}
 		if limit := maxIndex[dtype.F32]; bins > limit {
-			return ir.Type{}, fmt.Errorf("spectra, %v, has %d bins; want %d at most, which f32 tells apart", x, bins, limit)
+			return ir.Type{}, fmt.Errorf("spectra, %v, has %d bins; want %d at most, which f32 tells apart", x, bins,
+				limit)
 		}
 		signals, ok := x.Shape[0].Div(ir.Static(int64(a.Segments)))
 		if !ok {
-			return ir.Type{}, fmt.Errorf("spectra, %v, has a number of rows that is no multiple of segments, %d", x, a.Segments)
+			return ir.Type{}, fmt.Errorf("spectra, %v, has a number of rows that is no multiple of segments, %d", x,
+				a.Segments)
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{signals, ir.Static(int64(2 * a.K))}}, nil
 	},
@@ -87,7 +90,8 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 	Tol:    rounded[WelchPeaksAttrs],
 	Cases: func() (cases []ir.Case[WelchPeaksAttrs]) {
 		c := func(k, segments int, oneSided bool, x ir.Type) {
-			cases = append(cases, ir.Case[WelchPeaksAttrs]{Attrs: WelchPeaksAttrs{k, segments, oneSided}, In: []ir.Type{x}})
+			cases = append(
+				cases, ir.Case[WelchPeaksAttrs]{Attrs: WelchPeaksAttrs{k, segments, oneSided}, In: []ir.Type{x}})
 		}
 		c(1, 1, false, f32(1, 2))
 		c(3, 2, false, f32(6, 16))

@@ -44,10 +44,13 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Cases: func() []ir.Case[NoAttrs] {
 		var cases []ir.Case[NoAttrs]
 		for _, in := range [][]ir.Type{
-			{bools(), f32(), f32()}, {bools(0), f32(0), f32(0)}, {bools(17), f32(17), f32(17)}, {bools(3, 1), f32(5), f32()},
+			{bools(), f32(), f32()}, {bools(0), f32(0), f32(0)}, {bools(17), f32(17), f32(17)},
+			{bools(3, 1), f32(5), f32()},
 			{bools(), f32(3, 5), f32(3, 1)}, {bools(4, 257), f32(4, 257), f32()}, {bools(2, 3), i32(3), i32(2, 1)},
-			{bools(9), bf16(9), bf16(9)}, {bools(9), i64(9), i64()}, {bools(9), bools(9), bools(9)}, {f32(3, 5), f32(5), f32()},
-			{i32(17), bf16(17), bf16()}, {f16(9), i64(9), i64(9)}, {i64(5), f32(3, 5), f32(3, 1)}, {u8(19), f32(19), f32(19)}, {bf16(3, 1), f32(3, 5), f32(5)},
+			{bools(9), bf16(9), bf16(9)}, {bools(9), i64(9), i64()}, {bools(9), bools(9), bools(9)},
+			{f32(3, 5), f32(5), f32()},
+			{i32(17), bf16(17), bf16()}, {f16(9), i64(9), i64(9)}, {i64(5), f32(3, 5), f32(3, 1)},
+			{u8(19), f32(19), f32(19)}, {bf16(3, 1), f32(3, 5), f32(5)},
 		} {
 			cases = append(cases, ir.Case[NoAttrs]{In: in, Fill: []ir.Range{{Lo: 0, Hi: 1}}})
 		}

@@ -7,8 +7,8 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbCasts removes casts of weights before ops like matmul that can read f16 and bf16. The result is exactly the same, and the op
-// reads half as many bytes. The cast would read and write the whole weight in each run.
+// absorbCasts removes casts of weights before ops like matmul that can read f16 and bf16. The result is exactly the
+// same, and the op reads half as many bytes. The cast would read and write the whole weight in each run.
 //
 //	c = cast w {to=f32}
 //	y = matmul x, c {trans_b=true}   ->   y = matmul x, w {trans_b=true}
@@ -20,7 +20,8 @@ var castRules = []rw.Rule{
 	{Name: "weight", Match: rw.OneOf(
 		rw.Op(op.MatMulDef), rw.Op(op.FusedMatMulDef), rw.Op(op.Conv2DDef), rw.Op(op.ConvTranspose2DDef)),
 		To: absorbWeight},
-	{Name: "cast-below", Match: rw.OneOf(rw.Op(op.ReshapeDef, widened), rw.Op(op.TransposeDef, widened), rw.Op(op.NarrowDef, widened)),
+	{Name: "cast-below",
+		Match: rw.OneOf(rw.Op(op.ReshapeDef, widened), rw.Op(op.TransposeDef, widened), rw.Op(op.NarrowDef, widened)),
 		To: func(c *rw.Context) *ir.Node {
 			r, w := c.Root(), c.Node("cast").In[0]
 			if !ofParam(w) {

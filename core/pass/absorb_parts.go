@@ -8,7 +8,8 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbParts lets attention and rope read their heads from a packed product. Otherwise the parts of the product would be copied.
+// absorbParts lets attention and rope read their heads from a packed product. Otherwise the parts of the product would
+// be copied.
 //
 //	q = narrow x {axis=2, len=E}                  x [B,S,3*E]
 //	k = narrow x {axis=2, len=E, start=E}
@@ -45,10 +46,11 @@ var partRules = []rw.Rule{
 func attentionOfParts(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
-	return err == nil && a.Layout != op.BHSD && len(a.Packed) == 0 && s.D == s.DV && slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool {
-		whole, _ := part(x)
-		return whole != x
-	})
+	return err == nil && a.Layout != op.BHSD && len(a.Packed) == 0 && s.D == s.DV &&
+		slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool {
+			whole, _ := part(x)
+			return whole != x
+		})
 }
 
 func ropeOfPart(n *ir.Node) bool {
@@ -65,8 +67,8 @@ func rowsOf(c *rw.Context, x *ir.Node) (rows *ir.Node, start int) {
 	return op.Reshape(c.Map(whole), ir.Shape{s[0], s[1], width}), start
 }
 
-// part returns the value whose rows contain the rows of x unchanged, and the element at which x's rows begin. A row is all elements after
-// axes 0 and 1. The value is x itself if x is not cut from longer rows.
+// part returns the value whose rows contain the rows of x unchanged, and the element at which x's rows begin. A row is
+// all elements after axes 0 and 1. The value is x itself if x is not cut from longer rows.
 func part(x *ir.Node) (whole *ir.Node, start int) {
 	whole, at := x, 0
 	for y := x; y.Type.Rank() >= 3 && y.Type.Shape[2:].IsStatic(); y = y.In[0] {
@@ -78,7 +80,8 @@ func part(x *ir.Node) (whole *ir.Node, start int) {
 		case y.Is(op.NarrowDef):
 			a := y.Attrs.(op.NarrowAttrs)
 			s := y.In[0].Type.Shape
-			if a.Axis < 2 || !s[2:].IsStatic() || slices.ContainsFunc(s[2:a.Axis], func(d ir.Dim) bool { return !d.Is(1) }) {
+			if a.Axis < 2 || !s[2:].IsStatic() ||
+				slices.ContainsFunc(s[2:a.Axis], func(d ir.Dim) bool { return !d.Is(1) }) {
 				return whole, start
 			}
 			inner, _ := s[a.Axis+1:].Numel()

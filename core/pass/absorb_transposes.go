@@ -8,32 +8,38 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbTransposes removes transposes of operands if the op can read the operand as it is: matmul with trans_a and trans_b, attention with
-// its layouts.
+// absorbTransposes removes transposes of operands if the op can read the operand as it is: matmul with trans_a and
+// trans_b, attention with its layouts.
 //
 //	t = transpose w {perm=[1,0]}
 //	y = matmul x, t              ->   y = matmul x, w {trans_b=true}
 //
-// Attention on transposed heads becomes attention on [B,S,H,D], or on packed [B,S,H*D] if the heads were split from that. Only views remain
-// before and after it.
+// Attention on transposed heads becomes attention on [B,S,H,D], or on packed [B,S,H*D] if the heads were split from
+// that. Only views remain before and after it.
 func absorbTransposes(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, transposeRules) }
 
 var transposeRules = []rw.Rule{
-	{Name: "matmul-a", Match: rw.Op(op.MatMulDef, rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("a")), swapsLastTwo)), rw.Any("b")), To: func(c *rw.Context) *ir.Node {
+	{Name: "matmul-a", Match: rw.Op(op.MatMulDef, rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("a")), swapsLastTwo)),
+		rw.Any("b")), To: func(c *rw.Context) *ir.Node {
 		a := c.Root().Attrs.(op.MatMulAttrs)
 		a.TransA = !a.TransA
 		return op.MatMul(c.New("a"), c.New("b"), a)
 	}},
-	{Name: "matmul-b", Match: rw.Op(op.MatMulDef, rw.Any("a"), rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("b")), swapsLastTwo))), To: func(c *rw.Context) *ir.Node {
-		a := c.Root().Attrs.(op.MatMulAttrs)
-		a.TransB = !a.TransB
-		return op.MatMul(c.New("a"), c.New("b"), a)
-	}},
+	{Name: "matmul-b",
+		Match: rw.Op(op.MatMulDef, rw.Any("a"), rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("b")), swapsLastTwo))),
+		To: func(c *rw.Context) *ir.Node {
+			a := c.Root().Attrs.(op.MatMulAttrs)
+			a.TransB = !a.TransB
+			return op.MatMul(c.New("a"), c.New("b"), a)
+		}},
 	{Name: "transpose-transpose", Match: simplifyRules[0].Match, To: mergeTransposes},
 	{Name: "transpose-identity", Match: simplifyRules[1].Match, To: operand},
-	{Name: "attention-bshd", Match: attentionOf(op.BHSD, func(n *ir.Node) bool { return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) }), To: func(c *rw.Context) *ir.Node {
-		return op.Transpose(relayout(c, op.BSHD), headsFirst...)
-	}},
+	{Name: "attention-bshd",
+		Match: attentionOf(
+			op.BHSD, func(n *ir.Node) bool { return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) }),
+		To: func(c *rw.Context) *ir.Node {
+			return op.Transpose(relayout(c, op.BSHD), headsFirst...)
+		}},
 	{Name: "attention-bse", Match: attentionOf(op.BSHD, splitsLast), To: func(c *rw.Context) *ir.Node {
 		return op.Reshape(relayout(c, op.BSE), c.Root().Type.Shape)
 	}},
@@ -55,13 +61,15 @@ func swapsLastTwo(n *ir.Node) bool {
 // splitsLast reports whether n reshapes [B,S,H*D] into heads.
 func splitsLast(n *ir.Node) bool {
 	x := n.In
-	return n.Is(op.ReshapeDef) && x[0].Type.Rank() == 3 && n.Type.Rank() == 4 && x[0].Type.Shape[:2].Equal(n.Type.Shape[:2])
+	return n.Is(op.ReshapeDef) && x[0].Type.Rank() == 3 && n.Type.Rank() == 4 &&
+		x[0].Type.Shape[:2].Equal(n.Type.Shape[:2])
 }
 
 // attentionOf matches attention with the given layout if operand is true for q, k and v.
 func attentionOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
 	return rw.If(rw.Op(op.AttentionDef), func(n *ir.Node) bool {
-		return n.Attrs.(op.AttentionAttrs).Layout == layout && !slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool { return !operand(x) })
+		return n.Attrs.(op.AttentionAttrs).Layout == layout &&
+			!slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool { return !operand(x) })
 	})
 }
 

@@ -14,8 +14,8 @@ const (
 	missPadding = "PaddingUsed" // the padding is not zeros
 )
 
-// absorbWindows moves the division into windows into grid_attention. Cutting and joining windows copies the tokens twice each, and for SAM's
-// 64 x 64 grid with windows of 14, padding tokens cost a fifth of the linear layer.
+// absorbWindows moves the division into windows into grid_attention. Cutting and joining windows copies the tokens
+// twice each, and for SAM's 64 x 64 grid with windows of 14, padding tokens cost a fifth of the linear layer.
 //
 //	p = pad x [B,gh,gw,C] with zeros to whole windows
 //	t = p as [B,nh,w,nw,w,C], transposed to [B*nh*nw,w,w,C]
@@ -26,8 +26,8 @@ const (
 //	q = x·W + b
 //	y = grid_attention q, b {heads, window=w}
 //
-// The linear layer works on each token separately, so it can be moved before the cut. For a padding token it gives 0·W + b = b, or zeros
-// without a bias. This is the op's pad operand.
+// The linear layer works on each token separately, so it can be moved before the cut. For a padding token it gives
+// 0·W + b = b, or zeros without a bias. This is the op's pad operand.
 func absorbWindows(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	cut := map[*ir.Node]bool{} // grids whose padding is removed next; reverseAt starts at the narrow instead
@@ -70,8 +70,9 @@ func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.
 // joinWindows exchanges window rows and token rows. It is its own inverse.
 var joinWindows = []int{0, 1, 3, 2, 4, 5}
 
-// reverseAt recognises windows that are joined to a grid [B,gh,gw,E]. n is the last node of the pattern. If the windows extend past the edge,
-// that is the narrow to the size of the grid. The transpose before it is not recognised then, because windowsAt compares the sizes.
+// reverseAt recognises windows that are joined to a grid [B,gh,gw,E]. n is the last node of the pattern. If the windows
+// extend past the edge, that is the narrow to the size of the grid. The transpose before it is not recognised then,
+// because windowsAt compares the sizes.
 func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 	if n.Type.Rank() != 4 {
 		return nil, nil, false
@@ -96,7 +97,8 @@ func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 		return nil, nil, false
 	}
 	w, s, full := ga.Type.Shape, t.In[0].Type.Shape, x.Type.Shape
-	ok = w[1] == w[2] && s[3] == w[1] && s[4] == w[1] && s[5] == w[3] && full.Equal(ir.ShapeOf(s[0].B, s[1].B*s[3].B, s[2].B*s[4].B, s[5].B))
+	ok = w[1] == w[2] && s[3] == w[1] && s[4] == w[1] && s[5] == w[3] &&
+		full.Equal(ir.ShapeOf(s[0].B, s[1].B*s[3].B, s[2].B*s[4].B, s[5].B))
 	for y := x; y != ga; y = y.In[0] { // all nodes from the joined grid to the op
 		ok = ok && (y == n || uses[y.ID] == 1)
 	}
@@ -142,7 +144,8 @@ func windowsAt(ga *ir.Node, grid ir.Shape, uses []int) (f windowForm, miss strin
 	f.shape = ir.ShapeOf(s[0].B, s[1].B*w.B, s[3].B*w.B, c.B)
 	if f.x.Is(op.PadDef) && f.x.Type.Shape.Equal(f.shape) {
 		a := f.x.Attrs.(op.PadAttrs)
-		if a.Value != 0 || slices.ContainsFunc(a.Before, func(n int) bool { return n != 0 }) || a.After[0] != 0 || a.After[3] != 0 {
+		if a.Value != 0 || slices.ContainsFunc(a.Before, func(n int) bool { return n != 0 }) || a.After[0] != 0 ||
+			a.After[3] != 0 {
 			return f, missPadding
 		}
 		f.x = f.x.In[0]

@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// scoresForm describes scores by the attributes of attention: softcap * tanh(scale * q·kᵀ / softcap) with at most one mask.
+// scoresForm describes scores by the attributes of attention: softcap * tanh(scale * q·kᵀ / softcap) with at most one
+// mask.
 type scoresForm struct {
 	product
 	softcap float64  // 0 if there is no soft cap
@@ -34,7 +35,8 @@ func (s *scoresForm) stored(uses []int) bool {
 	return slices.ContainsFunc(s.chain, func(n *ir.Node) bool { return uses[n.ID] != 1 })
 }
 
-// scoresOf recognises scores at n, the operand of softmax. Between the product and n there may be a soft cap, followed by masks in any order.
+// scoresOf recognises scores at n, the operand of softmax. Between the product and n there may be a soft cap, followed
+// by masks in any order.
 func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
 	switch {
 	case n.Is(op.AddDef):
@@ -79,11 +81,12 @@ func between(n, base *ir.Node) []*ir.Node {
 	return out
 }
 
-// maskedAway is the largest finite score that counts as masked. Models use -1e9, -1e30 or the smallest number of the type. The exponential of
-// such a score is 0 next to that of any other score.
+// maskedAway is the largest finite score that counts as masked. Models use -1e9, -1e30 or the smallest number of the
+// type. The exponential of such a score is 0 next to that of any other score.
 const maskedAway = -1e30
 
-// maskedScores recognises where(cond, scores, -Inf). The condition may be causal, a sliding window, or any other, and it may be negated.
+// maskedScores recognises where(cond, scores, -Inf). The condition may be causal, a sliding window, or any other, and
+// it may be negated.
 func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	cond, side := n.In[0], 1
 	never, scalar := scalarOf(n.In[2])
@@ -100,7 +103,8 @@ func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	s.chain = append(s.chain, n)
 	if span, ok := c.spanOf(cond, side == 2); ok {
 		s.span = s.span.and(span)
-		// For a query without keys attention returns zeros, but finite scores gave the mean of all values. A causal query always has key 0.
+		// For a query without keys attention returns zeros, but finite scores gave the mean of all values. A causal
+		// query always has key 0.
 		return s, s.span.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0)
 	}
 	if side == 2 || s.keep != nil || !math.IsInf(never, -1) {
@@ -134,7 +138,8 @@ func (a keySpan) valid() bool {
 		!(a.hasLower && a.hasUpper && a.lower > a.upper)
 }
 
-// attrs sets the mask that is equal to the span. It returns false for a span with only a lower bound, because attention has no such mask.
+// attrs sets the mask that is equal to the span. It returns false for a span with only a lower bound, because attention
+// has no such mask.
 func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	switch {
 	case !a.hasUpper:
@@ -150,8 +155,8 @@ func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	return true
 }
 
-// spanOf reads the condition of a mask as a span of keys. The condition is a comparison of positions, or a table that was folded from one.
-// Its last axis is the keys, the one before it the queries.
+// spanOf reads the condition of a mask as a span of keys. The condition is a comparison of positions, or a table that
+// was folded from one. Its last axis is the keys, the one before it the queries.
 func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 	if t, ok := c.report.Folded[cond.Name]; ok && cond.Is(op.ParamDef) {
 		return tableSpan(t.Data, cond.Type.Shape, opposite)
@@ -189,7 +194,8 @@ func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 // onlyOnesBefore reports whether y is x with axes of size 1 added in front.
 func onlyOnesBefore(x, y *ir.Node) bool {
 	n := y.Type.Rank() - x.Type.Rank()
-	return n >= 0 && y.Type.Shape[n:].Equal(x.Type.Shape) && !slices.ContainsFunc(y.Type.Shape[:n], func(d ir.Dim) bool { return !d.Is(1) })
+	return n >= 0 && y.Type.Shape[n:].Equal(x.Type.Shape) &&
+		!slices.ContainsFunc(y.Type.Shape[:n], func(d ir.Dim) bool { return !d.Is(1) })
 }
 
 // position is a value that counts along one axis: the index plus an offset.

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// cse keeps one of several nodes that compute the same: with the same op, attributes, type and operands, in either order if the op is
-// commutative. Blocks repeat constants, casts and position tables, and patterns assume that equal values are one node. cse does not touch
-// inputs and params. As after every pass, unused nodes are dropped.
+// cse keeps one of several nodes that compute the same: with the same op, attributes, type and operands, in either
+// order if the op is commutative. Blocks repeat constants, casts and position tables, and patterns assume that equal
+// values are one node. cse does not touch inputs and params. As after every pass, unused nodes are dropped.
 //
 // Results of an op with several results are equal if their ops and their indices are.
 func cse(c *context, g *ir.Graph) (*ir.Graph, error) {

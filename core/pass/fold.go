@@ -11,21 +11,22 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Limits of folding. A result larger than foldElems would grow the artifact more than it saves run time. One that takes more than foldFLOPs
-// would make compiling slow, because the reference evaluation is slow.
+// Limits of folding. A result larger than foldElems would grow the artifact more than it saves run time. One that takes
+// more than foldFLOPs would make compiling slow, because the reference evaluation is slow.
 const (
 	foldElems = 4 << 20
 	foldFLOPs = 4 << 30
 )
 
-// fold computes at compile time what depends only on weights and constants. It uses the ops' reference evaluation, so formulas exist only once.
-// The result becomes a param, or a constant if all elements are equal:
+// fold computes at compile time what depends only on weights and constants. It uses the ops' reference evaluation, so
+// formulas exist only once. The result becomes a param, or a constant if all elements are equal:
 //
 //	b = param : f16[768]
 //	c = cast b {to=f32} : f32[768]   ->   c = param "folded/..." : f32[768]
 //
-// Only the last node of a chain is stored. Views of params stay views, because they cost nothing. fold skips dynamic shapes, results beyond the
-// limits, and nodes whose evaluation fails; the run will report the failure. It reads weights only if Options.Params is set.
+// Only the last node of a chain is stored. Views of params stay views, because they cost nothing. fold skips dynamic
+// shapes, results beyond the limits, and nodes whose evaluation fails; the run will report the failure. It reads
+// weights only if Options.Params is set.
 func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	f := folder{c: c, known: make([]bool, len(g.Nodes)), values: map[*ir.Node]*tensor.Array{}}
 	needed := make([]bool, len(g.Nodes)) // by node: whether it is an output or a node that is not folded reads it
@@ -74,7 +75,8 @@ type folder struct {
 	refused  error // of reserving more, or of a compilation that is stopped
 }
 
-// canKnow reports whether a node can be folded. It must be called for the operands first. A tuple node stands for its results.
+// canKnow reports whether a node can be folded. It must be called for the operands first. A tuple node stands for its
+// results.
 func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):

@@ -23,11 +23,12 @@ const (
 //	p = softmax m {axis=3}
 //	o = matmul p, v        ->   o = attention q, k, v, bias {layout="bhsd", mask="bias"}
 //
-// The factor may also be a division, and it may be on q or k. A soft cap (cap * tanh(s / cap)) may follow it. Instead of the bias there may be a
-// mask by where. It becomes causal or sliding if its condition compares positions or is a table of such a comparison, and custom otherwise.
-// Keys and values that are repeated for groups of query heads are read without the repetition (kv_heads), and so are those of [B,Hkv,1,S,D] for
-// queries of [B,Hkv,group,S,D]. Tensors of rank 3 count as one head. If another node reads the scores or the softmax, they must be stored, so
-// nothing is fused (MultiConsumer). A row that is masked completely gives zeros after fusing, and NaN before.
+// The factor may also be a division, and it may be on q or k. A soft cap (cap * tanh(s / cap)) may follow it. Instead
+// of the bias there may be a mask by where. It becomes causal or sliding if its condition compares positions or is a
+// table of such a comparison, and custom otherwise. Keys and values that are repeated for groups of query heads are
+// read without the repetition (kv_heads), and so are those of [B,Hkv,1,S,D] for queries of [B,Hkv,group,S,D]. Tensors
+// of rank 3 count as one head. If another node reads the scores or the softmax, they must be stored, so nothing is
+// fused (MultiConsumer). A row that is masked completely gives zeros after fusing, and NaN before.
 func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -83,8 +84,8 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	return a, true, ""
 }
 
-// fits checks that q is [B,H,S,D] or [B,S,D], that k and v have the same form with equal batches and as many heads, or fewer that are repeated,
-// and that the mask broadcasts to the scores. It sets sizes and attrs.
+// fits checks that q is [B,H,S,D] or [B,S,D], that k and v have the same form with equal batches and as many heads, or
+// fewer that are repeated, and that the mask broadcasts to the scores. It sets sizes and attrs.
 func (a *attentionForm) fits(n *ir.Node) bool {
 	r := n.Type.Rank()
 	q := a.q.Type
@@ -108,7 +109,8 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 		return false
 	}
 	a.sizes = s
-	a.attrs = op.AttentionAttrs{Heads: int(s.h), Layout: op.BHSD, Mask: op.MaskNone, Scale: attrScale(a.scale, s.d), Softcap: a.softcap}
+	a.attrs = op.AttentionAttrs{Heads: int(s.h), Layout: op.BHSD, Mask: op.MaskNone, Scale: attrScale(a.scale, s.d),
+		Softcap: a.softcap}
 	if s.hkv != s.h {
 		a.attrs.KVHeads = int(s.hkv)
 	}
@@ -123,8 +125,8 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 	return true
 }
 
-// keysFit checks the shapes of the keys and values, and sets the number of their heads. If both are repeated for groups of query heads, it
-// replaces them by what is repeated. heads are the axes of the queries' heads.
+// keysFit checks the shapes of the keys and values, and sets the number of their heads. If both are repeated for groups
+// of query heads, it replaces them by what is repeated. heads are the axes of the queries' heads.
 func (a *attentionForm) keysFit(s *attentionSizes, heads ir.Shape) bool {
 	if !a.kTrans && a.k.Type.Rank() == 4 {
 		k, kh := unrepeated(a.k)
@@ -149,7 +151,8 @@ func (a *attentionForm) keysFit(s *attentionSizes, heads ir.Shape) bool {
 	return len(heads) != 2 || heads[0].Is(s.hkv)
 }
 
-// unrepeated returns the value that x repeats for each head of a group, and how often. The pattern is repeat_kv of Transformers:
+// unrepeated returns the value that x repeats for each head of a group, and how often. The pattern is repeat_kv of
+// Transformers:
 //
 //	r = reshape x : [B,Hkv,1,S,D];  e = expand r : [B,Hkv,group,S,D];  reshape e : [B,Hkv*group,S,D]
 //
@@ -160,8 +163,10 @@ func unrepeated(x *ir.Node) (from *ir.Node, group int64) {
 	}
 	e := x.In[0]
 	one, many := e.In[0].Type.Shape, e.Type.Shape
-	if len(one) != 5 || len(many) != 5 || !one[2].Is(1) || !many[2].IsStatic() || !one[:2].Equal(many[:2]) || !one[3:].Equal(many[3:]) ||
-		!many[3:].Equal(x.Type.Shape[2:]) || many[0] != x.Type.Shape[0] || !many[1].IsStatic() || !x.Type.Shape[1].Is(many[1].B*many[2].B) {
+	if len(one) != 5 || len(many) != 5 || !one[2].Is(1) || !many[2].IsStatic() || !one[:2].Equal(many[:2]) ||
+		!one[3:].Equal(many[3:]) ||
+		!many[3:].Equal(x.Type.Shape[2:]) || many[0] != x.Type.Shape[0] || !many[1].IsStatic() ||
+		!x.Type.Shape[1].Is(many[1].B*many[2].B) {
 		return nil, 0
 	}
 	from = e.In[0]
@@ -216,7 +221,8 @@ func (a *attentionForm) build(g *ir.Graph, n *ir.Node, lookup func(*ir.Node) *ir
 	if m := cmp.Or(a.bias, a.keep); m != nil {
 		o.Mask = reshaped(lookup(m), a.maskShape(m))
 	}
-	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), o, a.attrs), n.Type.Shape)
+	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), o, a.attrs),
+		n.Type.Shape)
 }
 
 // reshaped returns x with the shape s.

@@ -9,10 +9,11 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// fuseElementwise makes regions of chains of elementwise ops, so that they run in one pass over memory. A chain grows from its last node to its
-// operands. An operand joins if it is elementwise, has the shape of the result, is not read outside of the chain, and the target runs the
-// region with it. A cast from a type of fewer bits joins even if it is read elsewhere, because computing it again is cheaper than storing it.
-// Small operands that the region op can address (a suffix of the shape, or one element) stay operands. Splats become literals.
+// fuseElementwise makes regions of chains of elementwise ops, so that they run in one pass over memory. A chain grows
+// from its last node to its operands. An operand joins if it is elementwise, has the shape of the result, is not read
+// outside of the chain, and the target runs the region with it. A cast from a type of fewer bits joins even if it is
+// read elsewhere, because computing it again is cheaper than storing it. Small operands that the region op can address
+// (a suffix of the shape, or one element) stay operands. Splats become literals.
 //
 //	a = mul x, y
 //	b = sigmoid a
@@ -49,7 +50,8 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// regionable reports whether a node may be a step of a region. The op and the target decide which types a region may have.
+// regionable reports whether a node may be a step of a region. The op and the target decide which types a region may
+// have.
 func regionable(n *ir.Node) bool { return op.CanBeInRegion(n.Op) }
 
 // repeatable reports whether n is a cast to f32 from a type of fewer bits.
@@ -64,7 +66,8 @@ type region struct {
 	expr  string
 }
 
-// grow returns the largest region with n as its result that the op and the target accept. It tries the nearest operands first.
+// grow returns the largest region with n as its result that the op and the target accept. It tries the nearest operands
+// first.
 func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region {
 	r := c.makeRegion(g, []*ir.Node{n})
 	if r == nil {
@@ -87,8 +90,8 @@ func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]b
 	}
 }
 
-// candidate returns the latest operand of the nodes that may join them: it is not among them, is allowed, and is repeatable or read only by
-// them.
+// candidate returns the latest operand of the nodes that may join them: it is not among them, is allowed, and is
+// repeatable or read only by them.
 func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
 	inside := map[*ir.Node]int{}
 	for _, n := range nodes {
@@ -98,15 +101,16 @@ func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.No
 	}
 	var best *ir.Node
 	for x, k := range inside {
-		if (k == uses[x.ID] || repeatable(x)) && !slices.Contains(nodes, x) && allowed(x) && (best == nil || x.ID > best.ID) {
+		if (k == uses[x.ID] || repeatable(x)) && !slices.Contains(nodes, x) && allowed(x) &&
+			(best == nil || x.ID > best.ID) {
 			best = x
 		}
 	}
 	return best
 }
 
-// makeRegion returns the region of the nodes. It returns nil if the op refuses it, because of too many steps or operands or an operand that it
-// cannot address, or if the target does not run it.
+// makeRegion returns the region of the nodes. It returns nil if the op refuses it, because of too many steps or
+// operands or an operand that it cannot address, or if the target does not run it.
 func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	r := &region{nodes: nodes}
 	steps := make([]op.RegionStep, len(nodes))
@@ -131,7 +135,8 @@ func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	if err != nil || !t.Equal(nodes[len(nodes)-1].Type) {
 		return nil
 	}
-	n := &ir.Node{Op: op.ElementwiseRegionDef, Attrs: op.ElementwiseRegionAttrs{Expr: r.expr}, In: r.in, Type: t, Graph: g}
+	n := &ir.Node{Op: op.ElementwiseRegionDef, Attrs: op.ElementwiseRegionAttrs{Expr: r.expr}, In: r.in, Type: t,
+		Graph: g}
 	if how, _ := c.target.Takes(n); how != target.Native {
 		return nil
 	}
@@ -154,10 +159,12 @@ func (r *region) operand(n *ir.Node, k int, x *ir.Node) op.RegionOperand {
 	return op.RegionOperand{Kind: op.RegionInput, Index: i}
 }
 
-// isLiteral reports whether operand k is a splat that can be written as a number. Another operand must determine the shape.
+// isLiteral reports whether operand k is a splat that can be written as a number. Another operand must determine the
+// shape.
 func isLiteral(n *ir.Node, k int) bool {
 	if x := n.In[k]; !x.Is(op.ConstDef) || x.Type.DType != dtype.F32 {
 		return false
 	}
-	return slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !x.Is(op.ConstDef) && x.Type.Shape.Equal(n.Type.Shape) })
+	return slices.ContainsFunc(
+		n.In, func(x *ir.Node) bool { return !x.Is(op.ConstDef) && x.Type.Shape.Equal(n.Type.Shape) })
 }

@@ -11,8 +11,8 @@ import (
 // missPacked means that q, k and v are not three parts of one tensor.
 const missPacked = "NotPacked"
 
-// fuseGridAttention replaces self-attention over a grid of tokens with decomposed relative positions, as in SAM's image encoder, by one op. The
-// scores of a global block are [heads, 4096, 4096] and must not be stored.
+// fuseGridAttention replaces self-attention over a grid of tokens with decomposed relative positions, as in SAM's image
+// encoder, by one op. The scores of a global block are [heads, 4096, 4096] and must not be stored.
 //
 //	q, k, v = parts of qkv [W,wh,ww,3*H*D], each as [W,H,S,D]
 //	s = matmul (q * scale), k {trans_b=true}, seen as [W,H,wh,ww,wh,ww]
@@ -21,9 +21,9 @@ const missPacked = "NotPacked"
 //	->
 //	o = grid_attention qkv, pad, Rh, Rw {heads=H}
 //
-// The terms may be added in any order, the factor may be on q, k or the product, and reshapes may be anywhere in between. The window is the
-// whole grid here, so no token is padding and pad is not read. It is the bias of the layer that computes qkv, if there is one, because
-// absorbWindows needs that.
+// The terms may be added in any order, the factor may be on q, k or the product, and reshapes may be anywhere in
+// between. The window is the whole grid here, so no token is padding and pad is not read. It is the bias of the layer
+// that computes qkv, if there is one, because absorbWindows needs that.
 func fuseGridAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -82,8 +82,8 @@ func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 	return f, true, ""
 }
 
-// gridWeights returns the product of the weights with the values, below the transpose n, and the softmax that gives the weights. They are
-// nil if n is not the end of an attention.
+// gridWeights returns the product of the weights with the values, below the transpose n, and the softmax that gives the
+// weights. They are nil if n is not the end of an attention.
 func gridWeights(n *ir.Node) (pv, weights *ir.Node) {
 	if !n.Is(op.TransposeDef) || !headsInside(n) || !n.Type.Shape.IsStatic() {
 		return nil, nil
@@ -137,7 +137,8 @@ func addends(n *ir.Node, uses []int) (terms []*ir.Node, once bool) {
 	return terms, once
 }
 
-// scoresOf finds the product among the terms. It keeps the other two as positions: [.., wh, ww, wh, 1] and [.., wh, ww, 1, ww].
+// scoresOf finds the product among the terms. It keeps the other two as positions: [.., wh, ww, wh, 1] and [.., wh, ww,
+// 1, ww].
 func scoresOf(terms []*ir.Node, weights *ir.Node, f *gridForm) (term *ir.Node, p product, ok bool) {
 	total := elems(weights.Type.Shape)
 	for _, t := range terms {
@@ -164,7 +165,8 @@ func scoresOf(terms []*ir.Node, weights *ir.Node, f *gridForm) (term *ir.Node, p
 	return term, p, term != nil && (f.rh == nil) == (f.rw == nil)
 }
 
-// positions checks that the positional terms are products of the query with tables, and replaces the terms by the tables.
+// positions checks that the positional terms are products of the query with tables, and replaces the terms by the
+// tables.
 func (f *gridForm) positions(q packedPart, query *ir.Node) bool {
 	if f.rh == nil {
 		return true
@@ -182,7 +184,8 @@ func (f *gridForm) positions(q packedPart, query *ir.Node) bool {
 		return false
 	}
 	rw, ok := tableOf(t.In[0], f.ww, f.ww, q.d, func(grid *ir.Node) bool {
-		return grid.Is(op.TransposeDef) && swapsBeforeLast(grid) && strip(grid.In[0]) == query && endsWith(grid.Type.Shape, f.ww, f.wh, q.d)
+		return grid.Is(op.TransposeDef) && swapsBeforeLast(grid) && strip(grid.In[0]) == query &&
+			endsWith(grid.Type.Shape, f.ww, f.wh, q.d)
 	})
 	f.rh, f.rw = rh, rw
 	return ok

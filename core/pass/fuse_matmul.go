@@ -8,24 +8,27 @@ import (
 
 // Reasons why a matmul is not fused with what follows.
 const (
-	missBias       = "BiasRankTooHigh"               // the addend is neither a vector along the last axis nor a full residual
+	// the addend is neither a vector along the last axis nor a full residual
+	missBias       = "BiasRankTooHigh"
 	missActivation = "UnsupportedEpilogueActivation" // an elementwise op that fused_matmul lacks
 )
 
-// fuseMatMul moves the bias, activation and residual that follow a matmul into its epilogue, where the result is still in registers.
+// fuseMatMul moves the bias, activation and residual that follow a matmul into its epilogue, where the result is still
+// in registers.
 //
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
 //	a = gelu s
 //	y = add a, r      ->   y = fused_matmul x, w, bias=b, residual=r {act="gelu", trans_b=true}
 //
-// The bias must be [N] (leading ones are dropped), and the residual must have the type of the result. A scalar or an [M,N] addend is neither. A
-// matmul that is followed by none of these is not changed.
+// The bias must be [N] (leading ones are dropped), and the residual must have the type of the result. A scalar or an
+// [M,N] addend is neither. A matmul that is followed by none of these is not changed.
 func fuseMatMul(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, matMulRules) }
 
 var matMulRules = []rw.Rule{
 	{Name: "bias", Match: rw.Op(op.AddDef, rw.As("mm", rw.Once(rw.Op(op.MatMulDef))), rw.Any("b")), To: fuseBias},
-	{Name: "residual", Match: rw.Op(op.AddDef, rw.As("mm", rw.Once(rw.If(product2D, noResidual))), rw.Any("r")), To: fuseResidual},
+	{Name: "residual", Match: rw.Op(op.AddDef, rw.As("mm", rw.Once(rw.If(product2D, noResidual))), rw.Any("r")),
+		To: fuseResidual},
 	{Name: "activation", Match: activated, To: fuseActivation},
 }
 
@@ -40,7 +43,9 @@ func activated(n *ir.Node, m *rw.Match) bool {
 	if !n.Op.Elementwise || len(n.In) != 1 || n.Is(op.CastDef) {
 		return false
 	}
-	return rw.As("mm", rw.Once(rw.If(product2D, func(n *ir.Node) bool { return noResidual(n) && fusedAttrs(n).Act == "" })))(n.In[0], m)
+	return rw.As(
+		"mm", rw.Once(
+			rw.If(product2D, func(n *ir.Node) bool { return noResidual(n) && fusedAttrs(n).Act == "" })))(n.In[0], m)
 }
 
 // fusedAttrs returns the attributes of a matmul as those of a fused_matmul without epilogue.

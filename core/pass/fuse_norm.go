@@ -14,8 +14,8 @@ const missResidual = "ResidualShape"
 //	s = add x, r
 //	y = layer_norm s, γ, β {eps}   ->   y = fused_residual_layer_norm x, r, γ, β {eps}
 //
-// Both operands of the sum must have its full shape. If the sum has another use, as in pre-norm blocks, it must be written anyway, so nothing is
-// fused (MultiConsumer).
+// Both operands of the sum must have its full shape. If the sum has another use, as in pre-norm blocks, it must be
+// written anyway, so nothing is fused (MultiConsumer).
 func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, normRules) }
 
 var normRules = []rw.Rule{
@@ -23,13 +23,15 @@ var normRules = []rw.Rule{
 		if !fullSum(c) {
 			return nil
 		}
-		return op.FusedResidualLayerNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"), c.Root().Attrs.(op.LayerNormAttrs).Eps)
+		return op.FusedResidualLayerNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"),
+			c.Root().Attrs.(op.LayerNormAttrs).Eps)
 	}},
 	{Name: "rms-norm", Match: normOfSum(op.RmsNormDef), To: func(c *rw.Context) *ir.Node {
 		if !fullSum(c) {
 			return nil
 		}
-		return op.FusedResidualRmsNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"), c.Root().Attrs.(op.RmsNormAttrs).Eps)
+		return op.FusedResidualRmsNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"),
+			c.Root().Attrs.(op.RmsNormAttrs).Eps)
 	}},
 }
 

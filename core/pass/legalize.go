@@ -21,9 +21,10 @@ import (
 //  4. a plainer node of the same op (ir.Plainer)
 //  5. the op's own expansion (ir.Lower)
 //
-// and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
-// expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
-// they are expanded because the ops' definitions round once, at the end. An expansion that would round half floats twice is not made.
+// and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged;
+// otherwise an expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32
+// before they are expanded because the ops' definitions round once, at the end. An expansion that would round half
+// floats twice is not made.
 //
 // With Options.Elsewhere a node for which nothing works stays as it is if another target runs it.
 func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
@@ -65,8 +66,9 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 // legalizer rewrites nodes for a target.
 type legalizer struct{ to *target.Description }
 
-// express adds nodes to out that compute the results of n from its operands in. The target runs these nodes natively, or at least by reference
-// if it does not run n itself. If there are no such nodes, express adds nothing, and why is the reason.
+// express adds nodes to out that compute the results of n from its operands in. The target runs these nodes natively,
+// or at least by reference if it does not run n itself. If there are no such nodes, express adds nothing, and why is
+// the reason.
 func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []*ir.Node, why string) {
 	values, why = l.rewrite(out, n, in, target.Native)
 	if values != nil {
@@ -100,7 +102,8 @@ func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.
 }
 
 // rewrite tries the ways to express a node in their order.
-func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
+func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (
+	values []*ir.Node, why string) {
 	_, why = l.to.Takes(n)
 	for _, way := range ways {
 		s, leaves := scratch(n)
@@ -112,7 +115,8 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 			continue
 		}
 		if roundsHalves(s) > 1 {
-			why = n.Op.Name + " rounds half floats once; the nodes that express it would round them several times, and it is not run in f32 either"
+			why = n.Op.Name +
+				" rounds half floats once; the nodes that express it would round them several times, and it is not run in f32 either"
 			continue
 		}
 		before := len(out.Nodes)
@@ -126,8 +130,8 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 	return nil, why
 }
 
-// roundsHalves counts the nodes of a graph whose results are half floats and rounded. In f16 and bf16 more than one such node in a row would
-// exceed the tolerance of the op that they express.
+// roundsHalves counts the nodes of a graph whose results are half floats and rounded. In f16 and bf16 more than one
+// such node in a row would exceed the tolerance of the op that they express.
 func roundsHalves(g *ir.Graph) (count int) {
 	for _, n := range g.Nodes {
 		if n.Op == ir.ResultDef || n.Op.Eval == nil {
@@ -144,7 +148,8 @@ func roundsHalves(g *ir.Graph) (count int) {
 }
 
 // copyAll emits the nodes of a scratch graph that the results need. in replaces the leaves of the scratch graph.
-func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (values []*ir.Node, why string) {
+func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (
+	values []*ir.Node, why string) {
 	need := needed(s, results)
 	to := make([]*ir.Node, len(s.Nodes))
 	for k, x := range leaves {
@@ -185,7 +190,8 @@ func needed(s *ir.Graph, results []*ir.Node) []bool {
 	return need
 }
 
-// scratch returns a graph with a leaf for each operand of a node. The leaf is a param if the operand is known before the run.
+// scratch returns a graph with a leaf for each operand of a node. The leaf is a param if the operand is known before
+// the run.
 func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
 	g = ir.NewGraph("expansion", n.Graph.Syms...)
 	return g, n.MapIn(func(x *ir.Node) *ir.Node {
@@ -207,7 +213,8 @@ func known(n *ir.Node) bool {
 	}
 }
 
-// ways are the rewrites that legalize tries. Each adds nodes to g that compute n from the operands in. It returns nil if it does not apply.
+// ways are the rewrites that legalize tries. Each adds nodes to g that compute n from the operands in. It returns nil
+// if it does not apply.
 var ways = []struct {
 	name    string // for people
 	rewrite func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node
@@ -241,8 +248,8 @@ func moved(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	return &m
 }
 
-// spread inserts expands before an elementwise op, so that the shape of each operand is a suffix of the result's. Most targets can broadcast
-// suffixes.
+// spread inserts expands before an elementwise op, so that the shape of each operand is a suffix of the result's. Most
+// targets can broadcast suffixes.
 func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	return expandUnless(g, in, n, op.IsSuffix)
 }
@@ -252,7 +259,8 @@ func spreadAll(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	return expandUnless(g, in, n, ir.Shape.Equal)
 }
 
-// expandUnless copies an elementwise op and expands each operand to its shape unless fits is true for the operand. It returns nil if all fit.
+// expandUnless copies an elementwise op and expands each operand to its shape unless fits is true for the operand. It
+// returns nil if all fit.
 func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.Shape) bool) []*ir.Node {
 	if !n.Op.Elementwise {
 		return nil
@@ -269,7 +277,8 @@ func expandUnless(g *ir.Graph, in []*ir.Node, n *ir.Node, fits func(s, full ir.S
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }
 
-// widen computes an op in a wider element type if its definition allows that (ir.OpDef.Wider). Params keep their type unless weights is set.
+// widen computes an op in a wider element type if its definition allows that (ir.OpDef.Wider). Params keep their type
+// unless weights is set.
 func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
 	wide, changed := slices.Clone(in), false
@@ -304,15 +313,17 @@ func untaken(to *target.Description, n *ir.Node, why string) error {
 			others = append(others, d.Name)
 		}
 	}
-	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on %s, at %s: %s", to.Name, Types(n), origin(n), why)
+	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on %s, at %s: %s", to.Name, Types(n), origin(n),
+		why)
 	if hint := typeHint(to, n); hint != "" {
 		return e.WithHint("%s; --gaps lists all that %s lacks", hint, to.Name)
 	}
 	if others == nil {
 		return e.WithHint("no built-in target runs it; --gaps lists all that %s lacks", to.Name)
 	}
-	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s; "+
-		"--gaps lists all that %s lacks", strings.Join(others, ", "), to.Name, others[0], to.Name)
+	return e.WithHint(
+		"these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s; "+
+			"--gaps lists all that %s lacks", strings.Join(others, ", "), to.Name, others[0], to.Name)
 }
 
 // typeHint says what to do about a weight or an input of an element type that the target lacks, or returns "".
@@ -358,7 +369,8 @@ func Runs(d *target.Description, n *ir.Node) bool {
 	return values != nil
 }
 
-// origin describes where in the model a node comes from. It returns the name of the node, or of the nearest value that has a name.
+// origin describes where in the model a node comes from. It returns the name of the node, or of the nearest value that
+// has a name.
 func origin(n *ir.Node) string {
 	if n.Name != "" {
 		return n.Name
@@ -384,9 +396,9 @@ func stored(n *ir.Node) bool {
 	return ok && elems.B <= foldElems
 }
 
-// refuse returns the reason not to replace old by n, or "". A target must run n at least as well as old. An op that it runs in a wider type counts
-// as one that it runs. If other backends run what the target lacks, n must not be such an op: an activation that runs elsewhere must not be
-// fused with a product that the target runs.
+// refuse returns the reason not to replace old by n, or "". A target must run n at least as well as old. An op that it
+// runs in a wider type counts as one that it runs. If other backends run what the target lacks, n must not be such an
+// op: an activation that runs elsewhere must not be fused with a product that the target runs.
 func (c *context) refuse(old, n *ir.Node) string {
 	if rank, why := c.rank(n); rank < target.Native {
 		if before, _ := c.rank(old); rank < before || rank == target.No && c.elsewhere != nil {
@@ -407,7 +419,8 @@ func (c *context) rank(n *ir.Node) (target.How, string) {
 		if err := s.Build(func() { wide = widen(s, leaves, n, weights) }); err != nil || wide == nil {
 			continue
 		}
-		if !slices.ContainsFunc(s.Nodes, func(x *ir.Node) bool { h, _ := c.target.Takes(x); return h != target.Native }) {
+		if !slices.ContainsFunc(
+			s.Nodes, func(x *ir.Node) bool { h, _ := c.target.Takes(x); return h != target.Native }) {
 			return target.Native, ""
 		}
 	}

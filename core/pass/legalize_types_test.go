@@ -68,7 +68,8 @@ func (c caseOf) graph() *ir.Graph {
 	return g
 }
 
-// values returns operands for two runs: random ones, and the ends of the integer types with, for elementwise ops, special floats.
+// values returns operands for two runs: random ones, and the ends of the integer types with, for elementwise ops,
+// special floats.
 func (c caseOf) values() [][]*tensor.Array {
 	rng := rand.New(rand.NewPCG(4, 4))
 	ends := interp.CaseInputs(c.Case, 3)
@@ -105,11 +106,13 @@ func everything() *target.Description {
 	return d.Sort()
 }
 
-// without returns a description whose rules for an op are replaced by one that accepts only the given element types. It has no rule if
-// types is empty.
+// without returns a description whose rules for an op are replaced by one that accepts only the given element types. It
+// has no rule if types is empty.
 func without(d *target.Description, def *ir.OpDef, types []dtype.DType) *target.Description {
 	out := *d
-	out.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool { return r.Op == def.Name || r.Op == target.AnyOp })
+	out.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r target.Rule) bool {
+		return r.Op == def.Name || r.Op == target.AnyOp
+	})
 	if len(types) > 0 && len(def.Operands) > 0 {
 		r := target.RuleOf(def, target.Native)
 		r.In = []target.Operand{{Types: types}}
@@ -136,8 +139,8 @@ func targetsOf(c caseOf) []*target.Description {
 	return out
 }
 
-// TestLegalizeTypes takes away the rules of every op for every element type, and compares the nodes that legalize makes instead with the op.
-// It tries a part of the cases, which RLX_CONFORMANCE chooses.
+// TestLegalizeTypes takes away the rules of every op for every element type, and compares the nodes that legalize makes
+// instead with the op. It tries a part of the cases, which RLX_CONFORMANCE chooses.
 func TestLegalizeTypes(t *testing.T) {
 	compared := 0
 	for _, def := range ir.Defs() {
@@ -175,7 +178,8 @@ func TestLegalizeTypes(t *testing.T) {
 	t.Logf("%d rewrites compared", compared)
 }
 
-// chosen returns a tenth of the cases, with at least one for each type of the first operand, or all with RLX_CONFORMANCE=all.
+// chosen returns a tenth of the cases, with at least one for each type of the first operand, or all with
+// RLX_CONFORMANCE=all.
 func chosen(cases []caseOf) (out []caseOf) {
 	env := os.Getenv(devicetest.SampleEnv)
 	if env == "all" {
@@ -208,8 +212,8 @@ func (c caseOf) compare(g, out *ir.Graph) error {
 	return nil
 }
 
-// sameValues compares two graphs. Their outputs must be equal if exact is set. Otherwise they may differ by a rounding of half floats, and by as much as the
-// lowerings of package op.
+// sameValues compares two graphs. Their outputs must be equal if exact is set. Otherwise they may differ by a rounding
+// of half floats, and by as much as the lowerings of package op.
 func sameValues(g, out *ir.Graph, in []*tensor.Array, exact bool) error {
 	named := map[string]*tensor.Array{}
 	for k, x := range g.Inputs() {

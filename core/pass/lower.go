@@ -4,8 +4,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// lower replaces each block by its own expansion (ir.Lower), until none is left. Models are written in blocks, targets run tensor
-// ops.
+// lower replaces each block by its own expansion (ir.Lower), until none is left. Models are written in blocks, targets
+// run tensor ops.
 //
 //	y = linear x, w, b {act="relu"}
 //

@@ -8,8 +8,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// materialize stores the remaining const and iota nodes as params, so devices need no kernels and no steps for them. Dynamic ones and those larger
-// than foldElems stay steps. It must be the last pass, because the others recognise constants.
+// materialize stores the remaining const and iota nodes as params, so devices need no kernels and no steps for them.
+// Dynamic ones and those larger than foldElems stay steps. It must be the last pass, because the others recognise
+// constants.
 //
 //	s = const {value=0.125} : f32[]   ->   s = param "folded/..." : f32[]
 func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {

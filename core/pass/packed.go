@@ -33,7 +33,8 @@ func packedOf(n *ir.Node) (p packedPart, ok bool) {
 		a := cut.Attrs.(op.NarrowAttrs)
 		p.qkv = strip(cut.In[0])
 		x := cut.In[0].Type
-		if a.Axis != x.Rank()-1 || int64(a.Len) != p.h*p.d || !x.Shape[a.Axis].Is(3*p.h*p.d) || a.Start%a.Len != 0 || a.Len == 0 {
+		if a.Axis != x.Rank()-1 || int64(a.Len) != p.h*p.d || !x.Shape[a.Axis].Is(3*p.h*p.d) || a.Start%a.Len != 0 ||
+			a.Len == 0 {
 			return p, false
 		}
 		p.which = a.Start / a.Len
@@ -43,7 +44,8 @@ func packedOf(n *ir.Node) (p packedPart, ok bool) {
 		return p, false
 	}
 	a, t := n.Attrs.(op.NarrowAttrs), strip(n.In[0])
-	if a.Axis != 0 || a.Len != 1 || !n.In[0].Type.Shape[0].Is(3) || !t.Is(op.TransposeDef) || !slices.Equal(perm(t), []int{2, 0, 3, 1, 4}) {
+	if a.Axis != 0 || a.Len != 1 || !n.In[0].Type.Shape[0].Is(3) || !t.Is(op.TransposeDef) ||
+		!slices.Equal(perm(t), []int{2, 0, 3, 1, 4}) {
 		return p, false
 	}
 	s := t.In[0].Type.Shape

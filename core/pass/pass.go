@@ -1,8 +1,9 @@
-// Package pass turns the graph that a model builds into the graph that a target runs. Passes lower blocks, compute known values, fuse chains of
-// ops, and express ops that the target lacks by others. The target's description (package target) decides what a pass may do. Each pass has its
-// own file; passes.go has the pipeline.
+// Package pass turns the graph that a model builds into the graph that a target runs. Passes lower blocks, compute
+// known values, fuse chains of ops, and express ops that the target lacks by others. The target's description (package
+// target) decides what a pass may do. Each pass has its own file; passes.go has the pipeline.
 //
-// It imports core/rewrite, core/op and what these import, but no planner, no file format and no model. Only the compiler uses it.
+// It imports core/rewrite, core/op and what these import, but no planner, no file format and no model. Only the
+// compiler uses it.
 package pass
 
 import (
@@ -35,17 +36,18 @@ type Options struct {
 
 	Memory Memory // reserves memory before constants are computed; may be nil
 
-	Activations string // op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
+	// op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
+	Activations string
 
-	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is. Any other node that
-	// the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
+	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is.
+	// Any other node that the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
 	Elsewhere func(n *ir.Node) bool
 	// Keep leaves every node that the target cannot run as it is; Lacks lists them. It is used together with StopAfter.
 	Keep bool
 }
 
-// Memory limits the memory for values that are known at compile time. Memory is reserved before it is allocated. An error of Reserve ends
-// Run.
+// Memory limits the memory for values that are known at compile time. Memory is reserved before it is allocated. An
+// error of Reserve ends Run.
 type Memory interface {
 	Reserve(what string, bytes int64) error
 	Release(what string, bytes int64)
@@ -62,10 +64,11 @@ type Report struct {
 	Sites []Site
 	// Passes has the number of nodes before the first pass and after each pass that ran.
 	Passes []PassStat
-	// Rewritten counts the ops that the target does not run and that were expressed by others. Reference counts those that it runs only by
-	// their definitions. Both are sorted by op.
+	// Rewritten counts the ops that the target does not run and that were expressed by others. Reference counts those
+	// that it runs only by their definitions. Both are sorted by op.
 	Rewritten, Reference []OpCount
-	// Folded has the values of params that passes made. Their names ("folded/HASH") depend on the content, so methods share them.
+	// Folded has the values of params that passes made. Their names ("folded/HASH") depend on the content, so methods
+	// share them.
 	Folded map[string]tensor.Tensor
 }
 
@@ -97,7 +100,8 @@ func (r *Report) Missed() []Site {
 	return slices.DeleteFunc(slices.Clone(r.Sites), func(s Site) bool { return s.Miss == "" })
 }
 
-// String returns the number of sites of each rule that fired, then the missed sites, then the ops that run by reference.
+// String returns the number of sites of each rule that fired, then the missed sites, then the ops that run by
+// reference.
 func (r *Report) String() string {
 	var lines []string
 	for name, n := range r.Fired() {
@@ -108,7 +112,10 @@ func (r *Report) String() string {
 		lines = append(lines, fmt.Sprintf("miss  %s/%s at %s: %s", s.Pass, s.Rule, s.Node, s.Miss))
 	}
 	for _, c := range r.Reference {
-		lines = append(lines, fmt.Sprintf("%5d %s by reference: the target has no kernel for it, and its expansion would not be native either", c.Count, c.Op))
+		lines = append(
+			lines, fmt.Sprintf(
+				"%5d %s by reference: the target has no kernel for it, and its expansion would not be native either",
+				c.Count, c.Op))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -194,8 +201,8 @@ func (c *context) site(rule string, n *ir.Node, miss string) {
 	c.report.Sites = append(c.report.Sites, Site{c.pass, rule, n.Label(), miss})
 }
 
-// replace builds the replacement of n in out and records the site. If the target would run the replacement less well than n, it adds nothing and
-// returns nil.
+// replace builds the replacement of n in out and records the site. If the target would run the replacement less well
+// than n, it adds nothing and returns nil.
 func (c *context) replace(out *ir.Graph, rule string, n *ir.Node, build func() *ir.Node) *ir.Node {
 	before := len(out.Nodes)
 	r := build()
@@ -225,8 +232,8 @@ func (c *context) rules(g *ir.Graph, rules []rewrite.Rule) (*ir.Graph, error) {
 	return g, err
 }
 
-// rebuild is Graph.Rebuild for passes that call param. A param of g that an earlier pass made stays one param if f needs the same value before the
-// loop reaches it.
+// rebuild is Graph.Rebuild for passes that call param. A param of g that an earlier pass made stays one param if f
+// needs the same value before the loop reaches it.
 func (c *context) rebuild(g *ir.Graph, f func(out *ir.Graph, n *ir.Node) *ir.Node) (*ir.Graph, error) {
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
 		if _, made := c.report.Folded[n.Name]; made && n.Is(op.ParamDef) {
@@ -236,8 +243,8 @@ func (c *context) rebuild(g *ir.Graph, f func(out *ir.Graph, n *ir.Node) *ir.Nod
 	})
 }
 
-// param adds a param with a known value, or returns the param of g that has this value. Its name is a hash of its content, so methods that fold the
-// same value share one weight. It is called within rebuild.
+// param adds a param with a known value, or returns the param of g that has this value. Its name is a hash of its
+// content, so methods that fold the same value share one weight. It is called within rebuild.
 func (c *context) param(g *ir.Graph, value tensor.Tensor, t ir.Type) *ir.Node {
 	h := sha256.New()
 	fmt.Fprintln(h, t)

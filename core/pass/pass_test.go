@@ -38,7 +38,8 @@ func rewritten(g *ir.Graph, r *pass.Report) golden.Rewritten {
 	return out
 }
 
-// targetOf returns the target of a test file: the one that it names ("target: cpu"), the description in its section "target", or cpu.
+// targetOf returns the target of a test file: the one that it names ("target: cpu"), the description in its section
+// "target", or cpu.
 func targetOf(t *testing.T, f *golden.File) *target.Description {
 	if text, ok := f.Section("target"); ok {
 		d, err := target.Parse(text)
@@ -65,7 +66,8 @@ func builtin(t *testing.T, name string) *target.Description {
 	return d
 }
 
-// TestPasses runs the pass that each folder of testdata is named after, or all passes for the folder "pipeline". Every pass must have a folder.
+// TestPasses runs the pass that each folder of testdata is named after, or all passes for the folder "pipeline". Every
+// pass must have a folder.
 func TestPasses(t *testing.T) {
 	dirs, err := os.ReadDir("testdata")
 	if err != nil {
@@ -105,7 +107,8 @@ type known map[string]*tensor.Array
 
 func (k known) Param(name string) (*tensor.Array, error) { return k[name], nil }
 
-// TestFoldLeavesErrorsToTheRun checks that an index outside the table is reported by the run, with the name of the step.
+// TestFoldLeavesErrorsToTheRun checks that an index outside the table is reported by the run, with the name of the
+// step.
 func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 	g, err := ir.Parse("t = param : f32[3]\ni = const {value=7.0} : i32[2]\ny = gather t, i : f32[2]\nreturn y")
 	if err != nil {
@@ -121,7 +124,8 @@ func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 	}
 }
 
-// TestNoParams checks that nothing that depends on a weight is folded if there are no values, and that the graph is still correct.
+// TestNoParams checks that nothing that depends on a weight is folded if there are no values, and that the graph is
+// still correct.
 func TestNoParams(t *testing.T) {
 	const text = "x = input : f32[2,4]\nw = param : f16[3,4]\nb = param : f16[3]\ny = linear x, w, bias=b {act=\"relu\"} : f32[2,3]\nreturn y"
 	g, err := ir.Parse(text)
@@ -166,22 +170,26 @@ func TestSameTwice(t *testing.T) {
 }
 
 func TestStopAfterAndDump(t *testing.T) {
-	g, err := ir.Parse("x = input : f32[2,4]\nw = param : f32[3,4]\ny = linear x, w {act=\"relu\"} : f32[2,3]\nreturn y")
+	g, err := ir.Parse(
+		"x = input : f32[2,4]\nw = param : f32[3,4]\ny = linear x, w {act=\"relu\"} : f32[2,3]\nreturn y")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var seen []string
-	out, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{StopAfter: "simplify", Dump: func(name string, g *ir.Graph) { seen = append(seen, name) }})
+	out, _, err := pass.Run(
+		g, builtin(t, "cpu"),
+		pass.Options{StopAfter: "simplify", Dump: func(name string, g *ir.Graph) { seen = append(seen, name) }})
 	if err != nil || strings.Join(seen, " ") != "in lower simplify" || !strings.Contains(out.String(), "relu") {
 		t.Errorf("%v %v\n%s", seen, err, out)
 	}
-	if _, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{StopAfter: "simplfy"}); err == nil || !strings.Contains(err.Error(), "known are [lower simplify") {
+	if _, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{StopAfter: "simplfy"}); err == nil ||
+		!strings.Contains(err.Error(), "known are [lower simplify") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestShared checks that sharing results between targets changes no graph, report, dump or folded value, in whatever order the targets come,
-// and that something is shared.
+// TestShared checks that sharing results between targets changes no graph, report, dump or folded value, in whatever
+// order the targets come, and that something is shared.
 func TestShared(t *testing.T) {
 	taken := false
 	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
@@ -221,7 +229,8 @@ func TestShared(t *testing.T) {
 			return out.String(), b.String()
 		}
 		graph := ""
-		for _, targets := range [][]*target.Description{{builtin(t, "portable"), builtin(t, "cpu"), builtin(t, "wgpu")}, {builtin(t, "wgpu"), builtin(t, "cpu"), builtin(t, "portable")}} {
+		for _, targets := range [][]*target.Description{{builtin(t, "portable"), builtin(t, "cpu"), builtin(t, "wgpu")},
+			{builtin(t, "wgpu"), builtin(t, "cpu"), builtin(t, "portable")}} {
 			var s pass.Shared
 			for _, to := range targets {
 				out, got := result(to, &s)
@@ -242,11 +251,14 @@ func TestShared(t *testing.T) {
 
 // TestFoldRounds checks that folding rounds each value to its type, as a run does. 1 + 1e-9 is 1 in f32.
 func TestFoldRounds(t *testing.T) {
-	g, err := ir.Parse("a = param : f32[2]\nb = param : f32[2]\ns = add a, b : f32[2]\ny = eq s, a : bool[2]\nx = input : bool[2]\nz = xor x, y : bool[2]\nreturn z")
+	g, err := ir.Parse(
+		"a = param : f32[2]\nb = param : f32[2]\ns = add a, b : f32[2]\ny = eq s, a : bool[2]\nx = input : bool[2]\nz = xor x, y : bool[2]\nreturn z")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := pass.Options{Params: known{"a": {DType: dtype.F32, Shape: []int{2}, F: []float64{1, 1}}, "b": {DType: dtype.F32, Shape: []int{2}, F: []float64{1e-9, 1}}}}
+	o := pass.Options{
+		Params: known{"a": {DType: dtype.F32, Shape: []int{2}, F: []float64{1, 1}},
+			"b": {DType: dtype.F32, Shape: []int{2}, F: []float64{1e-9, 1}}}}
 	_, r, err := pass.Run(g, builtin(t, "cpu"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -261,10 +273,11 @@ func TestFoldRounds(t *testing.T) {
 	}
 }
 
-// TestHalvesRoundOnce checks that an op of half floats is not expressed by several that round: silu in f16 would be off by more than its tolerance.
-// An expansion that rounds once is fine.
+// TestHalvesRoundOnce checks that an op of half floats is not expressed by several that round: silu in f16 would be off
+// by more than its tolerance. An expansion that rounds once is fine.
 func TestHalvesRoundOnce(t *testing.T) {
-	to, err := target.Parse("target t 1\ntypes f32 f16\nrun add(f16...)\nrun div(f16...)\nrun exp(f16)\nrun neg(f16)\nrun max(f16...)\nrun mul(f16...)\n")
+	to, err := target.Parse(
+		"target t 1\ntypes f32 f16\nrun add(f16...)\nrun div(f16...)\nrun exp(f16)\nrun neg(f16)\nrun max(f16...)\nrun mul(f16...)\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 // Pass is one step of the pipeline.
 type Pass struct {
 	Name string
-	// Asks is set if the pass makes only nodes that the target runs no worse than the nodes they replace. All passes before the first one with
-	// Asks do the same for every target.
+	// Asks is set if the pass makes only nodes that the target runs no worse than the nodes they replace. All passes
+	// before the first one with Asks do the same for every target.
 	Asks bool
 	run  func(c *context, g *ir.Graph) (*ir.Graph, error)
 }
@@ -53,7 +53,8 @@ var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
-	{"fold", "fuse-grid-attention", "relative positions are gathered from tables at compile time; the pattern sees params"},
+	{"fold", "fuse-grid-attention",
+		"relative positions are gathered from tables at compile time; the pattern sees params"},
 	{"cse", "fuse-grid-attention", "the query of the scores and of the positions must be one node"},
 	{"fuse-grid-attention", "absorb-windows", "windows are absorbed by grid_attention"},
 	{"fuse-grid-attention", "fuse-attention", "the pattern with positions is the larger one"},
@@ -146,7 +147,8 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 				return nil, nil, err
 			}
 		}
-		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, report: r, memory: o.Memory, stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep}
+		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, report: r, memory: o.Memory,
+			stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()

@@ -25,8 +25,8 @@ var (
 	targetCount = flag.Uint64("target-count", 100, "number of targets of TestRandomTargets")
 )
 
-// TestRandomTargets takes rules away from targets at random, compiles random graphs for what is left, and compares the reference's results
-// with those of the graphs as they were written:
+// TestRandomTargets takes rules away from targets at random, compiles random graphs for what is left, and compares the
+// reference's results with those of the graphs as they were written:
 //
 //	go test ./core/pass -run TestRandomTargets -target-seed 1000 -target-count 5000
 func TestRandomTargets(t *testing.T) {
@@ -59,7 +59,8 @@ func TestRandomTargets(t *testing.T) {
 	}
 }
 
-// computed returns the element types that a target casts from f32 and back. Some types it may only store, or take as indices.
+// computed returns the element types that a target casts from f32 and back. Some types it may only store, or take as
+// indices.
 func computed(d *target.Description) []dtype.DType {
 	return slices.DeleteFunc(dtype.All(), func(x dtype.DType) bool {
 		g := ir.NewGraph("types")
@@ -68,8 +69,8 @@ func computed(d *target.Description) []dtype.DType {
 	})
 }
 
-// checkTarget compiles a graph for a target with fewer rules than its base, and compares the outputs with those of the graph. ok is
-// false if even the base does not run the graph.
+// checkTarget compiles a graph for a target with fewer rules than its base, and compares the outputs with those of the
+// graph. ok is false if even the base does not run the graph.
 func checkTarget(g *ir.Graph, to, base *target.Description, seed uint64, exact bool) (ok bool, err error) {
 	rng := rand.New(rand.NewPCG(seed, 32))
 	fill := func(t ir.Type, syms map[string]int64) *tensor.Array {
@@ -107,8 +108,8 @@ func checkTarget(g *ir.Graph, to, base *target.Description, seed uint64, exact b
 	return true, nil
 }
 
-// compileFor compiles a graph. If the target lacks a rule for an op, it gets back those of the base. The result is nil if the base does not run the
-// graph either.
+// compileFor compiles a graph. If the target lacks a rule for an op, it gets back those of the base. The result is nil
+// if the base does not run the graph either.
 func compileFor(g *ir.Graph, to, base *target.Description, o pass.Options) (*ir.Graph, *pass.Report, error) {
 	for {
 		out, report, err := pass.Run(g, to, o)
@@ -139,7 +140,8 @@ func fewerRules(base *target.Description, rng *rand.Rand) *target.Description {
 				if types == nil {
 					types = base.Types
 				}
-				if rest := slices.DeleteFunc(slices.Clone(types), func(x dtype.DType) bool { return x == d }); !x.Same && len(rest) > 0 {
+				if rest := slices.DeleteFunc(
+					slices.Clone(types), func(x dtype.DType) bool { return x == d }); !x.Same && len(rest) > 0 {
 					r.In[k].Types = rest
 				}
 			}

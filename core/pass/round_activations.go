@@ -6,8 +6,9 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// roundActivations lets products with packed weights round their activations to 8 bits, if Options.Activations asks for it. Processors multiply
-// bytes several times as fast as floats. Products stay exact if the target has no kernel for rounded activations.
+// roundActivations lets products with packed weights round their activations to 8 bits, if Options.Activations asks for
+// it. Processors multiply bytes several times as fast as floats. Products stay exact if the target has no kernel for
+// rounded activations.
 //
 //	y = dequant_matmul x, w {scheme="packed", activations="f32"}
 //	  -> y = dequant_matmul x, w {scheme="packed", activations="q8"}

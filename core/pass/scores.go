@@ -55,7 +55,8 @@ func attrScale(factor float64, d int64) float64 {
 	return factor
 }
 
-// product is a recognised scale * q·kᵀ. q and k have no factors any more, but may be reshapes; their last axes are [S,D].
+// product is a recognised scale * q·kᵀ. q and k have no factors any more, but may be reshapes; their last axes are
+// [S,D].
 type product struct {
 	mm, q, k *ir.Node
 	kTrans   bool // the last axes of k are [D,S]
@@ -102,7 +103,8 @@ func unscaleOnce(n *ir.Node) (*ir.Node, float64) {
 	return nil, 0
 }
 
-// usedOnce reports whether each node from n to base, including both, has only one use. It follows the operand that leads to base.
+// usedOnce reports whether each node from n to base, including both, has only one use. It follows the operand that
+// leads to base.
 func usedOnce(n, base *ir.Node, uses []int) bool {
 	for {
 		if uses[n.ID] != 1 {

@@ -8,32 +8,40 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// simplify removes ops that change nothing, and merges ops that undo or repeat each other. Lowerings and other passes leave such ops behind, so
-// they need not avoid them.
+// simplify removes ops that change nothing, and merges ops that undo or repeat each other. Lowerings and other passes
+// leave such ops behind, so they need not avoid them.
 //
 //	a = transpose x {perm=[1,0]}
 //	b = transpose a {perm=[1,0]}   ->   x
 func simplify(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, simplifyRules) }
 
 var simplifyRules = []rw.Rule{
-	{Name: "transpose-transpose", Match: rw.Op(op.TransposeDef, rw.As("t", rw.Op(op.TransposeDef, rw.Any("x")))), To: mergeTransposes},
-	{Name: "transpose-identity", Match: rw.If(rw.Op(op.TransposeDef, rw.Any("x")), func(n *ir.Node) bool { return slices.IsSorted(perm(n)) }), To: operand},
+	{Name: "transpose-transpose", Match: rw.Op(op.TransposeDef, rw.As("t", rw.Op(op.TransposeDef, rw.Any("x")))),
+		To: mergeTransposes},
+	{Name: "transpose-identity",
+		Match: rw.If(rw.Op(op.TransposeDef, rw.Any("x")), func(n *ir.Node) bool { return slices.IsSorted(perm(n)) }),
+		To:    operand},
 	{Name: "transpose-of-ones", Match: rw.If(rw.Op(op.TransposeDef, rw.Any("x")), movesOnlyOnes), To: toReshape},
 	{Name: "reshape-reshape", Match: rw.Op(op.ReshapeDef, rw.Op(op.ReshapeDef, rw.Any("x"))), To: toReshape},
-	{Name: "same-type", Match: rw.OneOf(rw.Op(op.ReshapeDef, rw.Any("x")), rw.Op(op.ExpandDef, rw.Any("x")), rw.Op(op.CastDef, rw.Any("x")),
-		rw.Op(op.NarrowDef, rw.Any("x")), rw.Op(op.PadDef, rw.Any("x")), rw.Op(op.ConcatDef, rw.Any("x"))), To: operand},
-	{Name: "expand-expand", Match: rw.Op(op.ExpandDef, rw.Op(op.ExpandDef, rw.Any("x"))), To: func(c *rw.Context) *ir.Node {
-		return op.Expand(c.New("x"), c.Root().Type.Shape)
-	}},
+	{Name: "same-type", Match: rw.OneOf(rw.Op(op.ReshapeDef, rw.Any("x")), rw.Op(op.ExpandDef, rw.Any("x")),
+		rw.Op(op.CastDef, rw.Any("x")),
+		rw.Op(op.NarrowDef, rw.Any("x")), rw.Op(op.PadDef, rw.Any("x")), rw.Op(op.ConcatDef, rw.Any("x"))),
+		To: operand},
+	{Name: "expand-expand", Match: rw.Op(op.ExpandDef, rw.Op(op.ExpandDef, rw.Any("x"))),
+		To: func(c *rw.Context) *ir.Node {
+			return op.Expand(c.New("x"), c.Root().Type.Shape)
+		}},
 	{Name: "narrow-narrow", Match: rw.Op(op.NarrowDef, rw.As("n", rw.Op(op.NarrowDef, rw.Any("x")))), To: mergeNarrows},
 	{Name: "add-zero", Match: rw.Op(op.AddDef, rw.Any("x"), isConst(0)), To: operand},
 	{Name: "sub-zero", Match: rw.Op(op.SubDef, rw.Any("x"), isConst(0)), To: operand},
 	{Name: "mul-one", Match: rw.Op(op.MulDef, rw.Any("x"), isConst(1)), To: operand},
 	{Name: "div-one", Match: rw.Op(op.DivDef, rw.Any("x"), isConst(1)), To: operand},
 	{Name: "neg-neg", Match: rw.Op(op.NegDef, rw.Op(op.NegDef, rw.Any("x"))), To: operand},
-	{Name: "reshape-const", Match: rw.OneOf(rw.Op(op.ReshapeDef, rw.As("c", rw.Op(op.ConstDef))), rw.Op(op.ExpandDef, rw.As("c", rw.Op(op.ConstDef)))), To: func(c *rw.Context) *ir.Node {
-		return op.Const(c.Out, c.Node("c").Attrs.(op.ConstAttrs).Value, c.Root().Type)
-	}},
+	{Name: "reshape-const",
+		Match: rw.OneOf(rw.Op(op.ReshapeDef, rw.As("c", rw.Op(op.ConstDef))),
+			rw.Op(op.ExpandDef, rw.As("c", rw.Op(op.ConstDef)))), To: func(c *rw.Context) *ir.Node {
+			return op.Const(c.Out, c.Node("c").Attrs.(op.ConstAttrs).Value, c.Root().Type)
+		}},
 }
 
 // isConst matches a splat of v.

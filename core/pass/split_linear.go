@@ -5,8 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// splitLinear computes the parts of a packed projection separately if only parts are used. A slice of the last axis is a copy. A slice of the rows of
-// a weight that is stored [out,in] is a view, so q, k and v need no copies:
+// splitLinear computes the parts of a packed projection separately if only parts are used. A slice of the last axis is
+// a copy. A slice of the rows of a weight that is stored [out,in] is a view, so q, k and v need no copies:
 //
 //	m = matmul x, w {trans_b=true}     wq = narrow w {axis=0, len=C}
 //	y = add m, b                       mq = matmul x, wq {trans_b=true}
@@ -79,7 +79,8 @@ func linearOf(n *ir.Node, uses []int) (linearForm, bool) {
 	}
 	for i, mm := range n.In {
 		b := n.In[1-i]
-		if mm.Is(op.MatMulDef) && uses[mm.ID] == 1 && mm.Type.Equal(n.Type) && b.Type.Rank() == 1 && b.Type.Shape[0] == n.Type.Shape[n.Type.Rank()-1] {
+		if mm.Is(op.MatMulDef) && uses[mm.ID] == 1 && mm.Type.Equal(n.Type) && b.Type.Rank() == 1 &&
+			b.Type.Shape[0] == n.Type.Shape[n.Type.Rank()-1] {
 			return linearForm{mm: mm, x: mm.In[0], w: mm.In[1], bias: b}, true
 		}
 	}

@@ -17,9 +17,11 @@ type Access struct{ Reads, Writes []int }
 //   - a step that writes over what it reads, unless the result lies exactly over its InPlace parent,
 //   - a value that is written twice.
 //
-// before lists the values that have their content before the first step, after those that must have it after the last one.
+// before lists the values that have their content before the first step, after those that must have it after the last
+// one.
 //
-// Check does not trust Make: of a plan it uses the values' sizes and parents and the offsets, but not the values' intervals.
+// Check does not trust Make: of a plan it uses the values' sizes and parents and the offsets, but not the values'
+// intervals.
 func Check(p Plan, before []int, steps []Access, after []int) error {
 	for i := range p.Values {
 		if err := p.checkPlace(i); err != nil {
@@ -75,7 +77,8 @@ func (p Plan) checkPlace(i int) error {
 	par, at := p.Values[v.Parent], off-p.Offsets[v.Parent]
 	switch {
 	case at != v.Offset || at < 0 || v.Size > par.Size-at:
-		return fmt.Errorf("%s: %d bytes at %d of %s, which has %d; want offset %d", v.Name, v.Size, at, par.Name, par.Size, v.Offset)
+		return fmt.Errorf("%s: %d bytes at %d of %s, which has %d; want offset %d", v.Name, v.Size, at, par.Name,
+			par.Size, v.Offset)
 	case v.InPlace && v.Size != par.Size:
 		return fmt.Errorf("%s: %d bytes over %s, which has %d", v.Name, v.Size, par.Name, par.Size)
 	}
@@ -113,7 +116,8 @@ func (c *checker) read(v int) error {
 		return fmt.Errorf("reads %s before it is written", c.p.Values[v].Name)
 	}
 	for at := off; at < end; {
-		i, found := slices.BinarySearchFunc(c.segs, at, func(s segment, at int64) int { return cmp.Compare(s.start, at) })
+		i, found := slices.BinarySearchFunc(
+			c.segs, at, func(s segment, at int64) int { return cmp.Compare(s.start, at) })
 		if !found {
 			i--
 		}
@@ -156,7 +160,8 @@ func (c *checker) write(v int, reads []int) error {
 	}
 	start, end := c.p.Offsets[v], c.p.Offsets[v]+val.Size
 	// Replace the segments that v overlaps by v and what is left of the first and the last of them.
-	first, _ := slices.BinarySearchFunc(c.segs, start, func(s segment, at int64) int { return cmp.Compare(s.end, at+1) })
+	first, _ := slices.BinarySearchFunc(
+		c.segs, start, func(s segment, at int64) int { return cmp.Compare(s.end, at+1) })
 	next := first
 	put := c.put[:0]
 	for ; next < len(c.segs) && c.segs[next].start < end; next++ {

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// orders are the orders in which pack can place blocks. Ties are broken by the root's index, so the result does not depend on the order of
-// the input. No order is best for every graph: placing large blocks first packs long-lived values tightly, the order of the steps suits
-// chains.
+// orders are the orders in which pack can place blocks. Ties are broken by the root's index, so the result does not
+// depend on the order of the input. No order is best for every graph: placing large blocks first packs long-lived
+// values tightly, the order of the steps suits chains.
 var orders = []func([]block){
 	func(b []block) { // largest first
 		slices.SortFunc(b, func(x, y block) int {
@@ -23,7 +23,8 @@ var orders = []func([]block){
 	},
 	func(b []block) { // longest-lived first
 		slices.SortFunc(b, func(x, y block) int {
-			return cmp.Or(cmp.Compare(y.last-y.first, x.last-x.first), cmp.Compare(y.size, x.size), cmp.Compare(x.root, y.root))
+			return cmp.Or(cmp.Compare(y.last-y.first, x.last-x.first), cmp.Compare(y.size, x.size),
+				cmp.Compare(x.root, y.root))
 		})
 	},
 	byBreadth,
@@ -41,7 +42,8 @@ func byBreadth(b []block) {
 		breadth[x.root] = most.over(x.first, x.last)
 	}
 	slices.SortFunc(b, func(x, y block) int {
-		return cmp.Or(cmp.Compare(breadth[y.root], breadth[x.root]), cmp.Compare(y.size, x.size), cmp.Compare(x.root, y.root))
+		return cmp.Or(cmp.Compare(breadth[y.root], breadth[x.root]), cmp.Compare(y.size, x.size),
+			cmp.Compare(x.root, y.root))
 	})
 }
 
@@ -92,10 +94,11 @@ func (t rangeMax) over(first, last int) (most int64) {
 	return most
 }
 
-// neighbours finds the placed blocks that are live during some steps. It avoids n² comparisons for n blocks if few of them are live at the
-// same time.
+// neighbours finds the placed blocks that are live during some steps. It avoids n² comparisons for n blocks if few of
+// them are live at the same time.
 type neighbours struct {
-	// live is a binary tree whose leaves are the steps. Each block is listed at the fewest nodes whose leaves are exactly its steps.
+	// live is a binary tree whose leaves are the steps. Each block is listed at the fewest nodes whose leaves are
+	// exactly its steps.
 	live [][]*block
 	// begins lists the blocks that begin at each step.
 	begins [][]*block
@@ -120,8 +123,8 @@ func (n *neighbours) add(b *block) {
 	}
 }
 
-// of appends to buf the placed blocks that are live during some step of b, sorted by offset. These are the blocks that are live at the first
-// step of b, and those that begin at a later one.
+// of appends to buf the placed blocks that are live during some step of b, sorted by offset. These are the blocks that
+// are live at the first step of b, and those that begin at a later one.
 func (n *neighbours) of(b *block, buf []*block) []*block {
 	for i := b.first + len(n.begins); i > 0; i /= 2 {
 		buf = append(buf, n.live[i]...)
@@ -129,7 +132,8 @@ func (n *neighbours) of(b *block, buf []*block) []*block {
 	for _, later := range n.begins[b.first+1 : b.last+1] {
 		buf = append(buf, later...)
 	}
-	slices.SortFunc(buf, func(x, y *block) int { return cmp.Or(cmp.Compare(x.offset, y.offset), cmp.Compare(x.root, y.root)) })
+	slices.SortFunc(
+		buf, func(x, y *block) int { return cmp.Or(cmp.Compare(x.offset, y.offset), cmp.Compare(x.root, y.root)) })
 	return buf
 }
 
@@ -141,8 +145,8 @@ const (
 	tightest            // the smallest gap; the first one on a tie
 )
 
-// pack places the blocks in the given order and returns the size of the whole. Each block goes between the blocks that are already placed
-// and live at the same time.
+// pack places the blocks in the given order and returns the size of the whole. Each block goes between the blocks that
+// are already placed and live at the same time.
 func pack(blocks []block, how fit) (size int64) {
 	placed := newNeighbours(steps(blocks))
 	var near []*block

@@ -1,5 +1,6 @@
-// Package plan assigns values offsets in one block of memory. Make is deterministic: the same values give the same offsets on every
-// machine, so compiling twice gives the same bytes. Check proves that a layout is correct, however it was made.
+// Package plan assigns values offsets in one block of memory. Make is deterministic: the same values give the same
+// offsets on every machine, so compiling twice gives the same bytes. Check proves that a layout is correct, however it
+// was made.
 //
 // It imports core/program and what that imports, but neither core/op nor a device.
 package plan
@@ -14,15 +15,15 @@ import (
 // None is the Parent of a value that has its own storage.
 const None = -1
 
-// Value is something that needs memory during some steps. Steps are counted from 0. First and Last are inclusive, so a step's result never
-// shares bytes with what the step reads, unless it is InPlace.
+// Value is something that needs memory during some steps. Steps are counted from 0. First and Last are inclusive, so a
+// step's result never shares bytes with what the step reads, unless it is InPlace.
 type Value struct {
 	ID          int    // unique; breaks ties
 	Name        string // for reports
 	Size        int64  // in bytes, with the symbols at their upper bounds
 	First, Last int    // the step that writes it and the last one that reads it
-	// Parent is the index of the value whose storage this one shares, or None. It is smaller than this value's own index. A view begins
-	// Offset bytes into its parent, an in-place result at its first byte.
+	// Parent is the index of the value whose storage this one shares, or None. It is smaller than this value's own
+	// index. A view begins Offset bytes into its parent, an in-place result at its first byte.
 	Parent  int
 	Offset  int64 // in bytes
 	InPlace bool  // this value overwrites Parent; otherwise it is a view
@@ -33,8 +34,8 @@ type Plan struct {
 	Values  []Value
 	Offsets []int64 // of each value, in bytes from the start of the block
 	Size    int64   // of the block in bytes; a multiple of program.Align
-	// Peak is the most memory that any step needs, with each value rounded up to program.Align. No layout for the same order of steps can be
-	// smaller. Naive is the memory needed if every value except views had its own storage.
+	// Peak is the most memory that any step needs, with each value rounded up to program.Align. No layout for the same
+	// order of steps can be smaller. Naive is the memory needed if every value except views had its own storage.
 	Peak, Naive int64
 }
 
@@ -46,8 +47,9 @@ type block struct {
 	offset      int64
 }
 
-// Make returns the smallest of several layouts, which place the values in different orders. On a tie the first one wins. Make panics if a
-// parent is not an earlier value or does not contain its view, because callers derive both from the graph.
+// Make returns the smallest of several layouts, which place the values in different orders. On a tie the first one
+// wins. Make panics if a parent is not an earlier value or does not contain its view, because callers derive both from
+// the graph.
 func Make(values []Value) Plan {
 	p := Plan{Values: values, Offsets: make([]int64, len(values))}
 	blocks, owner := blocksOf(values)
@@ -82,7 +84,8 @@ func Make(values []Value) Plan {
 	return p
 }
 
-// Root follows parents to the value that owns the storage of value i. It returns its index and the offset of i in it, in bytes.
+// Root follows parents to the value that owns the storage of value i. It returns its index and the offset of i in it,
+// in bytes.
 func Root(values []Value, i int) (root int, offset int64) {
 	for values[i].Parent != None {
 		offset += values[i].Offset
@@ -97,7 +100,9 @@ func blocksOf(values []Value) (blocks []block, owner []int) {
 	at := make([]int, len(values)) // root -> index in blocks
 	for i, v := range values {
 		if v.First > v.Last || v.Size < 0 || v.Parent >= i || v.Parent < None {
-			panic(fmt.Sprintf("BUG: plan: value %s has interval %d..%d, size %d, parent %d", v.Name, v.First, v.Last, v.Size, v.Parent))
+			panic(
+				fmt.Sprintf("BUG: plan: value %s has interval %d..%d, size %d, parent %d", v.Name, v.First, v.Last,
+					v.Size, v.Parent))
 		}
 		root, off := Root(values, i)
 		owner[i] = root
@@ -108,7 +113,9 @@ func blocksOf(values []Value) (blocks []block, owner []int) {
 		}
 		b := &blocks[at[root]]
 		if v.Offset < 0 || off+v.Size > b.size || v.InPlace && v.Offset != 0 {
-			panic(fmt.Sprintf("BUG: plan: value %s at %d+%d is outside the %d bytes of %s", v.Name, off, v.Size, b.size, values[root].Name))
+			panic(
+				fmt.Sprintf("BUG: plan: value %s at %d+%d is outside the %d bytes of %s", v.Name, off, v.Size, b.size,
+					values[root].Name))
 		}
 		b.first, b.last = min(b.first, v.First), max(b.last, v.Last)
 	}

@@ -43,8 +43,8 @@ func parse(t *testing.T, text string) []plan.Value {
 	return values
 }
 
-// accesses derives the steps from the intervals. Each value except views is written at First. Every value is read at First+1..Last; the
-// parent of an in-place result is also read at the step that overwrites it.
+// accesses derives the steps from the intervals. Each value except views is written at First. Every value is read at
+// First+1..Last; the parent of an in-place result is also read at the step that overwrites it.
 func accesses(values []plan.Value) (steps []plan.Access, after []int) {
 	n := 0
 	for _, v := range values {
@@ -113,17 +113,22 @@ func TestCheckCatches(t *testing.T) {
 		{"outside", func(p *plan.Plan, _ []plan.Access) []int { p.Size = 512; return nil }, "outside"},
 		{"view elsewhere", func(p *plan.Plan, _ []plan.Access) []int { p.Offsets[1]++; return nil }, "want offset 100"},
 		{"view too long", func(p *plan.Plan, _ []plan.Access) []int { p.Values[1].Size = 201; return nil }, "has 300"},
-		{"read before written", func(_ *plan.Plan, s []plan.Access) []int { s[0].Reads = []int{3}; return nil }, "before it is written"},
-		{"read after overwritten", func(_ *plan.Plan, s []plan.Access) []int { s[3].Reads = []int{1}; return nil }, "holds y"},
+		{"read before written", func(_ *plan.Plan, s []plan.Access) []int { s[0].Reads = []int{3}; return nil },
+			"before it is written"},
+		{"read after overwritten", func(_ *plan.Plan, s []plan.Access) []int { s[3].Reads = []int{1}; return nil },
+			"holds y"},
 		{"written twice", func(_ *plan.Plan, s []plan.Access) []int { s[3].Writes = []int{3}; return nil }, "again"},
 		{"view written", func(_ *plan.Plan, s []plan.Access) []int { s[3].Writes = []int{1}; return nil }, "view"},
-		{"in place without reading", func(_ *plan.Plan, s []plan.Access) []int { s[2].Reads = nil; return nil }, "does not read"},
-		{"in place under a view", func(_ *plan.Plan, s []plan.Access) []int { s[2].Reads = []int{0, 1}; return nil }, "over its operand v"},
+		{"in place without reading", func(_ *plan.Plan, s []plan.Access) []int { s[2].Reads = nil; return nil },
+			"does not read"},
+		{"in place under a view", func(_ *plan.Plan, s []plan.Access) []int { s[2].Reads = []int{0, 1}; return nil },
+			"over its operand v"},
 		{"lost at the end", func(*plan.Plan, []plan.Access) []int { return []int{0} }, "holds y"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := plan.Make(parse(t, text))
-			steps := []plan.Access{{Writes: []int{0}}, {Reads: []int{1}, Writes: []int{3}}, {Reads: []int{0}, Writes: []int{2}}, {Reads: []int{2}}, {Reads: []int{3}}}
+			steps := []plan.Access{{Writes: []int{0}}, {Reads: []int{1}, Writes: []int{3}},
+				{Reads: []int{0}, Writes: []int{2}}, {Reads: []int{2}}, {Reads: []int{3}}}
 			after := c.edit(&p, steps)
 			err := plan.Check(p, nil, steps, after)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -7,10 +7,11 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// CheckProgram proves that the places and steps of a program are correct, however they were made. Every place must be large enough, views
-// must lie inside their operand, in-place results must overwrite an operand that the op allows, every node must run once and after its
-// operands, and no value may be overwritten while it is needed (see Check). The graph must have passed ir.Graph.Verify. Offsets in the
-// weights space are checked only against their parents, because the file format checks that space.
+// CheckProgram proves that the places and steps of a program are correct, however they were made. Every place must be
+// large enough, views must lie inside their operand, in-place results must overwrite an operand that the op allows,
+// every node must run once and after its operands, and no value may be overwritten while it is needed (see Check). The
+// graph must have passed ir.Graph.Verify. Offsets in the weights space are checked only against their parents, because
+// the file format checks that space.
 func CheckProgram(p *program.Program) error {
 	g := p.Graph
 	if len(p.Places) != len(g.Nodes) {
@@ -37,7 +38,9 @@ func checkNode(p *program.Program, n *ir.Node) error {
 	pl := p.Places[n.ID]
 	if n.Op.Tuple {
 		if pl != program.NoPlace {
-			return fmt.Errorf("the node of an op with several results has %d bytes at %d of the %v space; it has no value", pl.Size, pl.Offset, pl.Space)
+			return fmt.Errorf(
+				"the node of an op with several results has %d bytes at %d of the %v space; it has no value", pl.Size,
+				pl.Offset, pl.Space)
 		}
 		return nil
 	}
@@ -100,8 +103,8 @@ func checkSteps(p *program.Program) error {
 	return nil
 }
 
-// checkSpace calls Check for the values of one space. Inputs and outputs must be intact at the end, because the host may use them again, and
-// so must the last value of each state, for the next run.
+// checkSpace calls Check for the values of one space. Inputs and outputs must be intact at the end, because the host
+// may use them again, and so must the last value of each state, for the next run.
 func checkSpace(p *program.Program, space program.Space) error {
 	pl := Plan{Size: [...]int64{program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}[space]}
 	if pl.Size < 0 || pl.Size%program.Align != 0 {
@@ -132,7 +135,8 @@ func checkSpace(p *program.Program, space program.Space) error {
 		if n.Op.Effects {
 			before = append(before, index[i])
 		}
-		if n.Op.Effects && space == program.IO || space == program.State && (n.Op.Effects || n.Op.Updates) && !updated[n] {
+		if n.Op.Effects && space == program.IO || space == program.State && (n.Op.Effects || n.Op.Updates) &&
+			!updated[n] {
 			after = append(after, index[i])
 		}
 	}

@@ -70,7 +70,8 @@ func (p Plan) Report() Report {
 // String returns the report as text.
 func (r Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "arena %d bytes (lower bound %d, without reuse %d, reuse %.2fx), %d steps\n", r.Arena, r.Peak, r.Naive, r.Reuse(), r.Steps)
+	fmt.Fprintf(&b, "arena %d bytes (lower bound %d, without reuse %d, reuse %.2fx), %d steps\n", r.Arena, r.Peak,
+		r.Naive, r.Reuse(), r.Steps)
 	for _, l := range r.Largest {
 		b.WriteString("  " + l + "\n")
 	}

@@ -47,8 +47,8 @@ type Bound struct {
 // Bind evaluates all shapes for the given values of the symbols. To bind a program repeatedly, use a Binder.
 func (p *Program) Bind(syms map[string]int64) (*Bound, error) { return NewBinder(p).Bind(syms) }
 
-// A Binder evaluates the shapes of a program. It computes what does not depend on symbols once, so a run with new sizes costs little more
-// than a run with the same sizes. The program must not change afterwards.
+// A Binder evaluates the shapes of a program. It computes what does not depend on symbols once, so a run with new sizes
+// costs little more than a run with the same sizes. The program must not change afterwards.
 type Binder struct {
 	p        *Program
 	requires []ir.Requirement
@@ -114,8 +114,8 @@ func (b *Binder) Check(syms map[string]int64) error {
 	return nil
 }
 
-// Values evaluates the shapes of all values. syms must have passed Check. If old is not nil, Values reuses its memory, so old must not be
-// in use any more.
+// Values evaluates the shapes of all values. syms must have passed Check. If old is not nil, Values reuses its memory,
+// so old must not be in use any more.
 func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	sizes := make([]int, len(b.dims))
 	for i, d := range b.dims {
@@ -186,8 +186,8 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	return out, nil
 }
 
-// recentSizes is how many sizes Recent remembers. It suits callers that alternate between a few sizes, and limits the memory that large
-// programs need for each.
+// recentSizes is how many sizes Recent remembers. It suits callers that alternate between a few sizes, and limits the
+// memory that large programs need for each.
 const recentSizes = 8
 
 // Recent remembers a value for each of the last few sizes of runs.

@@ -13,7 +13,8 @@ func TestCheckMethod(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", "../victim/m", "a/b", `a\b`, "a.b", "Encode", "2d", "_x", "-x", "a b", "a\x1b[2J", "a\x00", "é", "a:b", "con\n", "return",
+	for _, name := range []string{"", ".", "..", "../victim/m", "a/b", `a\b`, "a.b", "Encode", "2d", "_x", "-x", "a b",
+		"a\x1b[2J", "a\x00", "é", "a:b", "con\n", "return",
 		strings.Repeat("x", program.MaxMethodName+1)} {
 		if program.CheckMethod(name) == nil {
 			t.Errorf("%q is accepted", name)

@@ -1,7 +1,7 @@
 package program
 
-// Needed returns which steps a run needs for the given outputs (nil means all) and the values of the given nodes: the steps that compute
-// them, all updates of states, and what these depend on. A nil result means all steps.
+// Needed returns which steps a run needs for the given outputs (nil means all) and the values of the given nodes: the
+// steps that compute them, all updates of states, and what these depend on. A nil result means all steps.
 func (p *Program) Needed(outputs []bool, nodes []int) []bool {
 	if outputs == nil {
 		return nil

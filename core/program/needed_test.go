@@ -17,8 +17,9 @@ func TestNeededTwice(t *testing.T) {
 		t.Fatal(g.Err())
 	}
 	s := &program.Split{
-		Segments: []program.Segment{{Program: &program.Program{Graph: g}, Inputs: []program.Source{{Segment: program.FromInput}}}},
-		Outputs:  []program.Source{{}, {}},
+		Segments: []program.Segment{
+			{Program: &program.Program{Graph: g}, Inputs: []program.Source{{Segment: program.FromInput}}}},
+		Outputs: []program.Source{{}, {}},
 	}
 	for _, c := range []struct {
 		wanted []bool

@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// TestMayOverwrite checks that a product may overwrite its residual unless that is also a factor, and that a sum may overwrite either operand.
+// TestMayOverwrite checks that a product may overwrite its residual unless that is also a factor, and that a sum may
+// overwrite either operand.
 func TestMayOverwrite(t *testing.T) {
 	g := ir.NewGraph("overwrite")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 4, 4))

@@ -1,5 +1,6 @@
-// Package program defines compiled programs, which the compiler makes, files store and devices run. A program is a graph, the place of each
-// value, and the steps that compute the values. A program from a file must not be trusted before package format has verified it.
+// Package program defines compiled programs, which the compiler makes, files store and devices run. A program is a
+// graph, the place of each value, and the steps that compute the values. A program from a file must not be trusted
+// before package format has verified it.
 //
 // It imports core/ir and what that imports.
 package program
@@ -22,19 +23,21 @@ const (
 
 func (s Space) String() string { return [...]string{"weights", "arena", "io", "state"}[s] }
 
-// Align is the alignment of every value, in bytes. It is the alignment that WebGPU requires of offsets of storage buffers.
+// Align is the alignment of every value, in bytes. It is the alignment that WebGPU requires of offsets of storage
+// buffers.
 const Align = 256
 
 // AlignUp rounds n up to a multiple of Align.
 func AlignUp(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }
 
-// Place is the memory of a node's value. Size is in bytes, with the symbols at their upper bounds. A run uses the first bytes of the place,
-// as many as its shape needs.
+// Place is the memory of a node's value. Size is in bytes, with the symbols at their upper bounds. A run uses the first
+// bytes of the place, as many as its shape needs.
 type Place struct {
 	Space        Space
 	Offset, Size int64
-	// Parent is the node whose storage this one shares, or -1. For a view it is the operand, and Offset lies inside the parent's range.
-	// For an in-place op it is the operand that is overwritten, and both ranges begin at the same offset.
+	// Parent is the node whose storage this one shares, or -1. For a view it is the operand, and Offset lies inside the
+	// parent's range. For an in-place op it is the operand that is overwritten, and both ranges begin at the same
+	// offset.
 	Parent int
 }
 
@@ -56,8 +59,9 @@ type Program struct {
 	// ArenaSize, IOSize and StateSize are in bytes and multiples of Align.
 	ArenaSize, IOSize, StateSize int64
 
-	// Rewritten and Reference are for reports. Rewritten counts the ops of the model that the target lacks and that were expressed by others.
-	// Reference counts the ops of the graph that the target runs only by their definitions. Both are sorted by op.
+	// Rewritten and Reference are for reports. Rewritten counts the ops of the model that the target lacks and that
+	// were expressed by others. Reference counts the ops of the graph that the target runs only by their definitions.
+	// Both are sorted by op.
 	Rewritten, Reference []OpCount
 }
 
@@ -67,7 +71,8 @@ type OpCount struct {
 	Count int
 }
 
-// Lowering returns Rewritten and Reference as text, such as "rewritten: softmax (4); by reference: cast (1)". It is empty if both are.
+// Lowering returns Rewritten and Reference as text, such as "rewritten: softmax (4); by reference: cast (1)". It is
+// empty if both are.
 func (p *Program) Lowering() string {
 	var parts []string
 	for _, l := range []struct {
@@ -81,8 +86,8 @@ func (p *Program) Lowering() string {
 	return strings.Join(parts, "; ")
 }
 
-// WeightsExtent returns the end of the last weight that the program uses, in bytes. Code that maps the weights must check that they are at
-// least that long.
+// WeightsExtent returns the end of the last weight that the program uses, in bytes. Code that maps the weights must
+// check that they are at least that long.
 func (p *Program) WeightsExtent() int64 {
 	var end int64
 	for _, x := range p.Places {
@@ -96,12 +101,12 @@ func (p *Program) WeightsExtent() int64 {
 // NoPlace is the place of a tuple node, which has no value.
 var NoPlace = Place{Space: Arena, Parent: -1}
 
-// IsStep reports whether a node needs a step. Inputs, params, states and views need none. For an op with several results, the tuple node
-// has the step and the result nodes have none.
+// IsStep reports whether a node needs a step. Inputs, params, states and views need none. For an op with several
+// results, the tuple node has the step and the result nodes have none.
 func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n.Op.Tuple }
 
-// IsComputed reports whether a step writes the value of a node. Inputs, params, states and views are not written, and tuple nodes have no
-// value.
+// IsComputed reports whether a step writes the value of a node. Inputs, params, states and views are not written, and
+// tuple nodes have no value.
 func IsComputed(n *ir.Node) bool {
 	_, view := n.View()
 	return !n.Op.Effects && !view && !n.Op.Tuple

@@ -18,7 +18,10 @@ func double(t *testing.T) *program.Program {
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
 	w := op.Param(g, "w", ir.TypeOf(dtype.F32, 3))
 	g.Return("y", op.Add(x, w))
-	p, _, err := sched.Build(g, sched.Options{Method: "double", Target: "portable", Weights: func(string) (int64, bool) { return 512, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Method: "double", Target: "portable", Weights: func(string) (int64, bool) {
+			return 512, true
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +108,8 @@ func TestBinderReusesMemory(t *testing.T) {
 		old = b.Values(syms, old)
 		fresh := b.Values(syms, nil)
 		for i := range fresh.Operands {
-			if x, y := old.Operands[i], fresh.Operands[i]; !slices.Equal(x.Shape, y.Shape) || x.Bytes != y.Bytes || x.Offset != y.Offset {
+			if x, y := old.Operands[i], fresh.Operands[i]; !slices.Equal(x.Shape, y.Shape) || x.Bytes != y.Bytes ||
+				x.Offset != y.Offset {
 				t.Errorf("N = %d: value %d is %+v; want %+v", n, i, x, y)
 			}
 		}

@@ -8,9 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Split is a method divided into segments that run in turn. Each segment is a program for one backend. Most methods have one segment, for
-// the backend that they were compiled for; see Whole. If that backend lacks an op, other backends run segments in between. A value that one
-// segment computes and another reads is an output of the first and an input of the second; the host copies it.
+// Split is a method divided into segments that run in turn. Each segment is a program for one backend. Most methods
+// have one segment, for the backend that they were compiled for; see Whole. If that backend lacks an op, other backends
+// run segments in between. A value that one segment computes and another reads is an output of the first and an input
+// of the second; the host copies it.
 type Split struct {
 	Method   string
 	Target   string // target that the method was compiled for; its backend keeps the states
@@ -22,12 +23,13 @@ type Split struct {
 type Segment struct {
 	*Program
 	Inputs []Source // where each input of Graph comes from
-	// Lacked counts the ops of the segment that Split.Target lacks. Moved counts the ops that Split.Target has, but that run here to save
-	// changes between backends. Both are sorted by op, and empty for segments of Split.Target.
+	// Lacked counts the ops of the segment that Split.Target lacks. Moved counts the ops that Split.Target has, but
+	// that run here to save changes between backends. Both are sorted by op, and empty for segments of Split.Target.
 	Lacked, Moved []OpCount
 }
 
-// Source says where a value comes from: output Index of a segment, or input Index of the method if Segment is FromInput.
+// Source says where a value comes from: output Index of a segment, or input Index of the method if Segment is
+// FromInput.
 type Source struct{ Segment, Index int }
 
 // FromInput is the Segment of a Source that is an input of the method.
@@ -51,9 +53,10 @@ type Signature struct {
 	Inputs, Outputs []ir.Type
 }
 
-// Check returns an error unless the segments compute a method with the signature sig. All segments must be of this method and have its
-// symbols. Each input of a segment must come from an input of the method or from an earlier segment, each output of the method from a
-// segment, and the types must match. Only segments of Target may keep states. Check assumes that the segments themselves are valid.
+// Check returns an error unless the segments compute a method with the signature sig. All segments must be of this
+// method and have its symbols. Each input of a segment must come from an input of the method or from an earlier
+// segment, each output of the method from a segment, and the types must match. Only segments of Target may keep states.
+// Check assumes that the segments themselves are valid.
 func (s *Split) Check(sig Signature) error {
 	if len(s.Segments) == 0 {
 		return fmt.Errorf("there are no segments")
@@ -117,8 +120,10 @@ func (s *Split) typeOf(from Source, before int, sig Signature) (ir.Type, error) 
 			return outs[from.Index].Node.Type, nil
 		}
 	}
-	return ir.Type{}, fmt.Errorf("comes from value %d of segment %d; want an input of the method (segment %d) or an output of a segment before %d",
-		from.Index, from.Segment, FromInput, before)
+	return ir.Type{},
+		fmt.Errorf(
+			"comes from value %d of segment %d; want an input of the method (segment %d) or an output of a segment before %d",
+			from.Index, from.Segment, FromInput, before)
 }
 
 // InPieces reports whether the method needs a backend other than that of Target, or more than one segment.
@@ -148,9 +153,10 @@ func (s *Split) Steps() (n int) {
 	return n
 }
 
-// Needed returns which outputs of each segment the host must read in a run. wanted selects the outputs of the method that the caller reads;
-// nil means all. kept selects those that stay on their devices; nil means none. A segment must also supply what later segments read. If
-// the entry of a segment is nil, the segment need not run. A segment that updates a state always runs.
+// Needed returns which outputs of each segment the host must read in a run. wanted selects the outputs of the method
+// that the caller reads; nil means all. kept selects those that stay on their devices; nil means none. A segment must
+// also supply what later segments read. If the entry of a segment is nil, the segment need not run. A segment that
+// updates a state always runs.
 func (s *Split) Needed(wanted, kept []bool) [][]bool {
 	need, computed := make([][]bool, len(s.Segments)), make([][]bool, len(s.Segments))
 	for k, x := range s.Segments {
@@ -158,7 +164,8 @@ func (s *Split) Needed(wanted, kept []bool) [][]bool {
 	}
 	for i, from := range s.Outputs {
 		need[from.Segment][from.Index] = need[from.Segment][from.Index] || wanted == nil || wanted[i]
-		computed[from.Segment][from.Index] = computed[from.Segment][from.Index] || need[from.Segment][from.Index] || kept != nil && kept[i]
+		computed[from.Segment][from.Index] = computed[from.Segment][from.Index] || need[from.Segment][from.Index] ||
+			kept != nil && kept[i]
 	}
 	for k, x := range slices.Backward(s.Segments) {
 		if !slices.Contains(computed[k], true) && !x.Updates() {

@@ -49,8 +49,8 @@ func (p *Program) Updates() bool {
 	return slices.ContainsFunc(p.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Updates })
 }
 
-// JoinStates returns the states of several programs of one model, sorted by offset, and the size of the state space in bytes. It returns an
-// error if the programs disagree about a state, or if two states overlap.
+// JoinStates returns the states of several programs of one model, sorted by offset, and the size of the state space in
+// bytes. It returns an error if the programs disagree about a state, or if two states overlap.
 func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error) {
 	byName := map[string]StateTensor{}
 	for _, p := range programs {
@@ -58,13 +58,17 @@ func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error
 			if o, ok := byName[t.Name]; !ok {
 				list, byName[t.Name] = append(list, t), t
 			} else if !o.Type.Equal(t.Type) || o.Offset != t.Offset || o.Init != t.Init {
-				return nil, 0, fmt.Errorf("state %.80q is %v at %d, first %v, in one program and %v at %d, first %v, in %s for %s; want the same",
-					t.Name, o.Type, o.Offset, o.Init, t.Type, t.Offset, t.Init, p.Method, p.Target)
+				return nil, 0,
+					fmt.Errorf(
+						"state %.80q is %v at %d, first %v, in one program and %v at %d, first %v, in %s for %s; want the same",
+						t.Name, o.Type, o.Offset, o.Init, t.Type, t.Offset, t.Init, p.Method, p.Target)
 			}
 		}
 		if p.StateSize > 0 {
 			if size > 0 && size != p.StateSize {
-				return nil, 0, fmt.Errorf("the state space has %d bytes in one program and %d in %s for %s; want the same", size, p.StateSize, p.Method, p.Target)
+				return nil, 0,
+					fmt.Errorf("the state space has %d bytes in one program and %d in %s for %s; want the same", size,
+						p.StateSize, p.Method, p.Target)
 			}
 			size = p.StateSize
 		}
@@ -72,7 +76,8 @@ func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error
 	slices.SortFunc(list, func(a, b StateTensor) int { return cmp.Compare(a.Offset, b.Offset) })
 	for i, t := range list[min(1, len(list)):] {
 		if o := list[i]; t.Offset-o.Offset < o.Bytes() || t.Offset == o.Offset {
-			return nil, 0, fmt.Errorf("state %.80q begins at %d of the state space, inside %.80q or where that begins", t.Name, t.Offset, o.Name)
+			return nil, 0, fmt.Errorf("state %.80q begins at %d of the state space, inside %.80q or where that begins",
+				t.Name, t.Offset, o.Name)
 		}
 	}
 	return list, size, nil

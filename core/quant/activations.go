@@ -8,9 +8,10 @@ const Group = 32
 // tiny is the smallest maximum of a group that is not rounded to zeros.
 const tiny = 0x1p-100
 
-// RoundActivations rounds x to multiples of a scale for each Group. All arithmetic is in float32: the scale is max|x|/127, and q is
-// round(x * (127/max|x|)), half to even. The last group may be shorter. A group whose values are all below 2^-100 becomes zeros. The scale of a
-// group with NaN or an infinity is NaN. q must have len(x) elements, and scale one for each group.
+// RoundActivations rounds x to multiples of a scale for each Group. All arithmetic is in float32: the scale is
+// max|x|/127, and q is round(x * (127/max|x|)), half to even. The last group may be shorter. A group whose values are
+// all below 2^-100 becomes zeros. The scale of a group with NaN or an infinity is NaN. q must have len(x) elements, and
+// scale one for each group.
 func RoundActivations(q []int8, scale, x []float32) {
 	for g := 0; len(x) > 0; g++ {
 		n := min(Group, len(x))

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// Formats of 256 values. Groups of 16 or 32 values have scales of 4 to 8 bits, which are multiplied by one or two floats.
+// Formats of 256 values. Groups of 16 or 32 values have scales of 4 to 8 bits, which are multiplied by one or two
+// floats.
 
-// Q2_K: scales[16], qs[64], d, dmin. Each half of 128 values has 32 bytes; bits 0-1 are its first 32 values, bits 2-3 the next,
-// and so on. Each 16 values have a scale (low half) and a minimum (high half).
+// Q2_K: scales[16], qs[64], d, dmin. Each half of 128 values has 32 bytes; bits 0-1 are its first 32 values, bits 2-3
+// the next, and so on. Each 16 values have a scale (low half) and a minimum (high half).
 func decodeQ2_K(dst []float32, b []byte) {
 	d, dmin := half(b[80:]), half(b[82:])
 	for g := range 16 {
@@ -20,7 +21,8 @@ func decodeQ2_K(dst []float32, b []byte) {
 	}
 }
 
-// Q3_K: hmask[32], qs[64], scales[12], d. The low two bits lie as in Q2_K; bit j of hmask[l] is the third bit of value 32j+l.
+// Q3_K: hmask[32], qs[64], scales[12], d. The low two bits lie as in Q2_K; bit j of hmask[l] is the third bit of value
+// 32j+l.
 func decodeQ3_K(dst []float32, b []byte) {
 	d, t := half(b[108:]), b[96:108]
 	for g := range 16 {
@@ -67,8 +69,8 @@ func decodeQ5_K(dst []float32, b []byte) {
 	}
 }
 
-// Q6_K: ql[128], qh[64], scales i8[16], d. Each half of 128 values has 64 bytes of ql and 32 of qh: its quarter j has the low (j < 2)
-// or high halves of the bytes from 32(j%2) on, and bits 2j and 2j+1 of qh.
+// Q6_K: ql[128], qh[64], scales i8[16], d. Each half of 128 values has 64 bytes of ql and 32 of qh: its quarter j has
+// the low (j < 2) or high halves of the bytes from 32(j%2) on, and bits 2j and 2j+1 of qh.
 func decodeQ6_K(dst []float32, b []byte) {
 	d := half(b[208:])
 	for g := range 16 {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The formats of 32 values. In those of 4 and 5 bits, value i < 16 is the low half of byte i, value 16+i the high half. All
-// products fit a float32, so each value is rounded once, where a minimum is added.
+// The formats of 32 values. In those of 4 and 5 bits, value i < 16 is the low half of byte i, value 16+i the high half.
+// All products fit a float32, so each value is rounded once, where a minimum is added.
 
 func decodeQ4_0(dst []float32, b []byte) {
 	d := half(b)
@@ -54,7 +54,8 @@ func decodeIQ4_NL(dst []float32, b []byte) { lookUp(dst, b[2:18], half(b), &iq4)
 // fp4 has twice the values of E2M1 numbers.
 var fp4 = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-// The scale of MXFP4 is 2^(e-127). It is 2^(e-128) here, because fp4 has twice the values. The smallest scales are subnormal.
+// The scale of MXFP4 is 2^(e-127). It is 2^(e-128) here, because fp4 has twice the values. The smallest scales are
+// subnormal.
 func decodeMXFP4(dst []float32, b []byte) {
 	lookUp(dst, b[1:17], float32(math.Ldexp(1, int(b[0])-128)), &fp4)
 }

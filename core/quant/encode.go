@@ -8,10 +8,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// encoders has the encoder of each element type. It returns false if the format cannot hold the values, because a scale would be NaN or
-// infinite as f16.
+// encoders has the encoder of each element type. It returns false if the format cannot hold the values, because a scale
+// would be NaN or infinite as f16.
 var encoders = map[dtype.DType]func(b []byte, x []float32) bool{
-	dtype.Q8_0: encodeQ8_0, dtype.Q4_0: encodeQ4_0, dtype.Q4_1: encodeQ4_1, dtype.Q5_0: encodeQ5_0, dtype.Q5_1: encodeQ5_1,
+	dtype.Q8_0: encodeQ8_0, dtype.Q4_0: encodeQ4_0, dtype.Q4_1: encodeQ4_1, dtype.Q5_0: encodeQ5_0,
+	dtype.Q5_1: encodeQ5_1,
 	dtype.Q4_K: encodeQ4_K, dtype.Q5_K: encodeQ5_K, dtype.Q6_K: encodeQ6_K,
 }
 
@@ -25,10 +26,10 @@ func Encodes() (out []dtype.DType) {
 	return out
 }
 
-// Encode sets dst to blocks of type d with values close to src. d must be one of Encodes. There is one block for each d.Values() values. It
-// returns the index of the first block that the format cannot hold, for example because of a NaN or an infinity, or -1. The formats of 32
-// values are rounded like ggml's reference. For those of 256 values, Encode searches for the scales with the least squared error. Equal values
-// always give equal blocks.
+// Encode sets dst to blocks of type d with values close to src. d must be one of Encodes. There is one block for each
+// d.Values() values. It returns the index of the first block that the format cannot hold, for example because of a NaN
+// or an infinity, or -1. The formats of 32 values are rounded like ggml's reference. For those of 256 values, Encode
+// searches for the scales with the least squared error. Equal values always give equal blocks.
 func Encode(dst []byte, d dtype.DType, src []float32) int {
 	values, size, f := d.Values(), d.Size(), encoders[d]
 	if f == nil || len(src)%values != 0 || len(dst) != len(src)/values*size {
@@ -49,7 +50,8 @@ func putHalf(b []byte, x float32) bool {
 	return h&0x7c00 != 0x7c00
 }
 
-// extremes returns the smallest and the largest value of x, and the one with the larger magnitude. On a tie far is the first of them.
+// extremes returns the smallest and the largest value of x, and the one with the larger magnitude. On a tie far is the
+// first of them.
 func extremes(x []float32) (lo, hi, far float32) {
 	lo, hi = x[0], x[0]
 	for _, v := range x {
@@ -164,7 +166,8 @@ func encodeQ5_K(b []byte, x []float32) bool {
 	return ok
 }
 
-// encodeMinimums finds scales and minimums for Q4_K and Q5_K. It writes them to the first 16 bytes of a block, and the levels to q.
+// encodeMinimums finds scales and minimums for Q4_K and Q5_K. It writes them to the first 16 bytes of a block, and the
+// levels to q.
 func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 	var scale, low [8]float32
 	var topScale, topLow float32
@@ -199,8 +202,9 @@ func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 	return true
 }
 
-// fitMinimum returns the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is closest to x. It
-// rounds with several scales near the obvious one and finds the best scale and minimum for each rounding.
+// fitMinimum returns the scale and the minimum, both at least 0, for which scale*q - minimum with q from 0 to most is
+// closest to x. It rounds with several scales near the obvious one and finds the best scale and minimum for each
+// rounding.
 func fitMinimum(x []float32, most int) (scale, minimum float32) {
 	lo, hi, far := extremes(x)
 	if lo = min(lo, 0); far != far || far-far != 0 {

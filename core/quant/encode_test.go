@@ -55,7 +55,8 @@ func TestEncode(t *testing.T) {
 // TestEncodeError limits the error for random values. The limit is tight enough to detect a worse search for scales.
 func TestEncodeError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	most := map[dtype.DType]float64{dtype.Q8_0: 0.0055, dtype.Q4_0: 0.088, dtype.Q4_1: 0.081, dtype.Q5_0: 0.044, dtype.Q5_1: 0.039, dtype.Q4_K: 0.074, dtype.Q5_K: 0.037, dtype.Q6_K: 0.018}
+	most := map[dtype.DType]float64{dtype.Q8_0: 0.0055, dtype.Q4_0: 0.088, dtype.Q4_1: 0.081, dtype.Q5_0: 0.044,
+		dtype.Q5_1: 0.039, dtype.Q4_K: 0.074, dtype.Q5_K: 0.037, dtype.Q6_K: 0.018}
 	for _, d := range quant.Encodes() {
 		x := make([]float32, 256*200)
 		for i := range x {

@@ -28,7 +28,8 @@ func E5M2(b byte) float32 {
 	return signed(b, math.Ldexp(4+m, e-17))
 }
 
-// E2M1 returns the value of a 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4 or 6 for q from 0 to 7, and their negatives for q from 8 to 15.
+// E2M1 returns the value of a 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4 or 6 for q from 0 to 7, and their negatives for q
+// from 8 to 15.
 func E2M1(q byte) float32 { return fp4[q&15] / 2 }
 
 func signed(b byte, v float64) float32 {

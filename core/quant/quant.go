@@ -1,5 +1,5 @@
-// Package quant converts between the blocks of packed element types (dtype.Packed) and float32 values. The formats are those of GGUF files;
-// spec/format.md describes them.
+// Package quant converts between the blocks of packed element types (dtype.Packed) and float32 values. The formats are
+// those of GGUF files; spec/format.md describes them.
 //
 // It imports only core/dtype.
 package quant
@@ -23,12 +23,14 @@ type format struct {
 var formats = map[dtype.DType]format{
 	dtype.Q4_0: {decodeQ4_0, []int{0}}, dtype.Q4_1: {decodeQ4_1, []int{0, 2}},
 	dtype.Q5_0: {decodeQ5_0, []int{0}}, dtype.Q5_1: {decodeQ5_1, []int{0, 2}}, dtype.Q8_0: {decodeQ8_0, []int{0}},
-	dtype.Q2_K: {decodeQ2_K, []int{80, 82}}, dtype.Q3_K: {decodeQ3_K, []int{108}}, dtype.Q4_K: {decodeQ4_K, []int{0, 2}},
+	dtype.Q2_K: {decodeQ2_K, []int{80, 82}}, dtype.Q3_K: {decodeQ3_K, []int{108}},
+	dtype.Q4_K: {decodeQ4_K, []int{0, 2}},
 	dtype.Q5_K: {decodeQ5_K, []int{0, 2}}, dtype.Q6_K: {decodeQ6_K, []int{208}}, dtype.Q8_K: {decodeQ8_K, nil},
 	dtype.IQ4_NL: {decodeIQ4_NL, []int{0}}, dtype.IQ4_XS: {decodeIQ4_XS, []int{0}}, dtype.MXFP4: {decodeMXFP4, nil},
 }
 
-// Decode sets dst to the values of the blocks in src. There is one block for each d.Values() values. Each value is rounded to float32 once.
+// Decode sets dst to the values of the blocks in src. There is one block for each d.Values() values. Each value is
+// rounded to float32 once.
 func Decode(dst []float32, d dtype.DType, src []byte) {
 	f, size, values := formatOf(d), d.Size(), d.Values()
 	if len(dst)%values != 0 || len(src) != len(dst)/values*size {
@@ -42,7 +44,8 @@ func Decode(dst []float32, d dtype.DType, src []byte) {
 // Random fills b with random blocks. The bits come from next; scales are such that values lie between about -2 and 2.
 func Random(b []byte, d dtype.DType, next func() uint32) { RandomPiece(b, d, next, next) }
 
-// RandomDraws returns how many random numbers Random takes for n blocks: first those for their bytes, then those for their scales.
+// RandomDraws returns how many random numbers Random takes for n blocks: first those for their bytes, then those for
+// their scales.
 func RandomDraws(d dtype.DType, n int64) (bytes, scales int64) {
 	scales = int64(len(formatOf(d).halves))
 	if d == dtype.Q8_K {
@@ -51,7 +54,8 @@ func RandomDraws(d dtype.DType, n int64) (bytes, scales int64) {
 	return n * int64(d.Size()), n * scales
 }
 
-// RandomPiece is Random for some blocks of a tensor. bytes and scales return the random numbers from the first ones of these blocks on.
+// RandomPiece is Random for some blocks of a tensor. bytes and scales return the random numbers from the first ones of
+// these blocks on.
 func RandomPiece(b []byte, d dtype.DType, bytes, next func() uint32) {
 	f, size := formatOf(d), d.Size()
 	for i := range b {

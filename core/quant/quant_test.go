@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestDecode compares values, bit by bit, with those that the Python package gguf 0.19 and ggml 0.25 decode from the same blocks.
+// TestDecode compares values, bit by bit, with those that the Python package gguf 0.19 and ggml 0.25 decode from the
+// same blocks.
 func TestDecode(t *testing.T) {
 	read := reader(t, "testdata/blocks.safetensors")
 	for _, d := range dtype.Packed() {
@@ -24,7 +25,8 @@ func TestDecode(t *testing.T) {
 		}
 		for i, v := range got {
 			if w := binary.LittleEndian.Uint32(want[4*i:]); math.Float32bits(v) != w {
-				t.Errorf("%v: value %d of block %d is %v; want %v", d, i%d.Values(), i/d.Values(), v, math.Float32frombits(w))
+				t.Errorf("%v: value %d of block %d is %v; want %v", d, i%d.Values(), i/d.Values(), v,
+					math.Float32frombits(w))
 				break
 			}
 		}

@@ -1,5 +1,5 @@
-// Package random has the random numbers of ops: a function of a counter and a key, so that every device makes the same ones in
-// any order.
+// Package random has the random numbers of ops: a function of a counter and a key, so that every device makes the same
+// ones in any order.
 package random
 
 import (
@@ -10,7 +10,8 @@ import (
 // parity is the constant of Skein's key schedule.
 const parity = 0x1bd11bda
 
-// Threefry is threefry2x32-20 of a counter under a key: J. Salmon and others, Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
+// Threefry is threefry2x32-20 of a counter under a key: J. Salmon and others, Parallel Random Numbers: As Easy as 1, 2,
+// 3 (2011).
 func Threefry(ctr, key [2]uint32) [2]uint32 {
 	x0, x1, k2 := ctr[0]+key[0], ctr[1]+key[1], parity^key[0]^key[1]
 	x0, x1 = four(x0, x1, 13, 15, 26, 6)

@@ -24,7 +24,8 @@ func TestGumbel(t *testing.T) {
 		word uint32
 		want float64
 	}{
-		{0, -math.Log(30 * math.Ln10)}, {255, -math.Log(30 * math.Ln10)}, {1 << 31, -math.Log(math.Ln2)}, {math.MaxUint32, -math.Log(-math.Log1p(-0x1p-24))},
+		{0, -math.Log(30 * math.Ln10)}, {255, -math.Log(30 * math.Ln10)}, {1 << 31, -math.Log(math.Ln2)},
+		{math.MaxUint32, -math.Log(-math.Log1p(-0x1p-24))},
 	} {
 		if got := Gumbel(c.word); math.Abs(got-c.want) > 1e-8 {
 			t.Errorf("Gumbel(%x) = %v; want %v", c.word, got, c.want)

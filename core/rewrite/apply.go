@@ -10,8 +10,9 @@ import (
 type Rule struct {
 	Name  string
 	Match Pattern
-	// To builds the replacement, which must have the type of the root. If it returns nil, the node is not changed, and c.Miss may record
-	// why. The root always has a value: for an op with several results it is the node of one result (see Result).
+	// To builds the replacement, which must have the type of the root. If it returns nil, the node is not changed, and
+	// c.Miss may record why. The root always has a value: for an op with several results it is the node of one result
+	// (see Result).
 	To func(c *Context) *ir.Node
 }
 
@@ -37,14 +38,15 @@ type Event struct {
 // maxSweeps detects rules that undo each other, which would never end.
 const maxSweeps = 100
 
-// Apply rewrites g in sweeps until no rule fires. At each node the first rule that fires wins. It returns the new graph, an event for each
-// rule that fired, and the misses of the last sweep.
+// Apply rewrites g in sweeps until no rule fires. At each node the first rule that fires wins. It returns the new
+// graph, an event for each rule that fired, and the misses of the last sweep.
 //
-// Patterns match the graph as it was at the start of a sweep, so use counts are exact. Replacements of earlier nodes in the sweep stay
-// correct, because a rewrite does not change a node's value. The next sweep finds what they make possible.
+// Patterns match the graph as it was at the start of a sweep, so use counts are exact. Replacements of earlier nodes in
+// the sweep stay correct, because a rewrite does not change a node's value. The next sweep finds what they make
+// possible.
 //
-// If refuse is not nil, it is called for each node that a rule makes, with the root as old. If it returns a reason, the rule does not fire,
-// and the reason is recorded as a miss.
+// If refuse is not nil, it is called for each node that a rule makes, with the root as old. If it returns a reason, the
+// rule does not fire, and the reason is recorded as a miss.
 func Apply(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {
 	var fired []Event
 	for range maxSweeps {
@@ -64,7 +66,8 @@ func Apply(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*
 		}
 		g = next
 	}
-	return nil, nil, fmt.Errorf("BUG: rewriting %s does not end; the last rules were %v", g.Name, fired[max(0, len(fired)-4):])
+	return nil, nil,
+		fmt.Errorf("BUG: rewriting %s does not end; the last rules were %v", g.Name, fired[max(0, len(fired)-4):])
 }
 
 func sweep(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {

@@ -1,5 +1,6 @@
-// Package rewrite is a small engine for local rewrites of graphs. A rule is a pattern that matches a node and its operands, and a function
-// that builds the replacement. Work on whole graphs, such as the elimination of common subexpressions, does not use it.
+// Package rewrite is a small engine for local rewrites of graphs. A rule is a pattern that matches a node and its
+// operands, and a function that builds the replacement. Work on whole graphs, such as the elimination of common
+// subexpressions, does not use it.
 //
 // It imports core/ir and what that imports, and knows no op.
 package rewrite
@@ -12,7 +13,8 @@ const MultiConsumer = "MultiConsumer"
 // Pattern reports whether a node matches. It may capture nodes in m.
 type Pattern func(n *ir.Node, m *Match) bool
 
-// Match is the state of one attempt to match: the captured nodes and the first miss, which is a reason not to rewrite a match.
+// Match is the state of one attempt to match: the captured nodes and the first miss, which is a reason not to rewrite a
+// match.
 type Match struct {
 	root     *ir.Node
 	uses     []int // by node ID; uses as an operand and as an output
@@ -99,8 +101,8 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	}
 }
 
-// Result matches the node of result k of an op with several results, if p matches the op's own node. The results of an op are replaced one
-// at a time, so there must be a rule for each, or one rule that matches any of them with OneOf.
+// Result matches the node of result k of an op with several results, if p matches the op's own node. The results of an
+// op are replaced one at a time, so there must be a rule for each, or one rule that matches any of them with OneOf.
 func Result(k int, p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		by, result := n.Maker()
@@ -127,8 +129,8 @@ func If(p Pattern, ok func(n *ir.Node) bool) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && ok(n) }
 }
 
-// Once matches like p. But if the node has other uses, which include outputs of the graph, it records a miss: fusing the node would compute
-// it twice or lose a value that another node reads.
+// Once matches like p. But if the node has other uses, which include outputs of the graph, it records a miss: fusing
+// the node would compute it twice or lose a value that another node reads.
 func Once(p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		if !p(n, m) {

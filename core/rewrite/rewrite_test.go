@@ -49,7 +49,8 @@ return y=e`, negNeg)
 	}
 }
 
-// TestOnceCountsOutputs checks that a rule with Once does not fire if the inner node is an output, and that the miss is reported.
+// TestOnceCountsOutputs checks that a rule with Once does not fire if the inner node is an output, and that the miss is
+// reported.
 func TestOnceCountsOutputs(t *testing.T) {
 	const text = "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nreturn y=b, a=a\n"
 	got, events := run(t, text, negNeg)
@@ -62,7 +63,8 @@ func TestCommutativeAndSameCapture(t *testing.T) {
 	rule := rw.Rule{Name: "r", Match: rw.Op(op.AddDef, rw.Op(op.NegDef, rw.Any("x")), rw.Any("x")),
 		To: func(c *rw.Context) *ir.Node { return op.Sub(c.New("x"), c.New("x")) }}
 	const head = "x = input : f32[2]\nz = input : f32[2]\nn = neg x : f32[2]\n"
-	for line, want := range map[string]string{"add n, x": "sub x, x", "add x, n": "sub x, x", "add n, z": "add n, z", "add z, n": "add z, n"} {
+	for line, want := range map[string]string{"add n, x": "sub x, x", "add x, n": "sub x, x", "add n, z": "add n, z",
+		"add z, n": "add z, n"} {
 		got, _ := run(t, head+"y = "+line+" : f32[2]\nreturn y=y", rule)
 		if !strings.Contains(got, "y = "+want) {
 			t.Errorf("%s:\n%s", line, got)
@@ -92,7 +94,8 @@ func TestBugsAreReported(t *testing.T) {
 		rule rw.Rule
 		want string
 	}{{flip, "does not end"}, {wrong, "rule wrong makes f32[]"}} {
-		if _, _, err := rw.Apply(parse(t, text), []rw.Rule{c.rule}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := rw.Apply(parse(t, text), []rw.Rule{c.rule}, nil); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v; want %q", err, c.want)
 		}
 	}
@@ -102,17 +105,19 @@ func TestBugsAreReported(t *testing.T) {
 func TestOtherOrderWithoutMiss(t *testing.T) {
 	rule := rw.Rule{Name: "r", Match: rw.Op(op.AddDef, rw.Once(rw.Op(op.NegDef, rw.Any("x"))), rw.Any("y")),
 		To: func(c *rw.Context) *ir.Node { return op.Sub(c.New("y"), c.New("x")) }}
-	got, events := run(t, "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nc = add a, b : f32[2]\nreturn y=c", rule)
+	got, events := run(
+		t, "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nc = add a, b : f32[2]\nreturn y=c", rule)
 	if !strings.Contains(got, "c = sub a, a") || len(events) != 1 {
 		t.Errorf("%s%v", got, events)
 	}
 }
 
-// TestResult checks that a pattern distinguishes the results of an op and can match the op's operands through them. Readers of results that
-// are not rewritten must keep them.
+// TestResult checks that a pattern distinguishes the results of an op and can match the op's operands through them.
+// Readers of results that are not rewritten must keep them.
 func TestResult(t *testing.T) {
 	part := func(k int) rw.Rule {
-		return rw.Rule{Name: fmt.Sprint("part", k), Match: rw.Result(k, rw.Op(op.SplitDef, rw.As("c", rw.Op(op.ConcatDef)))),
+		return rw.Rule{Name: fmt.Sprint("part", k),
+			Match: rw.Result(k, rw.Op(op.SplitDef, rw.As("c", rw.Op(op.ConcatDef)))),
 			To: func(c *rw.Context) *ir.Node {
 				if x := c.Node("c").In[k]; x.Type.Equal(c.Root().Type) {
 					return c.Map(x)
@@ -133,7 +138,8 @@ m = neg b : f32[3]
 		ret   string
 		want  string
 	}{
-		{[]rw.Rule{part(0), part(1)}, "n, m", "x = input : f32[2]\ny = input : f32[3]\nn = neg x : f32[2]\nm = neg y : f32[3]\nreturn n=n, m=m\n"},
+		{[]rw.Rule{part(0), part(1)}, "n, m",
+			"x = input : f32[2]\ny = input : f32[3]\nn = neg x : f32[2]\nm = neg y : f32[3]\nreturn n=n, m=m\n"},
 		{[]rw.Rule{part(1)}, "n, m", "x = input : f32[2]\ny = input : f32[3]\nc = concat x, y : f32[5]\n" +
 			"a, %5 = split c {sizes=[2,3]} : f32[2], f32[3]\nn = neg a : f32[2]\nm = neg y : f32[3]\nreturn n=n, m=m\n"},
 		{[]rw.Rule{part(0), part(1)}, "p", "x = input : f32[2]\ny = input : f32[3]\nc = concat x, y : f32[5]\n" +

@@ -7,12 +7,12 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// If a definition may leave at least collectFrom bytes of garbage, the garbage collector runs after it. Otherwise the garbage of
-// several steps could exceed what ir.Node.EvalMemory reports.
+// If a definition may leave at least collectFrom bytes of garbage, the garbage collector runs after it. Otherwise the
+// garbage of several steps could exceed what ir.Node.EvalMemory reports.
 const collectFrom = 4 << 20
 
-// Reference returns a function that runs a node by its op's definition, in float64 or int64. memory is room for the widened operands and
-// results, as many bytes as arrays of ir.Node.EvalMemory.
+// Reference returns a function that runs a node by its op's definition, in float64 or int64. memory is room for the
+// widened operands and results, as many bytes as arrays of ir.Node.EvalMemory.
 func Reference(n *ir.Node) func(in, out []tensor.Tensor, memory []byte) error {
 	_, own := n.EvalMemory()
 	return func(in, out []tensor.Tensor, memory []byte) error {

@@ -1,6 +1,7 @@
-// Package runner runs programs whose values are in the memory of the process. It gives every operand of a step its shape and memory, calls a
-// function for each step that the run needs, and does what a run may ask for besides: progress, times, observed values, a search for NaN,
-// inputs and outputs in states. The functions are the caller's. Package sdk/backend and the cpu backend use it.
+// Package runner runs programs whose values are in the memory of the process. It gives every operand of a step its
+// shape and memory, calls a function for each step that the run needs, and does what a run may ask for besides:
+// progress, times, observed values, a search for NaN, inputs and outputs in states. The functions are the caller's.
+// Package sdk/backend and the cpu backend use it.
 package runner
 
 import (
@@ -18,8 +19,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Call is a step with its operands and results, which are dense and row-major. A result may have the memory of an operand that the op's InPlace
-// lists, or of the state that the op updates.
+// Call is a step with its operands and results, which are dense and row-major. A result may have the memory of an
+// operand that the op's InPlace lists, or of the state that the op updates.
 type Call struct {
 	Node *ir.Node
 	In   []tensor.Tensor // as Node.In; the zero Tensor for an absent optional operand
@@ -28,12 +29,15 @@ type Call struct {
 
 // Config says what a Runner runs.
 type Config struct {
-	Program        *program.Program
-	Weights, Arena []byte // the spaces of the program; Arena has at least Program.ArenaSize bytes, aligned to program.Align
-	// Step runs step i and returns 1. Unless alone is set, it may also run steps after it and return how many it ran in all; needed has the steps
-	// that the run needs, or is nil for all. An error, or a panic, is reported with the name of step i's node and its op.
+	Program *program.Program
+	// the spaces of the program; Arena has at least Program.ArenaSize bytes, aligned to program.Align
+	Weights, Arena []byte
+	// Step runs step i and returns 1. Unless alone is set, it may also run steps after it and return how many it ran in
+	// all; needed has the steps that the run needs, or is nil for all. An error, or a panic, is reported with the name
+	// of step i's node and its op.
 	Step func(i int, alone bool, needed []bool) (done int, err error)
-	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before. alone is that of Step.
+	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before.
+	// alone is that of Step.
 	Bound func(alone bool)
 }
 
@@ -49,8 +53,9 @@ type Runner struct {
 	bound   binding // the run that values and calls were made for
 }
 
-// binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes change, it updates shapes and
-// slice lengths in place, which is faster than fetching another set of calls into the processor's cache.
+// binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes
+// change, it updates shapes and slice lengths in place, which is faster than fetching another set of calls into the
+// processor's cache.
 type binding struct {
 	valid     bool // false until the first successful bind
 	syms      map[string]int64
@@ -117,7 +122,8 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 			return stats, err
 		}
 		if run.Opts.Profile {
-			stats.Steps = append(stats.Steps, device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
+			stats.Steps = append(
+				stats.Steps, device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
 		}
 		if r.bound.observed {
 			if err := r.examine(i, run.Opts, &stats); err != nil {
@@ -140,7 +146,8 @@ func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
 	n := r.calls[i].Node
 	defer func() {
 		if p := recover(); p != nil {
-			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.Op.Name, p, bytes.TrimSpace(debug.Stack()))
+			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.Op.Name, p,
+				bytes.TrimSpace(debug.Stack()))
 		}
 	}()
 	if done, err = r.Step(i, alone, needed); err == nil {
@@ -149,13 +156,14 @@ func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
 	code := device.ErrInput // kernels fail only for bad values: an index out of range, a division by zero
 	var coded *diag.Error
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
-		code = coded.Code // more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
+		// more precise codes for bad input stay wrapped, since callers and the protocol test for device.ErrInput
+		code = coded.Code
 	}
 	return 0, device.StepError(code, n, err)
 }
 
-// examine passes the results of a step to the run's observer and searches them for NaN. It is called after each step, because later steps reuse
-// the memory.
+// examine passes the results of a step to the run's observer and searches them for NaN. It is called after each step,
+// because later steps reuse the memory.
 func (r *Runner) examine(i int, o device.RunOptions, stats *device.Stats) error {
 	c := &r.calls[i]
 	for k, n := range c.Node.Values() {
@@ -169,7 +177,8 @@ func (r *Runner) examine(i int, o device.RunOptions, stats *device.Stats) error 
 // same reports whether two slices are the same memory.
 func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// bind gives every operand of every step its shape and memory. It does nothing if the last run had the same sizes and memory.
+// bind gives every operand of every step its shape and memory. It does nothing if the last run had the same sizes and
+// memory.
 func (r *Runner) bind(run device.Run) error {
 	was, state := r.bound, device.HostBytes(run.State)
 	observed := run.Opts.CheckNaN || len(run.Opts.Dump) > 0
@@ -178,7 +187,8 @@ func (r *Runner) bind(run device.Run) error {
 		return r.checkState(run)
 	}
 	if p := r.Program; int64(len(run.IO)) < p.IOSize {
-		return diag.New(device.ErrInput, p.Method, "%d bytes of inputs and outputs; the program needs %d", len(run.IO), p.IOSize)
+		return diag.New(device.ErrInput, p.Method, "%d bytes of inputs and outputs; the program needs %d", len(run.IO),
+			p.IOSize)
 	}
 	if err := r.binder.Check(run.Syms); err != nil {
 		return diag.New(device.ErrInput, r.Program.Method, "%w", err)

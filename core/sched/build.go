@@ -1,5 +1,6 @@
-// Package sched turns a lowered graph into a program. It chooses the order of the steps and which results overwrite an operand, computes
-// the live range of each value, and places all values. The same graph gives the same program every time.
+// Package sched turns a lowered graph into a program. It chooses the order of the steps and which results overwrite an
+// operand, computes the live range of each value, and places all values. The same graph gives the same program every
+// time.
 //
 // It imports core/plan, core/op and what these import, but no pass and no device.
 package sched
@@ -18,21 +19,23 @@ type Options struct {
 	Target string // name of the target, such as "cpu"
 	// Weights returns the offset of a param in the weights space, in bytes. ok is false if the param is unknown.
 	Weights func(name string) (offset int64, ok bool)
-	// State returns the offset of a state in the state space and the size of that space, in bytes. ok is false if the state is unknown. A
-	// nil State means the StateLayout of this graph alone.
+	// State returns the offset of a state in the state space and the size of that space, in bytes. ok is false if the
+	// state is unknown. A nil State means the StateLayout of this graph alone.
 	State func(name string) (offset, size int64, ok bool)
 }
 
-// Build makes a program of a graph of core and fused ops. Each output of a program has its own bytes. So the program's graph is g with a
-// copy for each output that is an input, a param, a state, a part of a value, or a value that is also another output. Its nodes are reordered
-// if one of them reads a value that an update of a state overwrites; see withUpdatesLast.
+// Build makes a program of a graph of core and fused ops. Each output of a program has its own bytes. So the program's
+// graph is g with a copy for each output that is an input, a param, a state, a part of a value, or a value that is also
+// another output. Its nodes are reordered if one of them reads a value that an update of a state overwrites; see
+// withUpdatesLast.
 func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	if err := g.Verify(); err != nil {
 		return nil, plan.Report{}, err
 	}
 	for _, n := range g.Nodes {
 		if n.Op.Block {
-			return nil, plan.Report{}, fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
+			return nil, plan.Report{},
+				fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
 		}
 	}
 	g, err := withOutputCopies(g)
@@ -62,7 +65,8 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 // program makes the program with the place of every node.
 func (l *layout) program(o Options) (*program.Program, error) {
 	g := l.g
-	p := &program.Program{Method: o.Method, Target: o.Target, Graph: g, Places: make([]program.Place, len(g.Nodes)), ArenaSize: l.plan.Size}
+	p := &program.Program{Method: o.Method, Target: o.Target, Graph: g, Places: make([]program.Place, len(g.Nodes)),
+		ArenaSize: l.plan.Size}
 	if p.Method == "" {
 		p.Method = g.Name
 	}
@@ -115,12 +119,14 @@ func (l *layout) program(o Options) (*program.Program, error) {
 	return p, nil
 }
 
-// ioOffsets assigns a range of the IO space to every input and to the storage of every output: first the inputs, then the outputs, in order.
+// ioOffsets assigns a range of the IO space to every input and to the storage of every output: first the inputs, then
+// the outputs, in order.
 func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
 	at := map[*ir.Node]int64{}
 	add := func(n *ir.Node) {
 		at[n] = *size
-		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty input has its own offset
+		// even an empty input has its own offset
+		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align)
 	}
 	for _, n := range l.g.Inputs() {
 		add(n)

@@ -52,7 +52,8 @@ func (l *layout) live() {
 	}
 }
 
-// root returns the node that owns the storage of n. It follows views to their source, and in-place results to the value that they overwrite.
+// root returns the node that owns the storage of n. It follows views to their source, and in-place results to the value
+// that they overwrite.
 func (l *layout) root(n *ir.Node) *ir.Node {
 	for {
 		n = n.Source()
@@ -63,9 +64,10 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 	}
 }
 
-// chooseInPlace decides which steps overwrite an operand. An update of a state overwrites the state. Another step may overwrite an operand
-// if the op and the shapes allow it (program.MayOverwrite), if the operand is computed and is all of its source, and if neither the source
-// nor any view of it is read later, is an output, or is another operand of the step.
+// chooseInPlace decides which steps overwrite an operand. An update of a state overwrites the state. Another step may
+// overwrite an operand if the op and the shapes allow it (program.MayOverwrite), if the operand is computed and is all
+// of its source, and if neither the source nor any view of it is read later, is an output, or is another operand of the
+// step.
 func (l *layout) chooseInPlace() {
 	shown := make([][]*ir.Node, len(l.g.Nodes)) // by source: the source and its views
 	for _, n := range l.g.Nodes {
@@ -87,9 +89,10 @@ func (l *layout) chooseInPlace() {
 			}
 			x := n.In[k]
 			src := x.Source()
-			free := program.IsComputed(l.root(src)) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
-				return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
-			})
+			free := program.IsComputed(l.root(src)) && whole(x) &&
+				!slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
+					return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
+				})
 			if free {
 				l.over[n.ID] = x
 				break
@@ -110,7 +113,8 @@ func (l *layout) place() {
 		if root := l.root(n); !program.IsComputed(root) || inIO[root] {
 			continue
 		}
-		v := plan.Value{ID: i, Name: n.Label(), Size: l.g.Syms.MaxBytes(n.Type), First: l.first[i], Last: l.last[i], Parent: plan.None}
+		v := plan.Value{ID: i, Name: n.Label(), Size: l.g.Syms.MaxBytes(n.Type), First: l.first[i], Last: l.last[i],
+			Parent: plan.None}
 		if off, view := n.View(); view {
 			v.Parent, v.Offset = l.value[n.In[0].ID], off
 		} else if l.over[i] != nil {

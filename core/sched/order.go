@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// graphOrder returns the steps in the order of the graph, except that copies for outputs, the last nodes of the graph, run as soon as
-// possible. This shortens the life of their operands.
+// graphOrder returns the steps in the order of the graph, except that copies for outputs, the last nodes of the graph,
+// run as soon as possible. This shortens the life of their operands.
 func graphOrder(g *ir.Graph) []*ir.Node {
 	copies := map[*ir.Node][]*ir.Node{}
 	isCopy := map[*ir.Node]bool{}
@@ -29,14 +29,16 @@ func graphOrder(g *ir.Graph) []*ir.Node {
 	return order
 }
 
-// frugalOrder always runs the ready step that increases memory least: the size of its result less that of the values that it reads last.
-// On a tie it runs the earlier node. The result is not always better than graphOrder, so Build compares the two.
+// frugalOrder always runs the ready step that increases memory least: the size of its result less that of the values
+// that it reads last. On a tie it runs the earlier node. The result is not always better than graphOrder, so Build
+// compares the two.
 func frugalOrder(g *ir.Graph) []*ir.Node {
 	size := make([]int64, len(g.Nodes))
 	left := make([]int, len(g.Nodes))        // by source: how many reads remain
 	waits := make([]int, len(g.Nodes))       // by step: how many operands are not computed yet
 	readers := make([][]*ir.Node, len(left)) // by source: the steps that read it
-	before := map[*ir.Node][]*ir.Node{}      // by step: the updates that must run after it, because they overwrite what it reads
+	// by step: the updates that must run after it, because they overwrite what it reads
+	before := map[*ir.Node][]*ir.Node{}
 	var ready []*ir.Node
 	for _, n := range g.Nodes {
 		if !program.IsStep(n) {

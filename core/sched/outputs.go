@@ -5,8 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// withOutputCopies returns g with a copy for each output that cannot have its own storage: an input, a param or a state (or a view of
-// one), a part of a larger value, or a value whose storage another output has.
+// withOutputCopies returns g with a copy for each output that cannot have its own storage: an input, a param or a state
+// (or a view of one), a part of a larger value, or a value whose storage another output has.
 func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	g, err := g.Rebuild(nil)
 	if err != nil {

@@ -71,7 +71,8 @@ func listing(p *program.Program) string {
 	return b.String()
 }
 
-// memory is the memory of a device, by space. It runs a program with op.Eval on real bytes, so a wrong place gives a wrong result.
+// memory is the memory of a device, by space. It runs a program with op.Eval on real bytes, so a wrong place gives a
+// wrong result.
 type memory map[program.Space][]byte
 
 func (m memory) run(t *testing.T, p *program.Program, syms map[string]int64) {
@@ -130,8 +131,8 @@ func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]t
 	return vals
 }
 
-// TestRandomGraphs schedules random graphs of views, in-place candidates and other ops, with all kinds of outputs. It runs them on memory
-// that is full of NaN at the start.
+// TestRandomGraphs schedules random graphs of views, in-place candidates and other ops, with all kinds of outputs. It
+// runs them on memory that is full of NaN at the start.
 func TestRandomGraphs(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -160,7 +161,8 @@ func TestRandomGraphs(t *testing.T) {
 	}
 }
 
-func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weights func(string) (int64, bool), size int64, syms map[string]int64) {
+func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weights func(string) (int64, bool),
+	size int64, syms map[string]int64) {
 	nan := func(n int64) []byte { return slices.Repeat([]byte{0xff}, int(n)) }
 	mem := memory{program.Weights: nan(size), program.Arena: nan(p.ArenaSize), program.IO: nan(p.IOSize)}
 	leaf := map[string]tensor.Tensor{}
@@ -181,7 +183,8 @@ func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weig
 	}
 	for _, n := range p.Graph.Params() {
 		off, _ := weights(n.Name)
-		set(program.Operand{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Space: program.Weights, Offset: off, Bytes: n.Type.Bytes(syms)}, n.Name)
+		set(program.Operand{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Space: program.Weights, Offset: off,
+			Bytes: n.Type.Bytes(syms)}, n.Name)
 	}
 	mem.run(t, p, syms)
 	want := evalAll(t, g, syms, leaf)
@@ -260,7 +263,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCheckProgram breaks programs at random. A program that plan.CheckProgram still accepts must compute the right values.
+// TestCheckProgram breaks programs at random. A program that plan.CheckProgram still accepts must compute the right
+// values.
 func TestCheckProgram(t *testing.T) {
 	rejected, accepted := 0, 0
 	for seed := range uint64(1500) {

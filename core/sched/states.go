@@ -14,8 +14,8 @@ type States struct {
 	size  int64
 }
 
-// StateLayout assigns a range of the state space to every state of the graphs, which are the methods of a model. Methods share states of
-// the same name. These must have the same type and initial value.
+// StateLayout assigns a range of the state space to every state of the graphs, which are the methods of a model.
+// Methods share states of the same name. These must have the same type and initial value.
 func StateLayout(graphs ...*ir.Graph) (*States, error) {
 	s := &States{nodes: map[string]*ir.Node{}, at: map[string]int64{}}
 	for _, g := range graphs {
@@ -24,7 +24,8 @@ func StateLayout(graphs ...*ir.Graph) (*States, error) {
 				s.nodes[n.Name], s.at[n.Name] = n, s.size
 				s.size += max(program.AlignUp(g.Syms.MaxBytes(n.Type)), program.Align)
 			} else if !old.Type.Equal(n.Type) || old.Attrs != n.Attrs {
-				return nil, fmt.Errorf("state %s is %v %s in one method and %v %s in another; want the same", n.Label(), old.Type, old.AttrText(), n.Type, n.AttrText())
+				return nil, fmt.Errorf("state %s is %v %s in one method and %v %s in another; want the same", n.Label(),
+					old.Type, old.AttrText(), n.Type, n.AttrText())
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// withUpdatesLast reorders the nodes of g so that every reader of a state's value comes before the update that overwrites the value. There
-// is no such order if a node reads both the old value and one that depends on the update. Such a node reads a copy of the old value, made
-// before the update. A graph without updates is returned unchanged.
+// withUpdatesLast reorders the nodes of g so that every reader of a state's value comes before the update that
+// overwrites the value. There is no such order if a node reads both the old value and one that depends on the update.
+// Such a node reads a copy of the old value, made before the update. A graph without updates is returned unchanged.
 func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Updates }) {
 		return g, nil
@@ -18,7 +18,8 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := orderer{readers: make([][]*ir.Node, len(g.Nodes)), views: make([][]*ir.Node, len(g.Nodes)), state: make([]visit, len(g.Nodes))}
+	o := orderer{readers: make([][]*ir.Node, len(g.Nodes)), views: make([][]*ir.Node, len(g.Nodes)),
+		state: make([]visit, len(g.Nodes))}
 	for _, n := range g.Nodes {
 		for _, x := range n.Operands() {
 			if x.StateOf() == nil {
@@ -101,7 +102,8 @@ const (
 	listed
 )
 
-// emit lists n after its operands. It lists an update also after the other readers of the operand, unless these depend on the update.
+// emit lists n after its operands. It lists an update also after the other readers of the operand, unless these depend
+// on the update.
 func (o *orderer) emit(n *ir.Node) {
 	if n.Op == ir.ResultDef {
 		n = n.In[0]

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// randomStates returns a graph that reads and updates two states in any order. It also reads views of their old and new values. All values
-// have the shape [4,3].
+// randomStates returns a graph that reads and updates two states in any order. It also reads views of their old and new
+// values. All values have the shape [4,3].
 func randomStates(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("states")
 	typ := ir.TypeOf(dtype.F32, 4, 3)
@@ -33,7 +33,8 @@ func randomStates(r *rand.Rand) *ir.Graph {
 		case 2:
 			values = append(values, op.Neg(v))
 		case 3: // read views: rows 1 and 2 of one value, rows 0 and 3 of others
-			values = append(values, op.Concat(0, op.Narrow(v, 0, 1, 2), op.Narrow(pick(), 0, 0, 1), op.Narrow(pick(), 0, 3, 1)))
+			values = append(
+				values, op.Concat(0, op.Narrow(v, 0, 1, 2), op.Narrow(pick(), 0, 0, 1), op.Narrow(pick(), 0, 3, 1)))
 		default:
 			k := r.IntN(2)
 			last[k] = op.KVAppend(last[k], op.Narrow(v, 0, 0, 2), pos, 0)
@@ -46,8 +47,9 @@ func randomStates(r *rand.Rand) *ir.Graph {
 	return g
 }
 
-// TestUpdates checks that a program with states computes what its graph says, over several runs, in whatever order the graph reads and
-// updates states. RunProgram poisons memory, so a read after the update of its operand gives a wrong result.
+// TestUpdates checks that a program with states computes what its graph says, over several runs, in whatever order the
+// graph reads and updates states. RunProgram poisons memory, so a read after the update of its operand gives a wrong
+// result.
 func TestUpdates(t *testing.T) {
 	copies, updates := 0, 0
 	for seed := range uint64(400) {
@@ -64,7 +66,8 @@ func TestUpdates(t *testing.T) {
 			updates++
 		}
 		for _, n := range p.Graph.Nodes {
-			if n.Op == op.CopyDef && n.In[0].StateOf() != nil && !slices.ContainsFunc(p.Graph.Outputs, func(o ir.Output) bool { return o.Node == n }) {
+			if n.Op == op.CopyDef && n.In[0].StateOf() != nil &&
+				!slices.ContainsFunc(p.Graph.Outputs, func(o ir.Output) bool { return o.Node == n }) {
 				copies++
 			}
 		}
@@ -90,7 +93,8 @@ func TestUpdates(t *testing.T) {
 				}
 			}
 			for _, s := range p.States() {
-				have := tensor.Tensor{DType: dtype.F32, Shape: []int{4, 3}, Data: memory[s.Offset : s.Offset+s.Bytes()]}.Array()
+				have := tensor.Tensor{DType: dtype.F32, Shape: []int{4, 3},
+					Data: memory[s.Offset : s.Offset+s.Bytes()]}.Array()
 				if x := states[s.Name]; x != nil && interp.Compare(have, x, ir.Tolerance{}) != nil {
 					t.Fatalf("seed %d, run %d: state %s is %v; want %v\n%v", seed, run, s.Name, have.F, x.F, g)
 				}
@@ -102,7 +106,8 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 	if copies < 20 || updates < 200 {
-		t.Errorf("%d programs update a state and %d copies of old values were made: the test shows little", updates, copies)
+		t.Errorf("%d programs update a state and %d copies of old values were made: the test shows little", updates,
+			copies)
 	}
 }
 
@@ -142,9 +147,11 @@ func TestBadUpdates(t *testing.T) {
 		"p = cast pos {to=f32} : f32[]\ny = kv_append s, x, p {axis=0}":                       "pos is f32[]; want i32[] or i64[]",
 		"n = narrow x {axis=1, len=2, start=0} : f32[2,2]\ny = kv_append s, n, pos {axis=0} ": "want the sizes of state",
 	} {
-		_, err := ir.Parse("graph g\nx = input : f32[2,3]\npos = input : i32[]\ns = state {init=0} : f32[4,3]\n" + text + " : f32[4,3]\nreturn y=y\n")
+		_, err := ir.Parse("graph g\nx = input : f32[2,3]\npos = input : i32[]\ns = state {init=0} : f32[4,3]\n" +
+			text + " : f32[4,3]\nreturn y=y\n")
 		if err == nil {
-			g, _ := ir.Parse("graph g\nx = input : f32[2,3]\npos = input : i32[]\ns = state {init=0} : f32[4,3]\n" + text + " : f32[4,3]\nreturn y=y\n")
+			g, _ := ir.Parse("graph g\nx = input : f32[2,3]\npos = input : i32[]\ns = state {init=0} : f32[4,3]\n" +
+				text + " : f32[4,3]\nreturn y=y\n")
 			err = g.Verify()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -153,7 +160,8 @@ func TestBadUpdates(t *testing.T) {
 	}
 }
 
-// TestStateLayout checks that methods share states of the same name, and that these must have the same type and initial value.
+// TestStateLayout checks that methods share states of the same name, and that these must have the same type and initial
+// value.
 func TestStateLayout(t *testing.T) {
 	graph := func(states ...string) *ir.Graph {
 		g := ir.NewGraph("g")
@@ -179,7 +187,8 @@ func TestStateLayout(t *testing.T) {
 		t.Errorf("offsets %v; want %v", got, want)
 	}
 	for _, other := range []string{"f32[4]", "f16[3]", "f32[3]=x"} {
-		if _, err := sched.StateLayout(graph("f32[3]"), graph(other)); err == nil || !strings.Contains(err.Error(), "state a is") {
+		if _, err := sched.StateLayout(graph("f32[3]"), graph(other)); err == nil ||
+			!strings.Contains(err.Error(), "state a is") {
 			t.Errorf("%s: %v", other, err)
 		}
 	}

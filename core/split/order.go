@@ -25,7 +25,8 @@ type order struct {
 }
 
 func newOrder(units []unit, inputs []int64) *order {
-	o := &order{units: units, inputs: inputs, before: make([][]int, len(units)), next: make([][]int, len(units)), reads: make([][]int, len(units)),
+	o := &order{units: units, inputs: inputs, before: make([][]int, len(units)), next: make([][]int, len(units)),
+		reads: make([][]int, len(units)),
 		feeds: make([][]int, len(inputs))}
 	for i, u := range units {
 		o.before[i] = append(slices.Clone(u.in), u.after...)
@@ -69,7 +70,8 @@ func (o *order) run(done set, backend int) set {
 	done = slices.Clone(done)
 	var ready []int
 	visit := func(i int) {
-		if !done.has(i) && o.units[i].on>>backend&1 != 0 && !slices.ContainsFunc(o.before[i], func(x int) bool { return !done.has(x) }) {
+		if !done.has(i) && o.units[i].on>>backend&1 != 0 &&
+			!slices.ContainsFunc(o.before[i], func(x int) bool { return !done.has(x) }) {
 			done.add(i)
 			ready = append(ready, i)
 		}
@@ -90,13 +92,14 @@ func (o *order) run(done set, backend int) set {
 // maxCandidates limits how many sequences of each length fewest keeps.
 const maxCandidates = 64
 
-// fewest returns the shortest sequence of backends that can compute all units. Among several it prefers low numbers. It returns nil if
-// units wait for each other.
+// fewest returns the shortest sequence of backends that can compute all units. Among several it prefers low numbers. It
+// returns nil if units wait for each other.
 //
-// The active backend computes all units that it can before the next one takes over, because computing fewer could not help the backends
-// that follow. So a sequence determines which units are done after it, and fewest need only search sequences, shortest first. It drops a
-// sequence if another one of the same length gets at least the same units done. With two backends at most two sequences remain, and the
-// result is the minimum. With more backends it is the minimum unless fewest drops sequences because of maxCandidates.
+// The active backend computes all units that it can before the next one takes over, because computing fewer could not
+// help the backends that follow. So a sequence determines which units are done after it, and fewest need only search
+// sequences, shortest first. It drops a sequence if another one of the same length gets at least the same units done.
+// With two backends at most two sequences remain, and the result is the minimum. With more backends it is the minimum
+// unless fewest drops sequences because of maxCandidates.
 func (o *order) fewest(backends int) []int {
 	type candidate struct {
 		done set
@@ -115,7 +118,8 @@ func (o *order) fewest(backends int) []int {
 				if x.done.len() == all {
 					return x.seq
 				}
-				if slices.ContainsFunc(next, func(y candidate) bool { return x.done.within(y.done) }) || x.done.within(c.done) {
+				if slices.ContainsFunc(next, func(y candidate) bool { return x.done.within(y.done) }) ||
+					x.done.within(c.done) {
 					continue
 				}
 				next = append(slices.DeleteFunc(next, func(y candidate) bool { return y.done.within(x.done) }), x)
@@ -129,8 +133,9 @@ func (o *order) fewest(backends int) []int {
 	}
 }
 
-// place chooses a segment for each unit so that few bytes pass between segments. It tries two starts: each unit in its earliest and in its
-// latest segment. From each it moves one unit at a time if that saves bytes, or if it saves none but brings a unit to backend 0.
+// place chooses a segment for each unit so that few bytes pass between segments. It tries two starts: each unit in its
+// earliest and in its latest segment. From each it moves one unit at a time if that saves bytes, or if it saves none
+// but brings a unit to backend 0.
 func (o *order) place(seq []int) []int {
 	early := o.earliest(seq)
 	late := o.latest(seq)
@@ -195,8 +200,8 @@ func (o *order) sorted() []int {
 	return out
 }
 
-// cost is the cost of a placement: the bytes that pass between the host and backends, without those that every placement has, and the
-// number of units that are not on backend 0.
+// cost is the cost of a placement: the bytes that pass between the host and backends, without those that every
+// placement has, and the number of units that are not on backend 0.
 type cost struct{ bytes, elsewhere int64 }
 
 func (c cost) less(d cost) bool {
@@ -218,7 +223,8 @@ func (o *order) cost(seq, at []int) (sum cost) {
 	return sum
 }
 
-// valueCost counts the bytes of a unit's values for each other segment that reads them, and once more for leaving their own segment.
+// valueCost counts the bytes of a unit's values for each other segment that reads them, and once more for leaving their
+// own segment.
 func (o *order) valueCost(at []int, i int) cost {
 	if n := int64(segments(at, o.reads[i], at[i])); n > 0 {
 		return cost{bytes: o.units[i].bytes * (n + 1)}

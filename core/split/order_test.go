@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// randomUnits returns up to eight units with random edges, and the sizes of the inputs. Most units may run on one backend only.
+// randomUnits returns up to eight units with random edges, and the sizes of the inputs. Most units may run on one
+// backend only.
 func randomUnits(r *rand.Rand, backends int) ([]unit, []int64) {
 	inputs := []int64{1 + r.Int64N(9), 1 + r.Int64N(9)}
 	units := make([]unit, 2+r.IntN(7))
@@ -62,8 +63,9 @@ func placements(o *order, seq []int, at []int, f func([]int)) {
 	}
 }
 
-// TestFewest compares fewest and place with all sequences and placements of small graphs. The number of segments must be the minimum, and
-// placements must be valid. The sum of the bytes that pass between segments must be within 1% of the minimum.
+// TestFewest compares fewest and place with all sequences and placements of small graphs. The number of segments must
+// be the minimum, and placements must be valid. The sum of the bytes that pass between segments must be within 1% of
+// the minimum.
 func TestFewest(t *testing.T) {
 	var sum, least int64
 	longest := 0
@@ -100,7 +102,8 @@ func TestFewest(t *testing.T) {
 	}
 	t.Logf("%d bytes; the minimum is %d; up to %d segments", sum, least, longest)
 	if sum > least+least/100 || longest < 5 {
-		t.Errorf("%d bytes pass between segments; the minimum is %d; up to %d segments, want at least 5", sum, least, longest)
+		t.Errorf("%d bytes pass between segments; the minimum is %d; up to %d segments, want at least 5", sum, least,
+			longest)
 	}
 }
 

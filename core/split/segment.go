@@ -20,8 +20,10 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 		d.taken[o.Name] = true
 	}
 	for range seq {
-		d.segments = append(d.segments, &segment{d: d, number: len(d.segments), graph: ir.NewGraph(d.g.Name, d.g.Syms...), values: map[*ir.Node]*ir.Node{},
-			results: map[*ir.Node]int{}, sources: map[string]program.Source{}})
+		d.segments = append(
+			d.segments, &segment{d: d, number: len(d.segments), graph: ir.NewGraph(d.g.Name, d.g.Syms...),
+				values:  map[*ir.Node]*ir.Node{},
+				results: map[*ir.Node]int{}, sources: map[string]program.Source{}})
 	}
 	for i, n := range d.nodes {
 		if err := d.segments[d.at[i]].compute(n); err != nil {
@@ -63,7 +65,9 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 
 // count adds one to the entry of an op in a list that is sorted by op.
 func count(list []program.OpCount, op string) []program.OpCount {
-	i, found := slices.BinarySearchFunc(list, op, func(c program.OpCount, op string) int { return strings.Compare(c.Op, op) })
+	i, found := slices.BinarySearchFunc(list, op, func(c program.OpCount, op string) int {
+		return strings.Compare(c.Op, op)
+	})
 	if !found {
 		list = slices.Insert(list, i, program.OpCount{Op: op})
 	}
@@ -90,7 +94,8 @@ type segment struct {
 	sources map[string]program.Source
 }
 
-// compute adds a unit to the segment. Units must be added in the order of the divided graph, so that their operands exist.
+// compute adds a unit to the segment. Units must be added in the order of the divided graph, so that their operands
+// exist.
 func (s *segment) compute(n *ir.Node) error {
 	return s.graph.Build(func() {
 		in := n.MapIn(s.value)

@@ -1,6 +1,6 @@
-// Package split divides the graph of a method among backends if the main backend lacks some of its ops. The result is a list of segments
-// that run in turn, as few as possible. Each segment is a graph for one backend. If one segment computes a value that another one reads,
-// the value becomes an output of the first and an input of the second.
+// Package split divides the graph of a method among backends if the main backend lacks some of its ops. The result is a
+// list of segments that run in turn, as few as possible. Each segment is a graph for one backend. If one segment
+// computes a value that another one reads, the value becomes an output of the first and an input of the second.
 //
 // It imports core/op, core/program and what these import, but no pass and no planner.
 package split
@@ -15,8 +15,8 @@ import (
 
 // Options describe the backends.
 type Options struct {
-	// Targets is the number of backends, at most 64. Backend 0 is the main one. It runs all ops that it can, except light ops between
-	// ops that it lacks.
+	// Targets is the number of backends, at most 64. Backend 0 is the main one. It runs all ops that it can, except
+	// light ops between ops that it lacks.
 	Targets int
 	// Takes reports whether a backend runs a node, natively or by reference.
 	Takes func(target int, n *ir.Node) bool
@@ -46,8 +46,9 @@ type Plan struct {
 	Outputs  []program.Source // where each output of the divided graph comes from
 }
 
-// Make divides a graph. Backend 0 keeps states between runs. So Make returns an error if backend 0 lacks an op that reads or updates a
-// state. Make also returns an error if the old value of a state must be read after an update that depends on the reader.
+// Make divides a graph. Backend 0 keeps states between runs. So Make returns an error if backend 0 lacks an op that
+// reads or updates a state. Make also returns an error if the old value of a state must be read after an update that
+// depends on the reader.
 func Make(g *ir.Graph, o Options) (*Plan, error) {
 	d := &divider{g: g, unit: make([]int, len(g.Nodes))}
 	if err := d.collect(o); err != nil {
@@ -60,7 +61,9 @@ func Make(g *ir.Graph, o Options) (*Plan, error) {
 	ord := newOrder(d.units, sizes)
 	seq := ord.fewest(o.Targets)
 	if seq == nil {
-		return nil, fmt.Errorf("a state is read as it was before an update that is computed from it; such a method runs on one backend only")
+		return nil,
+			fmt.Errorf(
+				"a state is read as it was before an update that is computed from it; such a method runs on one backend only")
 	}
 	d.at = ord.place(seq)
 	return d.plan(seq)
@@ -79,8 +82,8 @@ type divider struct {
 	taken    map[string]bool // names in use
 }
 
-// own reports whether each segment that reads n has its own copy. This is true for inputs of the method, weights, constants, states, and
-// views of these.
+// own reports whether each segment that reads n has its own copy. This is true for inputs of the method, weights,
+// constants, states, and views of these.
 func own(n *ir.Node) bool {
 	if n.StateOf() != nil {
 		return !n.Op.Updates
@@ -89,8 +92,8 @@ func own(n *ir.Node) bool {
 	return len(n.In) == 0
 }
 
-// lightFLOPs is the most operations per element, of operands and results together, that a light op has. Elementwise ops, reductions and
-// ops that only move data are light. Matrix products and convolutions are not.
+// lightFLOPs is the most operations per element, of operands and results together, that a light op has. Elementwise
+// ops, reductions and ops that only move data are light. Matrix products and convolutions are not.
 const lightFLOPs = 8
 
 // light reports whether the op is cheap enough to run on another backend if that saves copies.
@@ -143,7 +146,8 @@ func (d *divider) collect(o Options) error {
 		}
 		if stateful {
 			if who &= 1; who == 0 {
-				return fmt.Errorf("%s: op %s reads or updates a state, which stays on the backend that the method is compiled for, so the op cannot run elsewhere%s",
+				return fmt.Errorf(
+					"%s: op %s reads or updates a state, which stays on the backend that the method is compiled for, so the op cannot run elsewhere%s",
 					n.Label(), n.Op.Name, o.why(n))
 			}
 		}
@@ -151,15 +155,16 @@ func (d *divider) collect(o Options) error {
 			return fmt.Errorf("%s: no backend runs op %s%s", n.Label(), n.Op.Name, o.why(n))
 		}
 		d.unit[i] = len(d.units)
-		d.units, d.nodes, takes, d.lacks = append(d.units, u), append(d.nodes, n), append(takes, who), append(d.lacks, who&1 == 0)
+		d.units, d.nodes, takes, d.lacks = append(d.units, u), append(d.nodes, n), append(takes, who),
+			append(d.lacks, who&1 == 0)
 	}
 	d.orderUpdates()
 	d.choose(takes)
 	return nil
 }
 
-// base returns the node that must be computed before n can be read. For a view of a state it is the state or the update that n views, for
-// other nodes n itself.
+// base returns the node that must be computed before n can be read. For a view of a state it is the state or the update
+// that n views, for other nodes n itself.
 func base(n *ir.Node) *ir.Node {
 	for n.StateOf() != nil && !n.Op.Updates && n.Op != ir.StateDef {
 		n = n.In[0]
@@ -167,26 +172,30 @@ func base(n *ir.Node) *ir.Node {
 	return n
 }
 
-// orderUpdates makes each update of a state wait for the readers of the old value, so that no reader is in a later segment. Within a
-// segment the scheduler orders them, or adds a copy.
+// orderUpdates makes each update of a state wait for the readers of the old value, so that no reader is in a later
+// segment. Within a segment the scheduler orders them, or adds a copy.
 func (d *divider) orderUpdates() {
 	for i, n := range d.nodes {
 		if !n.Op.Updates {
 			continue
 		}
 		for k, m := range d.nodes {
-			if k != i && slices.ContainsFunc(m.In, func(x *ir.Node) bool { return x != nil && x.StateOf() != nil && base(x) == n.In[0] }) {
+			if k != i &&
+				slices.ContainsFunc(
+					m.In, func(x *ir.Node) bool { return x != nil && x.StateOf() != nil && base(x) == n.In[0] }) {
 				d.units[i].after = append(d.units[i].after, k)
 			}
 		}
 	}
 }
 
-// choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with two exceptions: views, and light
-// ops whose results lead to an op that backend 0 lacks and that depend on such an op or only on weights.
+// choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with two exceptions:
+// views, and light ops whose results lead to an op that backend 0 lacks and that depend on such an op or only on
+// weights.
 func (d *divider) choose(takes []uint64) {
-	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks) // whether an op that backend 0 lacks comes before or after
-	known := make([]bool, len(d.units))                          // whether the unit depends only on weights
+	// whether an op that backend 0 lacks comes before or after
+	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks)
+	known := make([]bool, len(d.units)) // whether the unit depends only on weights
 	for i, u := range d.units {
 		known[i] = len(u.extra) == 0
 		for _, x := range u.in {

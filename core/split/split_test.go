@@ -21,7 +21,8 @@ func lacking(ops ...*ir.OpDef) split.Options {
 }
 
 // run runs the segments of a plan in turn and returns the outputs of the method.
-func run(t *testing.T, g *ir.Graph, p *split.Plan, states map[string]*tensor.Array, syms map[string]int64, in map[string]*tensor.Array, params interp.Params) map[string]*tensor.Array {
+func run(t *testing.T, g *ir.Graph, p *split.Plan, states map[string]*tensor.Array, syms map[string]int64,
+	in map[string]*tensor.Array, params interp.Params) map[string]*tensor.Array {
 	t.Helper()
 	var results []map[string]*tensor.Array
 	value := func(segment, index int) *tensor.Array {
@@ -55,8 +56,8 @@ func run(t *testing.T, g *ir.Graph, p *split.Plan, states map[string]*tensor.Arr
 	return out
 }
 
-// randomGraph returns a graph with ops for several backends (neg, top_k) and two states that are updated and read. Values have the shape
-// [N,3].
+// randomGraph returns a graph with ops for several backends (neg, top_k) and two states that are updated and read.
+// Values have the shape [N,3].
 func randomGraph(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 2, Max: 5})
 	typ := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}}
@@ -163,18 +164,35 @@ func TestMake(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
 	}{
-		{"the op alone", "a = matmul x, w : f32[64,64]\nb = neg a : f32[64,64]\nc = matmul b, w : f32[64,64]\nreturn c=c", "0: matmul | 1: neg | 0: matmul"},
+		{"the op alone",
+			"a = matmul x, w : f32[64,64]\nb = neg a : f32[64,64]\nc = matmul b, w : f32[64,64]\nreturn c=c",
+			"0: matmul | 1: neg | 0: matmul"},
 		{"at the beginning", "b = neg x : f32[64,64]\nc = matmul b, w : f32[64,64]\nreturn c=c", "1: neg | 0: matmul"},
-		{"what is light comes along between two", "a = neg x : f32[64,64]\nb = exp a : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c", "1: neg exp neg"},
-		{"a product does not", "a = neg x : f32[64,64]\nb = matmul a, w : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c", "1: neg | 0: matmul | 1: neg"},
-		{"nor what is light and not between two", "a = exp x : f32[64,64]\nb = neg a : f32[64,64]\nc = exp b : f32[64,64]\nreturn c=c", "0: exp | 1: neg | 0: exp"},
-		{"views come along", "a = reshape x : f32[4096]\nb = neg a : f32[4096]\nc = reshape b : f32[64,64]\nd = neg c : f32[64,64]\nreturn d=d", "1: reshape neg reshape neg"},
-		{"two of one kind, side by side", "a = neg x : f32[64,64]\nb = matmul x, w : f32[64,64]\nc = neg b : f32[64,64]\nd = add a, c : f32[64,64]\nreturn d=d", "0: matmul | 1: neg neg | 0: add"},
-		{"an output that crosses", "a = matmul x, w : f32[64,64]\nb = neg a : f32[64,64]\nreturn a=a, b=b", "0: matmul | 1: neg"},
-		{"a state stays", "a = neg x : f32[64,64]\nt = kv_append s, a, p {axis=0} : f32[64,64]\nb = exp t : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c", "1: neg | 0: kv_append exp | 1: neg"},
-		{"a state that only changes", "a = neg x : f32[64,64]\nt = kv_append s, a, p {axis=0} : f32[64,64]\nreturn a=a", "1: neg | 0: kv_append"},
+		{"what is light comes along between two",
+			"a = neg x : f32[64,64]\nb = exp a : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c", "1: neg exp neg"},
+		{"a product does not",
+			"a = neg x : f32[64,64]\nb = matmul a, w : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c",
+			"1: neg | 0: matmul | 1: neg"},
+		{"nor what is light and not between two",
+			"a = exp x : f32[64,64]\nb = neg a : f32[64,64]\nc = exp b : f32[64,64]\nreturn c=c",
+			"0: exp | 1: neg | 0: exp"},
+		{"views come along",
+			"a = reshape x : f32[4096]\nb = neg a : f32[4096]\nc = reshape b : f32[64,64]\nd = neg c : f32[64,64]\nreturn d=d",
+			"1: reshape neg reshape neg"},
+		{"two of one kind, side by side",
+			"a = neg x : f32[64,64]\nb = matmul x, w : f32[64,64]\nc = neg b : f32[64,64]\nd = add a, c : f32[64,64]\nreturn d=d",
+			"0: matmul | 1: neg neg | 0: add"},
+		{"an output that crosses", "a = matmul x, w : f32[64,64]\nb = neg a : f32[64,64]\nreturn a=a, b=b",
+			"0: matmul | 1: neg"},
+		{"a state stays",
+			"a = neg x : f32[64,64]\nt = kv_append s, a, p {axis=0} : f32[64,64]\nb = exp t : f32[64,64]\nc = neg b : f32[64,64]\nreturn c=c",
+			"1: neg | 0: kv_append exp | 1: neg"},
+		{"a state that only changes", "a = neg x : f32[64,64]\nt = kv_append s, a, p {axis=0} : f32[64,64]\nreturn a=a",
+			"1: neg | 0: kv_append"},
 		{"op that reads a state", "a = neg s : f32[64,64]\nreturn a=a", "error: a: op neg reads or updates a state"},
-		{"old value after an update", "a = exp s : f32[64,64]\nb = neg a : f32[64,64]\nt = kv_append s, b, p {axis=0} : f32[64,64]\nc = add s, t : f32[64,64]\nreturn c=c", "error: a state is read as it was before an update"},
+		{"old value after an update",
+			"a = exp s : f32[64,64]\nb = neg a : f32[64,64]\nt = kv_append s, b, p {axis=0} : f32[64,64]\nc = add s, t : f32[64,64]\nreturn c=c",
+			"error: a state is read as it was before an update"},
 	} {
 		g, err := ir.Parse(head + c.text + "\n")
 		if err != nil {
@@ -207,7 +225,8 @@ func TestMake(t *testing.T) {
 
 // TestCounts checks that each segment counts the ops that backend 0 lacks, and those that were moved with them.
 func TestCounts(t *testing.T) {
-	g, err := ir.Parse("graph g\nx = input : f32[4,8]\na = neg x : f32[4,8]\nb = exp a : f32[4,8]\nc = neg b : f32[4,8]\nreturn c=c\n")
+	g, err := ir.Parse(
+		"graph g\nx = input : f32[4,8]\na = neg x : f32[4,8]\nb = exp a : f32[4,8]\nc = neg b : f32[4,8]\nreturn c=c\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// The descriptions of the project's own backends, so that the compiler needs no backend to compile for them. Each backend's
-// test compares its file with the backend, and writes it with -update.
+// The descriptions of the project's own backends, so that the compiler needs no backend to compile for them. Each
+// backend's test compares its file with the backend, and writes it with -update.
 //
 //go:embed cpu.target wgpu.target
 var files embed.FS

@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Parse reads the text form. It skips blank lines and comments, which begin with #. Errors begin with the line and column. Parse does not
-// check that ops and attributes exist; Check does.
+// Parse reads the text form. It skips blank lines and comments, which begin with #. Errors begin with the line and
+// column. Parse does not check that ops and attributes exist; Check does.
 func Parse(text string) (*Description, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("a target description of %d bytes; at most %d", len(text), MaxText)
@@ -91,7 +91,8 @@ func scan(line string) (*parser, error) {
 		}
 		n := tokenEnd(line[i:])
 		if n <= 0 {
-			return nil, fmt.Errorf("column %d: %q is not closed, or no character of a description", i+1, line[i:min(i+20, len(line))])
+			return nil, fmt.Errorf("column %d: %q is not closed, or no character of a description", i+1,
+				line[i:min(i+20, len(line))])
 		}
 		p.tokens = append(p.tokens, token{line[i : i+n], i + 1})
 		i += n
@@ -448,7 +449,9 @@ func (p *parser) condition() (c Condition, err error) {
 			return c, at.failf("found %s; want %s = %s", at.found(), c.Attr, words[len(words)-1])
 		case c.Rel != "=" && !isNumber:
 			return c, at.failf("found %s; want a number after %s", at.found(), c.Rel)
-		case slices.ContainsFunc(c.Values, func(w any) bool { return Condition{Values: []any{w}}.String() == Condition{Values: []any{v}}.String() }):
+		case slices.ContainsFunc(
+			c.Values,
+			func(w any) bool { return Condition{Values: []any{w}}.String() == Condition{Values: []any{v}}.String() }):
 			return c, at.failf("%s appears twice", at.found())
 		}
 		if c.Values = append(c.Values, v); len(c.Values) > maxValues {

@@ -39,7 +39,8 @@ func RuleFor(nodes []*ir.Node) Rule {
 		}
 		r.In, r.More = []Operand{all}, true
 	}
-	if len(r.In) == 0 || slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "dtype" }) {
+	if len(r.In) == 0 ||
+		slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "dtype" }) {
 		for _, n := range nodes {
 			for k, t := range n.ResultTypes() {
 				r.Out = addType(r.Out, k, t.DType)

@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// TestRuleFor checks, for the cases of each op, that the rule for one case accepts it, that the rule for all cases accepts all, and that both are
-// legal in a file.
+// TestRuleFor checks, for the cases of each op, that the rule for one case accepts it, that the rule for all cases
+// accepts all, and that both are legal in a file.
 func TestRuleFor(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if def.Block || def.Effects || def == ir.ResultDef {

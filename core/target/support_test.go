@@ -15,7 +15,8 @@ func TestSupport(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Which target runs which op
 
-Made from core/target/*.target and the ops' definitions by ` + "`go test ./core/target -run TestSupport -update`" + `; do not edit.
+Made from core/target/*.target and the ops' definitions by ` + "`go test ./core/target -run TestSupport -update`" +
+		`; do not edit.
 
 A cell lists the rules for kernels, in the language of [target.md](../spec/target.md). Other entries mean:
 

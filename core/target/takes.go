@@ -8,8 +8,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Takes reports how the target runs a node, and why not if the result is No. The node need not be in a graph yet, but its Graph must be
-// set. Inputs, params, states, views and result nodes need no kernel; the target must only have their element types.
+// Takes reports how the target runs a node, and why not if the result is No. The node need not be in a graph yet, but
+// its Graph must be set. Inputs, params, states, views and result nodes need no kernel; the target must only have their
+// element types.
 func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op == ir.ResultDef {
 		return Native, "" // the tuple node decides
@@ -114,7 +115,8 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 	case Broadcast:
 		for k, x := range n.Operands() {
 			if !broadcasts(c.Values[0].(Word), x.Type.Shape, n.Type.Shape) {
-				return fmt.Sprintf("operand %s is %v and the result %v; want %s", n.Op.OperandName(k), x.Type, n.Type, c)
+				return fmt.Sprintf("operand %s is %v and the result %v; want %s", n.Op.OperandName(k), x.Type, n.Type,
+					c)
 			}
 		}
 		return ""
@@ -207,7 +209,8 @@ func broadcasts(w Word, s, full ir.Shape) bool {
 	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
 }
 
-// partsUnmet lowers the node in a temporary graph. It says why the target does not run one of the ops natively, or returns "".
+// partsUnmet lowers the node in a temporary graph. It says why the target does not run one of the ops natively, or
+// returns "".
 func (d *Description) partsUnmet(n *ir.Node) string {
 	leaf, ok := ir.Find("input")
 	if !ok || !n.Op.CanLower() {

@@ -1,6 +1,6 @@
-// Package target describes what a backend runs: which ops on which element types, and what its kernels require of ranks, attributes and
-// operands. A Description is data. Its text form is used in files and in the backend protocol. The compiler and the host evaluate it without
-// the backend:
+// Package target describes what a backend runs: which ops on which element types, and what its kernels require of
+// ranks, attributes and operands. A Description is data. Its text form is used in files and in the backend protocol.
+// The compiler and the host evaluate it without the backend:
 //
 //	target npu 1.0
 //	types f32 f16 i32 bool
@@ -50,10 +50,12 @@ func (h How) String() string { return [...]string{"no", "reference", "native"}[h
 type Description struct {
 	Name    string // of the target and of the backend, such as "cpu"
 	Version string // of the backend
-	// Levels are the processor features that a schedule may require. The level "x86-64-v4" belongs to the schedule "cpu:x86-64-v4".
+	// Levels are the processor features that a schedule may require. The level "x86-64-v4" belongs to the schedule
+	// "cpu:x86-64-v4".
 	Levels []string
 	Types  []dtype.DType // element types of values, including inputs and weights
-	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0 means no limit.
+	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0
+	// means no limit.
 	MaxRank, MaxOperands int
 	Rules                []Rule // sorted; see Sort
 }
@@ -65,9 +67,11 @@ type Rule struct {
 	// In has the requirements of the op's operands: first some without names, in the order of their declaration, then
 	// some with names.
 	In []Operand
-	// More allows operands that In does not list, which must meet the last requirement without a name. A node may always lack operands of In.
+	// More allows operands that In does not list, which must meet the last requirement without a name. A node may
+	// always lack operands of In.
 	More bool
-	// Out has the requirements of the results. Only Types and Same are used. Further results must meet the last. Nil accepts any results.
+	// Out has the requirements of the results. Only Types and Same are used. Further results must meet the last. Nil
+	// accepts any results.
 	Out []Operand
 	If  []Condition
 
@@ -195,7 +199,8 @@ func (r Rule) named() Rule {
 		}
 	}
 	r.In, r.More = append(r.In, named...), false
-	slices.SortStableFunc(r.In[first:], func(a, b Operand) int { return cmp.Compare(def.Operand(a.Name), def.Operand(b.Name)) })
+	slices.SortStableFunc(
+		r.In[first:], func(a, b Operand) int { return cmp.Compare(def.Operand(a.Name), def.Operand(b.Name)) })
 	return r
 }
 
@@ -208,8 +213,8 @@ func RuleOf(def *ir.OpDef, how How) Rule {
 	return r
 }
 
-// Primitive returns a description of the smallest backend that every program can be compiled for. It has all ops that cannot be expressed
-// by others, among the ops that are linked in. Elementwise ops have only the simplest broadcasts.
+// Primitive returns a description of the smallest backend that every program can be compiled for. It has all ops that
+// cannot be expressed by others, among the ops that are linked in. Elementwise ops have only the simplest broadcasts.
 func Primitive(name string) *Description {
 	d := &Description{Name: name, Version: "1", Types: dtype.All()}
 	for _, def := range ir.Defs() {

@@ -96,8 +96,10 @@ func TestParseErrors(t *testing.T) {
 		{head + "run add", `line 3, column 8: found the end of the line; want "("`},
 		{head + "run add(f32|, f32)", `line 3, column 13: found ","; want an element type`},
 		{head + "run add(f32 f32)", `line 3, column 13: found "f32"; want ","`},
-		{head + "run add(f32..., f32)", `line 3, column 20: an operand without a name after ... or one with a name; want NAME: TYPES`},
-		{head + "run conv2d(bias: f32, f32)", `line 3, column 26: an operand without a name after ... or one with a name; want NAME: TYPES`},
+		{head + "run add(f32..., f32)",
+			`line 3, column 20: an operand without a name after ... or one with a name; want NAME: TYPES`},
+		{head + "run conv2d(bias: f32, f32)",
+			`line 3, column 26: an operand without a name after ... or one with a name; want NAME: TYPES`},
 		{head + "run conv2d(f32, bias: f32, bias: f16)", `line 3, column 37: operand bias is listed twice`},
 		{head + "run conv2d(f32, bias f32)", `line 3, column 17: found "bias"; want an element type`},
 		{head + "run conv2d(f32, 2: f32)", `line 3, column 17: found "2"; want the name of an operand`},
@@ -245,7 +247,8 @@ func TestReferenceForAll(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no text makes the parser panic, and that printing an accepted text and parsing it again changes nothing.
+// FuzzParse checks that no text makes the parser panic, and that printing an accepted text and parsing it again changes
+// nothing.
 func FuzzParse(f *testing.F) {
 	f.Add(npu)
 	for line := range strings.Lines(npu) {
@@ -279,16 +282,23 @@ func TestOptionalOperands(t *testing.T) {
 		rule, written, node, want string
 	}{
 		{"fused_matmul(f32, f32)", "", "fused_matmul x, x", ""},
-		{"fused_matmul(f32, f32)", "", "fused_matmul x, x, bias=b", "fused_matmul has an operand bias, which the rule does not take"},
+		{"fused_matmul(f32, f32)", "", "fused_matmul x, x, bias=b",
+			"fused_matmul has an operand bias, which the rule does not take"},
 		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x, bias=b", ""},
 		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x", ""},
-		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x, bias=b, residual=x", "fused_matmul has an operand residual, which the rule does not take"},
-		{"fused_matmul(f32, f32, residual: f32, bias: f16)", "", "fused_matmul x, x, bias=b", "operand bias of fused_matmul is f32; want f16"},
-		{"fused_matmul(f32, f32, f32...)", "fused_matmul(f32, f32, bias: f32, residual: f32)", "fused_matmul x, x, residual=x", ""},
-		{"fused_matmul(f32, f32, f32..., bias: f16)", "fused_matmul(f32, f32, bias: f16, residual: f32)", "fused_matmul x, x, residual=x", ""},
-		{"fused_matmul(f32..., bias: f16)", "", "fused_matmul x, x, bias=b", "operand bias of fused_matmul is f32; want f16"},
+		{"fused_matmul(f32, f32, bias: f32)", "", "fused_matmul x, x, bias=b, residual=x",
+			"fused_matmul has an operand residual, which the rule does not take"},
+		{"fused_matmul(f32, f32, residual: f32, bias: f16)", "", "fused_matmul x, x, bias=b",
+			"operand bias of fused_matmul is f32; want f16"},
+		{"fused_matmul(f32, f32, f32...)", "fused_matmul(f32, f32, bias: f32, residual: f32)",
+			"fused_matmul x, x, residual=x", ""},
+		{"fused_matmul(f32, f32, f32..., bias: f16)", "fused_matmul(f32, f32, bias: f16, residual: f32)",
+			"fused_matmul x, x, residual=x", ""},
+		{"fused_matmul(f32..., bias: f16)", "", "fused_matmul x, x, bias=b",
+			"operand bias of fused_matmul is f32; want f16"},
 		{"fused_matmul(f32...)", "", "fused_matmul x, x, bias=b, residual=x", ""},
-		{"fused_matmul(f32, f32, residual: same param)", "", "fused_matmul x, x, residual=x", "operand residual of fused_matmul is computed; want a weight"},
+		{"fused_matmul(f32, f32, residual: same param)", "", "fused_matmul x, x, residual=x",
+			"operand residual of fused_matmul is computed; want a weight"},
 		{"qmatmul(i8, i8, f32, i32)", "qmatmul(i8, i8, f32, bias: i32)", "", ""},
 	} {
 		d, err := target.Parse("target t 1\ntypes f32 f16 i8 i32\nrun " + c.rule)

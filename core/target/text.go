@@ -107,8 +107,9 @@ func join(types []dtype.DType, sep string) string {
 	return strings.Join(names, sep)
 }
 
-// Check returns an error if the description names an op or an attribute that this program does not have, or a value of the wrong type. It
-// is meant for descriptions that people write. A newer backend may send one that names unknown ops; that does no harm.
+// Check returns an error if the description names an op or an attribute that this program does not have, or a value of
+// the wrong type. It is meant for descriptions that people write. A newer backend may send one that names unknown ops;
+// that does no harm.
 func (d *Description) Check() error {
 	for _, r := range d.Rules {
 		if err := r.check(); err != nil {
@@ -135,11 +136,14 @@ func (r Rule) check() error {
 	}
 	n := r.positional()
 	if !def.Variadic() && n > def.Required() {
-		return fmt.Errorf("op %s has the operands %s; the rule has %d without a name, want %d (name others: NAME: TYPES)", r.Op, def.Signature(), n, def.Required())
+		return fmt.Errorf(
+			"op %s has the operands %s; the rule has %d without a name, want %d (name others: NAME: TYPES)", r.Op,
+			def.Signature(), n, def.Required())
 	}
 	for _, o := range r.In[n:] {
 		if k := def.Operand(o.Name); k < 0 || def.Operands[k].Variadic || k < n {
-			return fmt.Errorf("op %s has no operand %s that the rule does not list already; it has %s", r.Op, o.Name, def.Signature())
+			return fmt.Errorf("op %s has no operand %s that the rule does not list already; it has %s", r.Op, o.Name,
+				def.Signature())
 		}
 	}
 	for _, c := range r.If {

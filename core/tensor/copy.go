@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach what the memory gives. A goroutine is started for
-// each copyChunk bytes, up to copyParts, because starting one for less costs more than it saves. They take copyGrain bytes at a time, so one
-// that starts late leaves more to the others.
+// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach what the memory gives. A
+// goroutine is started for each copyChunk bytes, up to copyParts, because starting one for less costs more than it
+// saves. They take copyGrain bytes at a time, so one that starts late leaves more to the others.
 const (
 	copyChunk = 512 << 10
 	copyParts = 8
@@ -25,8 +25,8 @@ func Copy(dst, src []byte) {
 	inParts(len(src), func(from, to int) { copy(dst[from:to], src[from:to]) })
 }
 
-// Move copies src to dst, which must have the same length, and clears src. Each part is cleared while it is in the cache, which is faster than
-// Copy and Clear.
+// Move copies src to dst, which must have the same length, and clears src. Each part is cleared while it is in the
+// cache, which is faster than Copy and Clear.
 func Move(dst, src []byte) {
 	checkCopy(dst, src)
 	if len(src) < 2*copyChunk {
@@ -49,8 +49,8 @@ func checkCopy(dst, src []byte) {
 // Clear sets b to zero, on several cores if it is long.
 func Clear(b []byte) { inParts(len(b), func(from, to int) { clear(b[from:to]) }) }
 
-// Touch makes the system provide the pages of b, which must be all zero, now and not when it is first written. A copy into new memory
-// otherwise spends most of its time on page faults.
+// Touch makes the system provide the pages of b, which must be all zero, now and not when it is first written. A copy
+// into new memory otherwise spends most of its time on page faults.
 func Touch(b []byte) {
 	const page = 4096
 	inParts(len(b), func(from, to int) {

@@ -1,5 +1,5 @@
-// Package tensor holds values on the host: Tensor is what kernels and files see (dense little-endian bytes), Array is the
-// exact form that reference implementations compute on (float64 and int64).
+// Package tensor holds values on the host: Tensor is what kernels and files see (dense little-endian bytes), Array is
+// the exact form that reference implementations compute on (float64 and int64).
 //
 // It imports core/dtype only. It is the one package that uses unsafe: View reinterprets bytes that were mapped or
 // allocated, and checks length and alignment.
@@ -86,7 +86,8 @@ func New(d dtype.DType, shape ...int) Tensor {
 	return Tensor{d, shape, AlignedBytes(Numel(shape) * d.Size())}
 }
 
-// HasNaN reports a NaN among the elements; integers and bools have none. f32 and f64 bytes must be aligned, as View wants.
+// HasNaN reports a NaN among the elements; integers and bools have none. f32 and f64 bytes must be aligned, as View
+// wants.
 func (t Tensor) HasNaN() bool {
 	switch {
 	case t.DType == dtype.F32:
@@ -99,8 +100,8 @@ func (t Tensor) HasNaN() bool {
 	return false
 }
 
-// Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I, the bytes of packed types
-// in B; the others are nil.
+// Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I, the bytes of packed
+// types in B; the others are nil.
 type Array struct {
 	DType dtype.DType
 	Shape []int
@@ -160,7 +161,8 @@ func (a *Array) At(i int) float64 {
 	return float64(a.I[i])
 }
 
-// ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is there.
+// ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is
+// there.
 func ArrayIn(b []byte, d dtype.DType, shape ...int) (a *Array, rest []byte) {
 	n := int(ArrayBytes(d, int64(Numel(shape))))
 	if n == 0 {

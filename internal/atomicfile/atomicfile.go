@@ -1,9 +1,10 @@
-// Package atomicfile writes files that are either complete or do not exist. The bytes go to a temporary file in the same directory, which gets the final
-// name only when it is complete and on disk. Readers that have the old file open or mapped keep it.
+// Package atomicfile writes files that are either complete or do not exist. The bytes go to a temporary file in the
+// same directory, which gets the final name only when it is complete and on disk. Readers that have the old file open
+// or mapped keep it.
 //
-// A process that is killed cannot remove its temporary file. On Linux, where the file system supports that, the file has no name until it is complete, so
-// the kernel removes it. Otherwise it is called .rlx-RANDOM.tmp and locked while it is written. The next process that writes to the directory removes
-// such files that nobody has locked.
+// A process that is killed cannot remove its temporary file. On Linux, where the file system supports that, the file
+// has no name until it is complete, so the kernel removes it. Otherwise it is called .rlx-RANDOM.tmp and locked while
+// it is written. The next process that writes to the directory removes such files that nobody has locked.
 //
 // The package imports only core/diag and internal/ctxio.
 package atomicfile
@@ -21,7 +22,8 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// File is a file that is being written. It embeds an *os.File, so WriteAt and Seek work. Call Commit or Abort instead of Close.
+// File is a file that is being written. It embeds an *os.File, so WriteAt and Seek work. Call Commit or Abort instead
+// of Close.
 type File struct {
 	*os.File
 	out    io.Writer // File, with writes that end with the context
@@ -34,8 +36,8 @@ type File struct {
 // maxLinks is the maximum number of symbolic links that are followed in a row, as on Linux.
 const maxLinks = 40
 
-// Target returns the file that writing to path would write: path itself or, if that is a symbolic link, its target. The target of a link need not exist
-// yet, as for a shell's redirection.
+// Target returns the file that writing to path would write: path itself or, if that is a symbolic link, its target. The
+// target of a link need not exist yet, as for a shell's redirection.
 func Target(path string) string {
 	for range maxLinks {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -62,8 +64,9 @@ func realDir(path string) string {
 	return dir
 }
 
-// Create starts a file that will be called path or, if that is a symbolic link, Target(path); the link stays. The file gets the permissions of the file that
-// it replaces, otherwise 0666 minus the umask. A device or pipe (/dev/null, a named pipe) is written directly. ctx ends opening and writing. Errors are
+// Create starts a file that will be called path or, if that is a symbolic link, Target(path); the link stays. The file
+// gets the permissions of the file that it replaces, otherwise 0666 minus the umask. A device or pipe (/dev/null, a
+// named pipe) is written directly. ctx ends opening and writing. Errors are
 // *diag.Error with code.Output.
 func Create(ctx context.Context, path string) (*File, error) {
 	path = Target(path)
@@ -89,7 +92,9 @@ func CreateRegular(ctx context.Context, path string) (*File, error) {
 		return nil, err
 	}
 	if st != nil && !st.Mode().IsRegular() {
-		return nil, diag.New(code.Output, path, "is not a regular file, and this output is not written in order").WithHint("name a file, not a device or a pipe")
+		return nil,
+			diag.New(code.Output, path, "is not a regular file, and this output is not written in order").WithHint(
+				"name a file, not a device or a pipe")
 	}
 	return create(ctx, path, st)
 }
@@ -136,7 +141,8 @@ func (f *File) WriteString(s string) (int, error) { return f.out.Write([]byte(s)
 // ReadFrom copies r to the file.
 func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(f.out, r) }
 
-// Commit flushes the file to disk and gives it its final name. If that fails, it removes the temporary file, and the old file is unchanged.
+// Commit flushes the file to disk and gives it its final name. If that fails, it removes the temporary file, and the
+// old file is unchanged.
 func (f *File) Commit() error {
 	if f.done {
 		return nil
@@ -165,7 +171,8 @@ func (f *File) Commit() error {
 	}
 	f.done = true
 	f.File.Close() // this also releases the lock, which kept others from removing the temporary file
-	// The rename is durable only once the directory is synced. Some systems cannot sync a directory; the file is complete either way.
+	// The rename is durable only once the directory is synced. Some systems cannot sync a directory; the file is
+	// complete either way.
 	if d, err := os.Open(filepath.Dir(f.path)); err == nil {
 		_ = d.Sync()
 		d.Close()
@@ -185,8 +192,9 @@ func (f *File) Abort() {
 	f.File.Close()
 }
 
-// WriteFile writes the file path by calling write. If write returns an error with a code, WriteFile returns it unchanged, and the old file is unchanged.
-// The name "-" has no special meaning here; commands that give it one handle it themselves.
+// WriteFile writes the file path by calling write. If write returns an error with a code, WriteFile returns it
+// unchanged, and the old file is unchanged. The name "-" has no special meaning here; commands that give it one handle
+// it themselves.
 func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := Create(ctx, path)
 	if err != nil {
@@ -214,8 +222,8 @@ func fail(path string, err error) error {
 	return diag.New(code.Output, path, "cannot be written: %w", err)
 }
 
-// Fits returns an error if a new file of size bytes at path would not fit the file system. Without the check, a large file would first fill
-// the disk.
+// Fits returns an error if a new file of size bytes at path would not fit the file system. Without the check, a large
+// file would first fill the disk.
 func Fits(path string, size int64) error {
 	if free, ok := freeSpace(Target(path)); ok && size > free {
 		return diag.New(code.Output, path, "would have %d bytes; the file system has %d left", size, free)

@@ -150,11 +150,12 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestDanglingLink checks that links are followed, also several in a row and to a file that does not exist yet. Links are never
-// replaced.
+// TestDanglingLink checks that links are followed, also several in a row and to a file that does not exist yet. Links
+// are never replaced.
 func TestDanglingLink(t *testing.T) {
 	dir := t.TempDir()
-	for _, l := range [][2]string{{"b", "a"}, {"sub/c", "b"}, {filepath.Join(dir, "new"), "sub/c"}, {"none/x", "lost"}, {"ring2", "ring1"}, {"ring1", "ring2"}, {"sub", "dir"}, {"../up", "sub/u"}} {
+	for _, l := range [][2]string{{"b", "a"}, {"sub/c", "b"}, {filepath.Join(dir, "new"), "sub/c"}, {"none/x", "lost"},
+		{"ring2", "ring1"}, {"ring1", "ring2"}, {"sub", "dir"}, {"../up", "sub/u"}} {
 		if l[1] == "sub/c" {
 			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it returns true, because nobody can
-// remove files there.
+// lock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it
+// returns true, because nobody can remove files there.
 func lock(f *os.File) bool {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -25,14 +25,16 @@ func reclaim(name string) {
 	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK // do not follow links, and do not wait for a pipe
 	f, err := os.OpenFile(name, os.O_RDWR|flags, 0)
 	if err != nil {
-		// The file may have the read-only mode of the file that it was to replace. Most file systems can lock it anyway.
+		// The file may have the read-only mode of the file that it was to replace. Most file systems can lock it
+		// anyway.
 		if f, err = os.OpenFile(name, os.O_RDONLY|flags, 0); err != nil {
 			return
 		}
 	}
 	defer f.Close()
 	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 ||
+		int(st.Uid) != os.Geteuid() {
 		return
 	}
 	// Remove the name only if it still refers to the locked file: its owner may have renamed that file meanwhile.

@@ -42,7 +42,8 @@ func createTemp(dir string) (f *os.File, name string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		// Between the open and the lock, another process may sweep the file: then that process has the lock, or the name is gone.
+		// Between the open and the lock, another process may sweep the file: then that process has the lock, or the
+		// name is gone.
 		if lock(f) && sameFile(f, name) {
 			return f, name, nil
 		}
@@ -65,8 +66,8 @@ func sweepOnce(dir string) {
 	}
 }
 
-// sweep removes temporary files that killed processes have left in dir: regular files of this user with one of our names that nobody has locked. Files that
-// cannot be examined stay.
+// sweep removes temporary files that killed processes have left in dir: regular files of this user with one of our
+// names that nobody has locked. Files that cannot be examined stay.
 func sweep(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -77,8 +77,8 @@ func temps(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// TestKilled checks that the next process that writes to the directory removes the temporary file of a killed process, but not
-// while that process lives.
+// TestKilled checks that the next process that writes to the directory removes the temporary file of a killed process,
+// but not while that process lives.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
@@ -112,14 +112,17 @@ func TestKilledUnnamed(t *testing.T) {
 // TestSweepSpares checks that only our own, unlocked, regular files are removed.
 func TestSweepSpares(t *testing.T) {
 	dir := t.TempDir()
-	spared := []string{".rlx-.tmp", ".rlx-0123456789abcd.tmp", ".rlx-A.tmp", ".rlx-dir.tmp", ".rlx-link.tmp", ".rlx-pipe.tmp", ".rlx-two.tmp", ".x.tmp", "two"}
+	spared := []string{".rlx-.tmp", ".rlx-0123456789abcd.tmp", ".rlx-A.tmp", ".rlx-dir.tmp", ".rlx-link.tmp",
+		".rlx-pipe.tmp", ".rlx-two.tmp", ".x.tmp", "two"}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, n := range append([]string{".rlx-0.tmp", ".rlx-0123456789xyz.tmp", ".rlx-readonly.tmp"}, spared[0], spared[1], spared[2], spared[7], "two") {
+	for _, n := range append([]string{".rlx-0.tmp", ".rlx-0123456789xyz.tmp", ".rlx-readonly.tmp"}, spared[0],
+		spared[1], spared[2], spared[7], "two") {
 		if err := os.WriteFile(at(n), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range []error{os.Mkdir(at(".rlx-dir.tmp"), 0o755), os.Symlink("two", at(".rlx-link.tmp")), syscall.Mkfifo(at(".rlx-pipe.tmp"), 0o644),
+	for _, err := range []error{os.Mkdir(at(".rlx-dir.tmp"), 0o755), os.Symlink("two", at(".rlx-link.tmp")),
+		syscall.Mkfifo(at(".rlx-pipe.tmp"), 0o644),
 		os.Link(at("two"), at(".rlx-two.tmp")), os.Chmod(at(".rlx-readonly.tmp"), 0o444)} {
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +135,8 @@ func TestSweepSpares(t *testing.T) {
 // TestNamed checks that everything else works in the same way with temporary names.
 func TestNamed(t *testing.T) {
 	named(t)
-	for name, test := range map[string]func(*testing.T){"write": TestWriteFile, "failure": TestFailureLeavesTheOldFile, "create": TestCreate, "places": TestPlaces} {
+	for name, test := range map[string]func(*testing.T){"write": TestWriteFile, "failure": TestFailureLeavesTheOldFile,
+		"create": TestCreate, "places": TestPlaces} {
 		t.Run(name, test)
 	}
 }

@@ -1,8 +1,9 @@
 // Package backends finds the executables of backends, for rlxrun and for programs that use package rlx.
 //
-// The order depends on trust: first the executables that the caller names, then plugins that the user installed to replace a
-// built-in backend, then the folder of the program, RLX_PLUGIN_PATH, and all other installed plugins. So a plugin replaces a
-// built-in backend only if the user has asked for that, and nothing in the current directory is found.
+// The order depends on trust: first the executables that the caller names, then plugins that the user installed to
+// replace a built-in backend, then the folder of the program, RLX_PLUGIN_PATH, and all other installed plugins. So a
+// plugin replaces a built-in backend only if the user has asked for that, and nothing in the current directory is
+// found.
 package backends
 
 import (
@@ -34,7 +35,7 @@ type Found struct {
 	Name, Path string
 	Dir        string            // where it was found
 	SHA256     [sha256.Size]byte // of an installed plugin; otherwise zero
-	Folder     *host.Folder       // of an installed plugin; otherwise nil
+	Folder     *host.Folder      // of an installed plugin; otherwise nil
 
 	From string // the place in words: "beside rlxrun", PathEnv, "installed", or what the caller says
 	Skip error  // why it is not used; nil if it is usable
@@ -58,16 +59,16 @@ func In(dir string) []Found {
 	return out
 }
 
-// A Registry lists the backends found and the places searched. Of several backends with one name, the first that is not skipped
-// is used.
+// A Registry lists the backends found and the places searched. Of several backends with one name, the first that is not
+// skipped is used.
 type Registry struct {
 	All    []Found
 	looked []string
 	store  string // folder of installed plugins; empty if there is none
 }
 
-// Search searches for backends. named are executables that the caller names; they come first. A program other than rlxrun also
-// finds what is beside the rlxrun in PATH.
+// Search searches for backends. named are executables that the caller names; they come first. A program other than
+// rlxrun also finds what is beside the rlxrun in PATH.
 func Search(named []Found, program bool) *Registry {
 	r := &Registry{All: slices.Clone(named)}
 	var list []*installed.Plugin
@@ -127,7 +128,8 @@ func (r *Registry) addInstalled(list []*installed.Plugin, hiding bool) {
 
 // Installed returns a plugin as a backend that starts only if its files are those that were installed.
 func Installed(p *installed.Plugin) Found {
-	return Found{Name: p.Name, Path: p.Path(), Dir: p.Dir, SHA256: p.SHA256, Folder: p.Folder(), From: "installed", Skip: p.Skip}
+	return Found{Name: p.Name, Path: p.Path(), Dir: p.Dir, SHA256: p.SHA256, Folder: p.Folder(), From: "installed",
+		Skip: p.Skip}
 }
 
 // scan adds the backends in a directory. refused returns why one is skipped, or nil.
@@ -142,15 +144,17 @@ func (r *Registry) scan(dir, from string, refused func(Found) error) {
 	}
 }
 
-// refusal returns why a backend is not executed: another user could have put it there or could replace it, or its path depends on
-// the current directory.
+// refusal returns why a backend is not executed: another user could have put it there or could replace it, or its path
+// depends on the current directory.
 func refusal(f Found) error {
 	if !filepath.IsAbs(f.Dir) {
-		return diag.New(code.PluginRefused, "backend "+f.Name, "%s names %s, which depends on the current directory", PathEnv, f.Dir).
+		return diag.New(code.PluginRefused, "backend "+f.Name, "%s names %s, which depends on the current directory",
+			PathEnv, f.Dir).
 			WithHint("name it by its whole path")
 	}
 	if who := owned.Program(f.Path); who != nil {
-		return diag.New(code.PluginRefused, "backend "+f.Name, "%w and thus run programs as you", who).WithHint("%s", who.Fix())
+		return diag.New(code.PluginRefused, "backend "+f.Name, "%w and thus run programs as you", who).WithHint(
+			"%s", who.Fix())
 	}
 	return nil
 }
@@ -166,8 +170,8 @@ func (r *Registry) Usable() []Found {
 	return out
 }
 
-// Lookup returns the backend of a name. If it is not usable, ok is false, and skipped says why the first of that name is skipped,
-// or is nil if there is none.
+// Lookup returns the backend of a name. If it is not usable, ok is false, and skipped says why the first of that name
+// is skipped, or is nil if there is none.
 func (r *Registry) Lookup(name string) (f Found, skipped error, ok bool) {
 	for _, f := range r.All {
 		switch {

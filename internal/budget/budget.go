@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/internal/units"
 )
 
-// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines may share a
-// budget.
+// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines
+// may share a budget.
 type Budget struct {
 	mu    sync.Mutex
 	limit int64  // 0 means the memory in free
@@ -27,8 +27,8 @@ type Part struct {
 	Bytes int64
 }
 
-// New returns a budget of limit bytes. 0 means the memory that is free now, as reported by the system and the control groups
-// of this process. If the system does not report it, the budget has no limit.
+// New returns a budget of limit bytes. 0 means the memory that is free now, as reported by the system and the control
+// groups of this process. If the system does not report it, the budget has no limit.
 func New(limit int64) *Budget {
 	free, ok := freeMemory()
 	if !ok {
@@ -60,8 +60,8 @@ func (b *Budget) Fits(parts ...Part) error {
 	return b.check(Merge(b.parts, parts...))
 }
 
-// Reserve reserves memory until Release. Parts of the same name are added up. If the limit would be exceeded, the budget does not
-// change, and the error has code device.ErrMemory and lists the parts.
+// Reserve reserves memory until Release. Parts of the same name are added up. If the limit would be exceeded, the
+// budget does not change, and the error has code device.ErrMemory and lists the parts.
 func (b *Budget) Reserve(parts ...Part) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +122,8 @@ func (b *Budget) check(parts []Part) error {
 		}
 	}
 	tooMuch := func(has string, bytes int64) *diag.Error {
-		return diag.New(device.ErrMemory, "", "needs %s (%s); "+has, units.Bytes(total), strings.Join(texts, ", "), units.Bytes(bytes))
+		return diag.New(device.ErrMemory, "", "needs %s (%s); "+has, units.Bytes(total), strings.Join(texts, ", "),
+			units.Bytes(bytes))
 	}
 	switch {
 	case b.limit > 0 && total > b.limit:

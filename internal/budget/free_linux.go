@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// freeMemory returns the memory that can still be allocated: MemAvailable of /proc/meminfo, or less if a control group of this
-// process has a limit.
+// freeMemory returns the memory that can still be allocated: MemAvailable of /proc/meminfo, or less if a control group
+// of this process has a limit.
 func freeMemory() (bytes int64, ok bool) { return freeMemoryIn(os.DirFS("/")) }
 
 // freeMemoryIn is freeMemory with files below root.
@@ -31,7 +31,8 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 		switch {
 		case parts[1] == "": // version 2
 			for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-				if n, found := groupFree(root, "sys/fs/cgroup"+dir, "memory.max", "memory.current", "inactive_file"); found {
+				if n, found := groupFree(root, "sys/fs/cgroup"+dir, "memory.max", "memory.current",
+					"inactive_file"); found {
 					free, ok = min(free, n), true
 				}
 				if dir == "/" {
@@ -40,7 +41,8 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 			}
 		case strings.Contains(","+parts[1]+",", ",memory,"): // version 1
 			for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-				if n, found := groupFree(root, "sys/fs/cgroup/memory"+dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"); found {
+				if n, found := groupFree(root, "sys/fs/cgroup/memory"+dir, "memory.limit_in_bytes",
+					"memory.usage_in_bytes", "total_inactive_file"); found {
 					free, ok = min(free, n), true
 				}
 				if dir == "/" {

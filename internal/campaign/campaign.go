@@ -1,5 +1,5 @@
-// Package campaign runs the bodies of fuzz tests without the fuzzer: from a seed, on all processors, and without instrumentation, which
-// makes it 100 times as fast for small inputs. A fuzz test needs two changes for it:
+// Package campaign runs the bodies of fuzz tests without the fuzzer: from a seed, on all processors, and without
+// instrumentation, which makes it 100 times as fast for small inputs. A fuzz test needs two changes for it:
 //
 //	func FuzzParse(t *testing.F) {
 //		f := campaign.New(t)
@@ -7,9 +7,10 @@
 //		f.Fuzz(func(t testing.TB, b []byte) { ... })
 //	}
 //
-// It stays a fuzz test, with the same seeds, unless the variable RLX_CAMPAIGN names a state file. Then it makes as many inputs as
-// RLX_CAMPAIGN_TIME allows, continues where the file says that an earlier campaign ended, and adds what it did to the file. RLX_CAMPAIGN_SEED
-// repeats the input with one number. Command bench/campaign runs many tests this way.
+// It stays a fuzz test, with the same seeds, unless the variable RLX_CAMPAIGN names a state file. Then it makes as many
+// inputs as RLX_CAMPAIGN_TIME allows, continues where the file says that an earlier campaign ended, and adds what it
+// did to the file. RLX_CAMPAIGN_SEED repeats the input with one number. Command bench/campaign runs many tests this
+// way.
 package campaign
 
 import (
@@ -35,7 +36,8 @@ const (
 	EnvSeed  = "RLX_CAMPAIGN_SEED"
 )
 
-// State is what the campaigns of one test have done so far. A state file has one for each test, by names such as "format.FuzzWalk".
+// State is what the campaigns of one test have done so far. A state file has one for each test, by names such as
+// "format.FuzzWalk".
 type State struct {
 	Next    uint64  `json:"next"` // the first input that was not tried; the inputs before it were
 	Runs    uint64  `json:"runs"`
@@ -73,8 +75,9 @@ func (f *F) Add(args ...any) {
 	f.seeds = append(f.seeds, args)
 }
 
-// Fuzz is like testing.F's method, but the body's first parameter is a testing.TB. The others must be of type []byte, string, uint8 or uint64.
-// In a campaign, a body must not keep its arguments; and a single uint64 is the number of the input, as the body makes its input from it.
+// Fuzz is like testing.F's method, but the body's first parameter is a testing.TB. The others must be of type []byte,
+// string, uint8 or uint64. In a campaign, a body must not keep its arguments; and a single uint64 is the number of the
+// input, as the body makes its input from it.
 func (f *F) Fuzz(body any) {
 	f.Helper()
 	v := reflect.ValueOf(body)

@@ -49,10 +49,12 @@ func TestCampaign(t *testing.T) {
 	if err == nil {
 		t.Fatalf("nothing found\n%s", out)
 	}
-	if s, err = Read(path); err != nil || s[name].Next <= before || len(s[name].Finds) < maxFinds || s[name].Finds[0].Seed < before {
+	if s, err = Read(path); err != nil || s[name].Next <= before || len(s[name].Finds) < maxFinds ||
+		s[name].Finds[0].Seed < before {
 		t.Fatalf("%+v, %v", s[name], err)
 	}
-	if out, err := run(EnvSeed+"="+fmt.Sprint(s[name].Finds[0].Seed), "RLX_TEST_HOSTILE=1"); err == nil || !bytes.Contains(out, []byte(s[name].Finds[0].Input[0])) {
+	if out, err := run(EnvSeed+"="+fmt.Sprint(s[name].Finds[0].Seed), "RLX_TEST_HOSTILE=1"); err == nil ||
+		!bytes.Contains(out, []byte(s[name].Finds[0].Input[0])) {
 		t.Errorf("%v\n%s\nwant %v", err, out, s[name].Finds[0].Input)
 	}
 }

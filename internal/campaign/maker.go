@@ -92,8 +92,9 @@ func (m *maker) bytes(i int, a []byte, change bool) []byte {
 }
 
 // interesting are the bytes that formats treat specially: codes and bounds of msgpack, JSON and lengths.
-var interesting = []byte("\x00\x01\x02\x03\x04\x08\x10\x1f\x20\x7e\x7f\x80\x81\x8f\x90\x91\x9f\xa0\xa1\xbf\xc0\xc2\xc3\xc4\xc5\xc6\xca\xcb\xcc\xcd\xce\xcf" +
-	"\xd0\xd1\xd2\xd3\xd9\xda\xdb\xdc\xdd\xde\xdf\xe0\xfe\xff\"\\{}[]:,0123456789-.eEntf/|%")
+var interesting = []byte(
+	"\x00\x01\x02\x03\x04\x08\x10\x1f\x20\x7e\x7f\x80\x81\x8f\x90\x91\x9f\xa0\xa1\xbf\xc0\xc2\xc3\xc4\xc5\xc6\xca\xcb\xcc\xcd\xce\xcf" +
+		"\xd0\xd1\xd2\xd3\xd9\xda\xdb\xdc\xdd\xde\xdf\xe0\xfe\xff\"\\{}[]:,0123456789-.eEntf/|%")
 
 // change changes b once.
 func (m *maker) change(b []byte, arg int) []byte {
@@ -111,7 +112,8 @@ func (m *maker) change(b []byte, arg int) []byte {
 	case 4: // a little more or less
 		b[at] += byte(m.r.IntN(9) - 4)
 	case 5: // a number
-		edges := [...]uint64{0, 1, 255, 256, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1 << 62, math.MaxInt64, 1 << 63, math.MaxUint64, uint64(len(b)), m.r.Uint64()}
+		edges := [...]uint64{0, 1, 255, 256, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1 << 62,
+			math.MaxInt64, 1 << 63, math.MaxUint64, uint64(len(b)), m.r.Uint64()}
 		var n [8]byte
 		v := edges[m.r.IntN(len(edges))] + uint64(m.r.IntN(3)) - 1
 		if size := 1 << m.r.IntN(4); m.r.IntN(2) == 0 {

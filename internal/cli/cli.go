@@ -1,5 +1,5 @@
-// Package cli implements what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors with codes
-// and exit statuses, text and JSON output, and signals.
+// Package cli implements what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors
+// with codes and exit statuses, text and JSON output, and signals.
 //
 // It imports only core/diag and internal/ctxio, so each command links only the packages that it needs.
 package cli
@@ -48,10 +48,11 @@ type Command struct {
 	Short    string // one line, for the list of commands
 	Long     string // description for --help; may be empty
 	Examples []Example
-	// Setup declares the flags and returns the function to run. --format, --json, --quiet and --help are already declared.
+	// Setup declares the flags and returns the function to run. --format, --json, --quiet and --help are already
+	// declared.
 	Setup func(fs *FlagSet) Run
-	// MoreHelp, if not nil, returns text for the end of --help that depends on the arguments, such as the methods of an artifact. args are the arguments
-	// except flags.
+	// MoreHelp, if not nil, returns text for the end of --help that depends on the arguments, such as the methods of an
+	// artifact. args are the arguments except flags.
 	MoreHelp func(ctx context.Context, env *Env, args []string) (string, error)
 }
 
@@ -74,8 +75,8 @@ type Env struct {
 // Binary returns standard output for data that is not text, such as an image.
 func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
 
-// Exact returns standard output for text that must reach a file or pipe unchanged. If standard output is a terminal, terminal is true and control
-// characters are replaced as in Stdout.
+// Exact returns standard output for text that must reach a file or pipe unchanged. If standard output is a terminal,
+// terminal is true and control characters are replaced as in Stdout.
 func (e *Env) Exact() (w io.Writer, terminal bool) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		if f, ok := c.to.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -101,7 +102,8 @@ func (e *Env) WriteJSON(v any) error {
 // Table writes rows in aligned columns to stdout. The first row is the header.
 func (e *Env) Table(rows [][]string) error { return Table(e.Stdout, rows) }
 
-// Table writes rows in aligned columns, two spaces apart, without trailing blanks. Control characters in cells are replaced.
+// Table writes rows in aligned columns, two spaces apart, without trailing blanks. Control characters in cells are
+// replaced.
 func Table(w io.Writer, rows [][]string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -133,8 +135,8 @@ func Usagef(subject, format string, args ...any) *diag.Error {
 	return diag.New(diag.Usage, subject, format, args...)
 }
 
-// Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the process's streams, tests with
-// their own.
+// Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the
+// process's streams, tests with their own.
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	out := newChecked(ctx, stdout)
 	env := &Env{Program: p.Name, Stdin: stdin, Stdout: &printer{w: out}, Stderr: &printer{w: stderr}}
@@ -190,8 +192,9 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 	return 0
 }
 
-// split finds the command that args name and returns the remaining arguments. If the first word is not a command but looks like a file (it exists, or
-// contains a dot or a slash), or args begin with a flag, the default command gets all of them. --format, --json and --quiet may precede the name.
+// split finds the command that args name and returns the remaining arguments. If the first word is not a command but
+// looks like a file (it exists, or contains a dot or a slash), or args begin with a flag, the default command gets all
+// of them. --format, --json and --quiet may precede the name.
 func (p *Program) split(args []string) (name string, rest []string, err error) {
 	lead := leading(args)
 	if lead >= len(args) {

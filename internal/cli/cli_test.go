@@ -17,7 +17,8 @@ import (
 // probe is a program whose commands print their arguments.
 func probe() *Program {
 	show := func(name string) *Command {
-		return &Command{Name: name, Args: "FILE [flags]", Short: "do " + name, Examples: []Example{{"an example", "tool " + name + " x.bin"}},
+		return &Command{Name: name, Args: "FILE [flags]", Short: "do " + name,
+			Examples: []Example{{"an example", "tool " + name + " x.bin"}},
 			Setup: func(fs *FlagSet) Run {
 				var points List
 				var verify Choice
@@ -26,7 +27,8 @@ func probe() *Program {
 				n := fs.IntP("number", "n", 1, "how often")
 				fs.ChoiceVar(&verify, "verify", "how much", "full", "lazy")
 				return func(_ context.Context, env *Env, args []string) error {
-					fmt.Fprintf(env.Stdout, "%s args=%q points=%q n=%d verify=%s json=%v quiet=%v\n", name, args, points.Values, *n, verify.Value, env.JSON, env.Quiet)
+					fmt.Fprintf(env.Stdout, "%s args=%q points=%q n=%d verify=%s json=%v quiet=%v\n", name, args,
+						points.Values, *n, verify.Value, env.JSON, env.Quiet)
 					return nil
 				}
 			}}
@@ -48,7 +50,8 @@ func probe() *Program {
 		}
 	}}
 	return &Program{Name: "tool", Short: "Does things.", Default: "run",
-		Commands: []*Command{show("run"), show("bench"), show("plugins list"), bad}, Versions: []Version{{"format", "1.0"}}}
+		Commands: []*Command{show("run"), show("bench"), show("plugins list"), bad},
+		Versions: []Version{{"format", "1.0"}}}
 }
 
 func exec(t *testing.T, args ...string) (status int, stdout, stderr string) {
@@ -121,14 +124,20 @@ func TestErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"fail typed", 4, "tool: a.rlx: section\uFFFD[2J 3 is 7 bytes; compile it again (RLX4008; see tool explain RLX4008)\n"},
-		{"fail typed --format json", 4, `{"error":{"code":"RLX4008","exit":4,"subject":"a.rlx","message":"section` + "\uFFFD" + `[2J 3 is 7 bytes","hint":"compile it again"}}` + "\n"},
+		{"fail typed", 4,
+			"tool: a.rlx: section\uFFFD[2J 3 is 7 bytes; compile it again (RLX4008; see tool explain RLX4008)\n"},
+		{"fail typed --format json", 4, `{"error":{"code":"RLX4008","exit":4,"subject":"a.rlx","message":"section` +
+			"\uFFFD" + `[2J 3 is 7 bytes","hint":"compile it again"}}` + "\n"},
 		{"fail wrapped", 8, "tool: while loading: arena: too large (RLX8001; see tool explain RLX8001)\n"},
 		{"fail plain", 70, "tool: plain (RLX9001; see tool explain RLX9001)\n"},
 		{"fail plain --format=json", 70, `{"error":{"code":"RLX9001","exit":70,"message":"plain"}}` + "\n"},
-		{"x.bin --bogus --json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
-		{"x.bin --json --format text", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--json","message":"cannot be combined with --format text"}}` + "\n"},
-		{"x.bin --bogus --format json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
+		{"x.bin --bogus --json", 2,
+			`{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
+		{"x.bin --json --format text", 2,
+			`{"error":{"code":"RLX2001","exit":2,"subject":"--json","message":"cannot be combined with --format text"}}` +
+				"\n"},
+		{"x.bin --bogus --format json", 2,
+			`{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
 		{"bogus --format=json", 2, `{"error":{"code":"RLX2001"`},
 	} {
 		status, out, errs := exec(t, strings.Fields(c.line)...)
@@ -136,7 +145,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: status %d\n out %s err %s want %s", c.line, status, out, errs, c.want)
 		}
 	}
-	if status, _, errs := exec(t, "fail", "panic"); status != 70 || !strings.Contains(errs, "BUG: met") || !strings.Contains(errs, "goroutine") {
+	if status, _, errs := exec(t, "fail", "panic"); status != 70 || !strings.Contains(errs, "BUG: met") ||
+		!strings.Contains(errs, "goroutine") {
 		t.Errorf("panic: status %d, %s", status, errs)
 	}
 }
@@ -147,22 +157,26 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestStdoutFull checks that a command fails if its results cannot be written, even if it ignores the error.
 func TestStdoutFull(t *testing.T) {
-	for _, line := range []string{"run x.bin", "explain RLX1002", "explain", "version", "version --format json", "--help", "run --help"} {
+	for _, line := range []string{"run x.bin", "explain RLX1002", "explain", "version", "version --format json",
+		"--help", "run --help"} {
 		var errs strings.Builder
 		status := probe().Exec(t.Context(), strings.Fields(line), nil, fullDisk{}, &errs)
-		if status != 2 || !strings.Contains(errs.String(), "standard output") || !strings.Contains(errs.String(), "cannot be written: no space left on device") {
+		if status != 2 || !strings.Contains(errs.String(), "standard output") ||
+			!strings.Contains(errs.String(), "cannot be written: no space left on device") {
 			t.Errorf("%s: status %d, %s", line, status, errs.String())
 		}
 	}
 }
 
-// TestStoppedBySignal checks that after a signal the status is 128 + its number, even if the command returns another error.
+// TestStoppedBySignal checks that after a signal the status is 128 + its number, even if the command returns another
+// error.
 func TestStoppedBySignal(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&stopped{sig})
 		var out, errs strings.Builder
-		if got := probe().Exec(ctx, []string{"fail", "wait"}, nil, &out, &errs); got != want || !strings.Contains(errs.String(), "RLX1002") {
+		if got := probe().Exec(ctx, []string{"fail", "wait"}, nil, &out, &errs); got != want ||
+			!strings.Contains(errs.String(), "RLX1002") {
 			t.Errorf("%v: status %d, want %d; %s", sig, got, want, errs.String())
 		}
 	}
@@ -170,7 +184,8 @@ func TestStoppedBySignal(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	_, top, _ := exec(t, "--help")
-	for _, want := range []string{"Does things.", "tool COMMAND", "plugins list", "tool FILE is short for tool run FILE", "Exit status:"} {
+	for _, want := range []string{"Does things.", "tool COMMAND", "plugins list",
+		"tool FILE is short for tool run FILE", "Exit status:"} {
 		if !strings.Contains(top, want) {
 			t.Errorf("--help lacks %q:\n%s", want, top)
 		}
@@ -180,7 +195,8 @@ func TestHelp(t *testing.T) {
 	if status != 0 || run != same {
 		t.Errorf("status %d; help run differs from run --help:\n%s\n%s", status, run, same)
 	}
-	for _, want := range []string{"tool [run] FILE [flags]", "Examples:\n  # an example\n  tool run x.bin\n", "Prompts:\n  -p, --point X,Y", "General:\n      --format text|json", "--verify full|lazy"} {
+	for _, want := range []string{"tool [run] FILE [flags]", "Examples:\n  # an example\n  tool run x.bin\n",
+		"Prompts:\n  -p, --point X,Y", "General:\n      --format text|json", "--verify full|lazy"} {
 		if !strings.Contains(run, want) {
 			t.Errorf("run --help lacks %q:\n%s", want, run)
 		}
@@ -232,7 +248,8 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
-// TestStarted checks that the process started before its first Go code, but not earlier than a test binary takes to start.
+// TestStarted checks that the process started before its first Go code, but not earlier than a test binary takes to
+// start.
 func TestStarted(t *testing.T) {
 	if d := start.Sub(Started()); d < 0 || d > time.Minute {
 		t.Errorf("started %v before the first Go code", d)
@@ -240,7 +257,8 @@ func TestStarted(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 99_940: "99.9 kB", 7_700_000: "7.7 MB", 375_400_000: "375 MB", 999_600_000: "1.0 GB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 99_940: "99.9 kB",
+		7_700_000: "7.7 MB", 375_400_000: "375 MB", 999_600_000: "1.0 GB"} {
 		if got := Size(n); got != want {
 			t.Errorf("%d: %s; want %s", n, got, want)
 		}

@@ -45,7 +45,8 @@ func explain(env *Env, args []string) error {
 		}
 		e, ok := diag.Lookup(code)
 		if !ok {
-			return Usagef(args[0], "not a code that %s reports; without one, `%s explain` lists them all", env.Program, env.Program).
+			return Usagef(args[0], "not a code that %s reports; without one, `%s explain` lists them all", env.Program,
+				env.Program).
 				WithHint("a backend may send codes of its own")
 		}
 		if env.JSON {

@@ -92,7 +92,8 @@ func (fs *FlagSet) parse(args []string) error {
 		if d, ok := errors.AsType[*diag.Error](cause); ok {
 			return d
 		}
-		return Usagef(strings.TrimSpace("--"+value.GetFlag().Name+" "+value.GetValue()), "is not %s", wanted(value.GetFlag(), cause))
+		return Usagef(strings.TrimSpace("--"+value.GetFlag().Name+" "+value.GetValue()), "is not %s",
+			wanted(value.GetFlag(), cause))
 	case errors.As(err, &missing):
 		return Usagef("--"+missing.GetFlag().Name, "its value is missing: %s", usageOf(missing.GetFlag()))
 	}
@@ -123,8 +124,8 @@ func (fs *FlagSet) names() []string {
 	return out
 }
 
-// shown returns the flag as help texts show it. If a usage text starts with a word in backquotes, that word is the name of the value. pflag alone would
-// repeat the word in the text.
+// shown returns the flag as help texts show it. If a usage text starts with a word in backquotes, that word is the name
+// of the value. pflag alone would repeat the word in the text.
 func shown(f *pflag.Flag) *pflag.Flag {
 	c := *f
 	if c.DefValue == "0s" || c.DefValue == "[]" {
@@ -192,7 +193,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// editDistance returns the number of insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
+// editDistance returns the number of insertions, deletions and substitutions between two words (Wagner and Fischer
+// 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// helpWidth is the width of help texts in columns. It does not depend on the terminal, so that help looks the same everywhere.
+// helpWidth is the width of help texts in columns. It does not depend on the terminal, so that help looks the same
+// everywhere.
 const helpWidth = 100
 
 // help returns the text of `rlxrun --help`.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress is a progress bar on stderr if that is a terminal; otherwise it does nothing. All methods may be called on a nil Progress and concurrently.
+// Progress is a progress bar on stderr if that is a terminal; otherwise it does nothing. All methods may be called on a
+// nil Progress and concurrently.
 type Progress struct {
 	mu  sync.Mutex
 	bar *progressbar.ProgressBar

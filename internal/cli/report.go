@@ -17,9 +17,9 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context; the command cleans up and exits with
-// status 128 + signal. A second one ends the process at once. A signal that was ignored when the process started stays ignored: nohup and shells that run
-// a job in the background rely on that.
+// Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context;
+// the command cleans up and exits with status 128 + signal. A second one ends the process at once. A signal that was
+// ignored when the process started stays ignored: nohup and shells that run a job in the background rely on that.
 func Main(p Program) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var heard []os.Signal
@@ -52,7 +52,8 @@ func (s *stopped) status() int {
 	return diag.Interrupted.Exit()
 }
 
-// Started returns when the process was started. If the kernel does not report that, it returns when the process began to run Go code.
+// Started returns when the process was started. If the kernel does not report that, it returns when the process began
+// to run Go code.
 func Started() time.Time {
 	if t, ok := processStart(); ok && t.Before(start) && start.Sub(t) < time.Minute {
 		return t
@@ -73,7 +74,8 @@ type Failure struct {
 func failureOf(ctx context.Context, err error) Failure {
 	var s *stopped
 	if errors.As(context.Cause(ctx), &s) {
-		return Failure{Code: string(diag.Interrupted), Exit: s.status(), Message: "stopped by signal: " + s.sig.String()}
+		return Failure{Code: string(diag.Interrupted), Exit: s.status(),
+			Message: "stopped by signal: " + s.sig.String()}
 	}
 	f := Failure{Code: string(diag.Internal), Exit: diag.ExitCode(err), Message: err.Error()}
 	if code, ok := diag.CodeOf(err); ok {
@@ -119,7 +121,9 @@ func catch(env *Env, status *int) {
 		if p, ok := r.(*ctxio.Panic); ok {
 			stack = p.Stack
 		}
-		*status = env.report(context.Background(), diag.New(diag.Internal, "", "%v", r).WithHint("please report this, with the command"), "")
+		*status = env.report(
+			context.Background(), diag.New(diag.Internal, "", "%v", r).WithHint("please report this, with the command"),
+			"")
 		fmt.Fprintf(env.Stderr, "%s", stack)
 	}
 }

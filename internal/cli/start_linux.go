@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processStart returns when the kernel started this process, to within a clock tick (10 ms). See proc_pid_stat(5), field 22: ticks since boot.
+// processStart returns when the kernel started this process, to within a clock tick (10 ms). See proc_pid_stat(5),
+// field 22: ticks since boot.
 func processStart() (time.Time, bool) {
 	const ticks = 100 // USER_HZ, the same on every Linux that Go supports
 	b, err := os.ReadFile("/proc/self/stat")

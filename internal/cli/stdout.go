@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// checked is standard output. It keeps the first error and returns it from every later write. So commands can print lines without checking errors: Exec
-// checks once, at the end.
+// checked is standard output. It keeps the first error and returns it from every later write. So commands can print
+// lines without checking errors: Exec checks once, at the end.
 type checked struct {
 	to  io.Writer // standard output itself
 	w   io.Writer // to, with writes that end with a context
@@ -24,8 +24,8 @@ func newChecked(ctx context.Context, to io.Writer) *checked {
 	return &checked{to: to, w: ctxio.NewWriter(ctx, to)}
 }
 
-// Until makes writes to standard output end with ctx, because the reader of a pipe may block forever. It is for commands with a deadline. ctx must be
-// derived from the command's context.
+// Until makes writes to standard output end with ctx, because the reader of a pipe may block forever. It is for
+// commands with a deadline. ctx must be derived from the command's context.
 func (e *Env) Until(ctx context.Context) {
 	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		c.w = ctxio.NewWriter(ctx, c.to)

@@ -14,13 +14,14 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// maxNamePart is the number of bytes of a long text that FileName keeps. File systems allow 255 bytes per name, and a name has
-// several parts.
+// maxNamePart is the number of bytes of a long text that FileName keeps. File systems allow 255 bytes per name, and a
+// name has several parts.
 const maxNamePart = 80
 
-// FileName converts untrusted text, such as a method's name in an artifact, to part of a file name. It keeps letters, digits, -, _, +, =, [ and ], and dots
-// except at the start; everything else becomes _. The result is never empty, never names another folder, and has at most 100 bytes. A longer text is
-// replaced by its beginning and a digest, so that different texts give different names.
+// FileName converts untrusted text, such as a method's name in an artifact, to part of a file name. It keeps letters,
+// digits, -, _, +, =, [ and ], and dots except at the start; everything else becomes _. The result is never empty,
+// never names another folder, and has at most 100 bytes. A longer text is replaced by its beginning and a digest, so
+// that different texts give different names.
 func FileName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -45,8 +46,9 @@ func FileName(text string) string {
 	return name
 }
 
-// printer is standard output or standard error for text. It replaces control characters (diag.PrintableRune) except line breaks and tabs in everything
-// that a command prints, including names from files and messages of backends. It may be used concurrently.
+// printer is standard output or standard error for text. It replaces control characters (diag.PrintableRune) except
+// line breaks and tabs in everything that a command prints, including names from files and messages of backends. It may
+// be used concurrently.
 type printer struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -95,8 +97,8 @@ func plain(b []byte) bool {
 	return true
 }
 
-// printableJSON escapes the characters in JSON that printer would replace, so that programs that read the output still get them. Such characters occur
-// only in strings.
+// printableJSON escapes the characters in JSON that printer would replace, so that programs that read the output still
+// get them. Such characters occur only in strings.
 func printableJSON(b []byte) []byte {
 	if plain(b) {
 		return b

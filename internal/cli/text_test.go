@@ -32,15 +32,18 @@ func FuzzFileName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		name := FileName(s)
-		if !filepath.IsLocal(name) || filepath.Base(name) != name || name[0] == '.' || len(name) > 100 || !utf8.ValidString(name) || strings.ContainsAny(name, "/\\:%\x00\n\x1b") {
+		if !filepath.IsLocal(name) || filepath.Base(name) != name || name[0] == '.' || len(name) > 100 ||
+			!utf8.ValidString(name) || strings.ContainsAny(name, "/\\:%\x00\n\x1b") {
 			t.Errorf("%q became %q", s, name)
 		}
 	})
 }
 
-// TestPrinter checks that the output does not depend on how text was split into writes, and contains no control characters.
+// TestPrinter checks that the output does not depend on how text was split into writes, and contains no control
+// characters.
 func TestPrinter(t *testing.T) {
-	const text, want = "a\tb\n\x1b[2Jé\u202e\u009b€\xff\xe2\x82 \U0001f600\r\n", "a\tb\n\uFFFD[2Jé\uFFFD\uFFFD€\uFFFD\uFFFD\uFFFD \U0001f600\uFFFD\n"
+	const text, want = "a\tb\n\x1b[2Jé\u202e\u009b€\xff\xe2\x82 \U0001f600\r\n",
+		"a\tb\n\uFFFD[2Jé\uFFFD\uFFFD€\uFFFD\uFFFD\uFFFD \U0001f600\uFFFD\n"
 	for size := range 6 {
 		var b strings.Builder
 		p := &printer{w: &b}
@@ -60,8 +63,8 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
-// TestForeignText checks that untrusted text in results, tables, notes and errors is made printable, and that JSON keeps it
-// escaped.
+// TestForeignText checks that untrusted text in results, tables, notes and errors is made printable, and that JSON
+// keeps it escaped.
 func TestForeignText(t *testing.T) {
 	const name = "x\x1b[31m\u009b\u202e\U000e0001.bin"
 	status, out, errs := exec(t, "run", name)
@@ -86,7 +89,8 @@ func TestForeignText(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back string
-	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back != name || strings.ContainsAny(b.String(), "\x1b\u009b\u202e\U000e0001") {
+	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back != name ||
+		strings.ContainsAny(b.String(), "\x1b\u009b\u202e\U000e0001") {
 		t.Errorf("JSON %q is %q, %v", b.String(), back, err)
 	}
 	b.Reset()

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package clitest tries the commands with files that never end, that block, or that are not files. Only tests import it.
+// Package clitest tries the commands with files that never end, that block, or that are not files. Only tests import
+// it.
 package clitest
 
 import (
@@ -39,9 +40,9 @@ const guard = 2 * time.Minute
 
 var pathFlag = regexp.MustCompile(`--([a-z-]+) +[^ ]*(FILE|DIR|PATH|GLOB)`)
 
-// CheckPaths gives a named pipe, a link to /dev/zero, a folder and a file that is too large to each path. The command must refuse it with
-// an error that has a code, or end once its context does, whatever it was doing. Each flag of the help whose value is a path must be in
-// list. dir has the other files that the command lines name.
+// CheckPaths gives a named pipe, a link to /dev/zero, a folder and a file that is too large to each path. The command
+// must refuse it with an error that has a code, or end once its context does, whatever it was doing. Each flag of the
+// help whose value is a path must be in list. dir has the other files that the command lines name.
 func CheckPaths(t *testing.T, p cli.Program, dir string, list []Path) {
 	t.Helper()
 	t.Chdir(dir)
@@ -82,7 +83,8 @@ func tryPath(t *testing.T, p cli.Program, x Path, kind string) {
 	if err := makePath(path, kind); err != nil {
 		t.Skip(err)
 	}
-	// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or not.
+	// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or
+	// not.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	if kind == "pipe" {

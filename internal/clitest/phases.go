@@ -14,8 +14,9 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// CheckPhases runs command lines in dir and checks that they have the given phases (see ctxio.Do). It then runs each once for each of its
-// phases, holds it there for ever, and ends the context. The command must end too, as after a signal.
+// CheckPhases runs command lines in dir and checks that they have the given phases (see ctxio.Do). It then runs each
+// once for each of its phases, holds it there for ever, and ends the context. The command must end too, as after a
+// signal.
 func CheckPhases(t *testing.T, p cli.Program, dir string, lines map[string]string) {
 	t.Helper()
 	t.Chdir(dir)
@@ -43,7 +44,8 @@ func CheckPhases(t *testing.T, p cli.Program, dir string, lines map[string]strin
 					<-release
 				}
 			})
-			if status, text := run(t, held, p, strings.Fields(line)); status != diag.Interrupted.Exit() || !strings.Contains(text, string(diag.Interrupted)) {
+			if status, text := run(t, held, p, strings.Fields(line)); status != diag.Interrupted.Exit() ||
+				!strings.Contains(text, string(diag.Interrupted)) {
 				t.Errorf("%s, held in phase %s: status %d\n%s", line, phase, status, text)
 			}
 			cancel(nil)

@@ -1,9 +1,9 @@
-// Package ctxio opens, reads and writes files that may block a program forever: a named pipe whose other end nobody opens, a terminal, a pipe whose reader or
-// writer is silent. Here every call ends when its context does.
+// Package ctxio opens, reads and writes files that may block a program forever: a named pipe whose other end nobody
+// opens, a terminal, a pipe whose reader or writer is silent. Here every call ends when its context does.
 //
-// Neither a deadline nor a handled signal ends a system call in progress. So each call runs on its own goroutine, which is abandoned if the context ends
-// first. The goroutine uses its own buffer, and closes a file that it opens too late. This suits commands, which exit soon after; a server would
-// accumulate such goroutines.
+// Neither a deadline nor a handled signal ends a system call in progress. So each call runs on its own goroutine, which
+// is abandoned if the context ends first. The goroutine uses its own buffer, and closes a file that it opens too late.
+// This suits commands, which exit soon after; a server would accumulate such goroutines.
 //
 // The package imports nothing of this module.
 package ctxio

@@ -45,8 +45,8 @@ func TestOpenWaits(t *testing.T) {
 	}
 }
 
-// TestLateOpenCloses checks that a file is closed if its open succeeds after the caller has given up. The other end of the pipe
-// then reads EOF.
+// TestLateOpenCloses checks that a file is closed if its open succeeds after the caller has given up. The other end of
+// the pipe then reads EOF.
 func TestLateOpenCloses(t *testing.T) {
 	path := fifo(t)
 	if _, err := OpenFile(told(t), path, os.O_WRONLY, 0); !errors.Is(err, errTold) {

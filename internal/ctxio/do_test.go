@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDo checks that work which never ends does not hold its caller once the context has ended, and that a late result is handed over.
+// TestDo checks that work which never ends does not hold its caller once the context has ended, and that a late result
+// is handed over.
 func TestDo(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	begun, release, late := make(chan string, 1), make(chan struct{}), make(chan int, 1)
@@ -14,7 +15,8 @@ func TestDo(t *testing.T) {
 		<-begun
 		cancel(errTold)
 	}()
-	v, err := Do(Phases(ctx, func(phase string) { begun <- phase }), "work", func() (int, error) { <-release; return 7, nil }, func(v int) { late <- v })
+	v, err := Do(Phases(ctx, func(phase string) { begun <- phase }), "work",
+		func() (int, error) { <-release; return 7, nil }, func(v int) { late <- v })
 	if v != 0 || !errors.Is(err, errTold) {
 		t.Errorf("%d, %v", v, err)
 	}

@@ -52,33 +52,49 @@ var Classes = []Class{
 	{Name: "read", Calls: reads, Errno: syscall.EIO, Match: notRuntime},
 	{Name: "write", Calls: writes, Errno: syscall.ENOSPC, Match: notRuntime},
 	{Name: "quota", Calls: writes, Errno: syscall.EDQUOT, Match: notRuntime},
-	{Name: "interrupt", Calls: union(reads, writes, opens, syncs), Errno: syscall.EINTR, Match: mayWait, Harmless: true},
-	{Name: "short", Calls: map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64"},
+	{Name: "interrupt", Calls: union(reads, writes, opens, syncs), Errno: syscall.EINTR, Match: mayWait,
+		Harmless: true},
+	{Name: "short",
+		Calls: map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_WRITE: "write",
+			unix.SYS_PWRITE64: "pwrite64"},
 		Match: func(r *syscall.PtraceRegs) bool { return notRuntime(r) && r.Rdx > 1 }, Harmless: true, Short: true},
 	{Name: "sync", Calls: syncs, Errno: syscall.EIO},
-	{Name: "name", Errno: syscall.EACCES, Calls: map[uint64]string{unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
-		unix.SYS_LINKAT: "linkat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHMODAT: "fchmodat"}},
-	{Name: "open", Errno: syscall.EMFILE, Calls: map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_MEMFD_CREATE: "memfd_create",
-		unix.SYS_PIPE2: "pipe2"}},
-	{Name: "stat", Errno: syscall.EIO, Calls: map[uint64]string{unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_FSTAT: "fstat", unix.SYS_READLINKAT: "readlinkat",
-		unix.SYS_FLOCK: "flock"}},
-	{Name: "socket", Errno: syscall.ENOBUFS, Calls: map[uint64]string{unix.SYS_SOCKET: "socket", unix.SYS_BIND: "bind", unix.SYS_LISTEN: "listen",
-		unix.SYS_CONNECT: "connect", unix.SYS_ACCEPT4: "accept4"}},
-	{Name: "map", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM, Match: func(r *syscall.PtraceRegs) bool { return large(r) && !private(r) }},
-	{Name: "process", Errno: syscall.EAGAIN, Match: notThread, Calls: map[uint64]string{unix.SYS_CLONE: "clone", unix.SYS_CLONE3: "clone3", unix.SYS_FORK: "fork",
-		unix.SYS_VFORK: "vfork", unix.SYS_EXECVE: "execve", unix.SYS_PIDFD_OPEN: "pidfd_open"}},
-	{Name: "memory", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM, Match: private, Fatal: true},
+	{Name: "name", Errno: syscall.EACCES,
+		Calls: map[uint64]string{unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat",
+			unix.SYS_RENAMEAT2: "renameat2",
+			unix.SYS_LINKAT:    "linkat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FCHMOD: "fchmod",
+			unix.SYS_FCHMODAT: "fchmodat"}},
+	{Name: "open", Errno: syscall.EMFILE,
+		Calls: map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat",
+			unix.SYS_MEMFD_CREATE: "memfd_create",
+			unix.SYS_PIPE2:        "pipe2"}},
+	{Name: "stat", Errno: syscall.EIO,
+		Calls: map[uint64]string{unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_FSTAT: "fstat",
+			unix.SYS_READLINKAT: "readlinkat",
+			unix.SYS_FLOCK:      "flock"}},
+	{Name: "socket", Errno: syscall.ENOBUFS,
+		Calls: map[uint64]string{unix.SYS_SOCKET: "socket", unix.SYS_BIND: "bind", unix.SYS_LISTEN: "listen",
+			unix.SYS_CONNECT: "connect", unix.SYS_ACCEPT4: "accept4"}},
+	{Name: "map", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM,
+		Match: func(r *syscall.PtraceRegs) bool { return large(r) && !private(r) }},
+	{Name: "process", Errno: syscall.EAGAIN, Match: notThread,
+		Calls: map[uint64]string{unix.SYS_CLONE: "clone", unix.SYS_CLONE3: "clone3", unix.SYS_FORK: "fork",
+			unix.SYS_VFORK: "vfork", unix.SYS_EXECVE: "execve", unix.SYS_PIDFD_OPEN: "pidfd_open"}},
+	{Name: "memory", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM, Match: private,
+		Fatal: true},
 	{Name: "receive", Calls: reads, Errno: syscall.ECONNRESET, Sockets: true},
 	{Name: "send", Calls: writes, Errno: syscall.EPIPE, Sockets: true},
 }
 
 var (
-	reads = map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_READV: "readv", unix.SYS_GETDENTS64: "getdents64",
-		unix.SYS_RECVMSG: "recvmsg", unix.SYS_RECVFROM: "recvfrom"}
+	reads = map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_READV: "readv",
+		unix.SYS_GETDENTS64: "getdents64",
+		unix.SYS_RECVMSG:    "recvmsg", unix.SYS_RECVFROM: "recvfrom"}
 	opens  = map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat"}
 	syncs  = map[uint64]string{unix.SYS_FSYNC: "fsync"}
-	writes = map[uint64]string{unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev", unix.SYS_FTRUNCATE: "ftruncate",
-		unix.SYS_SENDMSG: "sendmsg", unix.SYS_SENDTO: "sendto"}
+	writes = map[uint64]string{unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev",
+		unix.SYS_FTRUNCATE: "ftruncate",
+		unix.SYS_SENDMSG:   "sendmsg", unix.SYS_SENDTO: "sendto"}
 )
 
 func union(sets ...map[uint64]string) map[uint64]string {
@@ -89,8 +105,8 @@ func union(sets ...map[uint64]string) map[uint64]string {
 	return all
 }
 
-// notRuntime excludes calls of 8 bytes: the Go runtime wakes threads with them, and os.StartProcess reports a failed exec. They never fail in a real
-// kernel, and their callers do not handle that.
+// notRuntime excludes calls of 8 bytes: the Go runtime wakes threads with them, and os.StartProcess reports a failed
+// exec. They never fail in a real kernel, and their callers do not handle that.
 func notRuntime(r *syscall.PtraceRegs) bool {
 	return r.Orig_rax != unix.SYS_READ && r.Orig_rax != unix.SYS_WRITE || r.Rdx != 8
 }
@@ -148,7 +164,8 @@ const (
 
 const trampolineEnv = "RLX_FAULTS_STOP_AT"
 
-// Main must be called at the start of main or TestMain. Run starts the same program again to install the filter; Main does not return in that process.
+// Main must be called at the start of main or TestMain. Run starts the same program again to install the filter; Main
+// does not return in that process.
 func Main() {
 	calls, ok := os.LookupEnv(trampolineEnv)
 	if !ok {
@@ -180,13 +197,15 @@ func stopAt(calls string) error {
 		return err
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {
+	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&prog))); e != 0 {
 		return fmt.Errorf("seccomp: %w", e)
 	}
 	return nil
 }
 
-// Run runs a command with one fault. It returns an error only if the harness itself fails, for example because ptrace is not permitted.
+// Run runs a command with one fault. It returns an error only if the harness itself fails, for example because ptrace
+// is not permitted.
 func Run(c Command, f Fault) (Result, error) {
 	type answer struct {
 		r   Result
@@ -241,8 +260,9 @@ func run(c Command, f Fault) (Result, error) {
 	for n := range f.Class.Calls {
 		calls = append(calls, strconv.FormatUint(n, 10))
 	}
-	p, err := os.StartProcess(self, append([]string{self}, c.Args...), &os.ProcAttr{Dir: c.Dir, Files: []*os.File{null, out, errs},
-		Env: append(c.Env, trampolineEnv+"="+strings.Join(calls, ",")), Sys: &syscall.SysProcAttr{Ptrace: true}})
+	p, err := os.StartProcess(self, append([]string{self}, c.Args...),
+		&os.ProcAttr{Dir: c.Dir, Files: []*os.File{null, out, errs},
+			Env: append(c.Env, trampolineEnv+"="+strings.Join(calls, ",")), Sys: &syscall.SysProcAttr{Ptrace: true}})
 	if err != nil {
 		return Result{}, err
 	}
@@ -254,7 +274,8 @@ func run(c Command, f Fault) (Result, error) {
 	if !ws.Stopped() {
 		return Result{}, fmt.Errorf("the command cannot be traced: status %v", ws)
 	}
-	const options = syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACEFORK | syscall.PTRACE_O_TRACEVFORK | syscall.PTRACE_O_TRACEEXEC |
+	const options = syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACEFORK | syscall.PTRACE_O_TRACEVFORK |
+		syscall.PTRACE_O_TRACEEXEC |
 		unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 	if err := syscall.PtraceSetOptions(p.Pid, options); err != nil {
 		return Result{}, err

@@ -40,7 +40,8 @@ type scene struct {
 	name    string
 	command []string          // path first
 	inputs  map[string][]byte // files that exist before the run
-	outputs map[string][]byte // files that the command writes, with their contents after a successful run; older versions exist before
+	// files that the command writes, with their contents after a successful run; older versions exist before
+	outputs map[string][]byte
 }
 
 var older = []byte("an older file")
@@ -76,7 +77,8 @@ func (s *scene) fill(t *testing.T, dir string) {
 }
 
 func (s *scene) environ(dir string) []string {
-	return []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run")}
+	return []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp"),
+		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run")}
 }
 
 func (s *scene) run(t *testing.T, dir string, f Fault) Result {
@@ -99,7 +101,8 @@ func (s *scene) left(t *testing.T, dir string) (out []string) {
 		name, _ := filepath.Rel(dir, p)
 		_, in := s.inputs[name]
 		_, made := s.outputs[name]
-		if err == nil && !in && !made && !slices.Contains([]string{".", "tmp", "run"}, name) && !socketFolder.MatchString(name) && !verified.MatchString(name) {
+		if err == nil && !in && !made && !slices.Contains([]string{".", "tmp", "run"}, name) &&
+			!socketFolder.MatchString(name) && !verified.MatchString(name) {
 			out = append(out, name)
 		}
 		return err
@@ -114,7 +117,8 @@ var socketFolder = regexp.MustCompile(`^(tmp|run)/rlx(-[0-9]+)?$`)
 
 var verified = regexp.MustCompile(`^\.cache(/rlx(/verified(/[0-9a-f]{64})?)?)?$`)
 
-var outOfMemory = regexp.MustCompile(`(runtime: |fatal error: ).*(out of|cannot allocate|failed to allocate|failed to reserve|cannot reserve).*`)
+var outOfMemory = regexp.MustCompile(
+	`(runtime: |fatal error: ).*(out of|cannot allocate|failed to allocate|failed to reserve|cannot reserve).*`)
 
 // documented reports whether the README lists a status, except that of a bug of ours.
 func documented(status int) bool {
@@ -185,7 +189,8 @@ func (s *scene) try(t *testing.T, f Fault) Result {
 	dir := s.stage(t)
 	r := s.run(t, dir, f)
 	for _, w := range s.judge(t, dir, f, r) {
-		t.Errorf("%s, %s %d (%s), kill %v: %s\n  status %d, stderr: %.1500s", s.name, f.Class.Name, f.N, r.Hit, f.Kill, w, r.Status, r.Stderr)
+		t.Errorf("%s, %s %d (%s), kill %v: %s\n  status %d, stderr: %.1500s", s.name, f.Class.Name, f.N, r.Hit, f.Kill,
+			w, r.Status, r.Stderr)
 	}
 	os.RemoveAll(dir)
 	return r
@@ -202,7 +207,8 @@ func scenes(t *testing.T) []*scene {
 		t.Fatal(err)
 	}
 	binaries = bin
-	for out, pkg := range map[string]string{"rlxc": "cmd/rlxc", "rlxrun": "cmd/rlxrun", "rlx-backend-cpu": "plugins/cpu"} {
+	for out, pkg := range map[string]string{"rlxc": "cmd/rlxc", "rlxrun": "cmd/rlxrun",
+		"rlx-backend-cpu": "plugins/cpu"} {
 		if err := testbin.Build(filepath.Join(bin, out), pkg); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +231,9 @@ func scenes(t *testing.T) []*scene {
 	compile := &scene{name: "rlxc", command: []string{filepath.Join(bin, "rlxc"), "tiny.safetensors", "-o", "x.rlx"},
 		inputs: map[string][]byte{"tiny.safetensors": read(tiny)}, outputs: map[string][]byte{"x.rlx": nil}}
 	compile.settle(t)
-	run := &scene{name: "rlxrun", command: []string{filepath.Join(bin, "rlxrun"), "x.rlx", "--image", "in.png", "--point", "128,128", "-o", "mask.png", "-o", "iou=iou.npy", "-b", "cpu", "--threads", "1", "--timeout", "15s"},
+	run := &scene{name: "rlxrun",
+		command: []string{filepath.Join(bin, "rlxrun"), "x.rlx", "--image", "in.png", "--point", "128,128", "-o",
+			"mask.png", "-o", "iou=iou.npy", "-b", "cpu", "--threads", "1", "--timeout", "15s"},
 		inputs:  map[string][]byte{"x.rlx": compile.outputs["x.rlx"], "in.png": read("../../demo/scene1.png")},
 		outputs: map[string][]byte{"mask.png": nil, "iou.npy": nil}}
 	run.settle(t)
@@ -256,10 +264,12 @@ func (s *scene) settle(t *testing.T) {
 // killed lists classes whose calls are also used to kill a process.
 var killed = []string{"write", "sync", "name", "socket"}
 
-// slow lists classes that are tried only with RLX_FAULTS: gRPC reports a failed write only when the deadline of the call has passed.
+// slow lists classes that are tried only with RLX_FAULTS: gRPC reports a failed write only when the deadline of the
+// call has passed.
 var slow = []string{"receive", "send"}
 
-// TestFaults makes calls of both commands fail: a few of each class, all calls with RLX_FAULTS=all, or all of one class if RLX_FAULTS names it.
+// TestFaults makes calls of both commands fail: a few of each class, all calls with RLX_FAULTS=all, or all of one class
+// if RLX_FAULTS names it.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands and runs them some sixty times")
@@ -289,7 +299,8 @@ func TestFaults(t *testing.T) {
 					s.try(t, Fault{Class: c, N: 1 + rng.IntN(calls), Kill: kill})
 					tried++
 				}
-				t.Logf("%s, %s, kill %v: %d calls, %d runs, %.1f s", s.name, c.Name, kill, calls, tried, time.Since(begin).Seconds())
+				t.Logf("%s, %s, kill %v: %d calls, %d runs, %.1f s", s.name, c.Name, kill, calls, tried,
+					time.Since(begin).Seconds())
 			}
 		}
 	}

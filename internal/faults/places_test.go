@@ -62,8 +62,9 @@ func (s *scene) ends(t *testing.T, dir, what string, r Result) bool {
 	return r.Status == 0
 }
 
-// TestFullDisk runs both commands with room for n pages or n files, and with limits on file size, for increasing n until they succeed. Until then the old
-// files must stay complete. With RLX_FAULTS=places it tries every n, otherwise a few.
+// TestFullDisk runs both commands with room for n pages or n files, and with limits on file size, for increasing n
+// until they succeed. Until then the old files must stay complete. With RLX_FAULTS=places it tries every n, otherwise a
+// few.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -86,9 +87,12 @@ func TestFullDisk(t *testing.T) {
 			options func(n int) string
 			limit   func(n int) string
 		}{
-			{"pages", 2*pages + largest*512/page + 64, func(n int) string { return fmt.Sprintf("size=%d", (pages+n)*page) }, nil},
+			{"pages", 2*pages + largest*512/page + 64,
+				func(n int) string { return fmt.Sprintf("size=%d", (pages+n)*page) }, nil},
 			{"files", 64, func(n int) string { return fmt.Sprintf("nr_inodes=%d", inputs+folders+n) }, nil},
-			{"pages of one file", largest/8 + 1024, func(int) string { return "" }, func(n int) string { return fmt.Sprintf("ulimit -f %d;", 8*n) }}, // in blocks of 512 bytes
+			// in blocks of 512 bytes
+			{"pages of one file", largest/8 + 1024, func(int) string { return "" },
+				func(n int) string { return fmt.Sprintf("ulimit -f %d;", 8*n) }},
 		} {
 			t.Run(s.name+"/"+kind.name, func(t *testing.T) {
 				alone(t)
@@ -131,7 +135,8 @@ func TestReadOnly(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			alone(t)
 			dir := s.stage(t)
-			if err := errors.Join(unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")); err != nil {
+			if err := errors.Join(unix.Mount(dir, dir, "", unix.MS_BIND, ""),
+				unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")); err != nil {
 				t.Fatal(err)
 			}
 			defer unix.Unmount(dir, unix.MNT_DETACH)
@@ -192,8 +197,9 @@ var versions = []struct {
 	{"removed", func(path string, _ []byte) error { return os.Remove(path) }},
 }
 
-// TestInputsChange changes an input of both commands at each of their reads: it replaces or removes the file, shortens it, or changes its contents. The
-// outcome must be that of the old or the new input, or an error. With RLX_FAULTS=inputs it tries every read, otherwise a few.
+// TestInputsChange changes an input of both commands at each of their reads: it replaces or removes the file, shortens
+// it, or changes its contents. The outcome must be that of the old or the new input, or an error. With
+// RLX_FAULTS=inputs it tries every read, otherwise a few.
 func TestInputsChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -235,7 +241,8 @@ func TestInputsChange(t *testing.T) {
 						want = &other
 					}
 					for _, w := range want.judge(t, dir, Fault{Class: reads}, r) {
-						t.Errorf("%s: %s %s at read %d (%s): %s\n  status %d, stderr: %.800s", s.name, input, v.name, n, r.Hit, w, r.Status, r.Stderr)
+						t.Errorf("%s: %s %s at read %d (%s): %s\n  status %d, stderr: %.800s", s.name, input, v.name, n,
+							r.Hit, w, r.Status, r.Stderr)
 					}
 					os.RemoveAll(dir)
 				}

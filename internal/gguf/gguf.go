@@ -1,5 +1,6 @@
-// Package gguf reads the header of GGUF files of versions 2 and 3: the metadata and the location of the tensors. Files are not trusted: counts are compared
-// with the remaining bytes, and tensors must follow one another as writers place them.
+// Package gguf reads the header of GGUF files of versions 2 and 3: the metadata and the location of the tensors. Files
+// are not trusted: counts are compared with the remaining bytes, and tensors must follow one another as writers place
+// them.
 //
 // Errors are plain. Their texts follow the name of the file.
 package gguf
@@ -25,14 +26,15 @@ const (
 	maxAlign   = 1 << 20
 )
 
-// maxMemory bounds the memory for the values of the metadata: a number takes 8 bytes, even if the file has a byte for it.
+// maxMemory bounds the memory for the values of the metadata: a number takes 8 bytes, even if the file has a byte for
+// it.
 var maxMemory int64 = 1 << 30
 
 // Header is everything before the tensors' bytes.
 type Header struct {
 	Version int
-	// Meta has the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or for other arrays []uint64, []int64,
-	// []float64 and []bool.
+	// Meta has the metadata by key. Values are uint64, int64 (of signed types), float64, bool, string, []string, or for
+	// other arrays []uint64, []int64, []float64 and []bool.
 	Meta    map[string]any
 	Tensors []Tensor
 }
@@ -55,10 +57,14 @@ var types = map[Type]struct {
 	name         string
 	values, size int64
 }{
-	0: {"F32", 1, 4}, 1: {"F16", 1, 2}, 2: {"Q4_0", 32, 18}, 3: {"Q4_1", 32, 20}, 6: {"Q5_0", 32, 22}, 7: {"Q5_1", 32, 24}, 8: {"Q8_0", 32, 34}, 9: {"Q8_1", 32, 36},
-	10: {"Q2_K", 256, 84}, 11: {"Q3_K", 256, 110}, 12: {"Q4_K", 256, 144}, 13: {"Q5_K", 256, 176}, 14: {"Q6_K", 256, 210}, 15: {"Q8_K", 256, 292},
-	16: {"IQ2_XXS", 256, 66}, 17: {"IQ2_XS", 256, 74}, 18: {"IQ3_XXS", 256, 98}, 19: {"IQ1_S", 256, 50}, 20: {"IQ4_NL", 32, 18}, 21: {"IQ3_S", 256, 110},
-	22: {"IQ2_S", 256, 82}, 23: {"IQ4_XS", 256, 136}, 24: {"I8", 1, 1}, 25: {"I16", 1, 2}, 26: {"I32", 1, 4}, 27: {"I64", 1, 8}, 28: {"F64", 1, 8}, 29: {"IQ1_M", 256, 56},
+	0: {"F32", 1, 4}, 1: {"F16", 1, 2}, 2: {"Q4_0", 32, 18}, 3: {"Q4_1", 32, 20}, 6: {"Q5_0", 32, 22},
+	7: {"Q5_1", 32, 24}, 8: {"Q8_0", 32, 34}, 9: {"Q8_1", 32, 36},
+	10: {"Q2_K", 256, 84}, 11: {"Q3_K", 256, 110}, 12: {"Q4_K", 256, 144}, 13: {"Q5_K", 256, 176},
+	14: {"Q6_K", 256, 210}, 15: {"Q8_K", 256, 292},
+	16: {"IQ2_XXS", 256, 66}, 17: {"IQ2_XS", 256, 74}, 18: {"IQ3_XXS", 256, 98}, 19: {"IQ1_S", 256, 50},
+	20: {"IQ4_NL", 32, 18}, 21: {"IQ3_S", 256, 110},
+	22: {"IQ2_S", 256, 82}, 23: {"IQ4_XS", 256, 136}, 24: {"I8", 1, 1}, 25: {"I16", 1, 2}, 26: {"I32", 1, 4},
+	27: {"I64", 1, 8}, 28: {"F64", 1, 8}, 29: {"IQ1_M", 256, 56},
 	30: {"BF16", 1, 2}, 34: {"TQ1_0", 256, 54}, 35: {"TQ2_0", 256, 66}, 39: {"MXFP4", 32, 17},
 }
 
@@ -75,7 +81,8 @@ func (t Type) Values() int64 { return types[t].values }
 
 // Parse reads the header of a file of size bytes.
 func Parse(f io.ReaderAt, size int64) (*Header, error) {
-	p := &parser{r: bufio.NewReaderSize(io.NewSectionReader(f, 0, min(size, maxHeader)), 1<<16), left: min(size, maxHeader)}
+	p := &parser{r: bufio.NewReaderSize(io.NewSectionReader(f, 0, min(size, maxHeader)), 1<<16),
+		left: min(size, maxHeader)}
 	h, err := p.header(size)
 	switch {
 	case err == nil:
@@ -203,7 +210,8 @@ func (p *parser) header(size int64) (*Header, error) {
 	return h, h.place(p.at, size)
 }
 
-// place checks that the tensors follow one another, each at the next multiple of the alignment, and converts their offsets to offsets in the file.
+// place checks that the tensors follow one another, each at the next multiple of the alignment, and converts their
+// offsets to offsets in the file.
 func (h *Header) place(at, size int64) error {
 	align := uint64(32)
 	if v, ok := h.Meta["general.alignment"]; ok {
@@ -216,10 +224,12 @@ func (h *Header) place(at, size int64) error {
 	for i := range h.Tensors {
 		t := &h.Tensors[i]
 		if t.Offset != next {
-			return fmt.Errorf("tensor %.80q is at offset %d; want %d, after the previous tensor", t.Name, t.Offset, next)
+			return fmt.Errorf("tensor %.80q is at offset %d; want %d, after the previous tensor", t.Name, t.Offset,
+				next)
 		}
 		if t.Size > size-start-next {
-			return fmt.Errorf("is cut short: tensor %.80q ends at byte %d of %d", t.Name, uint64(start)+uint64(next)+uint64(t.Size), size)
+			return fmt.Errorf("is cut short: tensor %.80q ends at byte %d of %d", t.Name,
+				uint64(start)+uint64(next)+uint64(t.Size), size)
 		}
 		t.Offset += start
 		next = up(next + t.Size)
@@ -279,7 +289,8 @@ func (p *parser) tensor() (t Tensor, err error) {
 		row = t.Dims[n-1]
 	}
 	if row%block.values != 0 {
-		return t, fmt.Errorf("tensor %.80q has rows of %d values; %v has blocks of %d", t.Name, row, t.Type, block.values)
+		return t, fmt.Errorf("tensor %.80q has rows of %d values; %v has blocks of %d", t.Name, row, t.Type,
+			block.values)
 	}
 	if values/block.values > math.MaxInt64/4/block.size {
 		return t, fmt.Errorf("tensor %.80q is too large", t.Name)

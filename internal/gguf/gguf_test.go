@@ -14,9 +14,11 @@ import (
 )
 
 var sample = gguftest.File(3, gguftest.Meta{
-	"general.architecture", "llama", "a.u8", uint8(200), "a.u32", uint32(7), "a.i32", int32(-7), "a.f32", float32(0.5), "a.bool", true,
+	"general.architecture", "llama", "a.u8", uint8(200), "a.u32", uint32(7), "a.i32", int32(-7), "a.f32", float32(0.5),
+	"a.bool", true,
 	"a.texts", []string{"x", "", "é"}, "a.ints", []int32{1, -2}, "a.floats", []float32{1.5}, "a.u64", uint64(1) << 60,
-}, gguftest.T("w", 1, make([]byte, 12), 2, 3), gguftest.T("q", 2, make([]byte, 72), 2, 64), gguftest.T("n", 0, make([]byte, 12), 3))
+}, gguftest.T("w", 1, make([]byte, 12), 2, 3), gguftest.T("q", 2, make([]byte, 72), 2, 64), gguftest.T("n", 0,
+	make([]byte, 12), 3))
 
 func parse(b []byte) (*gguf.Header, error) { return gguf.Parse(bytes.NewReader(b), int64(len(b))) }
 
@@ -29,14 +31,17 @@ func TestParse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := map[string]any{
-			"general.architecture": "llama", "a.u8": uint64(200), "a.u32": uint64(7), "a.i32": int64(-7), "a.f32": 0.5, "a.bool": true,
-			"a.texts": []string{"x", "", "é"}, "a.ints": []int64{1, -2}, "a.floats": []float64{1.5}, "a.u64": uint64(1) << 60,
+			"general.architecture": "llama", "a.u8": uint64(200), "a.u32": uint64(7), "a.i32": int64(-7), "a.f32": 0.5,
+			"a.bool":  true,
+			"a.texts": []string{"x", "", "é"}, "a.ints": []int64{1, -2}, "a.floats": []float64{1.5},
+			"a.u64": uint64(1) << 60,
 		}; !reflect.DeepEqual(h.Meta, want) {
 			t.Errorf("metadata %v; want %v", h.Meta, want)
 		}
 		start := int64(len(b) - 32 - 96 - 32)
 		if want := []gguf.Tensor{
-			{Name: "w", Type: 1, Dims: []int64{2, 3}, Offset: start, Size: 12}, {Name: "q", Type: 2, Dims: []int64{2, 64}, Offset: start + 32, Size: 36 * 2},
+			{Name: "w", Type: 1, Dims: []int64{2, 3}, Offset: start, Size: 12},
+			{Name: "q", Type: 2, Dims: []int64{2, 64}, Offset: start + 32, Size: 36 * 2},
 			{Name: "n", Type: 0, Dims: []int64{3}, Offset: start + 128, Size: 12},
 		}; !reflect.DeepEqual(h.Tensors, want) {
 			t.Errorf("tensors %v; want %v", h.Tensors, want)
@@ -44,7 +49,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTruncated checks that every proper prefix of a file is refused, unless it lacks only padding after the last tensor.
+// TestTruncated checks that every proper prefix of a file is refused, unless it lacks only padding after the last
+// tensor.
 func TestTruncated(t *testing.T) {
 	for n := range len(sample) - 20 {
 		if _, err := parse(sample[:n]); err == nil {
@@ -59,7 +65,9 @@ func TestHostile(t *testing.T) {
 	u32 := func(b []byte, at int, v uint32) { binary.LittleEndian.PutUint32(b[at:], v) }
 	u64 := func(b []byte, at int, v uint64) { binary.LittleEndian.PutUint64(b[at:], v) }
 	tensor := func(name string) int { // offset of its number of dims
-		return bytes.Index(sample, append(binary.LittleEndian.AppendUint64(nil, uint64(len(name))), name+"\x02\x00\x00\x00"...)) + 8 + len(name)
+		return bytes.Index(
+			sample, append(binary.LittleEndian.AppendUint64(nil, uint64(len(name))), name+"\x02\x00\x00\x00"...)) + 8 +
+			len(name)
 	}
 	w, q := tensor("w"), tensor("q")
 	for _, c := range []struct {
@@ -82,7 +90,8 @@ func TestHostile(t *testing.T) {
 			copy(b[i-8:], "\x04\x00\x00\x00\x00\x00\x00\x00a.u8")
 		}},
 		{"array of arrays", "an array of type 9", func(b []byte) { u32(b, bytes.Index(b, []byte("a.ints"))+10, 9) }},
-		{"array that does not fit", "is cut short", func(b []byte) { u64(b, bytes.Index(b, []byte("a.ints"))+14, 1<<20) }},
+		{"array that does not fit", "is cut short",
+			func(b []byte) { u64(b, bytes.Index(b, []byte("a.ints"))+14, 1<<20) }},
 		{"boolean", "is the boolean 2", func(b []byte) { b[bytes.Index(b, []byte("a.bool"))+10] = 2 }},
 		{"dims", "has 5 dims; at most 4", func(b []byte) { u32(b, w, 5) }},
 		{"dim 0", "has a dim of 0", func(b []byte) { u64(b, w+4, 0) }},
@@ -99,22 +108,25 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := parse(append(slices.Clone(sample), make([]byte, 32)...)); err == nil || !strings.Contains(err.Error(), "has 32 bytes after its last tensor") {
+	if _, err := parse(append(slices.Clone(sample), make([]byte, 32)...)); err == nil ||
+		!strings.Contains(err.Error(), "has 32 bytes after its last tensor") {
 		t.Error(err)
 	}
-	if _, err := parse(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(48)})); err == nil || !strings.Contains(err.Error(), "allowed are powers of two") {
+	if _, err := parse(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(48)})); err == nil ||
+		!strings.Contains(err.Error(), "allowed are powers of two") {
 		t.Error(err)
 	}
 }
 
-// FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors that overlap, lie outside
-// the file or have parts of blocks.
+// FuzzParse looks for files that make Parse panic or allocate much more than their size, and for accepted tensors that
+// overlap, lie outside the file or have parts of blocks.
 func FuzzParse(t *testing.F) {
 	f := campaign.New(t)
 	f.Add(sample)
 	f.Add(gguftest.File(2, nil))
 	f.Add(gguftest.File(3, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("x", 0, make([]byte, 4))))
-	f.Add(gguftest.File(2, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("a", 0, make([]byte, 64), 4, 4), gguftest.T("b", 8, make([]byte, 68), 2, 32)))
+	f.Add(gguftest.File(2, gguftest.Meta{"general.alignment", uint32(64)}, gguftest.T("a", 0, make([]byte, 64), 4, 4),
+		gguftest.T("b", 8, make([]byte, 68), 2, 32)))
 	for _, kind := range []uint32{0, 1, 6, 7, 8, 9, 12, 13} { // a value of each kind that claims a large count
 		b := gguftest.File(3, gguftest.Meta{"k", "v"})
 		b = append(b[:4+4+8+8+8+1], binary.LittleEndian.AppendUint32(nil, kind)...)
@@ -128,7 +140,8 @@ func FuzzParse(t *testing.F) {
 		at := int64(0)
 		for _, x := range h.Tensors {
 			if x.Offset < at || x.Size < 0 || x.Offset > int64(len(b)) || x.Size > int64(len(b))-x.Offset {
-				t.Fatalf("tensor %q has %d bytes at %d of %d; the one before it ends at %d", x.Name, x.Size, x.Offset, len(b), at)
+				t.Fatalf("tensor %q has %d bytes at %d of %d; the one before it ends at %d", x.Name, x.Size, x.Offset,
+					len(b), at)
 			}
 			at = x.Offset + x.Size
 			values := int64(1)

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Meta is metadata as alternating keys and values. Values are uint8, uint16, uint32, int32, float32, uint64, bool, string, []string, []int32 or []float32.
+// Meta is metadata as alternating keys and values. Values are uint8, uint16, uint32, int32, float32, uint64, bool,
+// string, []string, []int32 or []float32.
 type Meta []any
 
 // Tensor has row-major dims and the number of its element type.
@@ -55,7 +56,9 @@ func File(version uint32, meta Meta, tensors ...Tensor) []byte {
 			array(6, len(v))
 			put(v)
 		default:
-			put(map[string]uint32{"uint8": 0, "uint16": 2, "uint32": 4, "int32": 5, "float32": 6, "bool": 7, "uint64": 10}[fmt.Sprintf("%T", v)])
+			put(
+				map[string]uint32{"uint8": 0, "uint16": 2, "uint32": 4, "int32": 5, "float32": 6, "bool": 7,
+					"uint64": 10}[fmt.Sprintf("%T", v)])
 			put(v)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package golden runs tests written as txtar files: an input, and the output that a person has reviewed. `go test ./... -update` rewrites the outputs; the
-// diff of the commit then shows what has changed.
+// Package golden runs tests written as txtar files: an input, and the output that a person has reviewed. `go test
+// ./... -update` rewrites the outputs; the diff of the commit then shows what has changed.
 //
 // Only tests import it. Files knows nothing about the project; Pass checks rewrites of graphs.
 package golden

@@ -25,13 +25,13 @@ type Rewritten struct {
 // Rewrite runs the pass under test.
 type Rewrite func(g *ir.Graph, f *File) (Rewritten, error)
 
-// Pass tests a pass on the files in a folder. The section "in" is a graph; "out" is the graph after the pass. Comment lines "expect: RULE ..." and
-// "expect-not: RULE ..." name rules that must and must not fire. "expect-miss: RULE:REASON" names misses that must be reported; a REASON that ends in * is a
-// prefix.
+// Pass tests a pass on the files in a folder. The section "in" is a graph; "out" is the graph after the pass. Comment
+// lines "expect: RULE ..." and "expect-not: RULE ..." name rules that must and must not fire. "expect-miss:
+// RULE:REASON" names misses that must be reported; a REASON that ends in * is a prefix.
 //
-// A rewrite must keep the meaning of the graph: Pass runs both graphs on random inputs, at both ends of the symbols' ranges, and compares the outputs
-// within the tolerance of their ops. It does this a second time with every intermediate value as a further output, to detect a fusion that removes a value
-// which another node reads.
+// A rewrite must keep the meaning of the graph: Pass runs both graphs on random inputs, at both ends of the symbols'
+// ranges, and compares the outputs within the tolerance of their ops. It does this a second time with every
+// intermediate value as a further output, to detect a fusion that removes a value which another node reads.
 func Pass(t *testing.T, dir string, rewrite Rewrite) {
 	t.Helper()
 	Files(t, dir, func(t *testing.T, f *File) string {
@@ -84,7 +84,8 @@ func (f *File) checkRules(t *testing.T, got Rewritten) {
 	}
 	for _, r := range f.Values("expect-miss") {
 		start, prefix := strings.CutSuffix(r, "*")
-		if !slices.ContainsFunc(got.Missed, func(m string) bool { return m == r || prefix && strings.HasPrefix(m, start) }) {
+		if !slices.ContainsFunc(
+			got.Missed, func(m string) bool { return m == r || prefix && strings.HasPrefix(m, start) }) {
 			t.Errorf("miss %s was not reported; reported: %v", r, got.Missed)
 		}
 	}
@@ -98,7 +99,8 @@ func returnAll(g *ir.Graph) {
 	}
 }
 
-// SameMeaning runs a graph and its rewritten form on the same random inputs, at both ends of the symbols' ranges, and compares the outputs.
+// SameMeaning runs a graph and its rewritten form on the same random inputs, at both ends of the symbols' ranges, and
+// compares the outputs.
 func SameMeaning(g *ir.Graph, r Rewritten) error {
 	if err := r.Graph.Verify(); err != nil {
 		return err

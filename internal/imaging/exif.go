@@ -16,9 +16,9 @@ type frame struct {
 // exifPrefix precedes the TIFF structure in a JPEG. Some writers put it into PNGs, too, by mistake.
 const exifPrefix = "Exif\x00\x00"
 
-// jpegHeader reads the orientation tag and the frame header from the segments before the image data. The tag is in the first
-// directory of the TIFF structure in segment APP1 (Exif 2.3, sections 4.5 and 4.6). orientation is 1 to 8; without a valid tag it
-// is 1, upright.
+// jpegHeader reads the orientation tag and the frame header from the segments before the image data. The tag is in the
+// first directory of the TIFF structure in segment APP1 (Exif 2.3, sections 4.5 and 4.6). orientation is 1 to 8;
+// without a valid tag it is 1, upright.
 func jpegHeader(data []byte) (orientation int, f frame) {
 	orientation = 1
 	if !bytes.HasPrefix(data, []byte("\xff\xd8")) {
@@ -49,9 +49,9 @@ func jpegHeader(data []byte) (orientation int, f frame) {
 	return orientation, f
 }
 
-// jpegBytes returns the number of bytes that image/jpeg allocates for the pixels, and the peak while it decodes and we turn the
-// image. A sample takes one byte, and four more in a progressive file, whose coefficients are kept to the end. Turning takes
-// turnBytes a pixel.
+// jpegBytes returns the number of bytes that image/jpeg allocates for the pixels, and the peak while it decodes and we
+// turn the image. A sample takes one byte, and four more in a progressive file, whose coefficients are kept to the end.
+// Turning takes turnBytes a pixel.
 func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
 	orientation, f := jpegHeader(header)
 	w, h := int64(cfg.Width), int64(cfg.Height)
@@ -78,8 +78,8 @@ func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation
 	return pixels, peak, orientation
 }
 
-// A pngOrientation parses the chunks of a PNG while it is read, to find the orientation in chunk eXIf (PNG, third edition, section
-// 11.3.5.3). The chunk may come after the pixels.
+// A pngOrientation parses the chunks of a PNG while it is read, to find the orientation in chunk eXIf (PNG, third
+// edition, section 11.3.5.3). The chunk may come after the pixels.
 type pngOrientation struct {
 	value int    // 1 to 8, or 0 before the chunk was found
 	chunk []byte // header of the current chunk: length and type. For an eXIf chunk the data follow.

@@ -24,8 +24,8 @@ const (
 	maxDecoded = 1 << 30  // bytes of the pixels in memory
 	maxSide    = 1 << 20  // a resize stores a few words for each position along a side
 	maxHeader  = 32 << 20 // bytes before the size of the image, such as colour profiles
-	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more pixels cannot
-	// contain them, and is refused before memory is allocated.
+	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more
+	// pixels cannot contain them, and is refused before memory is allocated.
 	maxPixelsPerByte = 8 * 1040
 )
 
@@ -33,14 +33,15 @@ const (
 type Limits struct {
 	FileSize int64 // size of the file in bytes, if known
 	Pixels   int64 // number of pixels; 0 means 2^28
-	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is called
-	// again if a PNG must be turned, which only the end of the file may tell, with the additional bytes. Decode returns its error.
+	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is
+	// called again if a PNG must be turned, which only the end of the file may tell, with the additional bytes. Decode
+	// returns its error.
 	Fits func(bytes int64) error
 }
 
-// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF orientation says.
-// It decodes while it reads, checks the size in the header first, and never holds the whole file in memory. Errors are *diag.Error
-// with code.Image and subject name, or come from Fits.
+// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF
+// orientation says. It decodes while it reads, checks the size in the header first, and never holds the whole file in
+// memory. Errors are *diag.Error with code.Image and subject name, or come from Fits.
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: MaxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
@@ -79,7 +80,8 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		return bad("has %d x %d pixels; %d are allowed here", w, h, lim.Pixels)
 	}
 	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
-		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h, lim.FileSize, maxPixelsPerByte)
+		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h,
+			lim.FileSize, maxPixelsPerByte)
 	}
 	pixels, peak := pngBytes(cfg, header.Bytes())
 	orientation := 1
@@ -144,8 +146,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unreadable describes why the decoder refused a file: it is damaged, or uses a feature that the decoder lacks, such as 12-bit
-// samples. It replaces the bare "unexpected EOF" of a truncated file.
+// unreadable describes why the decoder refused a file: it is damaged, or uses a feature that the decoder lacks, such as
+// 12-bit samples. It replaces the bare "unexpected EOF" of a truncated file.
 func unreadable(err error) error {
 	var p png.UnsupportedError
 	var j jpeg.UnsupportedError
@@ -162,8 +164,8 @@ func whole(err error) error {
 	return err
 }
 
-// pngBytes returns the number of bytes that image/png allocates for the pixels, and the peak while it decodes. An interlaced image
-// takes twice as much, because it is put together from seven smaller ones.
+// pngBytes returns the number of bytes that image/png allocates for the pixels, and the peak while it decodes. An
+// interlaced image takes twice as much, because it is put together from seven smaller ones.
 func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
 	per := int64(4)
 	switch cfg.ColorModel {

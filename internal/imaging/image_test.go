@@ -50,8 +50,8 @@ func pixels(img image.Image) []float32 {
 	return out
 }
 
-// TestColours checks that every kind of PNG becomes the same RGB as by PIL's convert("RGB"): grey is repeated, palettes are looked
-// up, transparency is dropped, and 16 bits become 8.
+// TestColours checks that every kind of PNG becomes the same RGB as by PIL's convert("RGB"): grey is repeated, palettes
+// are looked up, transparency is dropped, and 16 bits become 8.
 func TestColours(t *testing.T) {
 	r := image.Rect(0, 0, 2, 1)
 	gray := image.NewGray(r)
@@ -138,22 +138,26 @@ func withChunk(png []byte, kind string, data []byte, last bool) []byte {
 	return slices.Concat(png[:at], chunk(kind, data), png[at:])
 }
 
-// TestOrientation checks the positions of the corners. The table gives, for each orientation, the place of the stored upper left
-// and upper right corners.
+// TestOrientation checks the positions of the corners. The table gives, for each orientation, the place of the stored
+// upper left and upper right corners.
 func TestOrientation(t *testing.T) {
 	img := image.NewRGBA(image.Rect(0, 0, 48, 32))
-	corner := map[string]color.RGBA{"TL": {255, 0, 0, 255}, "TR": {0, 255, 0, 255}, "BL": {0, 0, 255, 255}, "BR": {255, 255, 255, 255}}
+	corner := map[string]color.RGBA{"TL": {255, 0, 0, 255}, "TR": {0, 255, 0, 255}, "BL": {0, 0, 255, 255},
+		"BR": {255, 255, 255, 255}}
 	for y := range 32 {
 		for x := range 48 {
 			img.SetRGBA(x, y, corner[string("TB"[y/16])+string("LR"[x/24])])
 		}
 	}
 	jpg, upright := encodeJPEG(t, img), encodePNG(t, img)
-	for orientation, want := range map[int][2]string{0: {"TL", "TR"}, 1: {"TL", "TR"}, 2: {"TR", "TL"}, 3: {"BR", "BL"}, 4: {"BL", "BR"},
+	for orientation, want := range map[int][2]string{0: {"TL", "TR"}, 1: {"TL", "TR"}, 2: {"TR", "TL"}, 3: {"BR", "BL"},
+		4: {"BL", "BR"},
 		5: {"TL", "BL"}, 6: {"TR", "BR"}, 7: {"BR", "TR"}, 8: {"BL", "TL"}, 9: {"TL", "TR"}} {
 		little, big := exif(binary.LittleEndian, orientation), exif(binary.BigEndian, orientation)
-		for _, data := range [][]byte{withOrientation(jpg, binary.LittleEndian, orientation), withOrientation(jpg, binary.BigEndian, orientation),
-			withChunk(upright, "eXIf", little, false), withChunk(upright, "eXIf", big, true), withChunk(upright, "eXIf", append(little, make([]byte, 1<<17)...), false)} {
+		for _, data := range [][]byte{withOrientation(jpg, binary.LittleEndian, orientation),
+			withOrientation(jpg, binary.BigEndian, orientation),
+			withChunk(upright, "eXIf", little, false), withChunk(upright, "eXIf", big, true),
+			withChunk(upright, "eXIf", append(little, make([]byte, 1<<17)...), false)} {
 			got, err := imaging.Decode("x", iotest.OneByteReader(bytes.NewReader(data)), imaging.Limits{})
 			if err != nil {
 				t.Fatal(err)
@@ -163,19 +167,22 @@ func TestOrientation(t *testing.T) {
 				t.Errorf("orientation %d: %d x %d", orientation, w, h)
 			}
 			for i, name := range []string{"TL", "TR"} {
-				at := map[string]image.Point{"TL": {4, 4}, "TR": {w - 5, 4}, "BL": {4, h - 5}, "BR": {w - 5, h - 5}}[want[i]]
+				at := map[string]image.Point{"TL": {4, 4}, "TR": {w - 5, 4}, "BL": {4, h - 5},
+					"BR": {w - 5, h - 5}}[want[i]]
 				r, g, b, _ := got.At(at.X, at.Y).RGBA()
 				c := corner[name]
-				if math.Abs(float64(r>>8)-float64(c.R))+math.Abs(float64(g>>8)-float64(c.G))+math.Abs(float64(b>>8)-float64(c.B)) > 24 {
-					t.Errorf("orientation %d: stored %s is not at %s, there is %d,%d,%d", orientation, name, want[i], r>>8, g>>8, b>>8)
+				if math.Abs(float64(r>>8)-float64(c.R))+math.Abs(float64(g>>8)-float64(c.G))+
+					math.Abs(float64(b>>8)-float64(c.B)) > 24 {
+					t.Errorf("orientation %d: stored %s is not at %s, there is %d,%d,%d", orientation, name, want[i],
+						r>>8, g>>8, b>>8)
 				}
 			}
 		}
 	}
 }
 
-// TestTurned compares turned PNGs with Pillow's ImageOps.exif_transpose (bench/goldens/images.py). A damaged chunk is an error; a
-// chunk without an orientation is not.
+// TestTurned compares turned PNGs with Pillow's ImageOps.exif_transpose (bench/goldens/images.py). A damaged chunk is
+// an error; a chunk without an orientation is not.
 func TestTurned(t *testing.T) {
 	turned, err := os.ReadFile("testdata/turned.png")
 	if err != nil {
@@ -202,7 +209,8 @@ func TestTurned(t *testing.T) {
 		}
 	}
 	turned[bytes.Index(turned, []byte("eXIf"))+9] ^= 1
-	if _, err := imaging.Decode("x.png", bytes.NewReader(turned), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "damaged") {
+	if _, err := imaging.Decode("x.png", bytes.NewReader(turned), imaging.Limits{}); !errors.Is(err, code.Image) ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a chunk with a wrong check sum: %v", err)
 	}
 }
@@ -224,8 +232,8 @@ func TestJPEG(t *testing.T) {
 	}
 }
 
-// TestCMYK compares CMYK images, turned or not, with PIL's convert("RGB") (bench/goldens/images.py). Four components without a
-// colour space are an error.
+// TestCMYK compares CMYK images, turned or not, with PIL's convert("RGB") (bench/goldens/images.py). Four components
+// without a colour space are an error.
 func TestCMYK(t *testing.T) {
 	jpg, err := os.ReadFile("testdata/cmyk.jpg")
 	if err != nil {
@@ -256,13 +264,14 @@ func TestCMYK(t *testing.T) {
 		t.Fatal("no Adobe segment")
 	}
 	jpg[at] = 'a'
-	if _, err := imaging.Decode("x.jpg", bytes.NewReader(jpg), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "x.jpg: has a form that is not supported") {
+	if _, err := imaging.Decode("x.jpg", bytes.NewReader(jpg), imaging.Limits{}); !errors.Is(err, code.Image) ||
+		!strings.Contains(err.Error(), "x.jpg: has a form that is not supported") {
 		t.Errorf("without the Adobe segment: %v", err)
 	}
 }
 
-// TestBicubic compares resized images with Pillow (bench/goldens/images.py), except for rounding near a half. PyTorch, whose
-// weights have 16 bits, is off by 1 in 0.6 % of the values.
+// TestBicubic compares resized images with Pillow (bench/goldens/images.py), except for rounding near a half. PyTorch,
+// whose weights have 16 bits, is off by 1 in 0.6 % of the values.
 func TestBicubic(t *testing.T) {
 	read := func(name string) image.Image {
 		f, err := os.Open("testdata/" + name)
@@ -280,7 +289,8 @@ func TestBicubic(t *testing.T) {
 	for _, name := range []string{"noise.32x48.png", "noise.9x5.png"} {
 		want := read(name)
 		w, h, off := want.Bounds().Dx(), want.Bounds().Dy(), 0
-		got := imaging.Resize(23, 17, 3, imaging.Bicubic(23, w, true), imaging.Bicubic(17, h, true), true, imaging.RGBRow(img))
+		got := imaging.Resize(23, 17, 3, imaging.Bicubic(23, w, true), imaging.Bicubic(17, h, true), true,
+			imaging.RGBRow(img))
 		for i, v := range pixels(want) {
 			x := got[3*(i%(w*h))+i/(w*h)]
 			if math.Abs(float64(x-v)) > 1 {
@@ -333,11 +343,13 @@ func TestImageRefused(t *testing.T) {
 		for w := range strings.SplitSeq(tc.want, "|") {
 			said = said || err != nil && strings.Contains(err.Error(), w)
 		}
-		if !errors.Is(err, code.Image) || !said || diag.ExitCode(err) != 3 || !strings.HasPrefix(err.Error(), "x.png: ") {
+		if !errors.Is(err, code.Image) || !said || diag.ExitCode(err) != 3 ||
+			!strings.HasPrefix(err.Error(), "x.png: ") {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := imaging.Decode("x", bytes.NewReader(claim(3, 1)), imaging.Limits{}); !errors.Is(err, code.Image) || strings.Contains(err.Error(), "claims") {
+	if _, err := imaging.Decode("x", bytes.NewReader(claim(3, 1)), imaging.Limits{}); !errors.Is(err, code.Image) ||
+		strings.Contains(err.Error(), "claims") {
 		t.Errorf("a small claim is refused for its size: %v", err)
 	}
 }
@@ -351,7 +363,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessImage checks that an endless source is refused early if it is no image, and at the limit if it looks like one.
+// TestEndlessImage checks that an endless source is refused early if it is no image, and at the limit if it looks like
+// one.
 func TestEndlessImage(t *testing.T) {
 	z := &zeros{}
 	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, code.Image) || z.given > 1<<16 {
@@ -365,7 +378,8 @@ func TestEndlessImage(t *testing.T) {
 		}
 		return io.MultiReader(parts...)
 	}
-	if _, err := imaging.Decode("x.jpg", segments(), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "does not say its size") {
+	if _, err := imaging.Decode("x.jpg", segments(), imaging.Limits{}); !errors.Is(err, code.Image) ||
+		!strings.Contains(err.Error(), "does not say its size") {
 		t.Errorf("a JPEG of comments: %v", err)
 	}
 	broken := errors.New("broken")
@@ -374,7 +388,8 @@ func TestEndlessImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{0, 4, 20, len(scene) / 2} {
-		_, err := imaging.Decode("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)), imaging.Limits{})
+		_, err := imaging.Decode("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)),
+			imaging.Limits{})
 		if !errors.Is(err, broken) || !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("a fault after %d bytes: %v", n, err)
 		}
@@ -389,13 +404,15 @@ func interlaced(t *testing.T, w, h int) []byte {
 		t.Fatal(err)
 	}
 	zw := zlib.NewWriter(&z)
-	for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+	for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2},
+		{0, 1, 1, 2}} {
 		pw, ph := (w-p[0]+p[2]-1)/p[2], (h-p[1]+p[3]-1)/p[3]
 		zw.Write(make([]byte, ph*(1+8*pw)))
 	}
 	zw.Close()
 	ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
-	return slices.Concat(b.Bytes()[:8], chunk("IHDR", append(ihdr, 16, 6, 0, 0, 1)), chunk("IDAT", z.Bytes()), chunk("IEND", nil))
+	return slices.Concat(b.Bytes()[:8], chunk("IHDR", append(ihdr, 16, 6, 0, 0, 1)), chunk("IDAT", z.Bytes()),
+		chunk("IEND", nil))
 }
 
 // TestImageMemory compares the bytes passed to Fits with what decoding allocates.
@@ -404,7 +421,8 @@ func TestImageMemory(t *testing.T) {
 	r := image.Rect(0, 0, w, h)
 	nrgba, wide := image.NewNRGBA(r), image.NewNRGBA64(r) // transparent images keep their type
 	colour, grey := encodeJPEG(t, image.NewNRGBA(r)), encodeJPEG(t, image.NewGray(r))
-	// The same image data as a scan of the first coefficients of a progressive file. The pixels differ, but the file decodes.
+	// The same image data as a scan of the first coefficients of a progressive file. The pixels differ, but the file
+	// decodes.
 	progressive := bytes.Clone(colour)
 	progressive[bytes.Index(progressive, []byte{0xff, 0xc0, 0, 17})+1] = 0xc2
 	progressive[bytes.Index(progressive, []byte{0xff, 0xda, 0, 12})+12] = 0
@@ -412,16 +430,21 @@ func TestImageMemory(t *testing.T) {
 		data []byte
 		per  float64 // bytes a pixel
 	}{
-		"gray PNG": {encodePNG(t, image.NewGray(r)), 1}, "gray16 PNG": {encodePNG(t, image.NewGray16(r)), 2}, "NRGBA PNG": {encodePNG(t, nrgba), 4},
-		"NRGBA64 PNG": {encodePNG(t, wide), 8}, "palette PNG": {encodePNG(t, image.NewPaletted(r, color.Palette{color.Black, color.White})), 1},
-		"interlaced PNG": {interlaced(t, w, h), 16}, "JPEG": {colour, 1.5}, "gray JPEG": {grey, 1}, "progressive JPEG": {progressive, 7.5},
-		"turned JPEG": {withOrientation(colour, binary.BigEndian, 6), 9.5}, "turned PNG": {withChunk(encodePNG(t, nrgba), "eXIf", exif(binary.BigEndian, 6), true), 12},
+		"gray PNG": {encodePNG(t, image.NewGray(r)), 1}, "gray16 PNG": {encodePNG(t, image.NewGray16(r)), 2},
+		"NRGBA PNG":      {encodePNG(t, nrgba), 4},
+		"NRGBA64 PNG":    {encodePNG(t, wide), 8},
+		"palette PNG":    {encodePNG(t, image.NewPaletted(r, color.Palette{color.Black, color.White})), 1},
+		"interlaced PNG": {interlaced(t, w, h), 16}, "JPEG": {colour, 1.5}, "gray JPEG": {grey, 1},
+		"progressive JPEG": {progressive, 7.5},
+		"turned JPEG":      {withOrientation(colour, binary.BigEndian, 6), 9.5},
+		"turned PNG":       {withChunk(encodePNG(t, nrgba), "eXIf", exif(binary.BigEndian, 6), true), 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told int64
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := imaging.Decode("x", bytes.NewReader(c.data), imaging.Limits{Fits: func(n int64) error { told += n; return nil }})
+			_, err := imaging.Decode("x", bytes.NewReader(c.data),
+				imaging.Limits{Fits: func(n int64) error { told += n; return nil }})
 			runtime.ReadMemStats(&after)
 			if err != nil && name != "progressive JPEG" {
 				t.Fatal(err)
@@ -442,7 +465,8 @@ func TestImageMemory(t *testing.T) {
 			}
 		})
 	}
-	if _, err := imaging.Decode("x.png", bytes.NewReader(interlacedHeader(t)), imaging.Limits{}); !errors.Is(err, code.Image) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
+	if _, err := imaging.Decode("x.png", bytes.NewReader(interlacedHeader(t)), imaging.Limits{}); !errors.Is(
+		err, code.Image) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
 		t.Errorf("2 GiB of pixels: %v", err)
 	}
 }
@@ -477,7 +501,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		w, h := img.Bounds().Dx(), img.Bounds().Dy()
-		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true), true, imaging.RGBRow(img)) {
+		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true), true,
+			imaging.RGBRow(img)) {
 			if !(v >= 0 && v <= 255) {
 				t.Fatalf("value %v of an image of %d x %d", v, w, h)
 			}

@@ -2,22 +2,24 @@ package imaging
 
 import "math"
 
-// Taps lists the source positions that contribute to one destination position: First and the ones after it, one for each weight.
+// Taps lists the source positions that contribute to one destination position: First and the ones after it, one for
+// each weight.
 type Taps struct {
 	First  int
 	Weight []float32 // sums to 1
 }
 
-// Bilinear returns the taps of a linear resize from in to out samples. Pixel centres are at half-integers, which PyTorch calls
-// align_corners=false. With antialias, the triangle widens by the scale when shrinking, and every source sample counts; without it,
-// only the two nearest do. Taps beyond the edge are dropped and the others renormalised. For two taps this equals repeating the
-// edge.
+// Bilinear returns the taps of a linear resize from in to out samples. Pixel centres are at half-integers, which
+// PyTorch calls align_corners=false. With antialias, the triangle widens by the scale when shrinking, and every source
+// sample counts; without it, only the two nearest do. Taps beyond the edge are dropped and the others renormalised. For
+// two taps this equals repeating the edge.
 func Bilinear(in, out int, antialias bool) []Taps {
 	return taps(in, out, antialias, 1, func(x float64) float64 { return max(0, 1-math.Abs(x)) })
 }
 
-// Bicubic is like Bilinear with Keys' cubic, a = -0.5, in place of the triangle (Keys 1981, doi:10.1109/TASSP.1981.1163711). Pillow
-// uses it, and PyTorch with antialias. Some weights are negative, so results may exceed the range of the samples.
+// Bicubic is like Bilinear with Keys' cubic, a = -0.5, in place of the triangle (Keys 1981,
+// doi:10.1109/TASSP.1981.1163711). Pillow uses it, and PyTorch with antialias. Some weights are negative, so results
+// may exceed the range of the samples.
 func Bicubic(in, out int, antialias bool) []Taps {
 	const a = -0.5
 	return taps(in, out, antialias, 2, func(x float64) float64 {
@@ -73,9 +75,10 @@ func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 	}
 }
 
-// Resize resizes an image of srcH rows to len(ys) rows of len(xs) positions. row reads a source row: srcW positions of channels
-// values. Each source row is resized horizontally and then added to the destination rows that it contributes to, so Resize holds
-// only the destination and one row. With round, values are rounded to whole numbers from 0 to 255 after each direction.
+// Resize resizes an image of srcH rows to len(ys) rows of len(xs) positions. row reads a source row: srcW positions of
+// channels values. Each source row is resized horizontally and then added to the destination rows that it contributes
+// to, so Resize holds only the destination and one row. With round, values are rounded to whole numbers from 0 to 255
+// after each direction.
 func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int, dst []float32)) []float32 {
 	width := len(xs) * channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]float32, width)

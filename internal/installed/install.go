@@ -29,12 +29,14 @@ type Options struct {
 	// BuiltIn lists names that a plugin may use only with HideBuiltIn. It then replaces the built-in backend.
 	BuiltIn     []string
 	HideBuiltIn bool
-	// Start starts the plugin and returns its version. If it is nil, the plugin is not started, and plugin.json must give version and protocol.
+	// Start starts the plugin and returns its version. If it is nil, the plugin is not started, and plugin.json must
+	// give version and protocol.
 	Start func(context.Context, *Plugin) (version string, err error)
 }
 
-// Install installs a plugin from an executable, a directory or an archive, completely or not at all: it is put together in a separate folder, started from
-// there, and then renamed. Errors match code.PluginSource if the source is at fault, else code.PluginTaken, code.PluginRefused, or those of Start.
+// Install installs a plugin from an executable, a directory or an archive, completely or not at all: it is put together
+// in a separate folder, started from there, and then renamed. Errors match code.PluginSource if the source is at fault,
+// else code.PluginTaken, code.PluginRefused, or those of Start.
 func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, error) {
 	bad := func(err error) error {
 		var pe *fs.PathError
@@ -52,7 +54,8 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	}
 	defer unlock()
 	if who := owned.Private(s.Dir); who != nil {
-		return nil, diag.New(code.PluginRefused, s.Dir, "%w and thus replace the program", who).WithHint("%s", who.Fix())
+		return nil, diag.New(code.PluginRefused, s.Dir, "%w and thus replace the program", who).WithHint(
+			"%s", who.Fix())
 	}
 	staging, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err != nil {
@@ -75,7 +78,8 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 	p.HidesBuiltIn = slices.Contains(o.BuiltIn, p.Name)
 	switch {
 	case o.Start == nil && (p.Version == "" || p.Protocol == nil):
-		return nil, bad(fmt.Errorf("has no %s with version and protocol, which it needs if it is not started", authorName))
+		return nil,
+			bad(fmt.Errorf("has no %s with version and protocol, which it needs if it is not started", authorName))
 	case p.Protocol == nil:
 		p.Protocol = []int{host.Version} // started with this version; otherwise Start fails
 	}
@@ -88,7 +92,10 @@ func (s Store) Install(ctx context.Context, source string, o Options) (*Plugin, 
 			return nil, err
 		}
 		if p.Version != "" && p.Version != version {
-			return nil, bad(fmt.Errorf("has version %s in its %s and reports version %s when it is started", p.Version, authorName, version))
+			return nil,
+				bad(
+					fmt.Errorf("has version %s in its %s and reports version %s when it is started", p.Version,
+						authorName, version))
 		}
 		p.Version = version
 	}
@@ -212,7 +219,9 @@ func (p *Plugin) recognise(ctx context.Context) error {
 	}
 	name, ok := strings.CutPrefix(p.Executable, prefix)
 	if !ok || !validName(name) {
-		return fmt.Errorf("has the executable %s; want %sNAME, with up to 64 of a-z, 0-9, _ and - for NAME, a letter first", p.Executable, prefix)
+		return fmt.Errorf(
+			"has the executable %s; want %sNAME, with up to 64 of a-z, 0-9, _ and - for NAME, a letter first",
+			p.Executable, prefix)
 	}
 	if p.Name != "" && p.Name != name {
 		return fmt.Errorf("is called %s in its %s, but its executable is %s", p.Name, authorName, p.Executable)
@@ -252,7 +261,8 @@ func (p *Plugin) recognise(ctx context.Context) error {
 func executable(files []File, name string) (string, error) {
 	var found []string
 	for _, f := range files {
-		if own, ok := strings.CutPrefix(f.Path, prefix); ok && path.Base(f.Path) == f.Path && !strings.HasSuffix(own, declarationSuffix) && (name == "" || own == name) {
+		if own, ok := strings.CutPrefix(f.Path, prefix); ok && path.Base(f.Path) == f.Path &&
+			!strings.HasSuffix(own, declarationSuffix) && (name == "" || own == name) {
 			found = append(found, f.Path)
 		}
 	}
@@ -262,13 +272,15 @@ func executable(files []File, name string) (string, error) {
 	case 0:
 		return "", fmt.Errorf("has no file %s%s at its top", prefix, cmp.Or(name, "NAME"))
 	}
-	return "", fmt.Errorf("has several executables, %s; name one as \"executable\" in %s", strings.Join(found, " and "), authorName)
+	return "", fmt.Errorf("has several executables, %s; name one as \"executable\" in %s", strings.Join(found, " and "),
+		authorName)
 }
 
 // free returns nil if a plugin may take the name.
 func (s Store) free(name string, o Options) error {
 	if slices.Contains(o.BuiltIn, name) && !o.HideBuiltIn {
-		return diag.New(code.PluginTaken, "plugin "+name, "has the name of a backend that comes with rlxrun, which it would hide").
+		return diag.New(code.PluginTaken, "plugin "+name,
+			"has the name of a backend that comes with rlxrun, which it would hide").
 			WithHint("--hide-built-in installs it all the same, and runs it in place of that backend")
 	}
 	if _, err := os.Lstat(filepath.Join(s.Dir, name)); err != nil || o.Replace {
@@ -278,10 +290,12 @@ func (s Store) free(name string, o Options) error {
 	if old := s.open(name); old.Version != "" {
 		what = "version " + old.Version
 	}
-	return diag.New(code.PluginTaken, "plugin "+name, "is installed already, %s", what).WithHint("--replace installs this one in its place")
+	return diag.New(code.PluginTaken, "plugin "+name, "is installed already, %s", what).WithHint(
+		"--replace installs this one in its place")
 }
 
-// finish writes the manifest and makes the files read-only, so that the plugin's own runtime (such as Python) does not change them.
+// finish writes the manifest and makes the files read-only, so that the plugin's own runtime (such as Python) does not
+// change them.
 func (p *Plugin) finish() error {
 	if err := p.write(filepath.Join(p.Dir, manifestName)); err != nil {
 		return err
@@ -298,8 +312,8 @@ func (p *Plugin) finish() error {
 	})
 }
 
-// put gives a finished plugin its name. If it replaces another plugin, that one is kept until the rename; if this process is killed in between, recover
-// restores it.
+// put gives a finished plugin its name. If it replaces another plugin, that one is kept until the rename; if this
+// process is killed in between, recover restores it.
 func (s Store) put(p *Plugin) error {
 	place, old := filepath.Join(s.Dir, p.Name), filepath.Join(s.Dir, oldPrefix+p.Name)
 	if err := os.Rename(place, old); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,14 +1,17 @@
-// Package installed manages the user's plugins: backends that `rlxrun plugins install` has copied from a file, a folder or an archive.
+// Package installed manages the user's plugins: backends that `rlxrun plugins install` has copied from a file, a folder
+// or an archive.
 //
 // A plugin NAME is a folder of the store:
 //
 //	NAME/manifest.json   describes what was installed; see Manifest
 //	NAME/files/          the executable rlx-backend-NAME and the other files, read-only
 //
-// The manifest has the SHA-256 of every file. A plugin runs only if its files match (Plugin.Options). That detects damage, interrupted updates and replaced
-// files. It is not a signature: whoever can write to the store can also write a manifest. So a store, plugin or file that others can write to is refused.
+// The manifest has the SHA-256 of every file. A plugin runs only if its files match (Plugin.Options). That detects
+// damage, interrupted updates and replaced files. It is not a signature: whoever can write to the store can also write
+// a manifest. So a store, plugin or file that others can write to is refused.
 //
-// The package imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile, internal/owned and plugins/rpc.
+// The package imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile, internal/owned
+// and plugins/rpc.
 package installed
 
 import (
@@ -42,7 +45,8 @@ const (
 // A Store is a folder of plugins. It need not exist.
 type Store struct{ Dir string }
 
-// User returns the user's store: rlx/plugins in XDG_DATA_HOME, which defaults to ~/.local/share, or in ~/Library/Application Support on macOS.
+// User returns the user's store: rlx/plugins in XDG_DATA_HOME, which defaults to ~/.local/share, or in
+// ~/Library/Application Support on macOS.
 func User() (Store, error) {
 	base := os.Getenv("XDG_DATA_HOME")
 	if !filepath.IsAbs(base) { // the XDG Base Directory Specification says to ignore relative paths
@@ -62,11 +66,13 @@ func User() (Store, error) {
 type Plugin struct {
 	Manifest
 	Dir string // its folder in the store
-	// Skip says why the plugin cannot run on this machine; nil if it can. The digests of its files are checked only by Verify.
+	// Skip says why the plugin cannot run on this machine; nil if it can. The digests of its files are checked only by
+	// Verify.
 	Skip error
 }
 
-// List returns the plugins of the store by name, including those that are skipped. A store that does not exist is empty.
+// List returns the plugins of the store by name, including those that are skipped. A store that does not exist is
+// empty.
 func (s Store) List() ([]*Plugin, error) {
 	entries, err := os.ReadDir(s.Dir)
 	switch {
@@ -138,7 +144,8 @@ func (m Manifest) runsHere() error {
 		return fmt.Errorf("is for %s; this machine is %s", m.Platform, here)
 	}
 	if !slices.Contains(m.Protocol, host.Version) {
-		return fmt.Errorf("supports version %s of the backend protocol; this program needs version %d", join(m.Protocol), host.Version)
+		return fmt.Errorf("supports version %s of the backend protocol; this program needs version %d",
+			join(m.Protocol), host.Version)
 	}
 	return nil
 }
@@ -153,8 +160,8 @@ func (p *Plugin) Path() string {
 
 func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
 
-// Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are those that were installed, and from a copy in
-// memory if the system supports that.
+// Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are those that
+// were installed, and from a copy in memory if the system supports that.
 func (p *Plugin) Options() host.Options {
 	return host.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
 }

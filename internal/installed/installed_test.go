@@ -88,10 +88,13 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	s, src := newStore(t), t.TempDir()
 	write(t, src, map[string]string{"rlx-backend-one": script + "one", "rlx-backend-one.sandbox": "gpu\n",
-		"two/rlx-backend-two": script + "two", "two/mod/a.py": "a", "two/plugin.json": `{"version":"7","platform":"` + runtime.GOOS + `"}`})
+		"two/rlx-backend-two": script + "two", "two/mod/a.py": "a", "two/plugin.json": `{"version":"7","platform":"` +
+			runtime.GOOS + `"}`})
 	for name, b := range map[string][]byte{
-		"three.tgz": gzipOf(tarOf(entry{name: "three-1.0/"}, entry{name: "three-1.0/rlx-backend-three", data: script}, entry{name: "three-1.0/LICENSE", data: "x"})),
-		"four.zip":  zipOf(entry{name: "rlx-backend-four", data: script}, entry{name: "m.py", data: "4"}),
+		"three.tgz": gzipOf(
+			tarOf(entry{name: "three-1.0/"}, entry{name: "three-1.0/rlx-backend-three", data: script},
+				entry{name: "three-1.0/LICENSE", data: "x"})),
+		"four.zip": zipOf(entry{name: "rlx-backend-four", data: script}, entry{name: "m.py", data: "4"}),
 	} {
 		if err := os.WriteFile(filepath.Join(src, name), b, 0o600); err != nil {
 			t.Fatal(err)
@@ -100,23 +103,27 @@ func TestInstall(t *testing.T) {
 	for _, c := range []struct {
 		source, name, version string
 		files                 int
-	}{{"rlx-backend-one", "one", "1", 2}, {"two", "two", "7", 3}, {"three.tgz", "three", "1", 2}, {"four.zip", "four", "1", 2}} {
+	}{{"rlx-backend-one", "one", "1", 2}, {"two", "two", "7", 3}, {"three.tgz", "three", "1", 2},
+		{"four.zip", "four", "1", 2}} {
 		p, err := s.Install(t.Context(), filepath.Join(src, c.source), Options{Start: started(c.version)})
 		if err != nil {
 			t.Fatalf("%s: %v", c.source, err)
 		}
-		if _, n := p.Size(); p.Skip != nil || p.Name != c.name || p.Version != c.version || n != c.files || !slices.Equal(p.Protocol, []int{host.Version}) {
+		if _, n := p.Size(); p.Skip != nil || p.Name != c.name || p.Version != c.version || n != c.files ||
+			!slices.Equal(p.Protocol, []int{host.Version}) {
 			t.Errorf("%s: %+v with %d files", c.source, p, n)
 		}
 		if err := p.Verify(); err != nil {
 			t.Error(err)
 		}
-		if st, err := os.Stat(filepath.Join(p.files(), p.Executable)); err != nil || st.Mode().Perm()&0o222 != 0 || st.Mode().Perm()&0o100 == 0 {
+		if st, err := os.Stat(filepath.Join(p.files(), p.Executable)); err != nil || st.Mode().Perm()&0o222 != 0 ||
+			st.Mode().Perm()&0o100 == 0 {
 			t.Errorf("%s: mode %v, %v", p.Path(), st.Mode(), err)
 		}
 	}
 	list, err := s.List()
-	if err != nil || len(list) != 4 || list[0].Name != "four" || list[1].Declares != "gpu\n" || list[3].Platform != runtime.GOOS || list[1].Platform != anyPlatform {
+	if err != nil || len(list) != 4 || list[0].Name != "four" || list[1].Declares != "gpu\n" ||
+		list[3].Platform != runtime.GOOS || list[1].Platform != anyPlatform {
 		t.Errorf("%v, %v", list, err)
 	}
 
@@ -126,7 +133,9 @@ func TestInstall(t *testing.T) {
 	_, err = s.Install(t.Context(), v2, Options{Start: started("2")})
 	wantCode(t, "second version", err, code.PluginTaken, "plugin one: is installed already, version 1; --replace")
 	broken := errors.New("does not start")
-	_, err = s.Install(t.Context(), v2, Options{Replace: true, Start: func(context.Context, *Plugin) (string, error) { return "", broken }})
+	_, err = s.Install(
+		t.Context(), v2,
+		Options{Replace: true, Start: func(context.Context, *Plugin) (string, error) { return "", broken }})
 	if p, ferr := s.Find("one"); !errors.Is(err, broken) || ferr != nil || p.Version != "1" || p.Verify() != nil {
 		t.Errorf("after a failed replacement: %v, %+v, %v", err, p, ferr)
 	}
@@ -138,7 +147,8 @@ func TestInstall(t *testing.T) {
 	// Names of built-in backends.
 	o := Options{BuiltIn: []string{"cpu", "four"}, Start: started("1"), Replace: true}
 	_, err = s.Install(t.Context(), filepath.Join(src, "four.zip"), o)
-	wantCode(t, "built-in", err, code.PluginTaken, "plugin four: has the name of a backend that comes with rlxrun", "--hide-built-in")
+	wantCode(t, "built-in", err, code.PluginTaken, "plugin four: has the name of a backend that comes with rlxrun",
+		"--hide-built-in")
 	o.HideBuiltIn = true
 	if p, err := s.Install(t.Context(), filepath.Join(src, "four.zip"), o); err != nil || !p.HidesBuiltIn {
 		t.Errorf("%+v, %v", p, err)
@@ -170,22 +180,41 @@ func TestInstallErrors(t *testing.T) {
 		code  diag.Code
 		want  string
 	}{
-		"no executable":   {map[string]string{"a.py": ""}, code.PluginSource, "has no file rlx-backend-NAME at its top"},
-		"below the top":   {map[string]string{"bin/rlx-backend-a": script, "x": ""}, code.PluginSource, "at its top"},
-		"two executables": {map[string]string{"rlx-backend-a": script, "rlx-backend-b": script}, code.PluginSource, "has several executables, rlx-backend-a and rlx-backend-b"},
-		"a bad name":      {map[string]string{"rlx-backend-A b": script}, code.PluginSource, "a letter first"},
-		"a text":          {map[string]string{"rlx-backend-a": "hello, world: I am no program"}, code.PluginSource, "is neither an executable of Linux or macOS nor a script"},
-		"empty":           {map[string]string{"rlx-backend-a": ""}, code.PluginSource, "has 0 bytes"},
-		"other platform":  {map[string]string{"rlx-backend-a": script, "plugin.json": `{"platform":"` + elsewhere + `"}`}, code.PluginRefused, "is for plan9; this machine is"},
-		"other protocol":  {map[string]string{"rlx-backend-a": script, "plugin.json": `{"protocol":[99]}`}, code.PluginRefused, "supports version 99 of the backend protocol; this program needs version"},
-		"a lie":           {map[string]string{"rlx-backend-a": "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 11) + "\xf3\x00", "plugin.json": `{"platform":"linux/amd64"}`}, code.PluginSource, "is for linux/amd64 in its plugin.json, and rlx-backend-a is for linux/riscv64"},
-		"other name":      {map[string]string{"rlx-backend-a": script, "plugin.json": `{"name":"b","executable":"rlx-backend-a"}`}, code.PluginSource, "is called b in its plugin.json, but its executable is rlx-backend-a"},
-		"other version":   {map[string]string{"rlx-backend-a": script, "plugin.json": `{"version":"2"}`}, code.PluginSource, "has version 2 in its plugin.json and reports version 1"},
-		"no such file":    {map[string]string{"rlx-backend-a": script, "plugin.json": `{"executable":"rlx-backend-c"}`}, code.PluginSource, "lacks rlx-backend-c"},
-		"bad json":        {map[string]string{"rlx-backend-a": script, "plugin.json": `{`}, code.PluginSource, "has a plugin.json that is not valid JSON"},
-		"unknown key":     {map[string]string{"rlx-backend-a": script, "plugin.json": `{"versoin":"1"}`}, code.PluginSource, `has the unknown key "versoin"`},
-		"path":            {map[string]string{"rlx-backend-a": script, "plugin.json": `{"executable":"../rlx-backend-a"}`}, code.PluginSource, "is not the name of a file at the top"},
-		"declaration":     {map[string]string{"rlx-backend-a": script, "rlx-backend-a.sandbox": strings.Repeat("#", 5000)}, code.PluginSource, "has a rlx-backend-a.sandbox that has 5000 bytes"},
+		"no executable": {map[string]string{"a.py": ""}, code.PluginSource,
+			"has no file rlx-backend-NAME at its top"},
+		"below the top": {map[string]string{"bin/rlx-backend-a": script, "x": ""}, code.PluginSource, "at its top"},
+		"two executables": {map[string]string{"rlx-backend-a": script, "rlx-backend-b": script}, code.PluginSource,
+			"has several executables, rlx-backend-a and rlx-backend-b"},
+		"a bad name": {map[string]string{"rlx-backend-A b": script}, code.PluginSource, "a letter first"},
+		"a text": {map[string]string{"rlx-backend-a": "hello, world: I am no program"}, code.PluginSource,
+			"is neither an executable of Linux or macOS nor a script"},
+		"empty": {map[string]string{"rlx-backend-a": ""}, code.PluginSource, "has 0 bytes"},
+		"other platform": {
+			map[string]string{"rlx-backend-a": script, "plugin.json": `{"platform":"` + elsewhere + `"}`},
+			code.PluginRefused, "is for plan9; this machine is"},
+		"other protocol": {map[string]string{"rlx-backend-a": script, "plugin.json": `{"protocol":[99]}`},
+			code.PluginRefused, "supports version 99 of the backend protocol; this program needs version"},
+		"a lie": {
+			map[string]string{"rlx-backend-a": "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 11) + "\xf3\x00",
+				"plugin.json": `{"platform":"linux/amd64"}`}, code.PluginSource,
+			"is for linux/amd64 in its plugin.json, and rlx-backend-a is for linux/riscv64"},
+		"other name": {
+			map[string]string{"rlx-backend-a": script, "plugin.json": `{"name":"b","executable":"rlx-backend-a"}`},
+			code.PluginSource, "is called b in its plugin.json, but its executable is rlx-backend-a"},
+		"other version": {map[string]string{"rlx-backend-a": script, "plugin.json": `{"version":"2"}`},
+			code.PluginSource, "has version 2 in its plugin.json and reports version 1"},
+		"no such file": {map[string]string{"rlx-backend-a": script, "plugin.json": `{"executable":"rlx-backend-c"}`},
+			code.PluginSource, "lacks rlx-backend-c"},
+		"bad json": {map[string]string{"rlx-backend-a": script, "plugin.json": `{`}, code.PluginSource,
+			"has a plugin.json that is not valid JSON"},
+		"unknown key": {map[string]string{"rlx-backend-a": script, "plugin.json": `{"versoin":"1"}`},
+			code.PluginSource, `has the unknown key "versoin"`},
+		"path": {
+			map[string]string{"rlx-backend-a": script, "plugin.json": `{"executable":"../rlx-backend-a"}`},
+			code.PluginSource, "is not the name of a file at the top"},
+		"declaration": {
+			map[string]string{"rlx-backend-a": script, "rlx-backend-a.sandbox": strings.Repeat("#", 5000)},
+			code.PluginSource, "has a rlx-backend-a.sandbox that has 5000 bytes"},
 	} {
 		s, src := newStore(t), t.TempDir()
 		write(t, src, c.files)
@@ -224,8 +253,11 @@ func TestInstallErrors(t *testing.T) {
 	if _, err = s.Install(ended, src+"/rlx-backend-a", Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	write(t, src, map[string]string{"quiet/rlx-backend-q": script, "quiet/plugin.json": `{"version":"3","protocol":[2,3]}`})
-	if p, err := s.Install(t.Context(), src+"/quiet", Options{}); err != nil || p.Version != "3" || !slices.Equal(p.Protocol, []int{2, 3}) {
+	write(
+		t, src, map[string]string{"quiet/rlx-backend-q": script,
+			"quiet/plugin.json": `{"version":"3","protocol":[2,3]}`})
+	if p, err := s.Install(t.Context(), src+"/quiet", Options{}); err != nil || p.Version != "3" ||
+		!slices.Equal(p.Protocol, []int{2, 3}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -238,8 +270,9 @@ func TestChanged(t *testing.T) {
 		verify string // error of Verify
 		skip   bool   // detected when plugins are listed
 	}{
-		"executable": {func(d string) error { return overwrite(d + "/files/rlx-backend-a") }, "rlx-backend-a has SHA-256", false},
-		"module":     {func(d string) error { return overwrite(d + "/files/m/x.py") }, "x.py has SHA-256", false},
+		"executable": {func(d string) error { return overwrite(d + "/files/rlx-backend-a") },
+			"rlx-backend-a has SHA-256", false},
+		"module": {func(d string) error { return overwrite(d + "/files/m/x.py") }, "x.py has SHA-256", false},
 		"missing": {func(d string) error {
 			return unlocked(d+"/files/m", func() error { return os.Remove(d + "/files/m/x.py") })
 		}, "x.py is missing", false},
@@ -249,20 +282,31 @@ func TestChanged(t *testing.T) {
 		"link": {func(d string) error {
 			return unlocked(d+"/files/m", func() error { return os.Symlink("/etc/passwd", d+"/files/m/l") })
 		}, "m/l is not a regular file|m/l", false},
-		"open file":     {func(d string) error { return os.Chmod(d+"/files/m/x.py", 0o666) }, "every user can write to", false},
-		"open folder":   {func(d string) error { return os.Chmod(d, 0o777) }, "can write to", true},
-		"group":         {func(d string) error { return os.Chmod(d+"/files", 0o775) }, "can write to", true},
-		"open store":    {func(d string) error { return os.Chmod(filepath.Dir(d), 0o777) }, "can write to", true},
-		"above":         {func(d string) error { return os.Chmod(filepath.Join(d, "../../.."), 0o777) }, "can write to", true},
-		"manifest":      {func(d string) error { return os.Chmod(d+"/manifest.json", 0o666) }, "can write to", true},
-		"damaged":       {func(d string) error { return rewrite(d, `"schema"`, `"schemas"`) }, `manifest.json has the unknown key "schemas"`, true},
-		"newer":         {func(d string) error { return rewrite(d, `"schema": 1`, `"schema": 2`) }, "manifest.json has schema 2; this program knows 1", true},
-		"other name":    {func(d string) error { return rewrite(d, `"name": "a"`, `"name": "b"`) }, "manifest.json belongs to plugin b", true},
-		"platform":      {func(d string) error { return rewrite(d, `"platform": "any"`, `"platform": "linux/sparc64"`) }, "is for linux/sparc64; this machine is", true},
-		"protocol":      {func(d string) error { return rewrite(d, "2\n  ]", "1,\n 17\n  ]") }, "supports version 1, 17 of the backend protocol; this program needs version 2", true},
-		"no manifest":   {func(d string) error { return os.Remove(d + "/manifest.json") }, "manifest.json cannot be opened", true},
-		"outside":       {func(d string) error { return rewrite(d, `"path": "m/x.py"`, `"path": "../x.py"`) }, "is not one inside the plugin's folder", true},
-		"its own words": {func(d string) error { return rewrite(d, `"declares": ""`, `"declares": "none"`) }, "", false}, // undetected: whoever can write the manifest decides
+		"open file": {func(d string) error { return os.Chmod(d+"/files/m/x.py", 0o666) }, "every user can write to",
+			false},
+		"open folder": {func(d string) error { return os.Chmod(d, 0o777) }, "can write to", true},
+		"group":       {func(d string) error { return os.Chmod(d+"/files", 0o775) }, "can write to", true},
+		"open store":  {func(d string) error { return os.Chmod(filepath.Dir(d), 0o777) }, "can write to", true},
+		"above": {func(d string) error { return os.Chmod(filepath.Join(d, "../../.."), 0o777) }, "can write to",
+			true},
+		"manifest": {func(d string) error { return os.Chmod(d+"/manifest.json", 0o666) }, "can write to", true},
+		"damaged": {func(d string) error { return rewrite(d, `"schema"`, `"schemas"`) },
+			`manifest.json has the unknown key "schemas"`, true},
+		"newer": {func(d string) error { return rewrite(d, `"schema": 1`, `"schema": 2`) },
+			"manifest.json has schema 2; this program knows 1", true},
+		"other name": {func(d string) error { return rewrite(d, `"name": "a"`, `"name": "b"`) },
+			"manifest.json belongs to plugin b", true},
+		"platform": {func(d string) error { return rewrite(d, `"platform": "any"`, `"platform": "linux/sparc64"`) },
+			"is for linux/sparc64; this machine is", true},
+		"protocol": {func(d string) error { return rewrite(d, "2\n  ]", "1,\n 17\n  ]") },
+			"supports version 1, 17 of the backend protocol; this program needs version 2", true},
+		"no manifest": {func(d string) error { return os.Remove(d + "/manifest.json") },
+			"manifest.json cannot be opened", true},
+		"outside": {func(d string) error { return rewrite(d, `"path": "m/x.py"`, `"path": "../x.py"`) },
+			"is not one inside the plugin's folder", true},
+		// undetected: whoever can write the manifest decides
+		"its own words": {func(d string) error { return rewrite(d, `"declares": ""`, `"declares": "none"`) }, "",
+			false},
 	} {
 		s, src := newStore(t), t.TempDir()
 		write(t, src, map[string]string{"rlx-backend-a": script, "m/x.py": "x"})
@@ -281,7 +325,9 @@ func TestChanged(t *testing.T) {
 		}
 		err = p.Verify()
 		want, either, _ := strings.Cut(c.verify, "|")
-		if c.verify == "" && err != nil || c.verify != "" && (err == nil || !strings.Contains(err.Error(), want) && (either == "" || !strings.Contains(err.Error(), either))) {
+		if c.verify == "" && err != nil || c.verify != "" &&
+			(err == nil || !strings.Contains(err.Error(), want) &&
+				(either == "" || !strings.Contains(err.Error(), either))) {
 			t.Errorf("%s: %v; want %q", what, err, c.verify)
 		}
 		if err != nil && !errors.Is(err, code.Digest) && !errors.Is(err, code.PluginRefused) {
@@ -341,7 +387,8 @@ func TestRecover(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
-	for _, c := range []struct{ xdg, want string }{{"/x/data", "/x/data/rlx/plugins"}, {"", "/h/.local/share/rlx/plugins"}, {"relative", "/h/.local/share/rlx/plugins"}} {
+	for _, c := range []struct{ xdg, want string }{{"/x/data", "/x/data/rlx/plugins"},
+		{"", "/h/.local/share/rlx/plugins"}, {"relative", "/h/.local/share/rlx/plugins"}} {
 		t.Setenv("XDG_DATA_HOME", c.xdg)
 		t.Setenv("HOME", "/h")
 		if runtime.GOOS == "darwin" {
@@ -388,8 +435,13 @@ func TestPlatformOf(t *testing.T) {
 
 // FuzzManifest checks that reading, writing and reading a manifest again gives the same manifest.
 func FuzzManifest(f *testing.F) {
-	f.Add([]byte(`{"schema":1,"name":"a","version":"1","protocol":[2],"platform":"any","executable":"rlx-backend-a","sha256":"` + strings.Repeat("ab", 32) +
-		`","declares":"gpu","hides_built_in":true,"files":[{"path":"m/x.py","sha256":"` + strings.Repeat("cd", 32) + `"}]}`))
+	f.Add(
+		[]byte(
+			`{"schema":1,"name":"a","version":"1","protocol":[2],"platform":"any","executable":"rlx-backend-a","sha256":"` +
+				strings.Repeat("ab", 32) +
+				`","declares":"gpu","hides_built_in":true,"files":[{"path":"m/x.py","sha256":"` +
+				strings.Repeat("cd", 32) +
+				`"}]}`))
 	f.Add([]byte(`{"schema":"1"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		parseAuthor(b)

@@ -147,7 +147,8 @@ func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 	switch key {
 	case "name":
 		if m.Name, err = r.String(key); err == nil && !validName(m.Name) {
-			err = fmt.Errorf("name %q is not valid for a backend; want up to 64 of a-z, 0-9, _ and -, a letter first", m.Name)
+			err = fmt.Errorf("name %q is not valid for a backend; want up to 64 of a-z, 0-9, _ and -, a letter first",
+				m.Name)
 		}
 	case "version":
 		if m.Version, err = r.String(key); err == nil && (m.Version == "" || len(m.Version) > 128) {
@@ -164,10 +165,12 @@ func (m *Manifest) author(r *strictjson.Reader, key string) (err error) {
 		}
 	case "platform":
 		if m.Platform, err = r.String(key); err == nil && !platforms.MatchString(m.Platform) {
-			err = fmt.Errorf("platform %q is invalid; want for example linux/amd64, darwin or %s", m.Platform, anyPlatform)
+			err = fmt.Errorf("platform %q is invalid; want for example linux/amd64, darwin or %s", m.Platform,
+				anyPlatform)
 		}
 	case "executable":
-		if m.Executable, err = r.String(key); err == nil && (!fs.ValidPath(m.Executable) || path.Base(m.Executable) != m.Executable || m.Executable == ".") {
+		if m.Executable, err = r.String(key); err == nil &&
+			(!fs.ValidPath(m.Executable) || path.Base(m.Executable) != m.Executable || m.Executable == ".") {
 			err = fmt.Errorf("executable %q is not the name of a file at the top of the plugin's folder", m.Executable)
 		}
 	default:
@@ -223,7 +226,8 @@ func join(list []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
-// platformOf returns the platform that the first bytes of an executable name. It reads no more than these: debug/elf is not made for hostile files.
+// platformOf returns the platform that the first bytes of an executable name. It reads no more than these: debug/elf is
+// not made for hostile files.
 func platformOf(f io.ReaderAt) (string, error) {
 	var b [20]byte
 	if n, err := f.ReadAt(b[:], 0); n < 2 {
@@ -256,4 +260,5 @@ func platformOf(f io.ReaderAt) (string, error) {
 }
 
 // machines has the Go names of processors.
-var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_RISCV: "riscv64", elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64le", elf.EM_S390: "s390x"}
+var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_RISCV: "riscv64",
+	elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64le", elf.EM_S390: "s390x"}

@@ -30,14 +30,15 @@ const (
 	maxBytes = 16 << 30
 )
 
-// allowed returns the limits for an archive of size bytes. Executables and libraries shrink to a third or a tenth. An archive that grows 64 times is an
-// attack (a zip bomb).
+// allowed returns the limits for an archive of size bytes. Executables and libraries shrink to a third or a tenth. An
+// archive that grows 64 times is an attack (a zip bomb).
 func allowed(size int64) limits {
 	const small, ratio = 64 << 20, 64
 	return limits{maxFiles, min(maxBytes, small+ratio*min(size, maxBytes))}
 }
 
-// A tree writes a plugin's files to a folder and cannot write outside it: names are checked, and os.Root checks them again.
+// A tree writes a plugin's files to a folder and cannot write outside it: names are checked, and os.Root checks them
+// again.
 type tree struct {
 	ctx  context.Context
 	root *os.Root
@@ -50,7 +51,8 @@ func newTree(ctx context.Context, root *os.Root, l limits) *tree {
 	return &tree{ctx: ctx, root: root, left: l, most: l, dirs: map[string]bool{".": true}}
 }
 
-// entry counts an entry and returns its checked name. The name may begin with "./" and, for a directory, end with "/". The top folder is ".".
+// entry counts an entry and returns its checked name. The name may begin with "./" and, for a directory, end with "/".
+// The top folder is ".".
 func (t *tree) entry(name string) (string, error) {
 	if t.left.files--; t.left.files < 0 {
 		return "", fmt.Errorf("has more than %d entries", t.most.files)
@@ -64,7 +66,8 @@ func (t *tree) entry(name string) (string, error) {
 		return "", fmt.Errorf("has an entry with an absolute path, %.80q; names must be inside the folder", name)
 	case strings.Contains("/"+plain+"/", "/../"):
 		return "", fmt.Errorf("has an entry that leaves its folder, %.80q", name)
-	case !fs.ValidPath(plain) || strings.ContainsFunc(plain, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }):
+	case !fs.ValidPath(plain) ||
+		strings.ContainsFunc(plain, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }):
 		return "", fmt.Errorf("has an entry with a name that is not allowed, %.80q", name)
 	}
 	return plain, nil
@@ -133,7 +136,8 @@ func (t *tree) tooLarge() error {
 
 // errKind returns the error for an entry that is neither a file nor a directory.
 func errKind(name, what string) error {
-	return fmt.Errorf("has %s, %.80q; allowed are files and directories (tar -h stores files in place of links)", what, name)
+	return fmt.Errorf("has %s, %.80q; allowed are files and directories (tar -h stores files in place of links)", what,
+		name)
 }
 
 // archiveOf recognises an archive by its first bytes: "zip", "gzip", "tar", or "" for anything else.
@@ -283,7 +287,8 @@ func (t *tree) copyDir(from *os.Root) error {
 	})
 }
 
-// describe lists the files below a folder with their digests, by ascending path. Anything that is neither a file nor a directory is an error.
+// describe lists the files below a folder with their digests, by ascending path. Anything that is neither a file nor a
+// directory is an error.
 func describe(ctx context.Context, root *os.Root) (list []File, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

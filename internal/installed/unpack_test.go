@@ -124,8 +124,11 @@ func unpacked(t testing.TB, b []byte, l limits) (files map[string]string, err er
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
-	good := []entry{{name: "./"}, {name: "./rlx-backend-a", data: long}, {name: "lib/deep/m.py", data: "1"}, {name: "lib/"}, {name: "empty"}}
-	forms := map[string]func(...entry) []byte{"tar": tarOf, "tar.gz": func(e ...entry) []byte { return gzipOf(tarOf(e...)) }, "zip": zipOf}
+	good := []entry{{name: "./"}, {name: "./rlx-backend-a", data: long}, {name: "lib/deep/m.py", data: "1"},
+		{name: "lib/"}, {name: "empty"}}
+	forms := map[string]func(...entry) []byte{"tar": tarOf, "tar.gz": func(e ...entry) []byte {
+		return gzipOf(tarOf(e...))
+	}, "zip": zipOf}
 	small := limits{files: 8, bytes: 1 << 14}
 	for form, make := range forms {
 		entries := good
@@ -155,16 +158,19 @@ func TestUnpack(t *testing.T) {
 			{"directory and file", []entry{{name: "a/b", data: "x"}, {name: "a", data: "y"}}, "twice"},
 			{"link", []entry{{name: "a", kind: tar.TypeSymlink}}, `has a link, "a"`},
 			{"device", []entry{{name: "a", kind: tar.TypeChar}}, `has a device, "a"`},
-			{"too many", []entry{{name: "1"}, {name: "2"}, {name: "3"}, {name: "4"}, {name: "5"}, {name: "6"}, {name: "7"}, {name: "8"}, {name: "9"}}, "has more than 8 entries"},
+			{"too many", []entry{{name: "1"}, {name: "2"}, {name: "3"}, {name: "4"}, {name: "5"}, {name: "6"},
+				{name: "7"}, {name: "8"}, {name: "9"}}, "has more than 8 entries"},
 			{"bomb", []entry{{name: "a", data: strings.Repeat("\x00", 1<<20)}}, "unpacks to more than 16384 bytes"},
-			{"bomb of several", []entry{{name: "a", data: long}, {name: "b", data: long}, {name: "c", data: long}, {name: "d", data: long}}, "unpacks to more than 16384 bytes"},
+			{"bomb of several", []entry{{name: "a", data: long}, {name: "b", data: long}, {name: "c", data: long},
+				{name: "d", data: long}}, "unpacks to more than 16384 bytes"},
 		} {
 			if _, err := unpacked(t, make(c.e...), small); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v; want %q", form, c.what, err, c.want)
 			}
 		}
 		whole := make(good[1:]...)
-		if _, err := unpacked(t, whole[:len(whole)/2], small); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if _, err := unpacked(t, whole[:len(whole)/2], small); err == nil ||
+			!strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("half of a %s: %v", form, err)
 		}
 	}
@@ -187,7 +193,8 @@ func TestUnpack(t *testing.T) {
 		}
 	}
 	// A wrong checksum: of the content in a zip, of the whole in gzip.
-	for form, b := range map[string][]byte{"zip": storedZip("a", long), "tar.gz": gzipOf(tarOf(entry{name: "a", data: "x"}))} {
+	for form, b := range map[string][]byte{"zip": storedZip("a", long),
+		"tar.gz": gzipOf(tarOf(entry{name: "a", data: "x"}))} {
 		at := bytes.Index(b, []byte("xxxx"))
 		if form == "tar.gz" {
 			at = len(b) - 8
@@ -215,9 +222,11 @@ func storedZip(name, data string) []byte {
 	return b.Bytes()
 }
 
-// FuzzUnpack checks that the files of every archive end up inside the folder and within the limits, or there is an error.
+// FuzzUnpack checks that the files of every archive end up inside the folder and within the limits, or there is an
+// error.
 func FuzzUnpack(f *testing.F) {
-	for _, e := range [][]entry{{{name: "a", data: "x"}, {name: "b/c", data: "y"}}, {{name: "../a", data: "x"}}, {{name: "/a"}}, {{name: "a", kind: tar.TypeSymlink}, {name: "a/b", data: "x"}}} {
+	for _, e := range [][]entry{{{name: "a", data: "x"}, {name: "b/c", data: "y"}}, {{name: "../a", data: "x"}},
+		{{name: "/a"}}, {{name: "a", kind: tar.TypeSymlink}, {name: "a/b", data: "x"}}} {
 		f.Add(tarOf(e...))
 		f.Add(gzipOf(tarOf(e...)))
 		f.Add(zipOf(e...))

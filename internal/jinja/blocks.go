@@ -247,8 +247,8 @@ func (p *parser) setBlock() (stmt, error) {
 	}, err
 }
 
-// captured reads filters up to the end of the tag, and a body up to the tag stop. It returns a function that applies the filters to
-// the output of the body. With begun, the first filter has no | before it, as in {% filter upper %}.
+// captured reads filters up to the end of the tag, and a body up to the tag stop. It returns a function that applies
+// the filters to the output of the body. With begun, the first filter has no | before it, as in {% filter upper %}.
 func (p *parser) captured(begun bool, stop string) (func(r *run, f *frame) (value, error), error) {
 	type use struct {
 		fn   filter
@@ -301,7 +301,8 @@ func (p *parser) filterBlock() (stmt, error) {
 	}, err
 }
 
-// generationBlock reads the block around text that the model wrote. It matters only in training, so the body is rendered as it is.
+// generationBlock reads the block around text that the model wrote. It matters only in training, so the body is
+// rendered as it is.
 func (p *parser) generationBlock() (stmt, error) {
 	if err := p.want(end, "%}"); err != nil {
 		return nil, err

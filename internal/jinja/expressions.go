@@ -89,7 +89,8 @@ func (p *parser) and() (expr, error) {
 	return p.shortcut("and", p.not, false)
 }
 
-// shortcut reads a chain of operands joined by or, or by and. The first operand whose truth equals decides gives the value.
+// shortcut reads a chain of operands joined by or, or by and. The first operand whose truth equals decides gives the
+// value.
 func (p *parser) shortcut(word string, operand func() (expr, error), decides bool) (expr, error) {
 	first, err := operand()
 	all := []expr{first}
@@ -137,9 +138,11 @@ func (p *parser) comparison() (expr, error) {
 		t := p.peek()
 		word := t.text
 		switch {
-		case t.kind == op && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, word), t.kind == name && word == "in":
+		case t.kind == op && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, word), t.kind == name &&
+			word == "in":
 			p.at++
-		case t.kind == name && word == "not" && p.at+1 < len(p.tokens) && p.tokens[p.at+1].text == "in" && p.tokens[p.at+1].kind == name:
+		case t.kind == name && word == "not" && p.at+1 < len(p.tokens) && p.tokens[p.at+1].text == "in" &&
+			p.tokens[p.at+1].kind == name:
 			p.at += 2
 			word = "not in"
 		default:

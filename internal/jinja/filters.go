@@ -189,7 +189,8 @@ func mapped(r *run, v value, a args) (value, error) {
 	return r.list(out)
 }
 
-// sorted implements the filter sort. It sorts items, or an attribute of them, and ignores case unless case_sensitive is set.
+// sorted implements the filter sort. It sorts items, or an attribute of them, and ignores case unless case_sensitive is
+// set.
 func sorted(r *run, v value, a args) (value, error) {
 	var reverse, sensitive, attr value = false, false, nil
 	if err := a.take([]string{"reverse", "case_sensitive", "attribute"}, &reverse, &sensitive, &attr); err != nil {
@@ -307,7 +308,8 @@ func dictsorted(r *run, v value, a args) (value, error) {
 		return nil, errors.New("dictsort takes a mapping, and no arguments are supported")
 	}
 	keys := slices.Clone(d.keys)
-	slices.SortStableFunc(keys, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	slices.SortStableFunc(
+		keys, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	out := make([]value, len(keys))
 	for i, key := range keys {
 		out[i] = &list{[]value{key, d.items[key]}, true}
@@ -421,11 +423,16 @@ func init() { // not in the declaration: some filters look up others
 		return s, errors.Join(err, a.take(nil))
 	}
 	filters = map[string]filter{
-		"upper": ofString(strings.ToUpper), "lower": ofString(strings.ToLower), "title": ofString(title), "capitalize": ofString(capitalize),
-		"string": text, "safe": text, "length": length, "count": length, "default": otherwise, "d": otherwise,
-		"first": endOf(false), "last": endOf(true), "map": mapped, "sort": sorted, "reverse": reversed, "unique": unique,
-		"select": selecting(false, true), "reject": selecting(false, false), "selectattr": selecting(true, true), "rejectattr": selecting(true, false),
-		"tojson": tojson, "indent": indented, "dictsort": dictsorted, "int": toInt, "float": toFloat, "round": rounded, "min": extreme(-1), "max": extreme(1),
+		"upper": ofString(strings.ToUpper), "lower": ofString(strings.ToLower), "title": ofString(title),
+		"capitalize": ofString(capitalize),
+		"string":     text, "safe": text, "length": length, "count": length, "default": otherwise, "d": otherwise,
+		"first": endOf(false), "last": endOf(true), "map": mapped, "sort": sorted, "reverse": reversed,
+		"unique": unique,
+		"select": selecting(false, true), "reject": selecting(false, false), "selectattr": selecting(true, true),
+		"rejectattr": selecting(true, false),
+		"tojson":     tojson, "indent": indented, "dictsort": dictsorted, "int": toInt, "float": toFloat,
+		"round": rounded,
+		"min":   extreme(-1), "max": extreme(1),
 		"escape": escaped, "e": escaped,
 		"trim": func(r *run, v value, a args) (value, error) {
 			var chars value

@@ -196,8 +196,9 @@ func withString(f func(r *run, s, t string) (value, error)) stringMethod {
 }
 
 var stringMethods = map[string]stringMethod{
-	"upper": mapping(strings.ToUpper), "lower": mapping(strings.ToLower), "title": mapping(title), "capitalize": mapping(capitalize),
-	"strip": stripping(true, true), "lstrip": stripping(true, false), "rstrip": stripping(false, true),
+	"upper": mapping(strings.ToUpper), "lower": mapping(strings.ToLower), "title": mapping(title),
+	"capitalize": mapping(capitalize),
+	"strip":      stripping(true, true), "lstrip": stripping(true, false), "rstrip": stripping(false, true),
 	"startswith": affix(strings.HasPrefix), "endswith": affix(strings.HasSuffix),
 	"isdigit": class(unicode.IsDigit), "isalpha": class(unicode.IsLetter), "isspace": class(unicode.IsSpace),
 	"isalnum":      class(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),

@@ -79,14 +79,18 @@ func TestErrors(t *testing.T) {
 
 		// Hostile templates.
 		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "it takes too"},
-		{"{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}", "too much memory"},
+		{"{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+			"too much memory"},
 		{"{{ 'aaaa' * 10000000000 }}", "too much memory"},
 		{"{{ ('a' * 10000000).replace('', 'b' * 1000) }}", "too much memory"},
 		{"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deeper than 32 levels"},
 		{"{% macro f(x) %}{{ f(x ~ x) }}{% endmacro %}{{ f('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') }}", "too"},
-		{"{% set ns = namespace(x=[]) %}{% for i in range(100) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}", "nested too deep"},
-		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|tojson }}", "too much memory"},
-		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == ns.x }}", "too many steps"},
+		{"{% set ns = namespace(x=[]) %}{% for i in range(100) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+			"nested too deep"},
+		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|tojson }}",
+			"too much memory"},
+		{"{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == ns.x }}",
+			"too many steps"},
 		{"{% set ns = namespace(x=[1]) %}{% set ns.x = [ns, ns] %}{{ ns.x }}", "cannot be printed"},
 		{"{% set x = 'a' * 1000000 %}{% for i in range(100000) %}{{ x.count('b') }}{% endfor %}", "too much memory"},
 	} {

@@ -83,8 +83,8 @@ func (p *parser) enter() error {
 
 func (p *parser) leave() { p.depth-- }
 
-// body reads statements up to a block in inner, and returns the name of that block, which it consumes. At the end of the template
-// stop is empty.
+// body reads statements up to a block in inner, and returns the name of that block, which it consumes. At the end of
+// the template stop is empty.
 func (p *parser) body() (out []stmt, stop string, err error) {
 	if err := p.enter(); err != nil {
 		return nil, "", err

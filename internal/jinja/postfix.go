@@ -136,7 +136,8 @@ func (p *parser) call() (func(*run, *frame) (args, error), error) {
 			}
 		}
 		key := ""
-		if t := p.peek(); t.kind == name && p.at+1 < len(p.tokens) && p.tokens[p.at+1].kind == op && p.tokens[p.at+1].text == "=" {
+		if t := p.peek(); t.kind == name && p.at+1 < len(p.tokens) && p.tokens[p.at+1].kind == op &&
+			p.tokens[p.at+1].text == "=" {
 			key = t.text
 			p.at += 2
 		}
@@ -206,7 +207,8 @@ func (p *parser) filtered(e expr) (expr, error) {
 				if call, err = p.call(); err != nil {
 					return nil, err
 				}
-			} else if t := p.peek(); t.kind == str || t.kind == number || t.kind == name && !slices.Contains([]string{"and", "or", "not", "in", "is", "if", "else"}, t.text) ||
+			} else if t := p.peek(); t.kind == str || t.kind == number || t.kind == name &&
+				!slices.Contains([]string{"and", "or", "not", "in", "is", "if", "else"}, t.text) ||
 				t.kind == op && slices.Contains([]string{"[", "{"}, t.text) {
 				arg, err := p.primary()
 				if err == nil {

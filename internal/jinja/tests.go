@@ -41,7 +41,8 @@ var tests = map[string]filter{
 	"defined":   is(func(v value) bool { return !isType[undefined](v) }),
 	"undefined": is(isType[undefined]),
 	"none":      is(func(v value) bool { return v == nil }),
-	"string":    is(isType[string]), "boolean": is(isType[bool]), "integer": is(isType[int]), "float": is(isType[float64]),
+	"string":    is(isType[string]), "boolean": is(isType[bool]), "integer": is(isType[int]),
+	"float":   is(isType[float64]),
 	"number":  is(func(v value) bool { _, _, _, ok := numeric(v); return ok }),
 	"mapping": is(isType[*dict]),
 	"iterable": is(func(v value) bool {
@@ -55,7 +56,8 @@ var tests = map[string]filter{
 	"odd": remainder(1), "even": remainder(0),
 	"eq": compared("=="), "equalto": compared("=="), "==": compared("=="), "ne": compared("!="), "!=": compared("!="),
 	"lt": compared("<"), "lessthan": compared("<"), "<": compared("<"), "le": compared("<="), "<=": compared("<="),
-	"gt": compared(">"), "greaterthan": compared(">"), ">": compared(">"), "ge": compared(">="), ">=": compared(">="), "in": compared("in"),
+	"gt": compared(">"), "greaterthan": compared(">"), ">": compared(">"), "ge": compared(">="), ">=": compared(">="),
+	"in": compared("in"),
 	"sameas": func(_ *run, v value, a args) (value, error) {
 		var other value
 		if err := a.take([]string{"other"}, &other); err != nil {

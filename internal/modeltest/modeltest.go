@@ -1,4 +1,5 @@
-// Package modeltest takes golden models from their manifests to compiled programs, within one process. Only tests import it.
+// Package modeltest takes golden models from their manifests to compiled programs, within one process. Only tests
+// import it.
 package modeltest
 
 import (

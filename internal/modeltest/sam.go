@@ -36,7 +36,8 @@ type SAMPrompt struct {
 	first, last int // range of mask tokens in the golden
 }
 
-// OpenSAM reads the case.json in a golden's folder. Expected values are from Transformers, and tensors have the names of the original code.
+// OpenSAM reads the case.json in a golden's folder. Expected values are from Transformers, and tensors have the names
+// of the original code.
 func OpenSAM(t testing.TB, dir string) SAM {
 	t.Helper()
 	s := openSAM(t, dir, "golden.safetensors")
@@ -99,9 +100,11 @@ func openSAM(t testing.TB, dir, file string) SAM {
 		if m := p.Mask; m != nil {
 			mask = tensortest.F32(m.Shape, synth.Tensor(m.Name, m.Shape, m.Scale, m.Shift))
 		}
-		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", first: 0, last: 1, Inputs: map[string]*tensor.Array{
-			"points": tensortest.F32([]int{1, n, 2}, points), "labels": {DType: dtype.I32, Shape: []int{1, n}, I: labels}, "mask": mask,
-		}}
+		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", first: 0, last: 1,
+			Inputs: map[string]*tensor.Array{
+				"points": tensortest.F32([]int{1, n, 2}, points),
+				"labels": {DType: dtype.I32, Shape: []int{1, n}, I: labels}, "mask": mask,
+			}}
 		if p.Multimask {
 			q.first, q.last = 1, 4
 		}
@@ -129,7 +132,8 @@ func (p SAMPrompt) Check(t testing.TB, out map[string]*tensor.Array, tol float64
 	for _, name := range []string{"low_res_masks", "iou"} {
 		x := out[name]
 		per := x.Len() / x.Shape[1]
-		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, p.last - p.first}, x.Shape[2:]...), F: x.F[p.first*per : p.last*per]}
+		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, p.last - p.first}, x.Shape[2:]...),
+			F: x.F[p.first*per : p.last*per]}
 		tensortest.Near(t, p.Name+" "+name, cut, tensortest.Golden(t, p.golden+name), tol)
 	}
 }

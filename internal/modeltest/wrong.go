@@ -16,8 +16,8 @@ import (
 // Kind says which values a configuration key takes.
 type Kind string
 
-// The kinds of keys. Size is a whole number from 1, Count one from 0, Positive a number above 0, and Number one of at least 0. Word is
-// one of the texts that a family knows, and Text is any.
+// The kinds of keys. Size is a whole number from 1, Count one from 0, Positive a number above 0, and Number one of at
+// least 0. Word is one of the texts that a family knows, and Text is any.
 const (
 	Size     Kind = "size"
 	Count    Kind = "count"
@@ -71,13 +71,16 @@ func CheckTypes(t *testing.T, keys map[string]string, list ...TypedConfig) {
 			for _, value := range wrong[c.Keys[key]] {
 				name := key[strings.LastIndexByte(key, '.')+1:]
 				if err := c.build(key, value); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), name) {
-					t.Errorf("%s with %s: %s: %v; want an error of the configuration that names the key", c.Name, key, value, err)
+					t.Errorf("%s with %s: %s: %v; want an error of the configuration that names the key", c.Name, key,
+						value, err)
 				}
 			}
 			outer, _, nested := strings.Cut(key, ".")
-			set := slices.ContainsFunc(slices.Collect(maps.Keys(c.Set)), func(k string) bool { return strings.HasPrefix(k, outer+".") })
+			set := slices.ContainsFunc(slices.Collect(maps.Keys(c.Set)),
+				func(k string) bool { return strings.HasPrefix(k, outer+".") })
 			if nested && !set {
-				if err := c.build(outer, "3"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), outer+" is 3") {
+				if err := c.build(outer, "3"); !errors.Is(err, arch.ErrConfig) ||
+					!strings.Contains(err.Error(), outer+" is 3") {
 					t.Errorf("%s with %s: 3: %v; want an error, because it is an object", c.Name, outer, err)
 				}
 			}

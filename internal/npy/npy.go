@@ -53,8 +53,8 @@ func descrOf(d dtype.DType) (string, bool) {
 	return "", false
 }
 
-// ReadFile reads the file path. ctx ends opening and reading. accept, if not nil, is called with the type in the header before the data is read; ReadFile
-// returns its error unchanged.
+// ReadFile reads the file path. ctx ends opening and reading. accept, if not nil, is called with the type in the header
+// before the data is read; ReadFile returns its error unchanged.
 func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
@@ -68,8 +68,8 @@ func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) 
 	return Read(path, ctxio.NewReader(ctx, f), accept)
 }
 
-// Read reads one tensor up to the end of r. name identifies it in errors. Memory use is bounded by the data in r. The data of the result is aligned to 64
-// bytes. accept is as for ReadFile.
+// Read reads one tensor up to the end of r. name identifies it in errors. Memory use is bounded by the data in r. The
+// data of the result is aligned to 64 bytes. accept is as for ReadFile.
 func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	t, err := read(r, accept)
 	if err == nil {
@@ -289,7 +289,8 @@ func (p *parser) tuple() ([]int, error) {
 func Write(w io.Writer, t tensor.Tensor) error {
 	descr, ok := descrOf(t.DType)
 	if !ok {
-		return diag.New(CodeDType, "", "element type %s has no .npy form; allowed are f32, f64, f16, integers and bool", t.DType).WithHint("widen it to f32")
+		return diag.New(CodeDType, "", "element type %s has no .npy form; allowed are f32, f64, f16, integers and bool",
+			t.DType).WithHint("widen it to f32")
 	}
 	if len(t.Data) != tensor.Numel(t.Shape)*t.DType.Size() {
 		panic(fmt.Sprintf("BUG: npy: shape %v of %s with %d bytes", t.Shape, t.DType, len(t.Data)))

@@ -25,8 +25,10 @@ func TestAgainstNpyio(t *testing.T) {
 		values any
 	}{
 		{dtype.F32, []float32{1, -2.5, 3e-40, 4}}, {dtype.F64, []float64{1, -2.5, 1e300, 4}},
-		{dtype.I8, []int8{1, -2, 127, -128}}, {dtype.I16, []int16{1, -2, 3, 4}}, {dtype.I32, []int32{1, -2, 1 << 30, 4}},
-		{dtype.I64, []int64{1, -2, 1 << 62, 4}}, {dtype.U8, []uint8{1, 2, 255, 0}}, {dtype.U32, []uint32{1, 2, 1 << 31, 0}},
+		{dtype.I8, []int8{1, -2, 127, -128}}, {dtype.I16, []int16{1, -2, 3, 4}},
+		{dtype.I32, []int32{1, -2, 1 << 30, 4}},
+		{dtype.I64, []int64{1, -2, 1 << 62, 4}}, {dtype.U8, []uint8{1, 2, 255, 0}},
+		{dtype.U32, []uint32{1, 2, 1 << 31, 0}},
 		{dtype.Bool, []bool{true, false, true, true}},
 	} {
 		var theirs bytes.Buffer
@@ -71,7 +73,8 @@ func TestAgainstNpyio(t *testing.T) {
 	}
 }
 
-// The bytes that numpy.save(f, numpy.arange(3, dtype="<f2")) writes, according to the published description of the format.
+// The bytes that numpy.save(f, numpy.arange(3, dtype="<f2")) writes, according to the published description of the
+// format.
 const halves = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }" +
 	"                                                            \n" + "\x00\x00\x00\x3c\x00\x40"
 
@@ -125,12 +128,13 @@ func TestRefused(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":               {nil, "is not a .npy file"},
-		"text":                {[]byte("hello, world, hello"), "is not a .npy file"},
-		"version 3":           {[]byte("\x93NUMPY\x03\x00\x00\x00\x00\x00"), "version 3.0"},
-		"header bomb":         {v2, "header of 4294967295 bytes"},
-		"cut in the header":   {npyFile("{'descr'", 0)[:14], "inside its header"},
-		"cut in the data":     {dict("'<f4'", "False", "(5,)"), "ends after 16 bytes of data; shape [5] of f32 takes 20"},
+		"empty":             {nil, "is not a .npy file"},
+		"text":              {[]byte("hello, world, hello"), "is not a .npy file"},
+		"version 3":         {[]byte("\x93NUMPY\x03\x00\x00\x00\x00\x00"), "version 3.0"},
+		"header bomb":       {v2, "header of 4294967295 bytes"},
+		"cut in the header": {npyFile("{'descr'", 0)[:14], "inside its header"},
+		"cut in the data": {dict("'<f4'", "False", "(5,)"),
+			"ends after 16 bytes of data; shape [5] of f32 takes 20"},
 		"shape bomb":          {dict("'<f4'", "False", "(1000000000,)"), "ends after 16 bytes"},
 		"trailing bytes":      {dict("'<f4'", "False", "(3,)"), "more bytes"},
 		"fortran":             {dict("'<f4'", "True", "(4,)"), "Fortran order"},
@@ -149,19 +153,24 @@ func TestRefused(t *testing.T) {
 		"open tuple":          {dict("'<f4'", "False", "(4,"), "shape"},
 		"rank":                {dict("'<f4'", "False", "("+strings.Repeat("1,", 33)+")"), "more than 32"},
 		"missing key":         {npyFile("{'descr': '<f4', 'shape': (4,)}", 16), "must have"},
-		"key twice":           {npyFile("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", 16), "each once"},
-		"unknown key":         {npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", 16), "unknown key"},
-		"after the dict":      {npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (4,)} x", 16), "after the dict"},
-		"no dict":             {npyFile("['<f4', False, (4,)]", 16), "not a dict"},
-		"open dict":           {npyFile("{'descr': '<f4', ", 16), "not a dict"},
-		"no commas":           {npyFile("{'descr': '<f4' 'fortran_order': False 'shape': (4,)}", 16), "not a dict"},
+		"key twice": {npyFile("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", 16),
+			"each once"},
+		"unknown key": {npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': 1}", 16),
+			"unknown key"},
+		"after the dict": {npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (4,)} x", 16),
+			"after the dict"},
+		"no dict":   {npyFile("['<f4', False, (4,)]", 16), "not a dict"},
+		"open dict": {npyFile("{'descr': '<f4', ", 16), "not a dict"},
+		"no commas": {npyFile("{'descr': '<f4' 'fortran_order': False 'shape': (4,)}", 16), "not a dict"},
 	} {
 		_, err := Read("x.npy", bytes.NewReader(tc.file), nil)
-		if !errors.Is(err, CodeFormat) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "x.npy: ") {
+		if !errors.Is(err, CodeFormat) || !strings.Contains(err.Error(), tc.want) ||
+			!strings.HasPrefix(err.Error(), "x.npy: ") {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := ReadFile(t.Context(), filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, CodeRead) || diag.ExitCode(err) != 3 {
+	if _, err := ReadFile(t.Context(), filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, CodeRead) ||
+		diag.ExitCode(err) != 3 {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := Write(io.Discard, tensor.New(dtype.BF16, 2)); !errors.Is(err, CodeDType) {
@@ -169,8 +178,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLarge checks that a tensor larger than the first allocation is complete and aligned after it was written to a file and read
-// back.
+// TestLarge checks that a tensor larger than the first allocation is complete and aligned after it was written to a
+// file and read back.
 func TestLarge(t *testing.T) {
 	in := tensor.New(dtype.F32, 3, 500000)
 	for i := range in.Data {
@@ -211,7 +220,8 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		out, err := Read("x", &w, nil)
-		if err != nil || out.DType != in.DType || !slices.Equal(out.Shape, in.Shape) || !bytes.Equal(out.Data, in.Data) {
+		if err != nil || out.DType != in.DType || !slices.Equal(out.Shape, in.Shape) ||
+			!bytes.Equal(out.Data, in.Data) {
 			t.Fatalf("%v became %v, %v", in, out, err)
 		}
 	})

@@ -39,9 +39,11 @@ func TestPrivate(t *testing.T) {
 		"above, for another group": {"a", both(to(-1, other), mode(0o775)), true, "group 12345", ""},
 		"the folder's owner":       {"a/b", to(other, -1), true, "user 12345", "user 12345"},
 		"the owner above":          {"a", to(other, -1), true, "user 12345", "user 12345"},
-		"the owner above, sticky":  {"a", both(to(other, -1), mode(0o777|os.ModeSticky)), true, "user 12345", "user 12345"},
-		"a link to it":             {"link", func(p string) error { return os.Symlink("a/b", p) }, false, "", ""},
-		"a link by another user":   {"link", both(func(p string) error { return os.Symlink("a/b", p) }, to(other, -1)), true, "user 12345", "user 12345"},
+		"the owner above, sticky": {"a", both(to(other, -1), mode(0o777|os.ModeSticky)), true, "user 12345",
+			"user 12345"},
+		"a link to it": {"link", func(p string) error { return os.Symlink("a/b", p) }, false, "", ""},
+		"a link by another user": {"link", both(func(p string) error { return os.Symlink("a/b", p) }, to(other, -1)),
+			true, "user 12345", "user 12345"},
 		"a link into an open folder": {"link", func(p string) error {
 			if err := os.MkdirAll(filepath.Join(p, "../open/x"), 0o700); err != nil {
 				return err
@@ -85,7 +87,9 @@ func TestPrivate(t *testing.T) {
 			switch {
 			case x.want == "" && x.got != nil:
 				t.Errorf("%s, %s: %v", what, kind, x.got)
-			case x.want != "" && (x.got == nil || !strings.HasPrefix(x.got.Error(), x.want) || !strings.HasSuffix(x.got.Fix(), x.got.Path)):
+			case x.want != "" &&
+				(x.got == nil || !strings.HasPrefix(x.got.Error(), x.want) ||
+					!strings.HasSuffix(x.got.Fix(), x.got.Path)):
 				t.Errorf("%s, %s: %v; want %q", what, kind, x.got, x.want)
 			}
 		}

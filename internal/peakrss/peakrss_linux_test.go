@@ -21,7 +21,8 @@ func TestOwn(t *testing.T) {
 	c.Env = append(os.Environ(), "RLX_TEST_PEAK=1")
 	out, err := c.Output()
 	var child int64
-	if _, scan := fmt.Sscanf(string(out), "peak %d", &child); err != nil || scan != nil || child < 1<<20 || child >= held {
+	if _, scan := fmt.Sscanf(string(out), "peak %d", &child); err != nil || scan != nil || child < 1<<20 ||
+		child >= held {
 		t.Errorf("peak of a child: %s (%v, %v)", out, err, scan)
 	}
 	if own := Own(); own < held {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A Sampler measures the peak memory of a process after runs, unless the last measurement is younger than sampleEvery. A measurement takes
-// 20 us, and up to 80 us if a run has emptied the processor's caches, which is longer than some runs.
+// A Sampler measures the peak memory of a process after runs, unless the last measurement is younger than sampleEvery.
+// A measurement takes 20 us, and up to 80 us if a run has emptied the processor's caches, which is longer than some
+// runs.
 type Sampler struct {
 	mu   sync.Mutex
 	at   time.Time // of the last measurement

@@ -1,6 +1,8 @@
-// Package regular opens and reads only regular files. A named pipe would block its reader forever, and a device such as /dev/zero would never end.
+// Package regular opens and reads only regular files. A named pipe would block its reader forever, and a device such as
+// /dev/zero would never end.
 //
-// Errors are plain and do not name the file: their texts follow "FILE: ". A caller adds its own code. The package imports nothing of this module.
+// Errors are plain and do not name the file: their texts follow "FILE: ". A caller adds its own code. The package
+// imports nothing of this module.
 package regular
 
 import (
@@ -20,9 +22,10 @@ func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return open(name, root.Stat, root.OpenFile)
 }
 
-// open checks the file before opening it, because opening some devices has side effects, and again afterwards, because the name may refer to another file
-// by then. O_NONBLOCK prevents blocking on a pipe that has replaced the file.
-func open(path string, stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
+// open checks the file before opening it, because opening some devices has side effects, and again afterwards, because
+// the name may refer to another file by then. O_NONBLOCK prevents blocking on a pipe that has replaced the file.
+func open(path string, stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error)) (
+	*os.File, fs.FileInfo, error) {
 	st, err := stat(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot be opened: %w", cause(err))

@@ -16,7 +16,8 @@ import (
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.WriteFile(at("ten"), []byte("0123456789"), 0o600), os.Symlink("ten", at("link")), os.Symlink("/dev/zero", at("zero")),
+	if err := errors.Join(os.WriteFile(at("ten"), []byte("0123456789"), 0o600), os.Symlink("ten", at("link")),
+		os.Symlink("/dev/zero", at("zero")),
 		os.Symlink("nothing", at("dangling")), syscall.Mkfifo(at("pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +51,14 @@ func TestReadFile(t *testing.T) {
 	if _, err := ReadFile(at("absent"), 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: %v is not ErrNotExist", err)
 	}
-	if _, err := ReadFile("/proc/self/status", 64); err != nil && !strings.Contains(err.Error(), "has more than 64 bytes") && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadFile("/proc/self/status", 64); err != nil &&
+		!strings.Contains(err.Error(), "has more than 64 bytes") && !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file whose size is 0 and which has more: %v", err)
 	}
 }
 
-// TestOpenRace checks that a path that is a regular file when it is checked and a pipe when it is opened does not block and is
-// refused.
+// TestOpenRace checks that a path that is a regular file when it is checked and a pipe when it is opened does not block
+// and is refused.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -72,7 +74,8 @@ func TestOpenRace(t *testing.T) {
 // TestOpenIn checks that OpenIn cannot leave the root.
 func TestOpenIn(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o600), os.Symlink("/etc/passwd", filepath.Join(dir, "out"))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o600),
+		os.Symlink("/etc/passwd", filepath.Join(dir, "out"))); err != nil {
 		t.Fatal(err)
 	}
 	root, err := os.OpenRoot(dir)

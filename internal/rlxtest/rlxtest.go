@@ -1,5 +1,5 @@
-// Package rlxtest serves the tests of packages that run models: package rlx and those for tasks. Their test programs are the cpu
-// backend, too, and compile models with rlxc.
+// Package rlxtest serves the tests of packages that run models: package rlx and those for tasks. Their test programs
+// are the cpu backend, too, and compile models with rlxc.
 package rlxtest
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Main runs the tests of a package. If a host has started the test program as a backend, Main serves b as the backend cpu instead; nil
-// means the cpu backend itself. rlx.FindBackend finds the program under the name cpu.
+// Main runs the tests of a package. If a host has started the test program as a backend, Main serves b as the backend
+// cpu instead; nil means the cpu backend itself. rlx.FindBackend finds the program under the name cpu.
 func Main(m *testing.M, b device.Backend) {
 	if os.Getenv("RLX_FDS") != "" {
 		if b == nil {
@@ -110,8 +110,9 @@ func root() string {
 func Artifact(t testing.TB, about task.Task, programs ...*program.Program) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.rlx")
-	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Architecture: "none", Producer: format.Producer{Name: "test", Version: "0"},
-		Precisions: []string{"f32", "bf16"}, Task: about, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
+	a := format.Artifact{Programs: programs,
+		Meta: format.Meta{Model: "test", Architecture: "none", Producer: format.Producer{Name: "test", Version: "0"},
+			Precisions: []string{"f32", "bf16"}, Task: about, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +144,8 @@ func Session(t testing.TB, m *rlx.Model, o rlx.Options) *rlx.Session {
 	return s
 }
 
-// OnGPU builds the wgpu backend and returns options for a session with it, on a software device if there is no other. It skips the
-// test unless RLX_REQUIRE_GPU is set.
+// OnGPU builds the wgpu backend and returns options for a session with it, on a software device if there is no other.
+// It skips the test unless RLX_REQUIRE_GPU is set.
 func OnGPU(t *testing.T) rlx.Options {
 	if os.Getenv("RLX_REQUIRE_GPU") == "" {
 		t.Skip("set RLX_REQUIRE_GPU=1 to build and run the wgpu backend")

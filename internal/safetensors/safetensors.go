@@ -1,5 +1,5 @@
-// Package safetensors reads the headers of safetensors files strictly, without reading tensors. Both commands use it, so they
-// accept the same files.
+// Package safetensors reads the headers of safetensors files strictly, without reading tensors. Both commands use it,
+// so they accept the same files.
 //
 // The package imports only core/diag, core/dtype and internal/strictjson.
 package safetensors
@@ -66,22 +66,26 @@ type Codes struct {
 //   - in order of data_offsets the tensors follow one another without hole or overlap, from the end of the header to
 //     the end of the file.
 //
-// As in the reference implementation, white space before the JSON and unknown fields of a tensor are accepted. Values are not checked: NaN and infinity are
-// valid.
+// As in the reference implementation, white space before the JSON and unknown fields of a tensor are accepted. Values
+// are not checked: NaN and infinity are valid.
 //
 // Parse returns the tensors in the order of their offsets, and the metadata. Errors are *diag.Error about file.
 func Parse(file string, r io.ReaderAt, size int64, codes Codes) ([]Tensor, map[string]string, error) {
 	headerErr := func(format string, args ...any) error { return diag.New(codes.Header, file, format, args...) }
 	var prefix [8]byte
 	if size < 8 {
-		return nil, nil, headerErr("has %d bytes; a safetensors file begins with 8 bytes that give the header's length", size)
+		return nil, nil, headerErr("has %d bytes; a safetensors file begins with 8 bytes that give the header's length",
+			size)
 	}
 	if err := ReadAt(file, r, prefix[:], 0, codes.Read); err != nil {
 		return nil, nil, err
 	}
 	n := binary.LittleEndian.Uint64(prefix[:])
 	if n > MaxHeader || n > uint64(size-8) {
-		e := diag.New(codes.Header, file, "is not a safetensors file: its header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, MaxHeader)
+		e := diag.New(
+			codes.Header, file,
+			"is not a safetensors file: its header length is %d bytes; the file has %d bytes after it, and the limit is %d",
+			n, size-8, MaxHeader)
 		return nil, nil, sniff(e, prefix[:])
 	}
 	doc := make([]byte, n)
@@ -206,13 +210,14 @@ func decodeTensor(r *strictjson.Reader, name string) (Tensor, error) {
 		return bad("shape %v of %s has no size: it overflows, or is not a whole number of bytes", t.Shape, t.Stored)
 	}
 	if size != t.Size {
-		return bad("shape %v of %s takes %d bytes, data_offsets [%d,%d] give %d", t.Shape, t.Stored, size, offsets[0], offsets[1], t.Size)
+		return bad("shape %v of %s takes %d bytes, data_offsets [%d,%d] give %d", t.Shape, t.Stored, size, offsets[0],
+			offsets[1], t.Size)
 	}
 	return t, nil
 }
 
-// sizeOf returns the number of bytes of a tensor. It multiplies the dims that are not zero and checks each step, so that a zero dim cannot hide an
-// overflow.
+// sizeOf returns the number of bytes of a tensor. It multiplies the dims that are not zero and checks each step, so
+// that a zero dim cannot hide an overflow.
 func sizeOf(shape []int64, elemBits uint64) (int64, bool) {
 	total, empty := elemBits, false
 	for _, d := range shape {
@@ -244,14 +249,18 @@ func checkLayout(ts []Tensor, size int64) *tensorError {
 		case t.Offset < end:
 			return &tensorError{t.Name, fmt.Sprintf("%s overlap with tensor %q, which ends at %d", span, last, end)}
 		case t.Offset > end:
-			return &tensorError{t.Name, fmt.Sprintf("%s leave a hole: the bytes from %d to %d belong to no tensor", span, end, t.Offset)}
+			return &tensorError{
+				t.Name, fmt.Sprintf("%s leave a hole: the bytes from %d to %d belong to no tensor", span, end,
+					t.Offset)}
 		case t.Size > size-t.Offset:
-			return &tensorError{t.Name, fmt.Sprintf("%s reach past the end of the file, which has %d bytes of data", span, size)}
+			return &tensorError{
+				t.Name, fmt.Sprintf("%s reach past the end of the file, which has %d bytes of data", span, size)}
 		}
 		end, last = t.Offset+t.Size, t.Name
 	}
 	if end != size {
-		return &tensorError{last, fmt.Sprintf("the last tensor ends at %d, but the file has %d bytes of data", end, size)}
+		return &tensorError{
+			last, fmt.Sprintf("the last tensor ends at %d, but the file has %d bytes of data", end, size)}
 	}
 	return nil
 }

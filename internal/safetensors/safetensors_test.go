@@ -57,16 +57,20 @@ func TestRefused(t *testing.T) {
 		{"truncated data", file(two, 11), codes.Tensor, `tensor "a": data_offsets [8,12] reach past the end`},
 		{"trailing byte", file(two, 13), codes.Tensor, "the last tensor ends at 12, but the file has 13"},
 		{"data without tensors", file("{}", 1), codes.Tensor, "ends at 0"},
-		{"overlap", file(overlap, 12), codes.Tensor, `tensor "x": data_offsets [4,12] overlap with tensor "a", which ends at 8`},
+		{"overlap", file(overlap, 12), codes.Tensor,
+			`tensor "x": data_offsets [4,12] overlap with tensor "a", which ends at 8`},
 		{"same bytes twice", file(strings.Replace(overlap, "[4,12]", "[0,8]", 1), 8), codes.Tensor, "overlap"},
 		{"hole", file(hole, 16), codes.Tensor, "hole: the bytes from 8 to 12"},
 		{"hole at the start", file(one("F32", "[1]", "[4,8]"), 8), codes.Tensor, "from 0 to 4"},
 		{"begin after end", file(one("F32", "[1]", "[4,0]"), 4), codes.Tensor, "begin <= end"},
-		{"offsets past 2^63", file(one("F32", "[1]", "[18446744073709551612,18446744073709551616]"), 4), codes.Tensor, "whole numbers"},
-		{"offsets near 2^63", file(one("U8", "[9223372036854775807]", "[0,9223372036854775807]"), 4), codes.Tensor, "size"},
+		{"offsets past 2^63", file(one("F32", "[1]", "[18446744073709551612,18446744073709551616]"), 4), codes.Tensor,
+			"whole numbers"},
+		{"offsets near 2^63", file(one("U8", "[9223372036854775807]", "[0,9223372036854775807]"), 4), codes.Tensor,
+			"size"},
 		{"one offset", file(one("F32", "[1]", "[4]"), 4), codes.Tensor, "begin <= end"},
 		{"three offsets", file(one("F32", "[1]", "[0,4,4]"), 4), codes.Tensor, "more than 2"},
-		{"size too small", file(one("F32", "[2]", "[0,4]"), 4), codes.Tensor, "takes 8 bytes, data_offsets [0,4] give 4"},
+		{"size too small", file(one("F32", "[2]", "[0,4]"), 4), codes.Tensor,
+			"takes 8 bytes, data_offsets [0,4] give 4"},
 		{"size too large", file(one("F32", "[]", "[0,8]"), 8), codes.Tensor, "takes 4 bytes"},
 		{"negative dim", file(one("F32", "[-1]", "[0,4]"), 4), codes.Tensor, "shape holds -1"},
 		{"minus zero", file(one("F32", "[-0]", "[0,0]"), 0), codes.Tensor, "shape holds -0"},
@@ -77,9 +81,12 @@ func TestRefused(t *testing.T) {
 		{"null dim", file(one("F32", "[null]", "[0,4]"), 4), codes.Tensor, "null"},
 		{"text dim", file(one("F32", `["1"]`, "[0,4]"), 4), codes.Tensor, "a string"},
 		{"shape is a number", file(one("F32", "1", "[0,4]"), 4), codes.Tensor, "shape is the number 1"},
-		{"product wraps to 4 bytes", file(one("F32", "[4294967296,4294967296]", "[0,0]"), 0), codes.Tensor, "overflows"},
-		{"overflow behind a zero", file(one("F32", "[0,4294967296,4294967296]", "[0,0]"), 0), codes.Tensor, "overflows"},
-		{"overflow before a zero", file(one("F32", "[4294967296,4294967296,0]", "[0,0]"), 0), codes.Tensor, "overflows"},
+		{"product wraps to 4 bytes", file(one("F32", "[4294967296,4294967296]", "[0,0]"), 0), codes.Tensor,
+			"overflows"},
+		{"overflow behind a zero", file(one("F32", "[0,4294967296,4294967296]", "[0,0]"), 0), codes.Tensor,
+			"overflows"},
+		{"overflow before a zero", file(one("F32", "[4294967296,4294967296,0]", "[0,0]"), 0), codes.Tensor,
+			"overflows"},
 		{"half a byte", file(one("F4", "[3]", "[0,1]"), 1), codes.Tensor, "whole number of bytes"},
 		{"rank", file(one("U8", "["+strings.Repeat("1,", 64)+"1]", "[0,1]"), 1), codes.Tensor, "more than 64"},
 		{"unknown dtype", file(one("F31", "[1]", "[0,4]"), 4), codes.Tensor, `dtype "F31" is unknown`},
@@ -87,28 +94,40 @@ func TestRefused(t *testing.T) {
 		{"dtype missing", file(`{"x":{"shape":[1],"data_offsets":[0,4]}}`, 4), codes.Tensor, "missing"},
 		{"shape missing", file(`{"x":{"dtype":"F32","data_offsets":[0,4]}}`, 4), codes.Tensor, "missing"},
 		{"offsets missing", file(`{"x":{"dtype":"F32","shape":[1]}}`, 4), codes.Tensor, "missing"},
-		{"key of another case", file(`{"x":{"dtype":"F32","Shape":[1],"data_offsets":[0,4]}}`, 4), codes.Tensor, "missing"},
-		{"duplicate tensor", file(`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), codes.Header, `key "x" twice`},
-		{"duplicate tensor, escaped", file(`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"\u0078":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), codes.Header, `key "x" twice`},
-		{"duplicate field", file(`{"x":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}}`, 4), codes.Tensor, `key "shape" twice`},
+		{"key of another case", file(`{"x":{"dtype":"F32","Shape":[1],"data_offsets":[0,4]}}`, 4), codes.Tensor,
+			"missing"},
+		{"duplicate tensor",
+			file(
+				`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`,
+				8), codes.Header, `key "x" twice`},
+		{"duplicate tensor, escaped",
+			file(
+				`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"\u0078":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`,
+				8), codes.Header, `key "x" twice`},
+		{"duplicate field", file(`{"x":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}}`, 4), codes.Tensor,
+			`key "shape" twice`},
 		{"duplicate metadata", file(`{"__metadata__":{},"__metadata__":{}}`, 0), codes.Header, "twice"},
 		{"duplicate metadata key", file(`{"__metadata__":{"a":"1","a":"2"}}`, 0), codes.Header, "twice"},
-		{"metadata number", file(`{"__metadata__":{"a":1}}`, 0), codes.Header, `__metadata__ "a" is the number 1, not a string`},
+		{"metadata number", file(`{"__metadata__":{"a":1}}`, 0), codes.Header,
+			`__metadata__ "a" is the number 1, not a string`},
 		{"metadata list", file(`{"__metadata__":[]}`, 0), codes.Header, "not an object"},
 		{"top-level list", file(`[]`, 0), codes.Header, "not an object"},
 		{"entry is null", file(`{"x":null}`, 0), codes.Tensor, "null"},
 		{"two documents", file(`{}{}`, 0), codes.Header, "after the JSON"},
 		{"trailing comma", file(`{"__metadata__":{},}`, 0), codes.Header, "JSON"},
 		{"byte order mark", file("\ufeff{}", 0), codes.Header, "JSON"},
-		{"bad UTF-8", file("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4), codes.Header, "UTF-8"},
-		{"deep unknown field", file(`{"x":{"note":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}}`, 0), codes.Tensor, "nested deeper"},
+		{"bad UTF-8", file("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4), codes.Header,
+			"UTF-8"},
+		{"deep unknown field", file(`{"x":{"note":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}}`, 0),
+			codes.Tensor, "nested deeper"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := Parse("m.safetensors", bytes.NewReader(tc.file), int64(len(tc.file)), codes)
 			if !errors.Is(err, tc.code) {
 				t.Fatalf("error %v, want code %s", err, tc.code)
 			}
-			if !slices.ContainsFunc(strings.Split(tc.want, "|"), func(w string) bool { return strings.Contains(err.Error(), w) }) {
+			if !slices.ContainsFunc(strings.Split(tc.want, "|"),
+				func(w string) bool { return strings.Contains(err.Error(), w) }) {
 				t.Errorf("error %q does not say %q", err, tc.want)
 			}
 			if !strings.HasPrefix(err.Error(), "m.safetensors: ") {
@@ -119,8 +138,10 @@ func TestRefused(t *testing.T) {
 }
 
 func TestHeaderCap(t *testing.T) {
-	prefix := binary.LittleEndian.AppendUint64(nil, MaxHeader+1) // claims a header inside the file, judging by the size given to Parse
-	if _, _, err := Parse("f", bytes.NewReader(prefix), MaxHeader+100, codes); !errors.Is(err, codes.Header) || !strings.Contains(err.Error(), "limit") {
+	// claims a header inside the file, judging by the size given to Parse
+	prefix := binary.LittleEndian.AppendUint64(nil, MaxHeader+1)
+	if _, _, err := Parse("f", bytes.NewReader(prefix), MaxHeader+100, codes); !errors.Is(err, codes.Header) ||
+		!strings.Contains(err.Error(), "limit") {
 		t.Errorf("error %v", err)
 	}
 }

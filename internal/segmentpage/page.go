@@ -1,7 +1,9 @@
-// Package segmentpage serves a page for browsers on the same machine. The page shows an image; a click shows the mask of the object there.
+// Package segmentpage serves a page for browsers on the same machine. The page shows an image; a click shows the mask
+// of the object there.
 //
-// The page is for one user. Its URL contains a random token. It refuses requests whose Host is not this machine, and requests from other pages. So a website
-// that is open in the same browser can neither read the images nor use the model.
+// The page is for one user. Its URL contains a random token. It refuses requests whose Host is not this machine, and
+// requests from other pages. So a website that is open in the same browser can neither read the images nor use the
+// model.
 package segmentpage
 
 import (
@@ -40,9 +42,10 @@ const (
 type Image interface {
 	Picture() *image.NRGBA            // the pixels to show, opaque, starting at (0,0)
 	Encode(ctx context.Context) error // called before Masks, and again if it fails
-	// Masks returns the mask of the object at p. which is segment.Best or the number of a mask. quality has the predicted quality of each mask of the
-	// model.
-	Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32, err error)
+	// Masks returns the mask of the object at p. which is segment.Best or the number of a mask. quality has the
+	// predicted quality of each mask of the model.
+	Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32,
+		err error)
 	Close() // called when no page shows the image any more
 }
 
@@ -101,7 +104,8 @@ func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/
 // ServeHTTP answers requests with the token that come from the page itself or from the address bar.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer") // because the token is in the URL
@@ -129,8 +133,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name, because any other name can be made to
-// resolve to this machine (DNS rebinding).
+// isLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name,
+// because any other name can be made to resolve to this machine (DNS rebinding).
 func isLocal(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -147,7 +151,8 @@ func isOwn(r *http.Request) bool {
 }
 
 // types has the media types of the page's files. Package mime would use the system's table, which may differ.
-var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8"}
 
 func serveFile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")

@@ -49,7 +49,8 @@ var segmenter = sync.OnceValue(func() *segment.Segmenter {
 	programs, err := tinymodel.Compile("cpu", tinymodel.Encode, tinymodel.Decode)
 	path := filepath.Join(dir, "m.rlx")
 	if err == nil {
-		_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: tinymodel.Task()}}, nil)
+		_, err = format.Write(context.Background(), path,
+			format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: tinymodel.Task()}}, nil)
 	}
 	if err != nil {
 		panic(err)
@@ -185,7 +186,8 @@ func TestGuard(t *testing.T) {
 // TestFiles checks that the page's files, and no others, are served; other methods are refused.
 func TestFiles(t *testing.T) {
 	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
-	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "outline.js": "text/javascript"} {
+	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript",
+		"outline.js": "text/javascript"} {
 		w := ask(p, "GET", file, "")
 		want(t, file, w, http.StatusOK)
 		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, kind) {
@@ -193,16 +195,19 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"none.js", "../page.go", "static/page.js", "%2e%2e/page.go"} {
-		if w := ask(p, "GET", file, ""); w.Code != http.StatusNotFound && w.Code != http.StatusTemporaryRedirect && w.Code != http.StatusMovedPermanently {
+		if w := ask(p, "GET", file, ""); w.Code != http.StatusNotFound && w.Code != http.StatusTemporaryRedirect &&
+			w.Code != http.StatusMovedPermanently {
 			t.Errorf("%s: status %d", file, w.Code)
 		}
 	}
-	for _, c := range [][2]string{{"POST", ""}, {"PUT", "images"}, {"POST", "start"}, {"GET", "images/0/masks"}, {"POST", "images/0"}, {"DELETE", "start"}, {"POST", "images/0/pixels"}} {
+	for _, c := range [][2]string{{"POST", ""}, {"PUT", "images"}, {"POST", "start"}, {"GET", "images/0/masks"},
+		{"POST", "images/0"}, {"DELETE", "start"}, {"POST", "images/0/pixels"}} {
 		want(t, c[0]+" "+c[1], ask(p, c[0], c[1], "{}"), http.StatusMethodNotAllowed)
 	}
 }
 
-// TestMask goes from an image file to its mask. It checks what is shown and saved, and that the image is encoded only once.
+// TestMask goes from an image file to its mask. It checks what is shown and saved, and that the image is encoded only
+// once.
 func TestMask(t *testing.T) {
 	img := newFake()
 	for i := range img.picture.Pix {
@@ -232,7 +237,8 @@ func TestMask(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(got.Runs) != "[0 3 5 3 37]" || got.Pixels != 6 || got.Mask != 2 || got.Quality[1] != nil || *got.Quality[2] != 0.5 {
+	if fmt.Sprint(got.Runs) != "[0 3 5 3 37]" || got.Pixels != 6 || got.Mask != 2 || got.Quality[1] != nil ||
+		*got.Quality[2] != 0.5 {
 		t.Errorf("the answer is %s", w.Body)
 	}
 	file, err := png.Decode(ask(p, "POST", "images/1/masks", `{"points":[[3,2,1]],"mask":"best","save":"mask"}`).Body)
@@ -246,7 +252,8 @@ func TestMask(t *testing.T) {
 			if v, _, _, _ := file.At(x, y).RGBA(); (v == 0xffff) != inside || v != 0 && !inside {
 				t.Errorf("pixel %d,%d of the mask is %d", x, y, v)
 			}
-			if c := cut.(*image.NRGBA).NRGBAAt(x, y); inside && c != img.picture.NRGBAAt(x, y) || !inside && c.A+c.R+c.G+c.B != 0 {
+			if c := cut.(*image.NRGBA).NRGBAAt(x, y); inside && c != img.picture.NRGBAAt(x, y) || !inside &&
+				c.A+c.R+c.G+c.B != 0 {
 				t.Errorf("pixel %d,%d of the cut-out is %v", x, y, c)
 			}
 		}
@@ -260,10 +267,12 @@ func TestMask(t *testing.T) {
 func TestRefused(t *testing.T) {
 	img := newFake()
 	var failed []error
-	p := New(Options{First: img, Failed: func(err error) { failed = append(failed, err) }, Open: func(_ context.Context, r io.Reader) (Image, error) {
-		_, err := imaging.Decode("the file", r, imaging.Limits{Pixels: 100})
-		return nil, err
-	}})
+	p := New(
+		Options{First: img, Failed: func(err error) { failed = append(failed, err) },
+			Open: func(_ context.Context, r io.Reader) (Image, error) {
+				_, err := imaging.Decode("the file", r, imaging.Limits{Pixels: 100})
+				return nil, err
+			}})
 	for _, c := range []struct {
 		body, text string
 		status     int
@@ -292,15 +301,18 @@ func TestRefused(t *testing.T) {
 		want(t, c.body[:min(len(c.body), 60)], ask(p, "POST", "images/0/masks", c.body), c.status, c.text)
 	}
 	for _, number := range []string{"1", "-1", "x", "99999999999999999999"} {
-		want(t, "image "+number, ask(p, "POST", "images/"+number+"/masks", `{"points":[[1,2]],"mask":"best"}`), http.StatusGone, "open it again")
+		want(t, "image "+number, ask(p, "POST", "images/"+number+"/masks", `{"points":[[1,2]],"mask":"best"}`),
+			http.StatusGone, "open it again")
 		want(t, "image "+number, ask(p, "GET", "images/"+number+"/pixels", ""), http.StatusGone)
 		want(t, "image "+number, ask(p, "DELETE", "images/"+number, ""), http.StatusGone)
 	}
 	var large, small bytes.Buffer
-	if err := errors.Join(png.Encode(&large, image.NewGray(image.Rect(0, 0, 11, 10))), png.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 5)))); err != nil {
+	if err := errors.Join(png.Encode(&large, image.NewGray(image.Rect(0, 0, 11, 10))),
+		png.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 5)))); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "a large image", ask(p, "POST", "images", large.String()), 422, "11 x 10 pixels; 100 are allowed", "RLX3030")
+	want(t, "a large image", ask(p, "POST", "images", large.String()), 422, "11 x 10 pixels; 100 are allowed",
+		"RLX3030")
 	want(t, "a cut image", ask(p, "POST", "images", small.String()[:40]), 422, "the file: is damaged", "RLX3030")
 	want(t, "a text", ask(p, "POST", "images", "hello"), 422, "PNG and JPEG")
 	want(t, "nothing", ask(p, "POST", "images", ""), 422, "PNG and JPEG")
@@ -308,7 +320,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("mistakes of users are reported as failures: %v", failed)
 	}
 	img.err = diag.New(diag.Internal, "backend", "is lost")
-	want(t, "a failure", ask(p, "POST", "images/0/masks", `{"points":[[1,2]],"mask":"best"}`), 500, "backend: is lost", "RLX9001")
+	want(t, "a failure", ask(p, "POST", "images/0/masks", `{"points":[[1,2]],"mask":"best"}`), 500, "backend: is lost",
+		"RLX9001")
 	if len(failed) != 1 || !errors.Is(failed[0], diag.Internal) {
 		t.Errorf("failures: %v", failed)
 	}
@@ -363,8 +376,8 @@ func TestImagesAreClosed(t *testing.T) {
 	}
 }
 
-// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets an answer
-// about that.
+// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets
+// an answer about that.
 func TestManyClicks(t *testing.T) {
 	img := newFake()
 	begun, release := make(chan struct{}, 100), make(chan struct{})
@@ -411,7 +424,8 @@ func TestManyClicks(t *testing.T) {
 	}
 }
 
-// TestClientLeaves checks that a request of a client that disconnects ends, waiting or running, and that the next one is answered.
+// TestClientLeaves checks that a request of a client that disconnects ends, waiting or running, and that the next one
+// is answered.
 func TestClientLeaves(t *testing.T) {
 	img := newFake()
 	begun, ended := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -472,7 +486,8 @@ func TestClientLeaves(t *testing.T) {
 
 // FuzzQuestion checks that every request gives prompts of the right length, or an error.
 func FuzzQuestion(f *testing.F) {
-	for _, s := range []string{`{"tab":"a","points":[[3,2],[1,1,0]],"box":null,"mask":"best"}`, `{"box":[1,2,3,4],"mask":"1","save":"cutout"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
+	for _, s := range []string{`{"tab":"a","points":[[3,2],[1,1,0]],"box":null,"mask":"best"}`,
+		`{"box":[1,2,3,4],"mask":"1","save":"cutout"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -21,8 +21,8 @@ type waiter struct{ cancel context.CancelCauseFunc }
 
 func newQueue() queue { return queue{turn: make(chan struct{}, 1), waiting: map[string]*waiter{}} }
 
-// enter waits for the model; leave releases it. A waiting request of the same tab ends with errSuperseded, unless tab is "". If ctx ends first, enter returns
-// its cause.
+// enter waits for the model; leave releases it. A waiting request of the same tab ends with errSuperseded, unless tab
+// is "". If ctx ends first, enter returns its cause.
 func (q *queue) enter(ctx context.Context, tab string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

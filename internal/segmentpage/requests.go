@@ -67,7 +67,10 @@ func (p *Page) image(w http.ResponseWriter, r *http.Request) *shown {
 			return s
 		}
 	}
-	reply(w, http.StatusGone, failure{fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages), string(diag.Usage)})
+	reply(
+		w, http.StatusGone,
+		failure{fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages),
+			string(diag.Usage)})
 	return nil
 }
 
@@ -82,7 +85,8 @@ func (p *Page) drop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pixels answers with the image as the model sees it, whatever a browser would make of the file: 4 bytes per pixel, R, G, B and 255.
+// pixels answers with the image as the model sees it, whatever a browser would make of the file: 4 bytes per pixel, R,
+// G, B and 255.
 func (p *Page) pixels(w http.ResponseWriter, r *http.Request) {
 	if s := p.image(w, r); s != nil {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -135,8 +139,9 @@ type answer struct {
 	Mask    int        `json:"mask"`    // number of the mask
 	Quality []*float32 `json:"quality"` // predicted quality of each mask of the model; null for NaN
 	Pixels  int        `json:"pixels"`  // pixels inside
-	Runs    []int      `json:"runs"`    // run lengths of pixels outside, inside, outside, ..., row after row; they add up to all pixels
-	Seconds float64    `json:"seconds"` // including the time in the queue
+	// run lengths of pixels outside, inside, outside, ..., row after row; they add up to all pixels
+	Runs    []int   `json:"runs"`
+	Seconds float64 `json:"seconds"` // including the time in the queue
 }
 
 func badQuestion(format string, args ...any) error {
@@ -165,7 +170,9 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	}
 	for i, v := range q.Points {
 		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-			return out, diag.New(code.MaskPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
+			return out,
+				diag.New(code.MaskPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]",
+					v)
 		}
 		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 	}
@@ -205,7 +212,8 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 		var picture image.Image = mask.Image
 		var enc png.Encoder // rlxrun writes masks with the same settings
 		if q.Save == "cutout" {
-			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed // better compression takes seconds for a photograph
+			// better compression takes seconds for a photograph
+			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed
 		}
 		var b bytes.Buffer
 		if err := enc.Encode(&b, picture); err != nil {
@@ -230,7 +238,8 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 }
 
 // run waits for the model and finds the mask.
-func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which segment.Choice, tab string) (mask segment.Mask, quality []float32, err error) {
+func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which segment.Choice, tab string) (
+	mask segment.Mask, quality []float32, err error) {
 	if err := p.queue.enter(r.Context(), tab); err != nil {
 		return mask, nil, err
 	}
@@ -292,8 +301,10 @@ func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errSuperseded):
 		status, f.Code = http.StatusConflict, string(diag.Interrupted)
 	case errors.As(err, &tooLong):
-		f, status = failure{fmt.Sprintf("the file has more than %d MB", tooLong.Limit>>20), string(diag.Usage)}, http.StatusRequestEntityTooLarge
-	case errors.Is(err, diag.Class(1)), errors.Is(err, diag.Class(2)), errors.Is(err, diag.Class(3)), errors.Is(err, diag.Class(8)):
+		f, status = failure{fmt.Sprintf("the file has more than %d MB", tooLong.Limit>>20), string(diag.Usage)},
+			http.StatusRequestEntityTooLarge
+	case errors.Is(err, diag.Class(1)), errors.Is(err, diag.Class(2)), errors.Is(err, diag.Class(3)),
+		errors.Is(err, diag.Class(8)):
 		status = http.StatusUnprocessableEntity
 	case p.Failed != nil:
 		p.Failed(err)

@@ -121,7 +121,8 @@ func TestManyConnections(t *testing.T) {
 		wantClosed(t, "a silent connection", c)
 	}
 	status, body := get(t, dial(), "/"+p.token+"/start")
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, "has 4 connections") || !strings.Contains(body, "RLX2001") {
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "has 4 connections") ||
+		!strings.Contains(body, "RLX2001") {
 		t.Errorf("one too many: status %d: %s", status, body)
 	}
 	if status, body := get(t, own[0], "/"+p.token+"/start"); status != http.StatusOK {

@@ -1,5 +1,5 @@
-// Package strictjson reads JSON token by token. Unlike json.Unmarshal, it detects duplicate keys, compares keys exactly, and stores no more of a hostile document
-// than the caller keeps.
+// Package strictjson reads JSON token by token. Unlike json.Unmarshal, it detects duplicate keys, compares keys
+// exactly, and stores no more of a hostile document than the caller keeps.
 //
 // Errors are plain. Their texts follow the name of the document. The package imports nothing of this module.
 package strictjson

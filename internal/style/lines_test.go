@@ -13,7 +13,7 @@ import (
 )
 
 // checkLines turns TestLines on for everybody. RLX_LINES=1 turns it on for one run.
-const checkLines = false
+const checkLines = true
 
 // What a line may have. A tab counts 4 columns.
 const (

@@ -73,7 +73,7 @@ func TestGenerated(t *testing.T) {
 }
 
 // subjectsSince is the commit after which subjects are checked. Earlier ones are as they are.
-const subjectsSince = "d75681cc39b7ac2e4117be7155066fc5e12b4da8"
+const subjectsSince = "b350686993ed65ef7eb403f5d8ac201d5c0baca0"
 
 // TestSubjects checks that the subjects of commits fit 72 columns, which is what git log and mail programs show of
 // them.

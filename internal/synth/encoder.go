@@ -11,7 +11,8 @@ type Encoder struct {
 	Name                string
 	Width, Depth, Heads int
 	Global              []int // blocks whose attention covers the whole image
-	window, grid        int   // window: rows of relative positions in blocks with windowed attention; grid: in the blocks of Global
+	// window: rows of relative positions in blocks with windowed attention; grid: in the blocks of Global
+	window, grid int
 }
 
 // Encoders returns the encoders of the published SAMs, smallest first.
@@ -35,7 +36,8 @@ func FindEncoder(name string) (Encoder, error) {
 	return Encoder{}, fmt.Errorf("encoder %q; allowed are %s", name, strings.Join(names, ", "))
 }
 
-// Manifest returns the manifest of sam_vit_b with this encoder instead of its own. All blocks have the tensors of block 0 under their own names.
+// Manifest returns the manifest of sam_vit_b with this encoder instead of its own. All blocks have the tensors of block
+// 0 under their own names.
 func (e Encoder) Manifest(base []Entry) []Entry {
 	from := Encoders()[0]
 	widths := map[int]int{from.Width: e.Width, 3 * from.Width: 3 * e.Width, 4 * from.Width: 4 * e.Width}

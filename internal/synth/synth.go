@@ -1,5 +1,5 @@
-// Package synth makes deterministic tensors and checkpoints from a formula, so that goldens need no stored weights and benchmarks no downloads.
-// testdata/goldens/README.md describes the formula.
+// Package synth makes deterministic tensors and checkpoints from a formula, so that goldens need no stored weights and
+// benchmarks no downloads. testdata/goldens/README.md describes the formula.
 //
 // It is for tests and benchmarks. It imports only core/dtype, core/tensor, internal/atomicfile and internal/npy.
 package synth
@@ -48,7 +48,8 @@ func fill(dst []float32, name string, first int, scale, shift float64) {
 	}
 }
 
-// Tensor returns the tensor called name, row-major. Element i is shift + scale*(2u-1), where u in [0,1) is a hash of name and i.
+// Tensor returns the tensor called name, row-major. Element i is shift + scale*(2u-1), where u in [0,1) is a hash of
+// name and i.
 func Tensor(name string, shape []int, scale, shift float64) []float32 {
 	out := make([]float32, tensor.Numel(shape))
 	fill(out, name, 0, scale, shift)
@@ -74,8 +75,8 @@ func ReadManifest(path string) ([]Entry, error) {
 	return es, nil
 }
 
-// Write writes a safetensors checkpoint with the tensors of a manifest as element type d (f32, f16 or bf16, rounded once from f32), in ascending order of
-// names. It holds only a small part of a tensor in memory.
+// Write writes a safetensors checkpoint with the tensors of a manifest as element type d (f32, f16 or bf16, rounded
+// once from f32), in ascending order of names. It holds only a small part of a tensor in memory.
 func Write(path string, es []Entry, d dtype.DType) error {
 	name := map[dtype.DType]string{dtype.F32: "F32", dtype.F16: "F16", dtype.BF16: "BF16"}[d]
 	if name == "" {

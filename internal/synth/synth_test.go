@@ -28,8 +28,8 @@ func TestImageOfGolden(t *testing.T) {
 	tensortest.Near(t, "image.npy", tensortest.Golden(t, path), want, 0)
 }
 
-// TestCheckpointOfGolden checks the digests of the files from which the goldens were computed, and of their 16-bit forms by the
-// same writer.
+// TestCheckpointOfGolden checks the digests of the files from which the goldens were computed, and of their 16-bit
+// forms by the same writer.
 func TestCheckpointOfGolden(t *testing.T) {
 	es, err := synth.ReadManifest(tiny + "manifest.json")
 	if err != nil {

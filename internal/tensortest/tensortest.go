@@ -28,8 +28,8 @@ func (d Diff) String() string { return fmt.Sprintf("max %.3g l2 %.3g", d.Max, d.
 // Within reports whether the difference is at most tol. It never is if either tensor has a NaN.
 func (d Diff) Within(tol float64) bool { return d.Max <= tol }
 
-// Compare compares got with want. Leading dims of 1 are ignored; otherwise shapes must be equal. A NaN on either side makes Max infinite, and so does an
-// infinity unless both sides have the same one.
+// Compare compares got with want. Leading dims of 1 are ignored; otherwise shapes must be equal. A NaN on either side
+// makes Max infinite, and so does an infinity unless both sides have the same one.
 func Compare(got, want *tensor.Array) (Diff, error) {
 	if !slices.Equal(squeeze(got.Shape), squeeze(want.Shape)) {
 		return Diff{}, fmt.Errorf("shape %v, golden %v", got.Shape, want.Shape)
@@ -132,7 +132,8 @@ func Near(tb testing.TB, what string, got, want *tensor.Array, tol float64) {
 	case err != nil:
 		tb.Errorf("%s: %v", what, err)
 	case !d.Within(tol):
-		tb.Errorf("%s: %v, worst at element %d (%v, golden %v); allowed is max %g", what, d, d.Worst, got.At(d.Worst), want.At(d.Worst), tol)
+		tb.Errorf("%s: %v, worst at element %d (%v, golden %v); allowed is max %g", what, d, d.Worst, got.At(d.Worst),
+			want.At(d.Worst), tol)
 	default:
 		tb.Logf("%s: %v", what, d)
 	}

@@ -1,5 +1,5 @@
-// Package testbin builds programs of this module for tests. The go command keeps the program that it links in its build cache, so that the tests of
-// several packages link each program once.
+// Package testbin builds programs of this module for tests. The go command keeps the program that it links in its build
+// cache, so that the tests of several packages link each program once.
 package testbin
 
 import (
@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/rlx-go/rlx/"
 
-// Build writes the program of a package, such as "cmd/rlxrun", to path. It makes the folder of path. Programs are built without cgo, except
-// plugins/wgpu, which needs it.
+// Build writes the program of a package, such as "cmd/rlxrun", to path. It makes the folder of path. Programs are built
+// without cgo, except plugins/wgpu, which needs it.
 func Build(path, pkg string) error {
 	path, err := filepath.Abs(path)
 	if err == nil {

@@ -6,8 +6,9 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Extend is a model with the task "text" for ids from 0 to 16. Its state has the ids it has seen. With s the sum of id+1 over them, the logit of id j is
-// 3-(j-t)^2/2 with t = (5s+3) mod 17. So greedily 3 is followed by 6, 7, 13, 15, 10, 14, 4, 12, 9, 8, 2, 0, 5, 1, 11 and 3 again: s becomes 6s+4 mod 17.
+// Extend is a model with the task "text" for ids from 0 to 16. Its state has the ids it has seen. With s the sum of
+// id+1 over them, the logit of id j is 3-(j-t)^2/2 with t = (5s+3) mod 17. So greedily 3 is followed by 6, 7, 13, 15,
+// 10, 14, 4, 12, 9, 8, 2, 0, 5, 1, 11 and 3 again: s becomes 6s+4 mod 17.
 const Extend = `graph extend
 sym R = 1..6
 sym T = 1..5
@@ -64,8 +65,8 @@ greedy_logprob = reduce_max log {axes=[1]} : f32[1]
 return logits=logits, greedy=greedy, greedy_logprob=greedy_logprob, token=token, logprob=logprob
 `
 
-// Draft is a head that drafts for Extend as changed by WithDraft. Its hidden state is s, from which it computes the next id. If that is a multiple of 3, Draft is
-// off by one.
+// Draft is a head that drafts for Extend as changed by WithDraft. Its hidden state is s, from which it computes the
+// next id. If that is a multiple of 3, Draft is off by one.
 const Draft = `graph draft
 sym T = 1..5
 hidden = input : f32[1,T,1]
@@ -109,9 +110,11 @@ next = kv_append seen, new.seen, zero {axis=0} : f32[24]
 return done=zero
 `
 
-// WithDraft returns Extend, or a graph derived from it, with the outputs that checking drafts needs, and adds Draft and Rewind to the task.
+// WithDraft returns Extend, or a graph derived from it, with the outputs that checking drafts needs, and adds Draft and
+// Rewind to the task.
 func WithDraft(about *task.Text, graph string) string {
-	about.Draft = task.TextDraft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+	about.Draft = task.TextDraft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs",
+		Hidden: "hidden", Token: "greedy"}
 	return strings.Replace(graph, "return ", `before = reduce_sum seen {axes=[0],keep_dims=true} : f32[1]
 more = cumsum r1 {axis=0} : f32[T]
 sums = add more, before : f32[T]
@@ -138,8 +141,8 @@ func TextTask() *task.Text {
 	return t
 }
 
-// Tokenizer is a tokenizer.json for Extend. Ids 0 to 15 are "a", "b", "c", "d", "e", "f", 0xC3, 0xA9 (together é), "i", "j", "k", "l", " ", "n", "o" and "p"; 16 is
-// the special token "<end>".
+// Tokenizer is a tokenizer.json for Extend. Ids 0 to 15 are "a", "b", "c", "d", "e", "f", 0xC3, 0xA9 (together é), "i",
+// "j", "k", "l", " ", "n", "o" and "p"; 16 is the special token "<end>".
 const Tokenizer = `{"version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
 "added_tokens": [{"id": 16, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},

@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Encode and Decode are a model with the task "segment". encode returns the red plane of an 8x8 image. The masks of decode are that plane (mask 0), its negative
-// (1), all ones (2) and all minus ones (3). iou is 0.1, 0.7, 0.9, 0.3.
+// Encode and Decode are a model with the task "segment". encode returns the red plane of an 8x8 image. The masks of
+// decode are that plane (mask 0), its negative (1), all ones (2) and all minus ones (3). iou is 0.1, 0.7, 0.9, 0.3.
 const (
 	Encode = `graph encode
 image = input : f32[1,3,8,8]
@@ -79,8 +79,8 @@ func SmallTask() *task.Segment {
 	return s
 }
 
-// Cache and Peek are a model whose state is a cache of 8 rows and a count of the runs of append. append writes rows at pos and returns the sum of the cache before
-// and after, and the count. peek returns only the sum.
+// Cache and Peek are a model whose state is a cache of 8 rows and a count of the runs of append. append writes rows at
+// pos and returns the sum of the cache before and after, and the count. peek returns only the sum.
 const (
 	Cache = `graph append
 sym T = 1..3

@@ -14,8 +14,8 @@ type added struct {
 	normalized, special        bool
 }
 
-// A matcher finds added tokens, at each position the longest. Tokens have at most maxAdded bytes, which bounds the time per
-// position.
+// A matcher finds added tokens, at each position the longest. Tokens have at most maxAdded bytes, which bounds the time
+// per position.
 type matcher struct {
 	first  [256]int32 // node for each first byte; 0 if no token begins with it
 	next   map[uint64]int32
@@ -72,8 +72,8 @@ func (m *matcher) find(text string, start int) (token *added, from, to int) {
 	return nil, 0, 0
 }
 
-// split calls token for every added token of the text, and part for the text between them with its offset. The white space beside a
-// token that strips it is dropped.
+// split calls token for every added token of the text, and part for the text between them with its offset. The white
+// space beside a token that strips it is dropped.
 func (m *matcher) split(text string, token func(id int32), part func(start int, text string) error) error {
 	done, runEnd := 0, 0
 	for at := 0; len(m.tokens) > 0; {
@@ -124,5 +124,6 @@ func startsWithWord(s string) bool {
 
 // isWord reports whether r matches \w as defined by Unicode Technical Standard 18, annex C.
 func isWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc,
+		unicode.Join_Control)
 }

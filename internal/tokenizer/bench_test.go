@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// sample returns about 1 MB of text like that of prompts: prose, code and other scripts. bench/tokenizer/speed.py times the Hugging
-// Face library on it.
+// sample returns about 1 MB of text like that of prompts: prose, code and other scripts. bench/tokenizer/speed.py times
+// the Hugging Face library on it.
 func sample(b *testing.B) string {
 	var parts []string
 	for _, pattern := range []string{"../../../docs/*.md", "../../../spec/*.md", "*.go", "testdata/*/cases.json"} {

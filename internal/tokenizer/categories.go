@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/rangetable"
 )
 
-// The library's tables have different ages. Accents, punctuation and control characters are those of Unicode 8, marks and normalisation
-// those of Unicode 9, everything else is current.
+// The library's tables have different ages. Accents, punctuation and control characters are those of Unicode 8, marks
+// and normalisation those of Unicode 9, everything else is current.
 var unicode8, unicode9 = rangetable.Assigned("8.0.0"), rangetable.Assigned("9.0.0")
 
 // Characters whose category has changed since.
@@ -29,7 +29,8 @@ func isMark(r rune) bool {
 
 // isAccent reports whether r is a mark that takes no space of its own.
 func isAccent(r rune) bool {
-	return unicode.Is(unicode.Mn, r) && unicode.Is(unicode8, r) && !unicode.Is(accentSince, r) || unicode.Is(accentBefore, r)
+	return unicode.Is(unicode.Mn, r) && unicode.Is(unicode8, r) && !unicode.Is(accentSince, r) ||
+		unicode.Is(accentBefore, r)
 }
 
 func isPunctuation(r rune) bool {
@@ -45,7 +46,8 @@ func isControl(r rune) bool { return unicode.In(r, controls...) && unicode.Is(un
 // isNumeric reports whether r is any kind of number.
 func isNumeric(r rune) bool { return unicode.Is(unicode.N, r) }
 
-// normalForm returns s in a normal form. Characters newer than Unicode 9 stay as they are and separate the text around them.
+// normalForm returns s in a normal form. Characters newer than Unicode 9 stay as they are and separate the text around
+// them.
 func normalForm(f norm.Form, s string) string {
 	if f.IsNormalString(s) {
 		return s

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A decoder passes tokens through a chain of steps. Most steps see whole tokens. After a step that joins all tokens (Fuse,
-// ByteLevel), the whole text is one token, which arrives in fragments.
+// A decoder passes tokens through a chain of steps. Most steps see whole tokens. After a step that joins all tokens
+// (Fuse, ByteLevel), the whole text is one token, which arrives in fragments.
 type decoder struct {
 	t           *Tokenizer
 	skipSpecial bool
@@ -70,10 +70,11 @@ func (t *Tokenizer) Stream(skipSpecial bool) *Stream {
 	return s
 }
 
-// Next returns the text that the token completes. It returns whole characters only, and keeps the bytes of an incomplete one.
+// Next returns the text that the token completes. It returns whole characters only, and keeps the bytes of an
+// incomplete one.
 //
-// The results of Next and Flush together equal that of Decode, except for byte fallback in a text with invalid UTF-8. Decode
-// replaces a whole run of byte tokens, of which Next may already have returned valid characters.
+// The results of Next and Flush together equal that of Decode, except for byte fallback in a text with invalid UTF-8.
+// Decode replaces a whole run of byte tokens, of which Next may already have returned valid characters.
 func (s *Stream) Next(id int) string {
 	s.d.push(id)
 	return s.take()
@@ -141,8 +142,8 @@ func fuseTokens(_ bool, out sink) step { return fuse{out} }
 func (f fuse) put(s string, _ bool) { f.out(s, false) }
 func (f fuse) flush()               { f.out("", true) }
 
-// byteJoiner undoes byteLevel and joins all tokens to one. A token with a character outside the table of byteLevel stands for its
-// own bytes.
+// byteJoiner undoes byteLevel and joins all tokens to one. A token with a character outside the table of byteLevel
+// stands for its own bytes.
 type byteJoiner struct {
 	out  sink
 	part string // fragments of the current token
@@ -178,8 +179,8 @@ func (j *byteJoiner) flush() {
 	j.out(text, true)
 }
 
-// lossy replaces invalid UTF-8 as Rust and the WHATWG do: the longest prefix of a valid sequence, or else one byte, becomes U+FFFD.
-// Unless final, it returns an incomplete sequence at the end as rest.
+// lossy replaces invalid UTF-8 as Rust and the WHATWG do: the longest prefix of a valid sequence, or else one byte,
+// becomes U+FFFD. Unless final, it returns an incomplete sequence at the end as rest.
 func lossy(b []byte, final bool) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -237,7 +238,8 @@ func (f *fallback) put(s string, last bool) {
 	f.out(token, true)
 }
 
-// characters passes on the complete characters at the front of the run. A byte that cannot be part of one becomes U+FFFD.
+// characters passes on the complete characters at the front of the run. A byte that cannot be part of one becomes
+// U+FFFD.
 func (f *fallback) characters() {
 	for len(f.run) > 0 && utf8.FullRune(f.run) {
 		r, n := utf8.DecodeRune(f.run)
@@ -297,8 +299,8 @@ func (p *stripper) put(s string, last bool) {
 
 func (p *stripper) flush() {}
 
-// replaceTokens replaces a string in each token. If a token arrives in fragments, the end of a fragment that may begin the string
-// is held back.
+// replaceTokens replaces a string in each token. If a token arrives in fragments, the end of a fragment that may begin
+// the string is held back.
 func replaceTokens(old, with string) decoderSpec {
 	return func(_ bool, out sink) step { return &replacer{old: old, with: with, out: out} }
 }

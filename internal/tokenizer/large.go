@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// flat parses the two large parts of a tokenizer.json, vocabulary and merges. It is several times faster than encoding/json,
-// because it may assume that its input is valid JSON.
+// flat parses the two large parts of a tokenizer.json, vocabulary and merges. It is several times faster than
+// encoding/json, because it may assume that its input is valid JSON.
 type flat struct{ in []byte }
 
 // skip skips white space, commas and colons, and returns the byte that follows.

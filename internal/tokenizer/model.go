@@ -68,7 +68,8 @@ func readModel(r *strictjson.Reader) (model, *vocabulary, error) {
 	case kind == kindBPE:
 		return readBPE(o, vocab, merges)
 	case kind != kindUnigram && kind != kindWordPiece:
-		return nil, nil, unsupported("model has the type %.40q; supported are %s, %s and %s", kind, kindBPE, kindUnigram, kindWordPiece)
+		return nil, nil, unsupported("model has the type %.40q; supported are %s, %s and %s", kind, kindBPE,
+			kindUnigram, kindWordPiece)
 	case vocab == nil:
 		return nil, nil, fmt.Errorf("model has no vocab")
 	case merges != nil:
@@ -95,7 +96,8 @@ func readBPE(o *object, rawVocab, rawMerges []byte) (model, *vocabulary, error) 
 	}
 	unk := o.str("unk_token", "")
 	m.prefix, m.suffix = o.str("continuing_subword_prefix", ""), o.str("end_of_word_suffix", "")
-	m.fuseUnk, m.byteFallback, m.whole = o.boolean("fuse_unk", false), o.boolean("byte_fallback", false), o.boolean("ignore_merges", false)
+	m.fuseUnk, m.byteFallback, m.whole = o.boolean("fuse_unk", false), o.boolean("byte_fallback", false),
+		o.boolean("ignore_merges", false)
 	if d, ok := o.take("dropout"); ok && d != nil && fmt.Sprint(d) != "0" && fmt.Sprint(d) != "0.0" {
 		return nil, nil, unsupported("model has a dropout of %.40v, which makes ids random", d)
 	}
@@ -103,7 +105,8 @@ func readBPE(o *object, rawVocab, rawMerges []byte) (model, *vocabulary, error) 
 		return nil, nil, err
 	}
 	if len(m.prefix) > maxAdded || len(m.suffix) > maxAdded {
-		return nil, nil, fmt.Errorf("model: continuing_subword_prefix or end_of_word_suffix has more than %d bytes", maxAdded)
+		return nil, nil, fmt.Errorf("model: continuing_subword_prefix or end_of_word_suffix has more than %d bytes",
+			maxAdded)
 	}
 	if unk != "" {
 		if m.unk, err = unkID(m.vocab, unk); err != nil {
@@ -143,7 +146,8 @@ func (m *bpe) addMerges(merges [][2]string) error {
 		}
 		to, ok := m.vocab[p[0]+p[1][len(m.prefix):]]
 		if !okA || !okB || !ok {
-			return fmt.Errorf("merge %d joins %.40q and %.40q; both and their result must be in the vocabulary", rank, p[0], p[1])
+			return fmt.Errorf("merge %d joins %.40q and %.40q; both and their result must be in the vocabulary", rank,
+				p[0], p[1])
 		}
 		m.merges[pair{a, b}] = merge{int32(rank), to}
 	}

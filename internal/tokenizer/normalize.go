@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A piece is a part of the text. Its first lead bytes come from the first character of the text given to Encode, unless a normalizer
-// has dropped that character or the piece is from further on: then lead is 0.
+// A piece is a part of the text. Its first lead bytes come from the first character of the text given to Encode, unless
+// a normalizer has dropped that character or the piece is from further on: then lead is 0.
 type piece struct {
 	text string
 	lead int
@@ -39,7 +39,8 @@ func newLimit(text int) *limit {
 
 func (l *limit) size(n int) error {
 	if n > l.bytes {
-		return diag.New(code.TokenizerText, "", "normalised, the text has more than %d bytes, 64 times its length", l.bytes)
+		return diag.New(code.TokenizerText, "", "normalised, the text has more than %d bytes, 64 times its length",
+			l.bytes)
 	}
 	return nil
 }
@@ -147,8 +148,8 @@ var stripAccents = perChar(func(s string) string {
 	}, s)
 })
 
-// bert returns BERT's normalizer: it removes control characters and turns white space into spaces, puts spaces around Chinese
-// characters, removes accents, and lowers case.
+// bert returns BERT's normalizer: it removes control characters and turns white space into spaces, puts spaces around
+// Chinese characters, removes accents, and lowers case.
 func bert(clean, chinese, accents, lower bool) normalizer {
 	var list []normalizer
 	if clean {
@@ -195,9 +196,11 @@ var spaceChinese = perChar(func(s string) string {
 	return out.String()
 })
 
-// isChinese reports whether r is in one of the blocks that BERT takes for Chinese. The library begins the block at U+2B820 later.
+// isChinese reports whether r is in one of the blocks that BERT takes for Chinese. The library begins the block at
+// U+2B820 later.
 func isChinese(r rune) bool {
-	return r >= 0x4e00 && r <= 0x9fff || r >= 0x3400 && r <= 0x4dbf || r >= 0x20000 && r <= 0x2a6df || r >= 0x2a700 && r <= 0x2b81f ||
+	return r >= 0x4e00 && r <= 0x9fff || r >= 0x3400 && r <= 0x4dbf || r >= 0x20000 && r <= 0x2a6df || r >= 0x2a700 &&
+		r <= 0x2b81f ||
 		r >= 0x2b920 && r <= 0x2ceaf || r >= 0xf900 && r <= 0xfaff || r >= 0x2f800 && r <= 0x2fa1f
 }
 
@@ -210,13 +213,15 @@ var removeAccents = perChar(func(s string) string {
 	}, s)
 })
 
-// nmt implements the NMT rules of SentencePiece: it removes control characters, and turns other kinds of space into spaces.
+// nmt implements the NMT rules of SentencePiece: it removes control characters, and turns other kinds of space into
+// spaces.
 var nmt = perChar(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 1 && r <= 8, r == 0xb, r >= 0xe && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
 			return -1
-		case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, r >= 0x200b && r <= 0x200f, r == 0x2028, r == 0x2029, r == 0x2581, r == 0xfeff, r == 0xfffd:
+		case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, r >= 0x200b && r <= 0x200f, r == 0x2028,
+			r == 0x2029, r == 0x2581, r == 0xfeff, r == 0xfffd:
 			return ' '
 		}
 		return r
@@ -233,8 +238,8 @@ func appendByteLevel(out []byte, s string) []byte {
 	return out
 }
 
-// byteChars and charBytes are GPT-2's table. Printable characters of Latin-1 stand for themselves, other bytes map to U+0100 and
-// above.
+// byteChars and charBytes are GPT-2's table. Printable characters of Latin-1 stand for themselves, other bytes map to
+// U+0100 and above.
 var byteChars, charBytes = func() (chars [256]string, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	other := rune(0x100)

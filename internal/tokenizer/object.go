@@ -125,7 +125,8 @@ func (o *object) behaviour(otherwise string) (behaviour, error) {
 	name := o.str("behavior", otherwise)
 	b, ok := behaviours[name]
 	if !ok {
-		return 0, unsupported("%s has the behavior %.40q; allowed are %v", o.what, name, slices.Sorted(maps.Keys(behaviours)))
+		return 0,
+			unsupported("%s has the behavior %.40q; allowed are %v", o.what, name, slices.Sorted(maps.Keys(behaviours)))
 	}
 	return b, nil
 }

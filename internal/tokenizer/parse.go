@@ -121,8 +121,9 @@ func parse(json []byte) (*Tokenizer, error) {
 	return t, t.addTokens(list)
 }
 
-// assignIDs gives the added tokens the ids that the library gives them: the vocabulary's, or else the next free one. The ids in the file do not
-// matter. Of several entries with the same content the last counts, but all are special if one is.
+// assignIDs gives the added tokens the ids that the library gives them: the vocabulary's, or else the next free one.
+// The ids in the file do not matter. Of several entries with the same content the last counts, but all are special if
+// one is.
 func (t *Tokenizer) assignIDs(list []added) (out []added) {
 	at, next := map[string]int{}, int32(t.vocab.size)
 	for _, a := range list {
@@ -155,7 +156,8 @@ func (t *Tokenizer) addTokens(list []added) error {
 	t.tokens, t.known, t.special = make([]string, size), make([]bool, size), make([]bool, size)
 	for token, id := range t.vocab.ids {
 		if t.known[id] {
-			return fmt.Errorf("model: %.40q and %.40q have the same id %d", min(token, t.tokens[id]), max(token, t.tokens[id]), id)
+			return fmt.Errorf("model: %.40q and %.40q have the same id %d", min(token, t.tokens[id]),
+				max(token, t.tokens[id]), id)
 		}
 		t.tokens[id], t.known[id] = token, true
 	}
@@ -189,7 +191,8 @@ func (t *Tokenizer) addTokens(list []added) error {
 			return unsupported("added token %.40q is empty when it is normalised, which is not supported", a.content)
 		}
 		if len(p.text) > maxAdded {
-			return fmt.Errorf("added token %.40q has %d bytes when it is normalised; at most %d are allowed", a.content, len(p.text), maxAdded)
+			return fmt.Errorf("added token %.40q has %d bytes when it is normalised; at most %d are allowed", a.content,
+				len(p.text), maxAdded)
 		}
 		t.cooked.add(p.text, a)
 		if p.text != a.content {
@@ -210,7 +213,8 @@ func readAdded(r *strictjson.Reader) (added, error) {
 	}
 	a := added{
 		id: int32(o.integer("id", -1, maxID)), content: o.str("content", ""),
-		singleWord: o.boolean("single_word", false), lstrip: o.boolean("lstrip", false), rstrip: o.boolean("rstrip", false),
+		singleWord: o.boolean("single_word", false), lstrip: o.boolean("lstrip", false),
+		rstrip:     o.boolean("rstrip", false),
 		normalized: o.boolean("normalized", true), special: o.boolean("special", false),
 	}
 	switch {
@@ -255,7 +259,8 @@ func readNormalizer(o *object) (normalizer, error) {
 		n = prependText(o.str("prepend", ""))
 	case "BertNormalizer":
 		lower := o.boolean("lowercase", true)
-		n = bert(o.boolean("clean_text", true), o.boolean("handle_chinese_chars", true), o.boolean("strip_accents", lower), lower)
+		n = bert(o.boolean("clean_text", true), o.boolean("handle_chinese_chars", true),
+			o.boolean("strip_accents", lower), lower)
 	case "Precompiled":
 		m, err := readCharsmap(o)
 		if err != nil {
@@ -312,7 +317,8 @@ func readSplitter(o *object) (splitter, error) {
 		scheme = o.str("prepend_scheme", scheme)
 		o.str("str_rep", "")
 		if scheme != "always" && scheme != "never" && scheme != "first" {
-			return nil, unsupported("%s has the prepend_scheme %.40q; allowed are always, never and first", o.what, scheme)
+			return nil, unsupported("%s has the prepend_scheme %.40q; allowed are always, never and first", o.what,
+				scheme)
 		}
 		if utf8.RuneCountInString(mark) != 1 {
 			return nil, fmt.Errorf("%s has the replacement %.40q; allowed is one character", o.what, mark)
@@ -335,7 +341,8 @@ func readSplitter(o *object) (splitter, error) {
 	case "WhitespaceSplit":
 		s = splitBy(chars(unicode.IsSpace), removed, false)
 	case "BertPreTokenizer":
-		s = chain([]splitter{splitBy(chars(unicode.IsSpace), removed, false), splitBy(chars(isPunctuation), isolated, false)})
+		s = chain(
+			[]splitter{splitBy(chars(unicode.IsSpace), removed, false), splitBy(chars(isPunctuation), isolated, false)})
 	case "CharDelimiterSplit":
 		s = splitBy(literal(o.str("delimiter", "")), removed, false)
 	default:

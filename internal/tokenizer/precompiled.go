@@ -10,8 +10,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// A charsmap is the normalizer that SentencePiece compiles into its models. It maps strings to strings with a double-array trie, as the
-// library Darts-clone writes it.
+// A charsmap is the normalizer that SentencePiece compiles into its models. It maps strings to strings with a
+// double-array trie, as the library Darts-clone writes it.
 type charsmap struct {
 	units []uint32
 	to    string // replacements, each ends with a zero byte
@@ -34,7 +34,8 @@ func readCharsmap(o *object) (*charsmap, error) {
 	}
 	size, data := int64(binary.LittleEndian.Uint32(data)), data[4:]
 	if size < 4 || size > int64(len(data)) {
-		return nil, fmt.Errorf("%s: precompiled_charsmap has a trie of %d bytes; allowed are 4 to %d", o.what, size, len(data))
+		return nil, fmt.Errorf("%s: precompiled_charsmap has a trie of %d bytes; allowed are 4 to %d", o.what, size,
+			len(data))
 	}
 	m := &charsmap{units: make([]uint32, size/4)}
 	for i := range m.units {
@@ -49,8 +50,8 @@ func readCharsmap(o *object) (*charsmap, error) {
 	return m, nil
 }
 
-// find returns the replacement of the shortest prefix of key that has one. A unit or replacement outside the table, where the library
-// panics, counts as absent.
+// find returns the replacement of the shortest prefix of key that has one. A unit or replacement outside the table,
+// where the library panics, counts as absent.
 func (m *charsmap) find(key string) (to string, ok bool) {
 	node := next(m.units[0])
 	for i := 0; i < len(key) && key[i] != 0; i++ {
@@ -94,7 +95,8 @@ func (m *charsmap) normalize(p piece, l *limit) (piece, error) {
 		if err := l.size(out.text.Len()); err != nil {
 			return p, err
 		}
-		if rest[0] < utf8.RuneSelf && (len(rest) == 1 || rest[1] < utf8.RuneSelf && rest[:2] != "\r\n") { // a cluster of one byte
+		// a cluster of one byte
+		if rest[0] < utf8.RuneSelf && (len(rest) == 1 || rest[1] < utf8.RuneSelf && rest[:2] != "\r\n") {
 			out.char(rest[:1], m.ascii[rest[0]].to, m.ascii[rest[0]].ok)
 			rest, state = rest[1:], -1
 			continue
@@ -117,8 +119,9 @@ func (m *charsmap) normalize(p piece, l *limit) (piece, error) {
 	return piece{out.text.String(), out.lead}, l.size(out.text.Len())
 }
 
-// mapped collects the result of a charsmap. It finds out which characters come from the first one of the text as the library does,
-// which aligns the results to the characters in their order: each takes the next one, unless the mapping has added it.
+// mapped collects the result of a charsmap. It finds out which characters come from the first one of the text as the
+// library does, which aligns the results to the characters in their order: each takes the next one, unless the mapping
+// has added it.
 type mapped struct {
 	in   piece
 	text strings.Builder

@@ -124,7 +124,8 @@ const (
 )
 
 var behaviours = map[string]behaviour{
-	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext, "Contiguous": contiguous,
+	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious,
+	"MergedWithNext": mergedWithNext, "Contiguous": contiguous,
 }
 
 type span struct {
@@ -155,7 +156,8 @@ func splitBy(pat pattern, b behaviour, invert bool) splitter {
 				}
 				return out(s)
 			}
-			joins := b == mergedWithPrevious && s.match && !was || b == contiguous && s.match == was || b == mergedWithNext && held.match && !s.match
+			joins := b == mergedWithPrevious && s.match && !was || b == contiguous && s.match == was ||
+				b == mergedWithNext && held.match && !s.match
 			was = s.match
 			if some && joins {
 				held.end, held.match = s.end, s.match
@@ -200,8 +202,8 @@ func byteLevelSplit(pat pattern, addSpace bool) splitter {
 	}
 }
 
-// metaspace replaces spaces by mark, which usually is "▁". scheme says when a mark is put in front: "always", "never", or "first",
-// which means only at the beginning of the whole text.
+// metaspace replaces spaces by mark, which usually is "▁". scheme says when a mark is put in front: "always", "never",
+// or "first", which means only at the beginning of the whole text.
 func metaspace(mark, scheme string, split bool) splitter {
 	parts := whole
 	if split {

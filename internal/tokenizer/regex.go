@@ -25,7 +25,8 @@ const (
 	matchTimeout  = 5 * time.Second // a slower match indicates catastrophic backtracking
 )
 
-// compileRegex accepts constructs that mean the same in Oniguruma and regexp2, or can be rewritten. Errors name the construct.
+// compileRegex accepts constructs that mean the same in Oniguruma and regexp2, or can be rewritten. Errors name the
+// construct.
 func compileRegex(expr string) (*regex, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(expr), maxPattern)
@@ -109,8 +110,10 @@ func (x *translator) interval() error {
 	}
 	low, high, comma := strings.Cut(x.in[x.at+1:x.at+end], ",")
 	for i, s := range []string{low, high} {
-		if n, err := strconv.ParseUint(s, 10, 16); i == 0 && err != nil || i == 1 && s != "" && err != nil || n > maxRepeat {
-			return fmt.Errorf("has an interval %.20q; allowed are {n}, {n,} and {n,m} up to %d", x.in[x.at:x.at+end+1], maxRepeat)
+		if n, err := strconv.ParseUint(s, 10, 16); i == 0 && err != nil || i == 1 && s != "" && err != nil ||
+			n > maxRepeat {
+			return fmt.Errorf("has an interval %.20q; allowed are {n}, {n,} and {n,m} up to %d", x.in[x.at:x.at+end+1],
+				maxRepeat)
 		}
 	}
 	after := x.in[x.at+end+1:]
@@ -120,7 +123,8 @@ func (x *translator) interval() error {
 	return x.copy(end + 1)
 }
 
-// wordClass is \w of Oniguruma. It includes alphabetic characters that are not letters, and the digits and fractions of Latin-1.
+// wordClass is \w of Oniguruma. It includes alphabetic characters that are not letters, and the digits and fractions of
+// Latin-1.
 const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}` + "²³¹¼½¾Ⓐ-ⓩ🄰-🅉🅐-🅩🅰-🆉"
 
 // escape copies a backslash and its operand.
@@ -161,7 +165,8 @@ func (x *translator) property() error {
 	}
 	name := x.in[x.at+3 : x.at+end]
 	if unicode.Categories[name] == nil && unicode.Scripts[name] == nil {
-		return fmt.Errorf("has the property %.20q; known are general categories (L, Lu, N) and scripts (Han, Latin)", name)
+		return fmt.Errorf("has the property %.20q; known are general categories (L, Lu, N) and scripts (Han, Latin)",
+			name)
 	}
 	if x.fold() {
 		return fmt.Errorf("has a property where case is ignored")
@@ -261,7 +266,8 @@ func (r *regex) spans(text string, l *limit, each func(start, end int, match boo
 		return each(done, len(text), false)
 	}
 	if _, typed := diag.CodeOf(failed); failed != nil && !typed {
-		return diag.New(code.TokenizerText, "", "a regular expression of the tokenizer cannot be applied to the text: %w", failed)
+		return diag.New(
+			code.TokenizerText, "", "a regular expression of the tokenizer cannot be applied to the text: %w", failed)
 	}
 	return failed
 }

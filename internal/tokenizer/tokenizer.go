@@ -1,11 +1,13 @@
-// Package tokenizer converts text to token ids and back, as described by a tokenizer.json of the Hugging Face library "tokenizers".
-// It implements byte pair encoding over bytes (Llama 3, Qwen, GPT-2) and over characters with byte fallback (Llama 2, Mistral,
-// Gemma), the unigram language model of SentencePiece (T5, ALBERT, XLM-RoBERTa) and WordPiece (BERT).
+// Package tokenizer converts text to token ids and back, as described by a tokenizer.json of the Hugging Face library
+// "tokenizers". It implements byte pair encoding over bytes (Llama 3, Qwen, GPT-2) and over characters with byte
+// fallback (Llama 2, Mistral, Gemma), the unigram language model of SentencePiece (T5, ALBERT, XLM-RoBERTa) and
+// WordPiece (BERT).
 //
-// Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions, lower case and grapheme clusters
-// treat characters that are newer than Go's package unicode as unassigned. When decoding leaves out special tokens, it also leaves out
-// those that were matched in normalised text; the library keeps the ones that its normalizer changes. Like the library, this package
-// gives an added token its id in the vocabulary or the next free id, whatever id the file says.
+// Ids and text equal those of version 0.23 of the library, with two exceptions. Regular expressions, lower case and
+// grapheme clusters treat characters that are newer than Go's package unicode as unassigned. When decoding leaves out
+// special tokens, it also leaves out those that were matched in normalised text; the library keeps the ones that its
+// normalizer changes. Like the library, this package gives an added token its id in the vocabulary or the next free id,
+// whatever id the file says.
 //
 // Parse refuses a feature that this package does not implement; it never ignores one.
 package tokenizer
@@ -59,11 +61,13 @@ func (t *Tokenizer) Token(id int) (token string, ok bool) {
 // Special reports whether an id belongs to a special token, such as an end token. Decoding can leave these out.
 func (t *Tokenizer) Special(id int) bool { return id >= 0 && id < len(t.special) && t.special[id] }
 
-// Encode returns the ids of a text. With special it adds the tokens that the post-processor puts around a text, such as a begin
-// token. Special tokens that occur in the text are always converted to their ids. An error is a *diag.Error with code.TokenizerText.
+// Encode returns the ids of a text. With special it adds the tokens that the post-processor puts around a text, such as
+// a begin token. Special tokens that occur in the text are always converted to their ids. An error is a *diag.Error
+// with code.TokenizerText.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	if i := invalid(text); i >= 0 {
-		return nil, diag.New(code.TokenizerText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
+		return nil, diag.New(code.TokenizerText, "", "the text is not valid UTF-8 at byte %d", i).WithHint(
+			"convert it to UTF-8 first")
 	}
 	e := &encoder{t: t, limit: newLimit(len(text))}
 	if err := e.text(text); err != nil {
@@ -130,8 +134,8 @@ func (e *encoder) piece(p piece) error {
 	return nil
 }
 
-// Decode returns the text of ids. skipSpecial leaves out special tokens. Ids without a token are left out, too. The result is valid
-// UTF-8: invalid bytes become U+FFFD.
+// Decode returns the text of ids. skipSpecial leaves out special tokens. Ids without a token are left out, too. The
+// result is valid UTF-8: invalid bytes become U+FFFD.
 func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
 	var out strings.Builder
 	d := t.decoder(skipSpecial, false, func(s string) { out.WriteString(s) })

@@ -61,12 +61,14 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestCorners compares corner cases with the Hugging Face library: added tokens that strip the same white space, have another id in the
-// vocabulary or occur twice, the beginning of a text after a normalizer, and bytes that are not UTF-8.
+// TestCorners compares corner cases with the Hugging Face library: added tokens that strip the same white space, have
+// another id in the vocabulary or occur twice, the beginning of a text after a normalizer, and bytes that are not
+// UTF-8.
 func TestCorners(t *testing.T) { checkPeer(t, filepath.Join(goldens, "corners.json")) }
 
-// TestEncoders compares small Unigram and WordPiece tokenizers with the Hugging Face library: equal scores, pieces that occur twice, unknown
-// characters in a row, tables of the normalizer Precompiled that drop or lengthen the beginning of a text.
+// TestEncoders compares small Unigram and WordPiece tokenizers with the Hugging Face library: equal scores, pieces that
+// occur twice, unknown characters in a row, tables of the normalizer Precompiled that drop or lengthen the beginning of
+// a text.
 func TestEncoders(t *testing.T) { checkPeer(t, filepath.Join(goldens, "encoders.json")) }
 
 // TestPeer runs the cases that a script in bench/tokenizer made with the Hugging Face library.

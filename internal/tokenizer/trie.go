@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A trie finds the tokens that begin at a position of a text. Node 0 is the root. The children of node n are the nodes first[n] to
-// first[n+1]-1, in the order of their labels.
+// A trie finds the tokens that begin at a position of a text. Node 0 is the root. The children of node n are the nodes
+// first[n] to first[n+1]-1, in the order of their labels.
 type trie struct {
 	first []int32
 	label []byte
@@ -14,8 +14,8 @@ type trie struct {
 	root  [256]int32 // the root's child for each byte, or -1
 }
 
-// maxPiece is the maximum length in bytes of a token that a trie holds, which bounds the time per position. SentencePiece allows 512
-// characters.
+// maxPiece is the maximum length in bytes of a token that a trie holds, which bounds the time per position.
+// SentencePiece allows 512 characters.
 const maxPiece = 2048
 
 type entry struct {

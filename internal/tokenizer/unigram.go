@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// unigram is the unigram language model of SentencePiece: of all ways to divide a text into pieces it takes one with the largest sum of
-// scores.
+// unigram is the unigram language model of SentencePiece: of all ways to divide a text into pieces it takes one with
+// the largest sum of scores.
 type unigram struct {
 	ids          map[string]int32
 	pieces       *trie
@@ -25,7 +25,8 @@ type unigram struct {
 // unkPenalty is how much worse an unknown character is than the worst piece.
 const unkPenalty = 10
 
-// A path is the best way to divide a text up to a position. size is the length of its last piece, or 0 if no path is known.
+// A path is the best way to divide a text up to a position. size is the length of its last piece, or 0 if no path is
+// known.
 type path struct {
 	score float64
 	size  int32
@@ -38,7 +39,8 @@ type run struct {
 	id         int32
 }
 
-// encode implements model. The library compares sums in this order, keeps the first of equal ones, and joins unknown pieces.
+// encode implements model. The library compares sums in this order, keeps the first of equal ones, and joins unknown
+// pieces.
 func (m *unigram) encode(out []int, text string, s *scratch) ([]int, error) {
 	s.paths = slices.Grow(s.paths[:0], len(text)+1)[:len(text)+1]
 	paths := s.paths
@@ -63,7 +65,11 @@ func (m *unigram) encode(out []int, text string, s *scratch) ([]int, error) {
 		}
 		if p, score := &paths[at+char], m.unkScore+here; !known && (p.size == 0 || score > p.score) {
 			if m.unk < 0 {
-				return nil, diag.New(code.TokenizerText, "", "the text has the character %q, which is not in the vocabulary, and the tokenizer has no token for unknown characters", text[at:at+char])
+				return nil,
+					diag.New(
+						code.TokenizerText, "",
+						"the text has the character %q, which is not in the vocabulary, and the tokenizer has no token for unknown characters",
+						text[at:at+char])
 			}
 			*p = path{score, int32(char), m.unk}
 		}
@@ -114,7 +120,8 @@ func readUnigram(o *object, text []byte) (model, *vocabulary, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &unigram{scores: scores, ids: make(map[string]int32, len(pieces)), unk: int32(o.integer("unk_id", -1, maxID)), byteFallback: o.boolean("byte_fallback", false)}
+	m := &unigram{scores: scores, ids: make(map[string]int32, len(pieces)), unk: int32(o.integer("unk_id", -1, maxID)),
+		byteFallback: o.boolean("byte_fallback", false)}
 	if err := o.done(); err != nil {
 		return nil, nil, err
 	}
@@ -168,9 +175,9 @@ func readPieces(text []byte) (pieces []string, scores []float64, err error) {
 	return pieces, scores, nil
 }
 
-// libraryFloat parses a number as the library does. Its JSON parser makes one integer of the digits, as many as fit in 64 bits, and
-// multiplies or divides it by a power of ten. The result may differ from the nearest float64 in the last bit, which can decide between
-// two divisions of a text. It is not ok if it is infinite.
+// libraryFloat parses a number as the library does. Its JSON parser makes one integer of the digits, as many as fit in
+// 64 bits, and multiplies or divides it by a power of ten. The result may differ from the nearest float64 in the last
+// bit, which can decide between two divisions of a text. It is not ok if it is infinite.
 func libraryFloat(s string) (_ float64, ok bool) {
 	i := 0
 	negative := s[0] == '-'

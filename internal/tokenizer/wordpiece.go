@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// wordpiece is the model of BERT. It takes the longest token from the beginning of a word, then the longest from what is left, and so
-// on. A word that cannot be divided so is unknown as a whole.
+// wordpiece is the model of BERT. It takes the longest token from the beginning of a word, then the longest from what
+// is left, and so on. A word that cannot be divided so is unknown as a whole.
 type wordpiece struct {
 	tokens  *trie
 	rest    int32 // node of the prefix that tokens within a word have, or -1
@@ -59,8 +59,8 @@ func readWordPiece(o *object, text []byte) (model, *vocabulary, error) {
 	return m, &vocabulary{ids: vocab, size: len(vocab)}, nil
 }
 
-// joinWordPieces removes prefix from all tokens but the first, and puts a space in front of those that do not have it. With cleanup it
-// removes spaces that English does not write.
+// joinWordPieces removes prefix from all tokens but the first, and puts a space in front of those that do not have it.
+// With cleanup it removes spaces that English does not write.
 func joinWordPieces(prefix string, cleanup bool) decoderSpec {
 	return mapTokens(func(n int, token string) string {
 		if n > 0 {
@@ -81,6 +81,7 @@ func joinWordPieces(prefix string, cleanup bool) decoderSpec {
 
 // cleanups are applied one after the other.
 var cleanups = [][2]string{
-	{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"},
+	{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+	{" do not", " don't"},
 	{" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 }

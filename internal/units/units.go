@@ -19,8 +19,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[0])
 }
 
-// ParseBytes parses sizes such as 4096, 300M or 1.5G: bytes in units of 1000, or of 1024 with an i (300Mi). ok is false if s is not a size or is 2^62 or
-// more.
+// ParseBytes parses sizes such as 4096, 300M or 1.5G: bytes in units of 1000, or of 1024 with an i (300Mi). ok is false
+// if s is not a size or is 2^62 or more.
 func ParseBytes(s string) (n int64, ok bool) {
 	num := strings.TrimRight(strings.TrimSpace(s), "bB")
 	unit, base := 1.0, 1000.0

@@ -1,5 +1,5 @@
-// Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its tensors and
-// builds the graphs. Families register themselves, so the compiler depends on none of them.
+// Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its
+// tensors and builds the graphs. Families register themselves, so the compiler depends on none of them.
 //
 // It imports core/ir, task and below, never models/weights or a family.
 package arch
@@ -15,8 +15,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Checkpoint tells a family the names and types of the tensors of a checkpoint, but not their values. Types are those in which the
-// tensors will be stored.
+// Checkpoint tells a family the names and types of the tensors of a checkpoint, but not their values. Types are those
+// in which the tensors will be stored.
 type Checkpoint interface {
 	Names() []string // sorted
 	Type(name string) (ir.Type, bool)
@@ -130,7 +130,8 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 		if len(e.Found) > 0 {
 			likely = append(likely, a.Name)
 		}
-		report = append(report, fmt.Sprintf("%s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing)))
+		report = append(
+			report, fmt.Sprintf("%s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing)))
 	}
 	if len(sure) == 1 {
 		return sure[0], nil
@@ -139,8 +140,10 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 	if len(likely) == 1 {
 		choice = likely[0] // the hint then is a command that the user can run as it is
 	}
-	return Architecture{}, diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example), brief(example), strings.Join(report, "; for ")).
-		WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)
+	return Architecture{},
+		diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example),
+			brief(example), strings.Join(report, "; for ")).
+			WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)
 }
 
 func names() string {

@@ -28,12 +28,13 @@ func (n names) Type(name string) (ir.Type, bool) {
 
 // family registers a family that recognises a checkpoint by one tensor.
 func family(name, landmark string) struct{} {
-	return arch.Register(arch.Architecture{Name: name, Title: "test " + name, Recognise: func(c arch.Checkpoint) arch.Evidence {
-		if _, ok := c.Type(landmark); ok {
-			return arch.Evidence{Found: []string{landmark}}
-		}
-		return arch.Evidence{Missing: []string{landmark}}
-	}})
+	return arch.Register(
+		arch.Architecture{Name: name, Title: "test " + name, Recognise: func(c arch.Checkpoint) arch.Evidence {
+			if _, ok := c.Type(landmark); ok {
+				return arch.Evidence{Found: []string{landmark}}
+			}
+			return arch.Evidence{Missing: []string{landmark}}
+		}})
 }
 
 var (
@@ -68,15 +69,19 @@ func TestFind(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, []byte(`{"model_type":"m","a":{"n":3,"eps":1e-5,"s":"x","big":1e30,"half":2.5,"null":null},"list":[1]}`), 0o644); err != nil {
+	if err := os.WriteFile(
+		path, []byte(`{"model_type":"m","a":{"n":3,"eps":1e-5,"s":"x","big":1e30,"half":2.5,"null":null},"list":[1]}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	var c arch.Config
 	if err := c.Load(path); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"": "it is empty", "null": "it is null", "{": "unexpected", "[1]": "the value is an array; want an object"} {
-		if err := new(arch.Config).Decode([]byte(text), "x.json"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+	for text, want := range map[string]string{"": "it is empty", "null": "it is null", "{": "unexpected",
+		"[1]": "the value is an array; want an object"} {
+		if err := new(arch.Config).Decode([]byte(text), "x.json"); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
@@ -126,7 +131,8 @@ func TestBadConfigFiles(t *testing.T) {
 	dir := t.TempDir()
 	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 	wide := `{"` + strings.Repeat("a", 1<<20) + `":{"b":1,"c":2}}`
-	for name, text := range map[string]string{"list": "[1]", "empty": "", "cut": `{"a":`, "text": "hello", "deep": deep, "wide": wide} {
+	for name, text := range map[string]string{"list": "[1]", "empty": "", "cut": `{"a":`, "text": "hello", "deep": deep,
+		"wide": wide} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

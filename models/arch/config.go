@@ -17,17 +17,18 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Config holds configuration values that tensor shapes do not determine. Keys are paths in a Transformers config.json, such as
-// mask_decoder_config.num_attention_heads.
+// Config holds configuration values that tensor shapes do not determine. Keys are paths in a Transformers config.json,
+// such as mask_decoder_config.num_attention_heads.
 type Config struct {
-	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most the given number of bytes. The error matches
-	// fs.ErrNotExist if there is none. A nil Files means that there are no files.
+	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most the given number of bytes. The error
+	// matches fs.ErrNotExist if there is none. A nil Files means that there are no files.
 	Files func(name string, most int64) ([]byte, error)
 
 	values map[string]configValue
 }
 
-// File reads a file beside the checkpoint, of at most most bytes. ok is false if there is none. The error names the file.
+// File reads a file beside the checkpoint, of at most most bytes. ok is false if there is none. The error names the
+// file.
 func (c Config) File(name string, most int64) (data []byte, ok bool, err error) {
 	if c.Files == nil {
 		return nil, false, nil
@@ -50,7 +51,8 @@ type configValue struct {
 	origin string // a file name, or a flag such as --set
 }
 
-// object stands for a JSON object, whose members have keys of their own. It lets a reader of a number tell {} from an absent key.
+// object stands for a JSON object, whose members have keys of their own. It lets a reader of a number tell {} from an
+// absent key.
 type object struct{}
 
 // absent reports whether there is no value: the key is missing, or null.
@@ -100,13 +102,14 @@ func (c *Config) Decode(raw []byte, origin string) error {
 	return nil
 }
 
-// flatten adds the values of obj under prefix. Two keys that are equal once they are joined are an error, because the order of an
-// object's members means nothing. It limits the length of joined keys: a file of 4 MB with deeply nested objects could
-// otherwise need gigabytes for keys.
+// flatten adds the values of obj under prefix. Two keys that are equal once they are joined are an error, because the
+// order of an object's members means nothing. It limits the length of joined keys: a file of 4 MB with deeply nested
+// objects could otherwise need gigabytes for keys.
 func (c *Config) flatten(prefix string, obj map[string]any, origin string) error {
 	for k, v := range obj {
 		if len(prefix)+len(k) > maxKey {
-			return fmt.Errorf("has a key of more than %d bytes, counted with the objects around it: %.40q", maxKey, prefix+k)
+			return fmt.Errorf("has a key of more than %d bytes, counted with the objects around it: %.40q", maxKey,
+				prefix+k)
 		}
 		if _, twice := c.values[prefix+k]; twice {
 			return fmt.Errorf("has the key %.80q twice: once with a dot in its name, once inside an object", prefix+k)
@@ -130,15 +133,16 @@ func (c *Config) put(key string, v any, origin string) {
 	c.values[key] = configValue{v, origin}
 }
 
-// Set applies one --set KEY=VALUE, which overrides files. The family must know the key. The value null is allowed for any key, and
-// removes it.
+// Set applies one --set KEY=VALUE, which overrides files. The family must know the key. The value null is allowed for
+// any key, and removes it.
 func (c *Config) Set(arg string, known map[string]string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	if !ok || value == "" {
 		return diag.New(diag.Usage, "--set", "%q; want KEY=VALUE", arg)
 	}
 	if known[key] == "" && value != "null" {
-		return diag.New(diag.Usage, "--set", "unknown key %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		return diag.New(diag.Usage, "--set", "unknown key %q; known are %s", key,
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	d := json.NewDecoder(strings.NewReader(value))
 	d.UseNumber()
@@ -153,8 +157,8 @@ func (c *Config) Set(arg string, known map[string]string) error {
 	return nil
 }
 
-// SetFlag applies a flag that has the name of a key, such as --context, which overrides files and --set. Errors about the value name the
-// flag. ok is false if the family does not know the key.
+// SetFlag applies a flag that has the name of a key, such as --context, which overrides files and --set. Errors about
+// the value name the flag. ok is false if the family does not know the key.
 func (c *Config) SetFlag(key string, value int, known map[string]string) (ok bool) {
 	if known[key] == "" {
 		return false
@@ -163,8 +167,8 @@ func (c *Config) SetFlag(key string, value int, known map[string]string) (ok boo
 	return true
 }
 
-// value returns the value of a key. It is the only function that reads one. ok is false if there is none. An object in its place, or
-// anything but an object around it, is an error; want says what is allowed.
+// value returns the value of a key. It is the only function that reads one. ok is false if there is none. An object in
+// its place, or anything but an object around it, is an error; want says what is allowed.
 func (c Config) value(key, want string) (v configValue, ok bool, err error) {
 	for i, r := range key {
 		if r != '.' {
@@ -246,7 +250,8 @@ func (c Config) Bool(key string) (value, ok bool, err error) {
 	return false, true, v.wrong(key, want)
 }
 
-// Ints returns the value of a key that holds an integer or a list of integers, each from lo to hi, or nil if it is absent.
+// Ints returns the value of a key that holds an integer or a list of integers, each from lo to hi, or nil if it is
+// absent.
 func (c Config) Ints(key string, lo, hi int64) (out []int, err error) {
 	want := fmt.Sprintf("an integer from %d to %d, or a list of them", lo, hi)
 	v, ok, err := c.value(key, want)
@@ -314,8 +319,8 @@ func (c Config) Given(key string) bool {
 	return ok
 }
 
-// Lift moves the values of a nested object to the top, as if it were the whole configuration. They override values at the top,
-// except those given by flags. It fails if the key has another value than an object.
+// Lift moves the values of a nested object to the top, as if it were the whole configuration. They override values at
+// the top, except those given by flags. It fails if the key has another value than an object.
 func (c *Config) Lift(key string) error {
 	if v := c.values[key]; !v.absent() && v.raw != any(object{}) {
 		return v.wrong(key, "an object")
@@ -342,16 +347,18 @@ func (c Config) Has(key string) bool {
 	return false
 }
 
-// Unknown fails on the first key, in sorted order, that known rejects. It accepts values that switch something off: null, false, and
-// empty lists and objects.
+// Unknown fails on the first key, in sorted order, that known rejects. It accepts values that switch something off:
+// null, false, and empty lists and objects.
 func (c Config) Unknown(known func(key string) bool) error {
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		v := c.values[key]
 		list, isList := v.raw.([]any)
-		if off, isBool := v.raw.(bool); v.absent() || v.raw == any(object{}) || isBool && !off || isList && len(list) == 0 || known(key) {
+		if off, isBool := v.raw.(bool); v.absent() || v.raw == any(object{}) || isBool && !off || isList &&
+			len(list) == 0 || known(key) {
 			continue
 		}
-		return diag.New(ErrConfig, v.origin, "%s is %s; this key is not known, and it may change what the model computes", key, v).
+		return diag.New(
+			ErrConfig, v.origin, "%s is %s; this key is not known, and it may change what the model computes", key, v).
 			WithHint("if it changes nothing, rerun with --set %s=null", key)
 	}
 	return nil
@@ -359,7 +366,8 @@ func (c Config) Unknown(known func(key string) bool) error {
 
 // Agree compares the value of a key with the one that the tensors determine.
 func (c Config) Agree(key string, fromTensors int64) error {
-	v, ok, err := c.int(key, math.MinInt64, math.MaxInt64, fmt.Sprintf("the integer %d, which the tensors say", fromTensors))
+	v, ok, err := c.int(key, math.MinInt64, math.MaxInt64,
+		fmt.Sprintf("the integer %d, which the tensors say", fromTensors))
 	if err == nil && ok && v != fromTensors {
 		return diag.New(ErrConfig, c.values[key].origin, "%s is %d; the tensors say %d", key, v, fromTensors).
 			WithHint("this configuration belongs to another checkpoint; give the right one with --model-config")
@@ -375,8 +383,8 @@ func (c Config) Origin(key string) string {
 	return "default"
 }
 
-// Fact returns a fact that shows a value and its origin. Facts are stored in the artifact, so a file appears without its folder: the same
-// model gives the same bytes wherever it is.
+// Fact returns a fact that shows a value and its origin. Facts are stored in the artifact, so a file appears without
+// its folder: the same model gives the same bytes wherever it is.
 func (c Config) Fact(name, key string, value any) Fact {
 	return Fact{name, fmt.Sprintf("%v (%s)", value, filepath.Base(c.Origin(key)))}
 }

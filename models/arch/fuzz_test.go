@@ -8,11 +8,12 @@ import (
 	"github.com/rlx-go/rlx/internal/campaign"
 )
 
-// FuzzConfig checks that a config.json is accepted or refused with ErrConfig, and that the memory for its values is bounded by its
-// size.
+// FuzzConfig checks that a config.json is accepted or refused with ErrConfig, and that the memory for its values is
+// bounded by its size.
 func FuzzConfig(t *testing.F) {
 	f := campaign.New(t)
-	for _, s := range []string{`{"a":{"n":3,"eps":1e-5,"s":"x","null":null},"list":[1,{"b":2}]}`, `{"a.b":1,"a":{"b":2}}`, `{"":{"":{}}}`, `[]`, `{"a":1}{`} {
+	for _, s := range []string{`{"a":{"n":3,"eps":1e-5,"s":"x","null":null},"list":[1,{"b":2}]}`,
+		`{"a.b":1,"a":{"b":2}}`, `{"":{"":{}}}`, `[]`, `{"a":1}{`} {
 		f.Add([]byte(s))
 	}
 	if own, err := os.ReadFile("../../testdata/goldens/sam_vit_b/config.json"); err == nil {

@@ -8,8 +8,8 @@ import (
 	"reflect"
 )
 
-// JSONError returns an error of encoding/json in terms of JSON: "top_k is a string; want a whole number". The package's own text for a value of
-// the wrong type names types of Go.
+// JSONError returns an error of encoding/json in terms of JSON: "top_k is a string; want a whole number". The package's
+// own text for a value of the wrong type names types of Go.
 func JSONError(err error) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	switch {
@@ -18,7 +18,8 @@ func JSONError(err error) error {
 	case !errors.As(err, &wrong):
 		return err
 	}
-	found := map[string]string{"array": "an array", "object": "an object", "string": "a string", "bool": "true or false"}[wrong.Value]
+	found := map[string]string{"array": "an array", "object": "an object", "string": "a string",
+		"bool": "true or false"}[wrong.Value]
 	if found == "" {
 		found = "the " + wrong.Value // "number 1.5", or "number" if its digits do not matter
 		if wrong.Value == "number" {

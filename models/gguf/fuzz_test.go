@@ -19,11 +19,15 @@ import (
 // FuzzOpen looks for a file on which Open panics or fails without a code, or whose tensors cannot be read.
 func FuzzOpen(t *testing.F) {
 	f := campaign.New(t)
-	text := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre", "qwen2", "tokenizer.ggml.tokens", []string{"a", "b", "ab"}, "tokenizer.ggml.merges", []string{"a b"},
+	text := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.pre", "qwen2", "tokenizer.ggml.tokens",
+		[]string{"a", "b", "ab"}, "tokenizer.ggml.merges", []string{"a b"},
 		"tokenizer.ggml.token_type", []int32{1, 1, 3}, "tokenizer.ggml.eos_token_id", uint32(2)}
-	spm := gguftest.Meta{"tokenizer.ggml.model", "llama", "tokenizer.ggml.tokens", []string{"<unk>", "<s>", "▁", "a", "▁a"}, "tokenizer.ggml.scores", []float32{0, 0, -1, -2, -3},
-		"tokenizer.ggml.token_type", []int32{2, 3, 1, 1, 1}, "tokenizer.ggml.bos_token_id", uint32(1), "tokenizer.ggml.unknown_token_id", uint32(0)}
-	f.Add(gguftest.File(3, append(llama(), text...), gguftest.T("blk.0.attn_q.weight", 0, make([]byte, 256), 8, 8), gguftest.T("token_embd.weight", 2, make([]byte, 18), 1, 32)))
+	spm := gguftest.Meta{"tokenizer.ggml.model", "llama", "tokenizer.ggml.tokens",
+		[]string{"<unk>", "<s>", "▁", "a", "▁a"}, "tokenizer.ggml.scores", []float32{0, 0, -1, -2, -3},
+		"tokenizer.ggml.token_type", []int32{2, 3, 1, 1, 1}, "tokenizer.ggml.bos_token_id", uint32(1),
+		"tokenizer.ggml.unknown_token_id", uint32(0)}
+	f.Add(gguftest.File(3, append(llama(), text...), gguftest.T("blk.0.attn_q.weight", 0, make([]byte, 256), 8, 8),
+		gguftest.T("token_embd.weight", 2, make([]byte, 18), 1, 32)))
 	f.Add(gguftest.File(2, append(llama(), spm...), gguftest.T("rope_freqs.weight", 0, make([]byte, 8), 2)))
 	if whole, err := os.ReadFile(demo); err != nil {
 		f.Fatal(err)

@@ -42,8 +42,8 @@ func open(t testing.TB, path string) *weights.Checkpoint {
 	return c
 }
 
-// TestLogits compares a file that llama.cpp wrote with Transformers in float64 and the same weights: packed, as floats, and with
-// portable kernels only.
+// TestLogits compares a file that llama.cpp wrote with Transformers in float64 and the same weights: packed, as floats,
+// and with portable kernels only.
 func TestLogits(t *testing.T) {
 	c := open(t, demo)
 	text, ok := c.Own("config.json")
@@ -62,16 +62,22 @@ func TestLogits(t *testing.T) {
 	}
 }
 
-// TestGemma writes goldens as llama.cpp does, which adds 1 to the gains of norms. The golden of Gemma 3 divides scores by a number
-// that files cannot state.
+// TestGemma writes goldens as llama.cpp does, which adds 1 to the gains of norms. The golden of Gemma 3 divides scores
+// by a number that files cannot state.
 func TestGemma(t *testing.T) {
-	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "input_layernorm", "attn_norm",
-		"post_attention_layernorm", "post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm", "post_ffw_norm",
-		"self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "self_attn.q_norm", "attn_q_norm",
-		"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
+	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm",
+		"output_norm", "input_layernorm", "attn_norm",
+		"post_attention_layernorm", "post_attention_norm", "pre_feedforward_layernorm", "ffn_norm",
+		"post_feedforward_layernorm", "post_ffw_norm",
+		"self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj",
+		"attn_output", "self_attn.q_norm", "attn_q_norm",
+		"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj",
+		"ffn_down")
 	for arch, own := range map[string]gguftest.Meta{
-		"gemma2": {"attn_logit_softcapping", float32(2), "final_logit_softcapping", float32(3), "rope.freq_base", float32(1000)},
-		"gemma3": {"rope.freq_base", float32(100000), "rope.freq_base_swa", float32(1000), "rope.scaling.type", "linear", "rope.scaling.factor", float32(4),
+		"gemma2": {"attn_logit_softcapping", float32(2), "final_logit_softcapping", float32(3), "rope.freq_base",
+			float32(1000)},
+		"gemma3": {"rope.freq_base", float32(100000), "rope.freq_base_swa", float32(1000), "rope.scaling.type",
+			"linear", "rope.scaling.factor", float32(4),
 			"attention.sliding_window_pattern", uint32(2)},
 	} {
 		golden := "../../testdata/goldens/" + arch + "_tiny/"
@@ -91,9 +97,13 @@ func TestGemma(t *testing.T) {
 			tensors = append(tensors, gguftest.T(names.Replace(name), 0, b, info.Shape...))
 		}
 		meta := gguftest.Meta{"general.architecture", arch}
-		all := append(gguftest.Meta{"context_length", uint32(128), "embedding_length", uint32(64), "block_count", uint32(3), "feed_forward_length", uint32(80),
-			"attention.head_count", uint32(4), "attention.head_count_kv", uint32(2), "attention.key_length", uint32(16), "attention.value_length", uint32(16),
-			"attention.layer_norm_rms_epsilon", float32(1e-6), "attention.sliding_window", uint32(6)}, own...)
+		all := append(
+			gguftest.Meta{"context_length", uint32(128), "embedding_length", uint32(64), "block_count", uint32(3),
+				"feed_forward_length", uint32(80),
+				"attention.head_count", uint32(4), "attention.head_count_kv", uint32(2), "attention.key_length",
+				uint32(16),
+				"attention.value_length", uint32(16),
+				"attention.layer_norm_rms_epsilon", float32(1e-6), "attention.sliding_window", uint32(6)}, own...)
 		for i := 0; i < len(all); i += 2 {
 			meta = append(meta, arch+"."+all[i].(string), all[i+1])
 		}
@@ -115,10 +125,14 @@ func TestGemma(t *testing.T) {
 // TestMixture writes a golden mixture of experts as llama.cpp does, with all experts of a layer in one tensor.
 func TestMixture(t *testing.T) {
 	const golden = "../../testdata/goldens/qwen3_moe_tiny/"
-	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "input_layernorm", "attn_norm",
-		"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output",
-		"self_attn.q_norm", "attn_q_norm", "self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down",
-		"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj", "ffn_down_exps", "mlp.gate", "ffn_gate_inp")
+	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm",
+		"output_norm", "lm_head", "output", "input_layernorm", "attn_norm",
+		"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
+		"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output",
+		"self_attn.q_norm", "attn_q_norm", "self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate",
+		"mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down",
+		"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj",
+		"ffn_down_exps", "mlp.gate", "ffn_gate_inp")
 	whole := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
 	var tensors []gguftest.Tensor
 	for _, name := range whole.Names() {
@@ -134,9 +148,12 @@ func TestMixture(t *testing.T) {
 		key   string
 		value any
 	}{
-		{"context_length", uint32(128)}, {"embedding_length", uint32(64)}, {"block_count", uint32(3)}, {"feed_forward_length", uint32(80)}, {"attention.head_count", uint32(6)},
-		{"attention.head_count_kv", uint32(2)}, {"attention.key_length", uint32(8)}, {"attention.value_length", uint32(8)}, {"attention.layer_norm_rms_epsilon", float32(1e-6)},
-		{"rope.freq_base", float32(10000)}, {"expert_count", uint32(7)}, {"expert_used_count", uint32(3)}, {"expert_feed_forward_length", uint32(32)},
+		{"context_length", uint32(128)}, {"embedding_length", uint32(64)}, {"block_count", uint32(3)},
+		{"feed_forward_length", uint32(80)}, {"attention.head_count", uint32(6)},
+		{"attention.head_count_kv", uint32(2)}, {"attention.key_length", uint32(8)},
+		{"attention.value_length", uint32(8)}, {"attention.layer_norm_rms_epsilon", float32(1e-6)},
+		{"rope.freq_base", float32(10000)}, {"expert_count", uint32(7)}, {"expert_used_count", uint32(3)},
+		{"expert_feed_forward_length", uint32(32)},
 	} {
 		meta = append(meta, "qwen3moe."+k.key, k.value)
 	}
@@ -152,14 +169,16 @@ func TestMixture(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := weights.Stored{Checkpoint: c}
-	compiled := modeltest.Compile(t, modeltest.Build(t, s, config, "norm_topk_prob=false"), s) // the golden's weights do not add up to 1
+	// the golden's weights do not add up to 1
+	compiled := modeltest.Compile(t, modeltest.Build(t, s, config, "norm_topk_prob=false"), s)
 	checkLogits(t, "mixture", compiled.Find(t, "forward", "cpu"), compiled.Weights, golden+"golden.safetensors:")
 }
 
 // TestPartialRotary checks heads of which only a part rotates.
 func TestPartialRotary(t *testing.T) {
 	for turned, want := range map[uint32]string{8: `"partial_rotary_factor":0.125`, 64: ""} {
-		meta := gguftest.Meta{"general.architecture", "qwen2", "qwen2.context_length", uint32(64), "qwen2.embedding_length", uint32(128), "qwen2.block_count", uint32(2),
+		meta := gguftest.Meta{"general.architecture", "qwen2", "qwen2.context_length", uint32(64),
+			"qwen2.embedding_length", uint32(128), "qwen2.block_count", uint32(2),
 			"qwen2.attention.head_count", uint32(2), "qwen2.rope.dimension_count", turned}
 		text, _ := open(t, write(t, "partial.gguf", meta)).Own("config.json")
 		if want == "" && strings.Contains(string(text), "partial") || !strings.Contains(string(text), want) {
@@ -238,7 +257,8 @@ func checkTokenizer(t *testing.T, c *weights.Checkpoint, path string) {
 	}
 }
 
-// TestByteLevelTokenizer compares ids with those of the Hugging Face library and the tokenizer from which the file was made.
+// TestByteLevelTokenizer compares ids with those of the Hugging Face library and the tokenizer from which the file was
+// made.
 func TestByteLevelTokenizer(t *testing.T) {
 	checkTokenizer(t, open(t, demo), "../../internal/tokenizer/testdata/llama3/cases.json")
 }
@@ -271,8 +291,10 @@ func TestSentencePiece(t *testing.T) {
 			scores[id] = float32(259 - id)
 		}
 	}
-	meta := append(llama(), "tokenizer.ggml.model", "llama", "tokenizer.ggml.tokens", tokens, "tokenizer.ggml.token_type", kinds, "tokenizer.ggml.scores", scores,
-		"tokenizer.ggml.bos_token_id", uint32(1), "tokenizer.ggml.eos_token_id", uint32(2), "tokenizer.ggml.unknown_token_id", uint32(0),
+	meta := append(llama(), "tokenizer.ggml.model", "llama", "tokenizer.ggml.tokens", tokens,
+		"tokenizer.ggml.token_type", kinds, "tokenizer.ggml.scores", scores,
+		"tokenizer.ggml.bos_token_id", uint32(1), "tokenizer.ggml.eos_token_id", uint32(2),
+		"tokenizer.ggml.unknown_token_id", uint32(0),
 		"tokenizer.chat_template", "{{ bos_token }}")
 	c := open(t, write(t, "spm.gguf", meta))
 	checkTokenizer(t, c, folder+"cases.json")
@@ -288,8 +310,10 @@ func TestSentencePiece(t *testing.T) {
 
 // llama returns the metadata of a model with two layers and heads of width 4.
 func llama() gguftest.Meta {
-	return gguftest.Meta{"general.architecture", "llama", "llama.context_length", uint32(64), "llama.embedding_length", uint32(8), "llama.block_count", uint32(2),
-		"llama.feed_forward_length", uint32(16), "llama.attention.head_count", uint32(2), "llama.attention.layer_norm_rms_epsilon", float32(1e-5)}
+	return gguftest.Meta{"general.architecture", "llama", "llama.context_length", uint32(64), "llama.embedding_length",
+		uint32(8), "llama.block_count", uint32(2),
+		"llama.feed_forward_length", uint32(16), "llama.attention.head_count", uint32(2),
+		"llama.attention.layer_norm_rms_epsilon", float32(1e-5)}
 }
 
 func write(t testing.TB, name string, meta gguftest.Meta, tensors ...gguftest.Tensor) string {
@@ -319,9 +343,12 @@ func config(t *testing.T, meta gguftest.Meta, tensors ...gguftest.Tensor) map[st
 }
 
 func TestConfig(t *testing.T) {
-	got := config(t, append(llama(), "llama.attention.head_count_kv", uint32(1), "llama.rope.freq_base", float32(500000), "llama.attention.key_length", uint32(4)))
+	got := config(
+		t, append(llama(), "llama.attention.head_count_kv", uint32(1), "llama.rope.freq_base", float32(500000),
+			"llama.attention.key_length", uint32(4)))
 	for key, want := range map[string]any{
-		"model_type": "llama", "max_position_embeddings": 64.0, "hidden_size": 8.0, "num_hidden_layers": 2.0, "intermediate_size": 16.0, "num_attention_heads": 2.0,
+		"model_type": "llama", "max_position_embeddings": 64.0, "hidden_size": 8.0, "num_hidden_layers": 2.0,
+		"intermediate_size": 16.0, "num_attention_heads": 2.0,
 		"num_key_value_heads": 1.0, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "head_dim": 4.0,
 	} {
 		if got[key] != want {
@@ -332,11 +359,15 @@ func TestConfig(t *testing.T) {
 	if got["model_type"] != "mistral" || got["sliding_window"] != 16.0 {
 		t.Errorf("%v; want a mistral with a window of 16", got)
 	}
-	got = config(t, append(llama(), "llama.rope.scaling.type", "yarn", "llama.rope.scaling.factor", float32(4), "llama.rope.scaling.original_context_length", uint32(32)))
-	if s, _ := got["rope_scaling"].(map[string]any); s["rope_type"] != "yarn" || s["factor"] != 4.0 || s["original_max_position_embeddings"] != 32.0 {
+	got = config(
+		t, append(llama(), "llama.rope.scaling.type", "yarn", "llama.rope.scaling.factor", float32(4),
+			"llama.rope.scaling.original_context_length", uint32(32)))
+	if s, _ := got["rope_scaling"].(map[string]any); s["rope_type"] != "yarn" || s["factor"] != 4.0 ||
+		s["original_max_position_embeddings"] != 32.0 {
 		t.Errorf("%v; want yarn", got)
 	}
-	// Llama 3.2 with heads of 64: factor 32, bands 1 and 4, 8192 positions. The published file has these values in rope_freqs.
+	// Llama 3.2 with heads of 64: factor 32, bands 1 and 4, 8192 positions. The published file has these values in
+	// rope_freqs.
 	var factors []float32
 	for i := range 32 {
 		wavelength := 2 * math.Pi * math.Pow(500000, float64(i)/32)
@@ -350,15 +381,17 @@ func TestConfig(t *testing.T) {
 			factors = append(factors, float32(1/((1-smooth)/32+smooth)))
 		}
 	}
-	meta := append(llama(), "llama.rope.freq_base", float32(500000), "llama.attention.key_length", uint32(64), "llama.attention.value_length", uint32(64))
+	meta := append(llama(), "llama.rope.freq_base", float32(500000), "llama.attention.key_length", uint32(64),
+		"llama.attention.value_length", uint32(64))
 	got = config(t, meta, gguftest.T("rope_freqs.weight", 0, floats(factors...), 32))
-	if s, _ := got["rope_scaling"].(map[string]any); s["rope_type"] != "llama3" || s["factor"] != 32.0 || s["original_max_position_embeddings"] != 8192.0 {
+	if s, _ := got["rope_scaling"].(map[string]any); s["rope_type"] != "llama3" || s["factor"] != 32.0 ||
+		s["original_max_position_embeddings"] != 8192.0 {
 		t.Errorf("%v; want llama3", got)
 	}
 }
 
-// TestRows checks that the rows of q and k come in the order of Transformers at every offset, and that other tensors are not
-// changed.
+// TestRows checks that the rows of q and k come in the order of Transformers at every offset, and that other tensors
+// are not changed.
 func TestRows(t *testing.T) {
 	rows := func(order ...float32) (b []byte) {
 		for _, r := range order {
@@ -369,9 +402,12 @@ func TestRows(t *testing.T) {
 		return b
 	}
 	file, want := rows(0, 1, 2, 3, 4, 5, 6, 7), rows(0, 2, 1, 3, 4, 6, 5, 7)
-	c := open(t, write(t, "m.gguf", llama(), gguftest.T("blk.1.attn_q.weight", 0, file, 8, 8), gguftest.T("blk.1.attn_k.weight", 0, file, 8, 8), gguftest.T("blk.1.attn_v.weight", 0, file, 8, 8)))
+	c := open(
+		t, write(t, "m.gguf", llama(), gguftest.T("blk.1.attn_q.weight", 0, file, 8, 8),
+			gguftest.T("blk.1.attn_k.weight", 0, file, 8, 8), gguftest.T("blk.1.attn_v.weight", 0, file, 8, 8)))
 	for name, want := range map[string][]byte{
-		"model.layers.1.self_attn.q_proj.weight": want, "model.layers.1.self_attn.k_proj.weight": want, "model.layers.1.self_attn.v_proj.weight": file,
+		"model.layers.1.self_attn.q_proj.weight": want, "model.layers.1.self_attn.k_proj.weight": want,
+		"model.layers.1.self_attn.v_proj.weight": file,
 	} {
 		r, err := c.Open(name)
 		if err != nil {
@@ -399,15 +435,18 @@ func TestSplit(t *testing.T) {
 	put("m-00001-of-00002.gguf", append(llama(), split(0)...), gguftest.T("output_norm.weight", 0, floats(1, 2), 2))
 	put("m-00002-of-00002.gguf", split(1), gguftest.T("blk.0.attn_norm.weight", 0, floats(3, 4), 2))
 	c := open(t, filepath.Join(dir, "m-00001-of-00002.gguf"))
-	if want := []string{"model.layers.0.input_layernorm.weight", "model.norm.weight"}; !slices.Equal(c.Names(), want) || len(c.Files()) != 2 {
+	if want := []string{"model.layers.0.input_layernorm.weight", "model.norm.weight"}; !slices.Equal(c.Names(), want) ||
+		len(c.Files()) != 2 {
 		t.Errorf("%v in %v; want %v", c.Names(), c.Files(), want)
 	}
-	if b, err := c.Bytes("model.layers.0.input_layernorm.weight", dtype.F32); err != nil || string(b) != string(floats(3, 4)) {
+	if b, err := c.Bytes("model.layers.0.input_layernorm.weight", dtype.F32); err != nil ||
+		string(b) != string(floats(3, 4)) {
 		t.Error(b, err)
 	}
 	fails := func(name, want string) {
 		t.Helper()
-		if _, err := gguf.Open(filepath.Join(dir, name)); !errors.Is(err, diag.Class(3)) || !strings.Contains(err.Error(), want) {
+		if _, err := gguf.Open(filepath.Join(dir, name)); !errors.Is(err, diag.Class(3)) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
@@ -427,14 +466,17 @@ func TestSplit(t *testing.T) {
 func TestErrors(t *testing.T) {
 	with := func(kv ...any) gguftest.Meta { return append(llama(), kv...) }
 	vocabulary := func(kv ...any) gguftest.Meta {
-		return append(with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "b", "ab"}, "tokenizer.ggml.merges", []string{"a b"}), kv...)
+		return append(
+			with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "b", "ab"},
+				"tokenizer.ggml.merges", []string{"a b"}), kv...)
 	}
 	for _, c := range []struct {
 		meta gguftest.Meta
 		code diag.Code
 		want string
 	}{
-		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are gemma2, gemma3, llama, qwen2, qwen3, qwen3moe`},
+		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature,
+			`architecture "mamba"; supported are gemma2, gemma3, llama, qwen2, qwen3, qwen3moe`},
 		{gguftest.Meta{"general.architecture", uint32(1)}, code.GGUF, "general.architecture does not have the type"},
 		{gguftest.Meta{"general.architecture", "llama"}, code.GGUF, "lacks llama.attention.head_count"},
 		{with("llama.expert_count", uint32(8)), code.GGUFFeature, "mixture of 8 experts"},
@@ -444,21 +486,28 @@ func TestErrors(t *testing.T) {
 		{with("llama.vocab_size", "x"), code.GGUF, "llama.vocab_size is x; allowed are whole numbers"},
 		{with("llama.rope.freq_base", float32(math.Inf(1))), code.GGUF, "want a finite number"},
 		{with("tokenizer.ggml.model", "t5"), code.GGUF, "has 0 tokens"},
-		{with("tokenizer.ggml.model", "t5", "tokenizer.ggml.tokens", []string{"a"}), code.GGUFFeature, `tokenizer of model "t5"`},
+		{with("tokenizer.ggml.model", "t5", "tokenizer.ggml.tokens", []string{"a"}), code.GGUFFeature,
+			`tokenizer of model "t5"`},
 		{vocabulary("tokenizer.ggml.pre", "novel"), code.GGUFFeature, `pre-tokenizer "novel"`},
 		{vocabulary("tokenizer.ggml.token_type", []int32{1}), code.GGUF, "has 3 tokens, 1 token types"},
-		{vocabulary("tokenizer.ggml.bos_token_id", uint32(3)), code.GGUF, "tokenizer.ggml.bos_token_id is 3; allowed are whole numbers from 0 to 2"},
+		{vocabulary("tokenizer.ggml.bos_token_id", uint32(3)), code.GGUF,
+			"tokenizer.ggml.bos_token_id is 3; allowed are whole numbers from 0 to 2"},
 		{vocabulary("tokenizer.ggml.add_eos_token", true), code.GGUF, "does not say which"},
-		{with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "a"}), code.GGUF, `tokens 0 and 1 are both "a"`},
+		{with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "a"}), code.GGUF,
+			`tokens 0 and 1 are both "a"`},
 	} {
-		if _, err := gguf.Open(write(t, "m.gguf", c.meta)); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
+		if _, err := gguf.Open(write(t, "m.gguf", c.meta)); !errors.Is(err, c.code) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v; want %s with %s", c.meta, err, c.code, c.want)
 		}
 	}
-	if _, err := gguf.Open(write(t, "m.gguf", llama(), gguftest.T("x", 16, make([]byte, 66), 256))); !errors.Is(err, code.GGUFFeature) {
+	if _, err := gguf.Open(write(t, "m.gguf", llama(), gguftest.T("x", 16, make([]byte, 66), 256))); !errors.Is(
+		err, code.GGUFFeature) {
 		t.Error(err)
 	}
-	if _, err := gguf.Open(write(t, "m.gguf", llama(), gguftest.T("blk.0.attn_q.weight", 0, floats(1, 2), 2, 1))); !errors.Is(err, code.GGUF) || !strings.Contains(err.Error(), "want 2 heads") {
+	if _, err := gguf.Open(
+		write(t, "m.gguf", llama(), gguftest.T("blk.0.attn_q.weight", 0, floats(1, 2), 2, 1))); !errors.Is(err,
+		code.GGUF) || !strings.Contains(err.Error(), "want 2 heads") {
 		t.Error(err)
 	}
 	if _, err := gguf.Open("testdata/none.gguf"); !errors.Is(err, code.CheckpointRead) {

@@ -25,20 +25,25 @@ type model struct {
 
 // layerNames maps the names of the tensors of a layer.
 var layerNames = map[string]string{
-	"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+	"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+	"attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
 	"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-	"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
-	"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+	"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj",
+	"ffn_down_exps": "mlp.experts.down_proj",
+	"ffn_norm":      "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+	"ffn_down": "mlp.down_proj",
 }
 
 // gemmaNames lists the names that only Gemma's layers have, or that have another meaning there.
 var gemmaNames = map[string]string{
-	"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+	"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+	"post_ffw_norm": "post_feedforward_layernorm",
 }
 
 var topNames = map[string]string{"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
-// rename returns the name that a tensor has in Transformers. Unknown names are not changed; the model family then reports them.
+// rename returns the name that a tensor has in Transformers. Unknown names are not changed; the model family then
+// reports them.
 func (c *config) rename(name string) string {
 	stem, ending, _ := cutLast(name)
 	if to, ok := topNames[stem]; ok {
@@ -66,7 +71,8 @@ func cutLast(name string) (stem, ending string, ok bool) {
 }
 
 // kinds maps the supported architectures to model_type in Transformers.
-var kinds = map[string]string{"gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
+var kinds = map[string]string{"gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2",
+	"qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
 
 const ropeFactors = "rope_freqs.weight"
 
@@ -78,7 +84,9 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 		return nil, err
 	}
 	if kinds[c.arch] == "" {
-		return nil, unsupported("holds a model of architecture %.40q; supported are %s", c.arch, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return nil,
+			unsupported("holds a model of architecture %.40q; supported are %s", c.arch,
+				strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	m := &model{files: map[string][]byte{}}
 	var factors []float64
@@ -174,8 +182,8 @@ func (c *config) key(name string) string {
 
 const maxSize = 1 << 24
 
-// integer copies a whole number of at least least, if it is present, and returns it or 0. The value 0, where it is allowed, is that
-// of an absent key.
+// integer copies a whole number of at least least, if it is present, and returns it or 0. The value 0, where it is
+// allowed, is that of an absent key.
 func (c *config) integer(name, to string, least int) (int, error) {
 	n, err := c.meta.integer(c.key(name), 0, least, maxSize)
 	if n > 0 && to != "" {
@@ -204,9 +212,11 @@ func (c *config) read(factors []float64) error {
 		from, to string
 		least    int
 	}{
-		{"context_length", "max_position_embeddings", 1}, {"embedding_length", "hidden_size", 1}, {"block_count", "num_hidden_layers", 1},
+		{"context_length", "max_position_embeddings", 1}, {"embedding_length", "hidden_size", 1},
+		{"block_count", "num_hidden_layers", 1},
 		{"feed_forward_length", "intermediate_size", 1}, {"attention.head_count", "num_attention_heads", 1},
-		{"attention.head_count_kv", "num_key_value_heads", 1}, {"vocab_size", "", 1}, {"attention.key_length", "head_dim", 1},
+		{"attention.head_count_kv", "num_key_value_heads", 1}, {"vocab_size", "", 1},
+		{"attention.key_length", "head_dim", 1},
 		{"attention.value_length", "", 1}, {"rope.dimension_count", "", 1},
 		{"attention.sliding_window", "sliding_window", 0}, // 0: there is no window
 		{"expert_count", "num_experts", 0},                // 0: the model has none
@@ -217,7 +227,8 @@ func (c *config) read(factors []float64) error {
 		}
 		sizes[k.from] = n
 	}
-	for _, k := range []struct{ from, to string }{{"attention.layer_norm_rms_epsilon", "rms_norm_eps"}, {"rope.freq_base", "rope_theta"}} {
+	for _, k := range []struct{ from, to string }{{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+		{"rope.freq_base", "rope_theta"}} {
 		if err := c.float(k.from, k.to); err != nil {
 			return err
 		}
@@ -240,9 +251,12 @@ func (c *config) read(factors []float64) error {
 
 func (c *config) readHeads(sizes map[string]int) error {
 	width := sizes["embedding_length"]
-	c.heads, c.kvHeads, c.headDim = sizes["attention.head_count"], sizes["attention.head_count_kv"], sizes["attention.key_length"]
+	c.heads, c.kvHeads, c.headDim = sizes["attention.head_count"], sizes["attention.head_count_kv"],
+		sizes["attention.key_length"]
 	if c.heads == 0 || width == 0 || sizes["context_length"] == 0 || sizes["block_count"] == 0 {
-		return fmt.Errorf("lacks %[1]s.attention.head_count, %[1]s.embedding_length, %[1]s.context_length or %[1]s.block_count", c.arch)
+		return fmt.Errorf(
+			"lacks %[1]s.attention.head_count, %[1]s.embedding_length, %[1]s.context_length or %[1]s.block_count",
+			c.arch)
 	}
 	if c.kvHeads == 0 {
 		c.kvHeads = c.heads
@@ -260,7 +274,8 @@ func (c *config) readExperts(sizes map[string]int) error {
 		}
 		return nil
 	}
-	for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size"} {
+	for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok",
+		"expert_feed_forward_length": "moe_intermediate_size"} {
 		if n, err := c.integer(from, to, 1); err != nil || n == 0 {
 			return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
 		}
@@ -303,8 +318,8 @@ func (c *config) readWindows(sizes map[string]int) error {
 	return nil
 }
 
-// readGemma reads settings of Gemma. Files do not state the divisor of attention scores. As in llama.cpp, it is the square root of
-// the head width, except for the largest models, which are recognised by their number of layers.
+// readGemma reads settings of Gemma. Files do not state the divisor of attention scores. As in llama.cpp, it is the
+// square root of the head width, except for the largest models, which are recognised by their number of layers.
 func (c *config) readGemma(layers, width int) error {
 	divisor := c.headDim
 	if c.arch == "gemma2" && layers == 46 || c.arch == "gemma3" && layers == 62 {
@@ -312,7 +327,8 @@ func (c *config) readGemma(layers, width int) error {
 	}
 	c.out["query_pre_attn_scalar"] = divisor
 	if c.arch == "gemma2" {
-		return cmp.Or(c.float("attn_logit_softcapping", "attn_logit_softcapping"), c.float("final_logit_softcapping", "final_logit_softcapping"))
+		return cmp.Or(c.float("attn_logit_softcapping", "attn_logit_softcapping"),
+			c.float("final_logit_softcapping", "final_logit_softcapping"))
 	}
 	_, err := c.integer("attention.sliding_window_pattern", "sliding_window_pattern", 1)
 	return cmp.Or(err, c.float("rope.freq_base_swa", "rope_local_base_freq"))
@@ -326,7 +342,8 @@ func (c *config) scaling(factors []float64) error {
 	}
 	values := map[string]any{}
 	for _, k := range []struct{ from, to string }{
-		{"factor", "factor"}, {"attn_factor", "attention_factor"}, {"yarn_beta_fast", "beta_fast"}, {"yarn_beta_slow", "beta_slow"},
+		{"factor", "factor"}, {"attn_factor", "attention_factor"}, {"yarn_beta_fast", "beta_fast"},
+		{"yarn_beta_slow", "beta_slow"},
 	} {
 		sub := &config{meta: c.meta, arch: c.arch, used: c.used, out: values}
 		if err := sub.float("rope.scaling."+k.from, k.to); err != nil {
@@ -340,7 +357,8 @@ func (c *config) scaling(factors []float64) error {
 	if original > 0 {
 		values["original_max_position_embeddings"] = original
 	}
-	if _, err := get(c.meta, c.key("rope.scaling.finetuned"), false); err != nil { // only tells how the model was trained
+	// only tells how the model was trained
+	if _, err := get(c.meta, c.key("rope.scaling.finetuned"), false); err != nil {
 		return err
 	}
 	switch {
@@ -361,8 +379,8 @@ func (c *config) scaling(factors []float64) error {
 	return nil
 }
 
-// llama3 returns the scaling of Llama 3.1 that gives these factors. Converters store the divisor of each frequency. The bands are
-// those of all published models.
+// llama3 returns the scaling of Llama 3.1 that gives these factors. Converters store the divisor of each frequency. The
+// bands are those of all published models.
 func (c *config) llama3(factors []float64) (map[string]any, error) {
 	const low, high, original = 1, 4, 8192
 	base := 10000.0
@@ -384,9 +402,12 @@ func (c *config) llama3(factors []float64) (map[string]any, error) {
 		ok = math.Abs(factors[i]-want) <= 1e-4*want
 	}
 	if !ok {
-		return nil, unsupported("%s has factors that do not match the scaling of Llama 3.1, which is the only one supported", ropeFactors)
+		return nil,
+			unsupported("%s has factors that do not match the scaling of Llama 3.1, which is the only one supported",
+				ropeFactors)
 	}
-	return map[string]any{"rope_type": "llama3", "factor": json.Number(number(factor)), "low_freq_factor": low, "high_freq_factor": high, "original_max_position_embeddings": original}, nil
+	return map[string]any{"rope_type": "llama3", "factor": json.Number(number(factor)), "low_freq_factor": low,
+		"high_freq_factor": high, "original_max_position_embeddings": original}, nil
 }
 
 // unknown fails on a key of the architecture that was not read. It accepts values that switch something off.
@@ -401,8 +422,8 @@ func (c *config) unknown() error {
 	return nil
 }
 
-// reorder puts the rows of q and k into Transformers' order. Row j of a head of d rows is row 2j of the file in the first half, and
-// row 2(j-d/2)+1 in the second.
+// reorder puts the rows of q and k into Transformers' order. Row j of a head of d rows is row 2j of the file in the
+// first half, and row 2(j-d/2)+1 in the second.
 func (c *config) reorder(p *weights.Part) error {
 	stem, _, _ := cutLast(p.Name)
 	heads := 0
@@ -415,7 +436,8 @@ func (c *config) reorder(p *weights.Part) error {
 		return nil
 	}
 	if len(p.Shape) == 0 || p.Shape[0] != int64(heads*c.headDim) || c.headDim%2 != 0 {
-		return fmt.Errorf("tensor for %s has shape %v; want %d heads of an even number of rows, %d", p.Name, p.Shape, heads, c.headDim)
+		return fmt.Errorf("tensor for %s has shape %v; want %d heads of an even number of rows, %d", p.Name, p.Shape,
+			heads, c.headDim)
 	}
 	p.Source = &headRows{p.Source, p.Offset, p.Size / p.Shape[0], int64(c.headDim)}
 	p.Offset = 0

@@ -1,9 +1,9 @@
-// Package gguf opens GGUF files as checkpoints in the form of the Transformers library: with its tensor names, configuration,
-// tokenizer and chat template. Model families then have to know only that form.
+// Package gguf opens GGUF files as checkpoints in the form of the Transformers library: with its tensor names,
+// configuration, tokenizer and chat template. Model families then have to know only that form.
 //
-// The format's llama files store the rows of q and k in another order, which this package undoes while it reads. The alternative,
-// rotary embedding of adjacent pairs, would need a second form of every graph. A row is contiguous in every element type, packed
-// ones included, so reordering changes only the order of reading.
+// The format's llama files store the rows of q and k in another order, which this package undoes while it reads. The
+// alternative, rotary embedding of adjacent pairs, would need a second form of every graph. A row is contiguous in
+// every element type, packed ones included, so reordering changes only the order of reading.
 package gguf
 
 import (
@@ -28,12 +28,14 @@ func Is(path string) bool { return filepath.Ext(path) == ".gguf" }
 // types maps the element types of the format that weights may have.
 var types = map[string]dtype.DType{
 	"F32": dtype.F32, "F16": dtype.F16, "BF16": dtype.BF16, "F64": dtype.F64,
-	"Q4_0": dtype.Q4_0, "Q4_1": dtype.Q4_1, "Q5_0": dtype.Q5_0, "Q5_1": dtype.Q5_1, "Q8_0": dtype.Q8_0, "Q2_K": dtype.Q2_K, "Q3_K": dtype.Q3_K,
-	"Q4_K": dtype.Q4_K, "Q5_K": dtype.Q5_K, "Q6_K": dtype.Q6_K, "Q8_K": dtype.Q8_K, "IQ4_NL": dtype.IQ4_NL, "IQ4_XS": dtype.IQ4_XS, "MXFP4": dtype.MXFP4,
+	"Q4_0": dtype.Q4_0, "Q4_1": dtype.Q4_1, "Q5_0": dtype.Q5_0, "Q5_1": dtype.Q5_1, "Q8_0": dtype.Q8_0,
+	"Q2_K": dtype.Q2_K, "Q3_K": dtype.Q3_K,
+	"Q4_K": dtype.Q4_K, "Q5_K": dtype.Q5_K, "Q6_K": dtype.Q6_K, "Q8_K": dtype.Q8_K, "IQ4_NL": dtype.IQ4_NL,
+	"IQ4_XS": dtype.IQ4_XS, "MXFP4": dtype.MXFP4,
 }
 
-// Open opens a GGUF file, or the first file of a split checkpoint. Errors are *diag.Error with code.GGUF, code.GGUFFeature or
-// code.CheckpointRead.
+// Open opens a GGUF file, or the first file of a split checkpoint. Errors are *diag.Error with code.GGUF,
+// code.GGUFFeature or code.CheckpointRead.
 func Open(path string) (*weights.Checkpoint, error) {
 	var files []weights.File
 	closeAll := func() {
@@ -101,7 +103,8 @@ func part(t gguf.Tensor, f io.ReaderAt, file string) (weights.Part, error) {
 	if d.IsPacked() {
 		shape[len(shape)-1] /= int64(d.Values())
 	}
-	return weights.Part{Info: weights.Info{Name: t.Name, DType: d, Stored: t.Type.String(), Shape: shape, Size: t.Size, File: file}, Source: f, Offset: t.Offset}, nil
+	return weights.Part{Info: weights.Info{Name: t.Name, DType: d, Stored: t.Type.String(), Shape: shape, Size: t.Size,
+		File: file}, Source: f, Offset: t.Offset}, nil
 }
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
@@ -120,10 +123,12 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 	}
 	name := splitName.FindStringSubmatch(filepath.Base(path))
 	if name == nil || name[3] != fmt.Sprintf("%05d", count) {
-		return diag.New(code.GGUF, path, "is one of %d files, which must be called NAME-00001-of-%05d.gguf and so on", count, count)
+		return diag.New(code.GGUF, path, "is one of %d files, which must be called NAME-00001-of-%05d.gguf and so on",
+			count, count)
 	}
 	if no, err := meta.integer("split.no", 0, 0, maxSplits); err != nil || no != 0 || name[2] != "00001" {
-		return diag.New(code.GGUF, path, "is not the first of %d files", count).WithHint("name the first: %s-00001-of-%05d.gguf", name[1], count)
+		return diag.New(code.GGUF, path, "is not the first of %d files", count).WithHint(
+			"name the first: %s-00001-of-%05d.gguf", name[1], count)
 	}
 	for i := 1; i < count; i++ {
 		p := filepath.Join(filepath.Dir(path), name[1]+"-"+fmt.Sprintf("%05d-of-%05d.gguf", i+1, count))
@@ -135,11 +140,13 @@ func readSplits(path string, first *gguf.Header, read func(string) (*gguf.Header
 		no, errNo := m.integer("split.no", -1, 0, maxSplits)
 		n, errCount := m.integer("split.count", -1, 0, maxSplits)
 		if errNo != nil || errCount != nil || no != i || n != count {
-			return diag.New(code.GGUF, p, "says that it is file %d of %d; want %d of %d (counted from 0)", no, n, i, count)
+			return diag.New(code.GGUF, p, "says that it is file %d of %d; want %d of %d (counted from 0)", no, n, i,
+				count)
 		}
 	}
 	if total, err := meta.integer("split.tensors.count", tensors(), 0, 1<<30); err != nil || total != tensors() {
-		return diag.New(code.GGUF, path, "and the files that belong to it have %d tensors; %d are expected", tensors(), total)
+		return diag.New(code.GGUF, path, "and the files that belong to it have %d tensors; %d are expected", tensors(),
+			total)
 	}
 	return nil
 }

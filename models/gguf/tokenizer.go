@@ -26,7 +26,8 @@ const (
 	qwen2Regex   = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + rest
 	upper        = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 	lower        = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
-	tekkenRegex  = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	tekkenRegex  = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower +
+		`*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 // preTokenizers lists the known values of tokenizer.ggml.pre.
@@ -36,9 +37,11 @@ var preTokenizers = map[string]struct {
 	wholeFirst bool // a piece that is itself a token is not merged
 	bos        bool // default of add_bos_token
 }{
-	"llama3": {llama3Regex, false, true, true}, "llama-v3": {llama3Regex, false, true, true}, "llama-bpe": {llama3Regex, false, true, true},
-	"smaug-bpe": {llama3Regex, false, false, false}, "qwen2": {qwen2Regex, true, false, false}, "deepseek-r1-qwen": {qwen2Regex, true, false, false},
-	"tekken": {tekkenRegex, false, true, true}, "gpt-2": {}, "default": {},
+	"llama3": {llama3Regex, false, true, true}, "llama-v3": {llama3Regex, false, true, true},
+	"llama-bpe": {llama3Regex, false, true, true},
+	"smaug-bpe": {llama3Regex, false, false, false}, "qwen2": {qwen2Regex, true, false, false},
+	"deepseek-r1-qwen": {qwen2Regex, true, false, false},
+	"tekken":           {tekkenRegex, false, true, true}, "gpt-2": {}, "default": {},
 }
 
 // vocabulary holds the tokenizer in the metadata.
@@ -131,7 +134,8 @@ func readVocabulary(meta metadata, kind string) (v *vocabulary, err error) {
 		v.kinds = slices.Repeat([]int64{normalToken}, len(v.tokens))
 	}
 	if len(v.tokens) == 0 || len(v.kinds) != len(v.tokens) || v.scores != nil && len(v.scores) != len(v.tokens) {
-		return nil, fmt.Errorf("has %d tokens, %d token types and %d scores; want equal numbers", len(v.tokens), len(v.kinds), len(v.scores))
+		return nil, fmt.Errorf("has %d tokens, %d token types and %d scores; want equal numbers", len(v.tokens),
+			len(v.kinds), len(v.scores))
 	}
 	for i, t := range v.tokens {
 		if !utf8.ValidString(t) {
@@ -150,7 +154,8 @@ func readVocabulary(meta metadata, kind string) (v *vocabulary, err error) {
 		flag      *bool
 		otherwise bool
 	}{
-		"add_bos_token": {&v.addBOS, kind == "llama" || preTokenizers[v.pre].bos}, "add_eos_token": {&v.addEOS, false}, "add_space_prefix": {&v.space, true},
+		"add_bos_token": {&v.addBOS, kind == "llama" || preTokenizers[v.pre].bos}, "add_eos_token": {&v.addEOS, false},
+		"add_space_prefix": {&v.space, true},
 	} {
 		if *to.flag, err = get(meta, "tokenizer.ggml."+key, to.otherwise); err != nil {
 			return nil, err
@@ -186,7 +191,9 @@ func (v *vocabulary) file(model obj) (obj, error) {
 	added := []obj{}
 	for i, kind := range v.kinds {
 		if kind == unknownToken || kind == controlToken || kind == userToken {
-			added = append(added, obj{"id": i, "content": v.tokens[i], "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": kind != userToken})
+			added = append(
+				added, obj{"id": i, "content": v.tokens[i], "single_word": false, "lstrip": false, "rstrip": false,
+					"normalized": false, "special": kind != userToken})
 		}
 	}
 	single := []obj{{"Sequence": obj{"id": "A", "type_id": 0}}}
@@ -202,7 +209,8 @@ func (v *vocabulary) file(model obj) (obj, error) {
 	if v.addEOS {
 		single = append(single, around(v.eos))
 	}
-	return obj{"version": "1.0", "added_tokens": added, "model": model, "post_processor": obj{"type": "TemplateProcessing", "single": single, "special_tokens": special}}, nil
+	return obj{"version": "1.0", "added_tokens": added, "model": model,
+		"post_processor": obj{"type": "TemplateProcessing", "single": single, "special_tokens": special}}, nil
 }
 
 // byteLevel returns the tokenizer of models whose tokenizer.ggml.model is gpt2.
@@ -231,8 +239,8 @@ func (v *vocabulary) byteLevel() (obj, error) {
 
 const maxPiece = 512 // bytes of a SentencePiece token; published ones have at most 64
 
-// sentencePiece returns the tokenizer of models whose tokenizer.ggml.model is llama. SentencePiece joins the pair whose result has
-// the best score. So the merges are all divisions of tokens into two tokens, in the order of the scores.
+// sentencePiece returns the tokenizer of models whose tokenizer.ggml.model is llama. SentencePiece joins the pair whose
+// result has the best score. So the merges are all divisions of tokens into two tokens, in the order of the scores.
 func (v *vocabulary) sentencePiece() (obj, error) {
 	if v.scores == nil || v.unk < 0 {
 		return nil, fmt.Errorf("has a tokenizer of model llama without scores or unknown_token_id")

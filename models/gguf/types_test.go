@@ -11,15 +11,18 @@ import (
 	"github.com/rlx-go/rlx/models/gguf"
 )
 
-// TestWrongTypes gives every key of the metadata that is read values of wrong types and out of range. The error must name the key.
+// TestWrongTypes gives every key of the metadata that is read values of wrong types and out of range. The error must
+// name the key.
 func TestWrongTypes(t *testing.T) {
 	nan := float32(math.NaN())
-	size := []any{"x", true, float32(1), float32(0.5), int32(-1), uint32(0), uint32(1<<24 + 1), uint64(1) << 63, []int32{1}, []string{"x"}}
+	size := []any{"x", true, float32(1), float32(0.5), int32(-1), uint32(0), uint32(1<<24 + 1), uint64(1) << 63,
+		[]int32{1}, []string{"x"}}
 	count := []any{"x", true, float32(1), int32(-1), uint32(1<<24 + 1), uint64(1) << 63, []int32{1}}
 	number := []any{"x", true, uint32(1), int32(-1), nan, float32(math.Inf(1)), []float32{1}}
 	flag := []any{"x", uint32(1), float32(1), []int32{1}}
 	word := []any{true, uint32(1), float32(1), []string{"x"}}
-	vocabulary := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "b"}, "tokenizer.ggml.merges", []string{}}
+	vocabulary := gguftest.Meta{"tokenizer.ggml.model", "gpt2", "tokenizer.ggml.tokens", []string{"a", "b"},
+		"tokenizer.ggml.merges", []string{}}
 	id := []any{"x", true, float32(1), int32(-1), uint32(2), []int32{1}}
 	for _, c := range []struct {
 		keys  string
@@ -27,14 +30,16 @@ func TestWrongTypes(t *testing.T) {
 		wrong []any
 	}{
 		{"llama.context_length llama.embedding_length llama.block_count llama.feed_forward_length llama.attention.head_count llama.attention.head_count_kv " +
-			"llama.vocab_size llama.attention.key_length llama.attention.value_length llama.rope.dimension_count llama.rope.scaling.original_context_length", nil, size},
+			"llama.vocab_size llama.attention.key_length llama.attention.value_length llama.rope.dimension_count llama.rope.scaling.original_context_length",
+			nil, size},
 		{"llama.attention.sliding_window llama.expert_count", nil, count},
 		{"llama.attention.layer_norm_rms_epsilon llama.rope.freq_base llama.rope.scaling.factor llama.rope.scaling.attn_factor llama.rope.scaling.yarn_beta_fast " +
 			"llama.rope.scaling.yarn_beta_slow", nil, number},
 		{"llama.rope.scaling.type general.architecture tokenizer.ggml.model", nil, word},
 		{"llama.rope.scaling.finetuned llama.attention.causal", nil, flag},
 		{"tokenizer.ggml.pre tokenizer.chat_template", vocabulary, word},
-		{"tokenizer.ggml.bos_token_id tokenizer.ggml.eos_token_id tokenizer.ggml.unknown_token_id tokenizer.ggml.eot_token_id tokenizer.ggml.eom_token_id", vocabulary, id},
+		{"tokenizer.ggml.bos_token_id tokenizer.ggml.eos_token_id tokenizer.ggml.unknown_token_id tokenizer.ggml.eot_token_id tokenizer.ggml.eom_token_id",
+			vocabulary, id},
 		{"tokenizer.ggml.add_bos_token tokenizer.ggml.add_eos_token tokenizer.ggml.add_space_prefix", vocabulary, flag},
 		{"tokenizer.ggml.token_type", vocabulary, []any{"x", true, uint32(1), []string{"x"}, []float32{1, 1}}},
 		{"tokenizer.ggml.scores", vocabulary, []any{"x", true, uint32(1), []string{"x"}, []int32{1, 1}}},
@@ -62,13 +67,16 @@ func TestWrongTypes(t *testing.T) {
 				if err == nil {
 					ckpt.Close()
 				}
-				if !errors.Is(err, diag.Class(3)) || !strings.Contains(err.Error(), key[strings.LastIndexByte(key, '.')+1:]) && !strings.Contains(err.Error(), "want equal numbers") {
+				if !errors.Is(err, diag.Class(3)) ||
+					!strings.Contains(err.Error(), key[strings.LastIndexByte(key, '.')+1:]) &&
+						!strings.Contains(err.Error(), "want equal numbers") {
 					t.Errorf("%s is %v: %v; want an error that names the key", key, value, err)
 				}
 			}
 		}
 	}
-	if _, err := gguf.Open(write(t, "m.gguf", append(llama(), "llama.attention.causal", false))); err == nil || !strings.Contains(err.Error(), "not causal") {
+	if _, err := gguf.Open(write(t, "m.gguf", append(llama(), "llama.attention.causal", false))); err == nil ||
+		!strings.Contains(err.Error(), "not causal") {
 		t.Errorf("attention that is not causal: %v", err)
 	}
 }
@@ -80,7 +88,8 @@ func other(arch string) gguftest.Meta {
 		meta = append(meta, strings.Replace(list[i].(string), "llama", arch, 1), list[i+1])
 	}
 	if arch == "qwen3moe" {
-		meta = append(meta, arch+".expert_count", uint32(4), arch+".expert_used_count", uint32(2), arch+".expert_feed_forward_length", uint32(8))
+		meta = append(meta, arch+".expert_count", uint32(4), arch+".expert_used_count", uint32(2),
+			arch+".expert_feed_forward_length", uint32(8))
 	}
 	return meta
 }

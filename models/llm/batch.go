@@ -22,7 +22,9 @@ func init() {
 func (c *config) readBatch(r *reader) {
 	c.sequences = r.int(keyBatch, 1, maxSequences, 1)
 	refuse := func(what string) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyBatch), "%s is %d; %s take one sequence at a time", keyBatch, c.sequences, what))
+		r.fail(
+			diag.New(arch.ErrConfig, r.Origin(keyBatch), "%s is %d; %s take one sequence at a time", keyBatch,
+				c.sequences, what))
 	}
 	switch {
 	case c.sequences == 1:
@@ -38,9 +40,9 @@ func (c config) batchSyms() ir.Syms {
 	return append(ir.Syms{{Name: "B", Min: 1, Max: c.sequences}}, c.extendSyms()...)
 }
 
-// extendBatch builds extend for the first B sequences of the states, each with its own length. Of input_ids i64[B,T], it appends
-// the first count i32[B] tokens of each row at position i32[B]. It also writes the rest of each row to the caches, where the next
-// tokens overwrite it.
+// extendBatch builds extend for the first B sequences of the states, each with its own length. Of input_ids i64[B,T],
+// it appends the first count i32[B] tokens of each row at position i32[B]. It also writes the rest of each row to the
+// caches, where the next tokens overwrite it.
 func extendBatch(c config, root nn.Scope) {
 	g, n := root.G, ir.Named("B")
 	in := declare(g, n)
@@ -53,7 +55,8 @@ func extendBatch(c config, root nn.Scope) {
 	in.choose(d, x)
 }
 
-// move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in front.
+// move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in
+// front.
 func move(c config, root nn.Scope) {
 	from, to := op.Input(root.G, "from", ir.TypeOf(dtype.I32)), op.Input(root.G, "to", ir.TypeOf(dtype.I32))
 	for cache := range c.caches(root) {

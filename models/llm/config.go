@@ -12,7 +12,8 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// config holds everything that the graphs depend on. Sizes come from tensor shapes; the configuration must agree with them.
+// config holds everything that the graphs depend on. Sizes come from tensor shapes; the configuration must agree with
+// them.
 type config struct {
 	kind                  string // model_type
 	vocab, width, hidden  int64
@@ -60,7 +61,8 @@ type layer struct {
 // kinds maps the values of model_type to the defaults of Transformers.
 var kinds = map[string]struct {
 	maxPositions int64
-	// window: sliding_window applies to all layers, and defaults to 4096. Other kinds use it only with use_sliding_window.
+	// window: sliding_window applies to all layers, and defaults to 4096. Other kinds use it only with
+	// use_sliding_window.
 	window bool
 	// headNorms: q and k have norms.
 	headNorms bool
@@ -156,18 +158,25 @@ var keys = map[string]string{
 	keyNormalise:     "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
 	keySparseStep:    "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
 	keyDense:         "of mixtures of experts: layers without them; must agree with the tensors",
-	"num_experts":    "must agree with the tensors", "num_local_experts": "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
-	"linear_conv_kernel_dim": "must agree with the tensors", "linear_key_head_dim": "must agree with the tensors", "linear_value_head_dim": "must agree with the tensors",
-	"linear_num_value_heads": "must agree with the tensors",
-	"vocab_size":             "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
-	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors", "attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
+	"num_experts":    "must agree with the tensors", "num_local_experts": "must agree with the tensors",
+	"moe_intermediate_size":           "must agree with the tensors",
+	"shared_expert_intermediate_size": "must agree with the tensors",
+	"linear_conv_kernel_dim":          "must agree with the tensors",
+	"linear_key_head_dim":             "must agree with the tensors",
+	"linear_value_head_dim":           "must agree with the tensors",
+	"linear_num_value_heads":          "must agree with the tensors",
+	"vocab_size":                      "must agree with the tensors", "hidden_size": "must agree with the tensors",
+	"intermediate_size": "must agree with the tensors",
+	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors",
+	"attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
 }
 
-// harmless lists keys, or objects of keys, that do not change what a model computes: names and versions, settings of training, and
-// defaults for generation in Transformers.
+// harmless lists keys, or objects of keys, that do not change what a model computes: names and versions, settings of
+// training, and defaults for generation in Transformers.
 var harmless = func() map[string]bool {
 	m := map[string]bool{}
-	for _, key := range strings.Fields(`_name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation architectures auto_map torch_dtype dtype
+	for _, key := range strings.Fields(
+		`_name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation architectures auto_map torch_dtype dtype
 		transformers_version transformers.js_config use_cache bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id
 		decoder_start_token_id initializer_range initializer_factor attention_dropout attn_dropout hidden_dropout hidden_dropout_prob resid_pdrop embd_pdrop classifier_dropout
 		pretraining_tp is_llama_config id2label label2id num_labels task_specific_params problem_type finetuning_task tokenizer_class prefix torchscript return_dict
@@ -186,7 +195,8 @@ func known(key string) bool {
 	return keys[key] != "" || harmless[key] || harmless[object]
 }
 
-// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot overflow.
+// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot
+// overflow.
 const maxSize = 1 << 24
 
 // matrix returns the shape of a matrix.
@@ -197,7 +207,8 @@ func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 	}
 	t = nn.Unpacked(t)
 	if len(t.Shape) != 2 || t.Shape[0].B < 1 || t.Shape[1].B < 1 || t.Shape[0].B > maxSize || t.Shape[1].B > maxSize {
-		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
+		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
+			want, maxSize)
 	}
 	return t.Shape[0].B, t.Shape[1].B, nil
 }
@@ -296,7 +307,8 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	case r.err != nil:
 		return c, r.err
 	case !ok && !r.Has(keyType):
-		return c, diag.New(arch.ErrConfig, keyType, "is not given, and the tensors do not determine it; want one of %s", kindNames).
+		return c, diag.New(arch.ErrConfig, keyType, "is not given, and the tensors do not determine it; want one of %s",
+			kindNames).
 			WithHint("give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
 	case !ok:
 		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want one of %s", keyType, c.kind, kindNames).
@@ -312,7 +324,8 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		return c, err
 	}
 	if c.eps = r.float(keyEps, 1e-6); !(c.eps >= 0 && c.eps <= math.MaxFloat32) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyEps), "%s is %v; want a finite number, not negative", keyEps, c.eps))
+		r.fail(
+			diag.New(arch.ErrConfig, r.Origin(keyEps), "%s is %v; want a finite number, not negative", keyEps, c.eps))
 	}
 	key, want := keyAct, "silu"
 	if c.gemma = kind.gemma; c.gemma {
@@ -335,7 +348,9 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		theta, kind := object+keyTheta, object+"rope_type"
 		c.local = rope{kind: "default", attention: 1, base: r.positive(theta, r.positive(keyLocalTheta, 10000))}
 		if r.err == nil && c.local.base < 1 {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(theta), "%s or %s is %v; want 1 or more", theta, keyLocalTheta, c.local.base))
+			r.fail(
+				diag.New(arch.ErrConfig, r.Origin(theta), "%s or %s is %v; want 1 or more", theta, keyLocalTheta,
+					c.local.base))
 		}
 		if found := r.string(kind, "default"); found != "default" {
 			r.fail(diag.New(arch.ErrConfig, r.Origin(kind), "%s is %q; want default", kind, found))
@@ -354,7 +369,8 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	return c, r.err
 }
 
-// spareRows is the default number of rows of a sliding cache beyond its window. The window is copied once in so many tokens.
+// spareRows is the default number of rows of a sliding cache beyond its window. The window is copied once in so many
+// tokens.
 const spareRows = 1024
 
 // window returns the largest window if all layers have one, and 0 otherwise.
@@ -397,7 +413,9 @@ func (c *config) readWindows(r *reader) {
 		return
 	}
 	if given && len(types) != len(c.layers) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "%s has %d values; want one for each of %d layers", keyLayerTypes, len(types), len(c.layers)))
+		r.fail(
+			diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "%s has %d values; want one for each of %d layers",
+				keyLayerTypes, len(types), len(c.layers)))
 		return
 	}
 	pattern := int64(1 << 40)
@@ -408,8 +426,11 @@ func (c *config) readWindows(r *reader) {
 		slides := int64(i) >= first && int64(i+1)%pattern != 0
 		if given {
 			slides = types[i] == "sliding_attention"
-			if want := map[bool]string{true: "linear_attention", false: "full_attention"}[c.layers[i].linear]; types[i] != want && (c.layers[i].linear || !slides) {
-				r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "layer %d is %q; the tensors are those of %q", i, types[i], want))
+			if want := map[bool]string{true: "linear_attention",
+				false: "full_attention"}[c.layers[i].linear]; types[i] != want && (c.layers[i].linear || !slides) {
+				r.fail(
+					diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "layer %d is %q; the tensors are those of %q", i,
+						types[i], want))
 			}
 		}
 		if slides && !c.layers[i].linear {
@@ -422,7 +443,8 @@ func (c *config) readWindows(r *reader) {
 func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	full := slices.IndexFunc(c.layers, func(l layer) bool { return !l.linear })
 	if c.gated = kinds[c.kind].delta; full < 0 {
-		return diag.New(arch.ErrTensor, w.Source("model.layers.0.self_attn.q_proj.weight"), "tensor is missing; expected a layer with full attention")
+		return diag.New(arch.ErrTensor, w.Source("model.layers.0.self_attn.q_proj.weight"),
+			"tensor is missing; expected a layer with full attention")
 	}
 	attn := fmt.Sprintf("model.layers.%d.self_attn.", full)
 	q, k := attn+"q_proj", attn+"k_proj"
@@ -432,7 +454,8 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	}
 	if c.gated {
 		if !r.bool(keyGate, true) || rows%2 != 0 {
-			return diag.New(arch.ErrConfig, r.Origin(keyGate), "%s is false or q_proj has %d rows; want true and an even number", keyGate, rows)
+			return diag.New(arch.ErrConfig, r.Origin(keyGate),
+				"%s is false or q_proj has %d rows; want true and an even number", keyGate, rows)
 		}
 		rows /= 2
 	}
@@ -456,9 +479,12 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	case c.heads == 0:
 		c.heads = rows / c.headDim
 	}
-	if c.headDim == 0 || rows != c.heads*c.headDim || kvRows%c.headDim != 0 || c.heads%(kvRows/c.headDim) != 0 || c.headDim%2 != 0 {
-		return diag.New(arch.ErrConfig, r.Origin(keyHeads), "%d heads of %d do not fit q_proj and k_proj, which have %d and %d rows for a width of %d; "+
-			"want heads of an even width, and kv heads that divide the heads", c.heads, c.headDim, rows, kvRows, c.width)
+	if c.headDim == 0 || rows != c.heads*c.headDim || kvRows%c.headDim != 0 || c.heads%(kvRows/c.headDim) != 0 ||
+		c.headDim%2 != 0 {
+		return diag.New(arch.ErrConfig, r.Origin(keyHeads),
+			"%d heads of %d do not fit q_proj and k_proj, which have %d and %d rows for a width of %d; "+
+				"want heads of an even width, and kv heads that divide the heads", c.heads, c.headDim, rows, kvRows,
+			c.width)
 	}
 	c.kvHeads = kvRows / c.headDim
 	r.agree("num_key_value_heads", c.kvHeads)
@@ -483,13 +509,16 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	case i < 0:
 		return nil
 	case !kinds[c.kind].delta:
-		return diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; the tensors have linear attention, which is qwen3_5's", keyType, c.kind)
+		return diag.New(arch.ErrConfig, r.Origin(keyType),
+			"%s is %q; the tensors have linear attention, which is qwen3_5's", keyType, c.kind)
 	}
 	s := fmt.Sprintf("model.layers.%d.linear_attn.", i)
 	conv, ok := w.Type(s + "conv1d.weight")
 	decay, found := w.Type(s + "A_log")
-	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) || conv.Shape[0].B > maxSize || conv.Shape[2].B > maxSize || conv.Shape[2].B < 1 {
-		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"), "tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
+	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) ||
+		conv.Shape[0].B > maxSize || conv.Shape[2].B > maxSize || conv.Shape[2].B < 1 {
+		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"),
+			"tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
 	}
 	name := s + "in_proj_z.weight"
 	_, joined := w.Type(s + "in_proj_qkvz.weight")
@@ -503,13 +532,16 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	if joined { // the projection also has q, k and v, which are the rows of the convolution
 		values -= conv.Shape[0].B
 	}
-	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
+	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B,
+		taps: conv.Shape[2].B}
 	if r.err != nil {
 		return r.err
 	}
 	keys := (conv.Shape[0].B - values) / 2
-	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 || (conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
-		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads), "%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
+	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 ||
+		(conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
+		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads),
+			"%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
 			d.keyHeads, conv.Shape[0].B, values, d.valueHeads)
 	}
 	d.keyDim, d.valueDim = keys/d.keyHeads, values/d.valueHeads
@@ -526,20 +558,25 @@ func (c config) recurrent() bool { return c.delta.taps > 0 }
 
 func (c config) facts(cfg arch.Config) []arch.Fact {
 	out := []arch.Fact{
-		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden, len(c.layers))},
+		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden,
+			len(c.layers))},
 		{Name: "attention", Value: fmt.Sprintf("%d heads of %d, %d kv heads", c.heads, c.headDim, c.kvHeads)},
 		cfg.Fact("epsilon", keyEps, c.eps),
 		cfg.Fact("context", keyContext, c.context),
 	}
 	if d := c.delta; c.recurrent() {
 		n := len(slices.DeleteFunc(slices.Clone(c.layers), func(l layer) bool { return !l.linear }))
-		out = append(out, arch.Fact{Name: "delta rule", Value: fmt.Sprintf("%d layers, %d key heads of %d, %d value heads of %d, convolution of %d", n, d.keyHeads, d.keyDim, d.valueHeads, d.valueDim, d.taps)})
+		out = append(
+			out, arch.Fact{Name: "delta rule",
+				Value: fmt.Sprintf("%d layers, %d key heads of %d, %d value heads of %d, convolution of %d", n,
+					d.keyHeads, d.keyDim, d.valueHeads, d.valueDim, d.taps)})
 	}
 	if c.rope.kind != "default" {
 		out = append(out, arch.Fact{Name: "rotary", Value: fmt.Sprintf("%s, factor %v", c.rope.kind, c.rope.factor)})
 	}
 	if i := slices.IndexFunc(c.layers, func(l layer) bool { return l.window > 0 }); i >= 0 {
-		out = append(out, arch.Fact{Name: "window", Value: fmt.Sprintf("%d keys, from layer %d on", c.layers[i].window, i)})
+		out = append(
+			out, arch.Fact{Name: "window", Value: fmt.Sprintf("%d keys, from layer %d on", c.layers[i].window, i)})
 	}
 	if c.tied {
 		out = append(out, arch.Fact{Name: "embeddings", Value: "tied: they are the last layer too"})

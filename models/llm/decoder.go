@@ -58,8 +58,8 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	return x.Named(s.Path())
 }
 
-// decode applies the layers to x [B,T,width], without the final norm. If t is not nil, one is their result for that token of each
-// sequence, [B,1,width], and all is for outputs that a run may not ask for.
+// decode applies the layers to x [B,T,width], without the final norm. If t is not nil, one is their result for that
+// token of each sequence, [B,1,width], and all is for outputs that a run may not ask for.
 func (d *decoder) decode(x *ir.Node, t *token) (all, one *ir.Node) {
 	for i, l := range d.layers {
 		s := d.root.At("model.layers", i)
@@ -78,8 +78,8 @@ type token struct {
 	of    func(x *ir.Node) *ir.Node // takes [B,T,width], returns [B,1,width]
 }
 
-// layer applies a layer to x [B,T,width]. If t is not nil, it also applies it to that token alone. The next token depends on nothing
-// else that the last layer computes, except its keys and values.
+// layer applies a layer to x [B,T,width]. If t is not nil, it also applies it to that token alone. The next token
+// depends on nothing else that the last layer computes, except its keys and values.
 func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
 	h := d.norm(s.At("input_layernorm"), x)
 	if t == nil {
@@ -90,7 +90,8 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir
 		}
 		return d.feed(s, l, x, h), nil
 	}
-	// The steps of the one token follow each other, so that a backend can run them together although those of all tokens are not needed.
+	// The steps of the one token follow each other, so that a backend can run them together although those of all
+	// tokens are not needed.
 	last := s.Suffixed(".last")
 	if l.linear {
 		h = d.deltaNet(s.At("linear_attn"), h)
@@ -127,7 +128,8 @@ func (d *decoder) feed(s nn.Scope, l layer, x, h *ir.Node) *ir.Node {
 // norm applies a norm whose gains are stored minus gainOffset.
 func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
 
-// attention applies attention to x [B,T,width]. The projections follow each other, so that a backend can run them together.
+// attention applies attention to x [B,T,width]. The projections follow each other, so that a backend can run them
+// together.
 func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	q, gate := d.queries(s, x)
 	k, v := d.projections(s, x)
@@ -183,7 +185,8 @@ func (d *decoder) queries(s nn.Scope, x *ir.Node) (q, gate *ir.Node) {
 
 // scores applies attention to queries, keys and values, the gate if it is not nil, and the projection of the result.
 func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
-	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale, Softcap: d.softcap}
+	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal,
+		Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
 	}
@@ -227,8 +230,8 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	return op.Rope(x, op.RopeOperands{Frequencies: d.frequencies, Position: d.position}, a)
 }
 
-// cache appends rows [B,T,W] to the caches of the first B sequences and returns the caches. Projections write rows and attention
-// reads them in this layout, so nothing is transposed.
+// cache appends rows [B,T,W] to the caches of the first B sequences and returns the caches. Projections write rows and
+// attention reads them in this layout, so nothing is transposed.
 func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 	state := d.state(s, name)
 	return op.KVAppend(state, rows, d.row, 1).Named(state.Name + "_append")
@@ -255,9 +258,11 @@ func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *
 	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(bias, d.width, hidden) }
 	if d.gemma {
 		up, gate, down := in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)
-		return hir.Linear(op.Mul(hir.Linear(x, up.W, up.B, ""), hir.Linear(x, gate.W, gate.B, "gelu_tanh")), down.W, down.B, "").Named(s.Path())
+		return hir.Linear(op.Mul(hir.Linear(x, up.W, up.B, ""), hir.Linear(x, gate.W, gate.B, "gelu_tanh")), down.W,
+			down.B, "").Named(s.Path())
 	}
-	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(s.Path())
+	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(
+		s.Path())
 }
 
 // finalNorm applies the norm before the last layer.

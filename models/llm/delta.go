@@ -39,8 +39,10 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	cut := func(from, count, dim int64) *ir.Node {
 		return heads(op.Narrow(mixed, 2, int(from), int(count*dim)), count, dim)
 	}
-	q, k, v := cut(0, n.keyHeads, n.keyDim), cut(n.keys(), n.keyHeads, n.keyDim), cut(2*n.keys(), n.valueHeads, n.valueDim)
-	o, after := hir.GatedDeltaRule(q, k, v, rate, step, s.Param("A_log", n.valueHeads), s.Param("dt_bias", n.valueHeads), memory, lengthEps)
+	q, k, v := cut(0, n.keyHeads, n.keyDim), cut(n.keys(), n.keyHeads, n.keyDim),
+		cut(2*n.keys(), n.valueHeads, n.valueDim)
+	o, after := hir.GatedDeltaRule(q, k, v, rate, step, s.Param("A_log", n.valueHeads),
+		s.Param("dt_bias", n.valueHeads), memory, lengthEps)
 	if d.cached {
 		start := op.Const(s.G, 0, ir.TypeOf(dtype.I32))
 		op.KVAppend(before, inputs, start, 1)
@@ -51,14 +53,15 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	return s.At("out_proj").LinearIf(false, o, d.width)
 }
 
-// deltaInputs returns the projections of x [B,T,width]: q, k and v side by side [B,T,2*keys+values], the gate of the result
-// [B,T,values], and step and rate [B,T,value heads].
+// deltaInputs returns the projections of x [B,T,width]: q, k and v side by side [B,T,2*keys+values], the gate of the
+// result [B,T,values], and step and rate [B,T,value heads].
 func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir.Node) {
 	n := d.delta
 	if !n.joined {
 		z := s.At("in_proj_z")
 		qkv = s.At("in_proj_qkv").LinearIf(false, x, 2*n.keys()+n.values())
-		step, rate = s.At("in_proj_b").LinearIf(false, x, n.valueHeads), s.At("in_proj_a").LinearIf(false, x, n.valueHeads)
+		step, rate = s.At("in_proj_b").LinearIf(false, x, n.valueHeads),
+			s.At("in_proj_a").LinearIf(false, x, n.valueHeads)
 		return qkv, hir.Linear(x, z.Param("weight", n.values(), d.width), nil, "silu").Named(z.Path()), step, rate
 	}
 	// The rows of a key head are its q, its k, and v and z of the value heads that use it.
@@ -68,7 +71,8 @@ func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir
 		return op.Reshape(op.Narrow(heads, 3, int(at), int(size)), ir.Shape{b, t, ir.Static(n.keyHeads * size)})
 	}
 	k, v, h := n.keyDim, n.values()/n.keyHeads, n.valueHeads/n.keyHeads
-	all, both := s.At("in_proj_qkvz").LinearIf(false, x, 2*n.keys()+2*n.values()), s.At("in_proj_ba").LinearIf(false, x, 2*n.valueHeads)
+	all, both := s.At("in_proj_qkvz").LinearIf(false, x, 2*n.keys()+2*n.values()),
+		s.At("in_proj_ba").LinearIf(false, x, 2*n.valueHeads)
 	qkv = op.Concat(2, part(all, 0, k), part(all, k, k), part(all, 2*k, v))
 	return qkv, op.Silu(part(all, 2*k+v, v)), part(both, 0, h), part(both, h, h)
 }

@@ -1,6 +1,6 @@
-// Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method forward
-// computes the logits of whole sequences. Method extend appends tokens to a sequence, whose keys and values are in states, and
-// chooses the next token.
+// Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method
+// forward computes the logits of whole sequences. Method extend appends tokens to a sequence, whose keys and values are
+// in states, and chooses the next token.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package llm
@@ -24,8 +24,10 @@ var _ = arch.Register(arch.Architecture{
 // landmarks lists groups of alternative names. Every model of the family has a tensor with one name of each group.
 var landmarks = [][]string{
 	{"model.embed_tokens.weight"}, {"model.layers.0.input_layernorm.weight"}, {"model.norm.weight"},
-	{"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.gate_up_proj", "model.layers.0.mlp.experts.gate_proj.weight"},
-	{"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.experts.down_proj", "model.layers.0.mlp.experts.down_proj.weight"},
+	{"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.gate_up_proj",
+		"model.layers.0.mlp.experts.gate_proj.weight"},
+	{"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.experts.down_proj",
+		"model.layers.0.mlp.experts.down_proj.weight"},
 }
 
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
@@ -87,11 +89,14 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	for _, prefix := range []string{"model.visual.", "model.vision_tower.", "vision_tower.", "model.multi_modal_projector.", "multi_modal_projector."} {
+	for _, prefix := range []string{"model.visual.", "model.vision_tower.", "vision_tower.",
+		"model.multi_modal_projector.", "multi_modal_projector."} {
 		w.SkipAll("images are not built", prefix)
 	}
 	for i := range c.layers {
-		w.Skip("rotary frequencies, which follow from the configuration", fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // in old checkpoints
+		// in old checkpoints
+		w.Skip("rotary frequencies, which follow from the configuration",
+			fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i))
 	}
 	w.Skip("a copy of the embeddings", "lm_head.weight") // in some checkpoints with tied embeddings
 	if m.Skipped, err = w.Finish(); err != nil {

@@ -39,7 +39,8 @@ func load(t testing.TB, c modeltest.Compiled, method string) *loaded {
 	t.Helper()
 	l := &loaded{p: c.Find(t, method, "cpu")}
 	var err error
-	if l.x, err = (backend.Backend{}).Load(context.Background(), device.Load{Program: l.p, Weights: c.Weights, Threads: 2}); err != nil {
+	if l.x, err = (backend.Backend{}).Load(
+		context.Background(), device.Load{Program: l.p, Weights: c.Weights, Threads: 2}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.x.Close() })
@@ -61,7 +62,8 @@ func (l *loaded) reset(t testing.TB) {
 }
 
 // run returns the wanted outputs; without names, all of them.
-func (l *loaded) run(t testing.TB, syms map[string]int64, in map[string]*tensor.Array, want ...string) map[string]*tensor.Array {
+func (l *loaded) run(t testing.TB, syms map[string]int64, in map[string]*tensor.Array,
+	want ...string) map[string]*tensor.Array {
 	t.Helper()
 	b, err := l.p.Bind(syms)
 	if err != nil {
@@ -102,8 +104,10 @@ func float(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, F: 
 func extendInputs(ids []int64, position int) map[string]*tensor.Array {
 	return map[string]*tensor.Array{
 		"input_ids": ints(dtype.I64, []int{1, len(ids)}, ids...), "position": ints(dtype.I32, nil, int64(position)),
-		"temperature": float(1), "top_k": ints(dtype.I32, nil, 0), "top_p": float(1), "min_p": float(0), "repeat_penalty": float(1), "recent": ints(dtype.I64, []int{1}, 0),
-		"dropped": ints(dtype.I32, nil, 0), "seed": ints(dtype.U32, []int{2}, 1, 2), "step": ints(dtype.U32, []int{2}, 0, 0),
+		"temperature": float(1), "top_k": ints(dtype.I32, nil, 0), "top_p": float(1), "min_p": float(0),
+		"repeat_penalty": float(1), "recent": ints(dtype.I64, []int{1}, 0),
+		"dropped": ints(dtype.I32, nil, 0), "seed": ints(dtype.U32, []int{2}, 1, 2),
+		"step": ints(dtype.U32, []int{2}, 0, 0),
 	}
 }
 
@@ -127,7 +131,8 @@ func (g golden) value(t testing.TB, name string) *tensor.Array {
 }
 
 var cases = []golden{
-	{"llama_tiny", "", dtype.F32}, {"llama_rope3", "", dtype.F32}, {"mistral_tiny", "", dtype.F32}, {"qwen2_tiny", "", dtype.F32},
+	{"llama_tiny", "", dtype.F32}, {"llama_rope3", "", dtype.F32}, {"mistral_tiny", "", dtype.F32},
+	{"qwen2_tiny", "", dtype.F32},
 	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
 	{"qwen35_tiny", "", dtype.F32}, {"qwen35_tiny", "short.", dtype.F32},
 	{"qwen3_moe_tiny", "", dtype.F32}, {"qwen3_next_tiny", "", dtype.F32}, {"qwen35_moe_tiny", "", dtype.F32},
@@ -146,15 +151,16 @@ func (g golden) compile(t testing.TB) modeltest.Compiled {
 	return modeltest.Compile(t, modeltest.Build(t, s, goldens+g.name+"/config.json"), s)
 }
 
-// TestGolden compares a compiled model on the cpu backend with Transformers: the logits of a prompt, and the tokens and logits of
-// greedy decoding with a cache. It divides the prompt into chunks of several sizes.
+// TestGolden compares a compiled model on the cpu backend with Transformers: the logits of a prompt, and the tokens and
+// logits of greedy decoding with a cache. It divides the prompt into chunks of several sizes.
 func TestGolden(t *testing.T) {
 	for _, g := range cases {
 		t.Run(g.name+g.prefix, func(t *testing.T) {
 			c := g.compile(t)
 			ids, logits, greedy := g.value(t, "input_ids"), g.value(t, "logits"), g.value(t, "greedy")
 			n := ids.Len()
-			whole := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
+			whole := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)},
+				map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
 			tensortest.Near(t, "logits", whole, logits, 1e-4)
 			step := load(t, c, "extend")
 			for _, chunk := range []int{n, 1, 3, 7} {
@@ -163,7 +169,8 @@ func TestGolden(t *testing.T) {
 				for at := 0; at < n; at += chunk {
 					end := min(at+chunk, n)
 					out = step.extend(t, ids.I[at:end], at)
-					near(t, fmt.Sprintf("chunks of %d, logits of token %d", chunk, end-1), row(out["logits"], 0), row(whole, end-1))
+					near(t, fmt.Sprintf("chunks of %d, logits of token %d", chunk, end-1), row(out["logits"], 0),
+						row(whole, end-1))
 					if got := out["choices"].I; len(got) != end-at || got[len(got)-1] != out["greedy"].I[0] {
 						t.Errorf("choices are %v; want %d ending in %d", got, end-at, out["greedy"].I[0])
 					}
@@ -196,7 +203,8 @@ func near(t testing.TB, what string, got, want *tensor.Array) {
 	}
 }
 
-// TestRefused checks that a configuration which contradicts the tensors, or has unknown values, gives an error that names the key.
+// TestRefused checks that a configuration which contradicts the tensors, or has unknown values, gives an error that
+// names the key.
 func TestRefused(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
 	config := goldens + "llama_tiny/config.json"
@@ -215,11 +223,13 @@ func TestRefused(t *testing.T) {
 		{"rms_norm_eps=-1", "rms_norm_eps is -1; want a finite number, not negative"},
 		{"rope_scaling.rope_type=linear", "rope_scaling and rope_parameters are both given; want one of them"},
 	} {
-		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
+		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("--set %s: %v; want %q", c.set, err, c.want)
 		}
 	}
-	if _, err := modeltest.TryBuild(s, config, "model_type=qwen3"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "layers.0.self_attn.q_norm.weight") {
+	if _, err := modeltest.TryBuild(s, config, "model_type=qwen3"); !errors.Is(err, arch.ErrTensor) ||
+		!strings.Contains(err.Error(), "layers.0.self_attn.q_norm.weight") {
 		t.Errorf("qwen3 without the norms of heads: %v", err)
 	}
 	other := filepath.Join(t.TempDir(), "config.json")
@@ -227,11 +237,14 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(other, append([]byte(`{"attn_logit_softcapping": 30.0, "some_new_switch": false, "mlp_only_layers": [],`), text[1:]...), 0o644); err != nil {
+	if err := os.WriteFile(
+		other, append([]byte(`{"attn_logit_softcapping": 30.0, "some_new_switch": false, "mlp_only_layers": [],`),
+			text[1:]...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = modeltest.TryBuild(s, other)
-	if !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "attn_logit_softcapping is 30.0; this key is not known") {
+	if !errors.Is(err, arch.ErrConfig) ||
+		!strings.Contains(err.Error(), "attn_logit_softcapping is 30.0; this key is not known") {
 		t.Errorf("an unknown key: %v", err)
 	}
 	if _, err := modeltest.TryBuild(s, other, "attn_logit_softcapping=null"); err != nil {
@@ -239,8 +252,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRopeScaling compares scalings of rotary frequencies with Transformers, for forward and for prompts that extend takes in one
-// run.
+// TestRopeScaling compares scalings of rotary frequencies with Transformers, for forward and for prompts that extend
+// takes in one run.
 func TestRopeScaling(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
 	g := golden{name: "llama_scaled"}
@@ -250,7 +263,8 @@ func TestRopeScaling(t *testing.T) {
 	for _, name := range []string{"linear", "dynamic", "yarn", "yarn_mscale"} {
 		m := modeltest.Build(t, s, goldens+"llama_scaled/config."+name+".json", "context=40")
 		c, want := modeltest.Compile(t, m, s), g.value(t, name)
-		got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
+		got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)},
+			map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
 		last := &tensor.Array{DType: dtype.F32, Shape: want.Shape, F: got.F[got.Len()-want.Len():]}
 		tensortest.Near(t, name, last, want, 1e-4)
 		near(t, name+", extend", row(load(t, c, "extend").extend(t, ids.I, 0)["logits"], 0), row(got, n-1))
@@ -261,8 +275,8 @@ func TestRopeScaling(t *testing.T) {
 	}
 }
 
-// TestSteps counts the steps of a layer: two norms, five products with fused epilogues, and attention in place. Nothing is
-// transposed, copied or widened except the embeddings of bf16.
+// TestSteps counts the steps of a layer: two norms, five products with fused epilogues, and attention in place. Nothing
+// is transposed, copied or widened except the embeddings of bf16.
 func TestSteps(t *testing.T) {
 	c := golden{"qwen3_tiny", "", dtype.BF16}.compile(t)
 	for _, target := range []string{"cpu", "wgpu"} {
@@ -276,7 +290,8 @@ func TestSteps(t *testing.T) {
 					got["cast"]++
 				}
 			}
-			want := map[string]int{"rms_norm": 4, "matmul": 4, "fused_matmul": 3, "rope": 2, "attention": 1, "mul": 1, "cast": 1}
+			want := map[string]int{"rms_norm": 4, "matmul": 4, "fused_matmul": 3, "rope": 2, "attention": 1, "mul": 1,
+				"cast": 1}
 			if appends > 0 {
 				want["kv_append"] = appends
 			}
@@ -296,17 +311,21 @@ type packed struct {
 func (p packed) Type(name string) (ir.Type, bool) {
 	t, ok := p.Checkpoint.Type(name)
 	last := len(t.Shape) - 1
-	if n := int64(p.dtype.Values()); ok && (last == 1 || strings.Contains(name, ".experts.")) && t.Shape[last].B%n == 0 {
+	if n := int64(p.dtype.Values()); ok && (last == 1 || strings.Contains(name, ".experts.")) &&
+		t.Shape[last].B%n == 0 {
 		t.DType, t.Shape = p.dtype, append(slices.Clone(t.Shape[:last]), ir.Static(t.Shape[last].B/n))
 	}
 	return t, ok
 }
 
-// TestPacked checks that matrices of a packed type are gathered and multiplied as they are, also beside matrices of other types.
+// TestPacked checks that matrices of a packed type are gathered and multiplied as they are, also beside matrices of
+// other types.
 func TestPacked(t *testing.T) {
 	for name, products := range map[string]int{
-		"llama_tiny":      3*6 + 1,                 // down_proj has 176 columns, not a multiple of the block
-		"qwen35_moe_tiny": 2*4 + 4 + 3*(1+2+1) + 1, // of linear and full attention, routers and shared experts; out_proj has 48 columns, and the last product of shared experts 24
+		"llama_tiny": 3*6 + 1, // down_proj has 176 columns, not a multiple of the block
+		// of linear and full attention, routers and shared experts; out_proj has 48 columns, and the last product of
+		// shared experts 24
+		"qwen35_moe_tiny": 2*4 + 4 + 3*(1+2+1) + 1,
 	} {
 		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
 		var cfg arch.Config
@@ -317,7 +336,10 @@ func TestPacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: modeltest.Targets()[:1], Layout: func(ws []compile.Weight) (int64, error) { return 0, nil }})
+		r, err := compile.Compile(context.Background(), m.Methods,
+			compile.Options{Targets: modeltest.Targets()[:1], Layout: func(ws []compile.Weight) (int64, error) {
+				return 0, nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,21 +348,26 @@ func TestPacked(t *testing.T) {
 			for _, s := range p.Steps {
 				got[p.Graph.Nodes[s.Node].Op.Name]++
 			}
-			want, last := products, 0 // products with matrices that are not packed, and experts, of the layer that is applied twice
+			// products with matrices that are not packed, and experts, of the layer that is applied twice
+			want, last := products, 0
 			if p.Method == "extend" {
-				want, last = products+1+4, 1 // the last layer once more for the last token: q_proj, o_proj, and up and gate, or the router and the shared expert's
+				// the last layer once more for the last token: q_proj, o_proj, and up and gate, or the router and the
+				// shared expert's
+				want, last = products+1+4, 1
 			}
 			if got["dequant_rows"] != 1 || got["dequant_matmul"] != want || got["gather"]+got["grouped_matmul"] != 0 {
 				t.Errorf("%s, %s: steps %v; want %d dequant_matmul and dequant_rows", name, p.Method, got, want)
 			}
-			if name == "llama_tiny" && got["matmul"]+got["fused_matmul"] != 3+last || name != "llama_tiny" && got["dequant_grouped_matmul"] != (3+last)*2 {
+			if name == "llama_tiny" && got["matmul"]+got["fused_matmul"] != 3+last || name != "llama_tiny" &&
+				got["dequant_grouped_matmul"] != (3+last)*2 {
 				t.Errorf("%s, %s: steps %v", name, p.Method, got)
 			}
 		}
 	}
 }
 
-// TestGemmaConfig checks that the spelling of published configurations, also nested as in models with vision, means the same.
+// TestGemmaConfig checks that the spelling of published configurations, also nested as in models with vision, means the
+// same.
 func TestGemmaConfig(t *testing.T) {
 	g := golden{name: "gemma3_tiny"}
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+g.name), dtype.F32)
@@ -353,12 +380,16 @@ func TestGemmaConfig(t *testing.T) {
 	}
 	ids := g.value(t, "input_ids")
 	c := modeltest.Compile(t, modeltest.Build(t, s, config), s)
-	got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(ids.Len())}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.I...)})["logits"]
+	got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(ids.Len())},
+		map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.I...)})["logits"]
 	tensortest.Near(t, "logits", got, g.value(t, "logits"), 1e-4)
 	for set, want := range map[string]string{
-		"hidden_activation=silu": "want gelu_pytorch_tanh", "rope_local_base_freq=0": "rope_local_base_freq is 0; want a positive number", "sliding_window_pattern=0": "want an integer from 1",
+		"hidden_activation=silu":   "want gelu_pytorch_tanh",
+		"rope_local_base_freq=0":   "rope_local_base_freq is 0; want a positive number",
+		"sliding_window_pattern=0": "want an integer from 1",
 	} {
-		if _, err := modeltest.TryBuild(s, config, set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := modeltest.TryBuild(s, config, set); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v; want %q", set, err, want)
 		}
 	}
@@ -366,7 +397,8 @@ func TestGemmaConfig(t *testing.T) {
 	if err := os.WriteFile(config, []byte(softcap), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := modeltest.TryBuild(s, config); err == nil || !strings.Contains(err.Error(), "final_logit_softcapping is 30.0; this key is not known") {
+	if _, err := modeltest.TryBuild(s, config); err == nil ||
+		!strings.Contains(err.Error(), "final_logit_softcapping is 30.0; this key is not known") {
 		t.Errorf("a soft cap: %v", err)
 	}
 }
@@ -377,7 +409,8 @@ func TestSoftcaps(t *testing.T) {
 	config := goldens + "gemma2_tiny/config.json"
 	modeltest.Build(t, s, config, "attn_logit_softcapping=null", "final_logit_softcapping=null")
 	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
-		if _, err := modeltest.TryBuild(s, config, key+"=-1"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "want a positive number, or null") {
+		if _, err := modeltest.TryBuild(s, config, key+"=-1"); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), "want a positive number, or null") {
 			t.Errorf("%s=-1: %v", key, err)
 		}
 	}
@@ -385,9 +418,11 @@ func TestSoftcaps(t *testing.T) {
 
 // TestRefusedBatch checks models that take only one sequence at a time.
 func TestRefusedBatch(t *testing.T) {
-	for name, config := range map[string]string{"qwen35_tiny": "qwen35_tiny/config.json", "llama_tiny": "llama_scaled/config.dynamic.json"} {
+	for name, config := range map[string]string{"qwen35_tiny": "qwen35_tiny/config.json",
+		"llama_tiny": "llama_scaled/config.dynamic.json"} {
 		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
-		if _, err := modeltest.TryBuild(s, goldens+config, "batch=2"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "one sequence at a time") {
+		if _, err := modeltest.TryBuild(s, goldens+config, "batch=2"); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), "one sequence at a time") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -409,12 +444,14 @@ func TestRefusedExperts(t *testing.T) {
 		{"mlp_only_layers=[1]", "layer 1 has experts: true; mlp_only_layers is [1]"},
 		{"model_type=qwen3_5_text", `model_type is "qwen3_5_text"; the tensors have experts`},
 	} {
-		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
+		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("--set %s: %v; want %q", c.set, err, c.want)
 		}
 	}
 	dense := modeltest.Open(t, modeltest.Manifest(t, goldens+"qwen3_tiny"), dtype.F32)
-	if _, err := modeltest.TryBuild(dense, goldens+"qwen3_tiny/config.json", "model_type=qwen3_moe"); err == nil || !strings.Contains(err.Error(), "no experts") {
+	if _, err := modeltest.TryBuild(dense, goldens+"qwen3_tiny/config.json", "model_type=qwen3_moe"); err == nil ||
+		!strings.Contains(err.Error(), "no experts") {
 		t.Errorf("a model without experts: %v", err)
 	}
 }
@@ -437,8 +474,10 @@ func TestSampling(t *testing.T) {
 	if want := logits[plain["token"].I[0]] - math.Log(total); math.Abs(plain["logprob"].F[0]-want) > 1e-5 {
 		t.Errorf("logprob %v; want %v", plain["logprob"].F[0], want)
 	}
-	if got := run(map[string]*tensor.Array{"temperature": float(0)}); got["token"].I[0] != greedy || got["logprob"].F[0] != got["greedy_logprob"].F[0] {
-		t.Errorf("temperature 0 gives %d with %v; want %d with %v", got["token"].I[0], got["logprob"].F[0], greedy, got["greedy_logprob"].F[0])
+	if got := run(map[string]*tensor.Array{"temperature": float(0)}); got["token"].I[0] != greedy ||
+		got["logprob"].F[0] != got["greedy_logprob"].F[0] {
+		t.Errorf("temperature 0 gives %d with %v; want %d with %v", got["token"].I[0], got["logprob"].F[0], greedy,
+			got["greedy_logprob"].F[0])
 	}
 	if want := logits[greedy] - math.Log(total); math.Abs(plain["greedy_logprob"].F[0]-want) > 1e-5 {
 		t.Errorf("greedy_logprob %v; want %v", plain["greedy_logprob"].F[0], want)
@@ -461,14 +500,18 @@ func TestSampling(t *testing.T) {
 			best, most = int64(i), v
 		}
 	}
-	if got := run(map[string]*tensor.Array{"temperature": float(0), "repeat_penalty": float(1.5), "recent": ints(dtype.I64, []int{5}, recent...)}); got["token"].I[0] != best || best == greedy {
+	if got := run(
+		map[string]*tensor.Array{"temperature": float(0), "repeat_penalty": float(1.5),
+			"recent": ints(dtype.I64, []int{5}, recent...)}); got["token"].I[0] != best || best == greedy {
 		t.Errorf("a penalty of 1.5 gives %d; want %d, and not %d", got["token"].I[0], best, greedy)
 	} else if !slices.Equal(got["logits"].F, logits) {
 		t.Error("a penalty changes the logits")
 	}
 	drawn := map[int64]bool{}
 	for step := range int64(40) {
-		drawn[run(map[string]*tensor.Array{"step": ints(dtype.U32, []int{2}, step, 0), "top_k": ints(dtype.I32, nil, 5), "temperature": float(5)})["token"].I[0]] = true
+		drawn[run(
+			map[string]*tensor.Array{"step": ints(dtype.U32, []int{2}, step, 0), "top_k": ints(dtype.I32, nil, 5),
+				"temperature": float(5)})["token"].I[0]] = true
 	}
 	if len(drawn) < 2 || len(drawn) > 5 {
 		t.Errorf("40 steps with top_k 5 drew %v", drawn)

@@ -40,8 +40,8 @@ func forward(c config, root nn.Scope) {
 	root.G.Return("logits", d.logits(d.finalNorm(x), d.head(), "lm_head"))
 }
 
-// extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them; dropped is
-// the number of those that slide removed from the states.
+// extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them;
+// dropped is the number of those that slide removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.G
 	in := declare(g, ir.Static(1))
@@ -91,14 +91,16 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	pair := ir.Static(2)
 	return inputs{
 		ids: input("input_ids", dtype.I64, sequences, ir.Named("T")), position: input("position", dtype.I32, each...),
-		temperature: input("temperature", dtype.F32), topK: input("top_k", dtype.I32), topP: input("top_p", dtype.F32), minP: input("min_p", dtype.F32),
+		temperature: input("temperature", dtype.F32), topK: input("top_k", dtype.I32), topP: input("top_p", dtype.F32),
+		minP:    input("min_p", dtype.F32),
 		penalty: input("repeat_penalty", dtype.F32), recent: input("recent", dtype.I64, append(each, ir.Named("R"))...),
 		seed: input("seed", dtype.U32, pair), step: input("step", dtype.U32, append(each, pair)...),
 	}
 }
 
-// choose adds the outputs that choose a token for each sequence: logits [B,vocab], a token i32[B] that is drawn and the most
-// probable one, and the log probabilities f32[B] of both. x [B,1,width] is the output of the layers for the last token of each.
+// choose adds the outputs that choose a token for each sequence: logits [B,vocab], a token i32[B] that is drawn and the
+// most probable one, and the log probabilities f32[B] of both. x [B,1,width] is the output of the layers for the last
+// token of each.
 func (in inputs) choose(d *decoder, x *ir.Node) {
 	g, sequences := x.Graph, x.Type.Shape[0]
 	logits := d.logits(d.finalNorm(x).Named("last"), d.head(), "lm_head")
@@ -106,7 +108,8 @@ func (in inputs) choose(d *decoder, x *ir.Node) {
 	// One log_softmax of all tokens is faster than logsumexp, which most targets compute in five steps.
 	logprobs := op.LogSoftmax(logits, 1)
 	of := func(token *ir.Node) *ir.Node {
-		return op.Reshape(op.GatherBatched(logprobs, op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1), ir.Shape{sequences})
+		return op.Reshape(op.GatherBatched(logprobs, op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1),
+			ir.Shape{sequences})
 	}
 	drawn, greedy := in.token(d.config, logits), op.ArgMax(logits, 1, false) // each run asks for one of them
 	g.Return("logits", logits)
@@ -116,8 +119,8 @@ func (in inputs) choose(d *decoder, x *ir.Node) {
 	g.Return("logprob", of(drawn))
 }
 
-// token samples i32[B] from logits [B,vocab] with the penalty and limits of generation in Transformers. A sequence gets the same
-// token as it would alone.
+// token samples i32[B] from logits [B,vocab] with the penalty and limits of generation in Transformers. A sequence gets
+// the same token as it would alone.
 func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	number := func(v float64) *ir.Node { return op.Const(logits.Graph, v, ir.TypeOf(dtype.F32)) }
 	sequences := logits.Type.Shape[0]
@@ -129,11 +132,12 @@ func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, in.penalty), op.Mul(logits, in.penalty))
 	x := op.Where(op.Gt(count, number(0)), penalised, logits)
 
-	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP, op.SampleAttrs{Alone: !sequences.Is(1)})
+	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP,
+		op.SampleAttrs{Alone: !sequences.Is(1)})
 }
 
-// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add is slower for many rows than for wide ones. So a
-// row is a stretch of the vocabulary, and each id adds a 1 in one column.
+// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add is slower for many rows than for
+// wide ones. So a row is a stretch of the vocabulary, and each id adds a 1 in one column.
 func (c config) occurrences(ids *ir.Node) *ir.Node {
 	const stretch = 256
 	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
@@ -147,15 +151,17 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 	column := op.Reshape(op.Mod(ids, number(stretch)), ir.Shape{all, ir.Static(1)})
 	row := op.Div(ids, number(stretch))
 	if !sequences.Is(1) {
-		row = op.Add(row, op.Mul(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{sequences, ir.Static(1)}}), number(rows)))
+		row = op.Add(
+			row, op.Mul(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{sequences, ir.Static(1)}}),
+				number(rows)))
 	}
 	hot := op.Cast(op.Eq(column, op.Iota(g, 1, ir.TypeOf(dtype.I32, 1, stretch))), dtype.F32)
 	counts := op.ScatterAdd(hot, op.Reshape(row, ir.Shape{all}), table)
 	return op.Narrow(op.Reshape(counts, ir.Shape{sequences, ir.Static(rows * stretch)}), 1, 0, int(c.vocab))
 }
 
-// choices returns, for each row of x [1,T,width], the index of the largest logit, i32[1,T], and the logarithm of its probability,
-// f32[1,T]. It divides a large vocabulary, so that only a part of the logits is in memory at a time.
+// choices returns, for each row of x [1,T,width], the index of the largest logit, i32[1,T], and the logarithm of its
+// probability, f32[1,T]. It divides a large vocabulary, so that only a part of the logits is in memory at a time.
 func (d *decoder) choices(x *ir.Node) (index, logprob *ir.Node) {
 	rows, head := min(d.vocab, max(1, maxChoices/d.extendTokens())), d.head()
 	var best *ir.Node

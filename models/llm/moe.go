@@ -36,7 +36,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	kind := kinds[c.kind]
 	switch {
 	case i < 0 && kind.experts > 0 || i >= 0 && kind.experts == 0:
-		return diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; the tensors have %s", keyType, c.kind, map[bool]string{true: "experts, which it has not", false: "no experts"}[i >= 0])
+		return diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; the tensors have %s", keyType, c.kind,
+			map[bool]string{true: "experts, which it has not", false: "no experts"}[i >= 0])
 	case i < 0:
 		return nil
 	}
@@ -48,8 +49,10 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	if c.moe.fused = ok; !ok {
 		up, ok = w.Type(s + "experts.gate_proj.weight")
 	}
-	if up = nn.Unpacked(up); !ok || len(up.Shape) != 3 || up.Shape[1].B < 2 || up.Shape[1].B > maxSize || c.moe.fused && up.Shape[1].B%2 != 0 {
-		return diag.New(arch.ErrTensor, w.Source(s+"experts.gate_proj.weight"), "tensor is %v; expected those of %d experts, [hidden, width] each", up, c.moe.experts)
+	if up = nn.Unpacked(up); !ok || len(up.Shape) != 3 || up.Shape[1].B < 2 || up.Shape[1].B > maxSize || c.moe.fused &&
+		up.Shape[1].B%2 != 0 {
+		return diag.New(arch.ErrTensor, w.Source(s+"experts.gate_proj.weight"),
+			"tensor is %v; expected those of %d experts, [hidden, width] each", up, c.moe.experts)
 	}
 	if c.moe.hidden = up.Shape[1].B; c.moe.fused {
 		c.moe.hidden /= 2
@@ -59,7 +62,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 			return err
 		}
 	}
-	c.moe.used, c.moe.normalise = r.int(keyUsed, 1, c.moe.experts, min(kind.experts, c.moe.experts)), r.bool(keyNormalise, kind.normalise)
+	c.moe.used, c.moe.normalise = r.int(keyUsed, 1, c.moe.experts, min(kind.experts, c.moe.experts)),
+		r.bool(keyNormalise, kind.normalise)
 	r.agree("num_experts", c.moe.experts)
 	r.agree("num_local_experts", c.moe.experts) // the name under which Transformers 5 saves it for qwen3_moe
 	r.agree("moe_intermediate_size", c.moe.hidden)
@@ -69,14 +73,16 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	r.fail(err)
 	for i, l := range c.layers {
 		if l.sparse != (int64(i+1)%step == 0 && !slices.Contains(dense, i)) {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(keyDense), "layer %d has experts: %v; %s is %v and %s %d", i, l.sparse, keyDense, dense, keySparseStep, step))
+			r.fail(
+				diag.New(arch.ErrConfig, r.Origin(keyDense), "layer %d has experts: %v; %s is %v and %s %d", i,
+					l.sparse, keyDense, dense, keySparseStep, step))
 		}
 	}
 	return err
 }
 
-// mixture applies a feed-forward block of experts to x [B,T,width]. A token uses the experts for which the router has the largest
-// logits, and the shared one.
+// mixture applies a feed-forward block of experts to x [B,T,width]. A token uses the experts for which the router has
+// the largest logits, and the shared one.
 func (d *decoder) mixture(s nn.Scope, x *ir.Node) *ir.Node {
 	n := d.moe
 	shape := x.Type.Shape
@@ -96,9 +102,13 @@ func (d *decoder) mixture(s nn.Scope, x *ir.Node) *ir.Node {
 		share = op.Div(share, op.ReduceSum(share, true, 1))
 	}
 	expert = op.Reshape(expert, ir.Shape{rows})
-	each := op.Reshape(op.Expand(op.Reshape(flat, ir.Shape{tokens, ir.Static(1), ir.Static(d.width)}), ir.Shape{tokens, used, ir.Static(d.width)}), ir.Shape{rows, ir.Static(d.width)})
+	each := op.Reshape(
+		op.Expand(op.Reshape(flat, ir.Shape{tokens, ir.Static(1), ir.Static(d.width)}),
+			ir.Shape{tokens, used, ir.Static(d.width)}), ir.Shape{rows, ir.Static(d.width)})
 	product := func(x *ir.Node, name string, out, in int64) *ir.Node {
-		return op.GroupedMatMul(x, s.At("experts").Param(name, n.experts, out, in), expert, op.GroupedMatMulAttrs{TransB: true}).Named(s.Path() + ".experts." + strings.TrimSuffix(name, ".weight") + ".rows")
+		return op.GroupedMatMul(x, s.At("experts").Param(name, n.experts, out, in), expert,
+			op.GroupedMatMulAttrs{TransB: true}).Named(s.Path() + ".experts." + strings.TrimSuffix(name, ".weight") +
+			".rows")
 	}
 	var gate, up, y *ir.Node
 	if n.fused {
@@ -106,10 +116,12 @@ func (d *decoder) mixture(s nn.Scope, x *ir.Node) *ir.Node {
 		gate, up = op.Narrow(both, 1, 0, int(n.hidden)), op.Narrow(both, 1, int(n.hidden), int(n.hidden))
 		y = product(op.Mul(op.Silu(gate), up), "down_proj", d.width, n.hidden)
 	} else {
-		gate, up = product(each, "gate_proj.weight", n.hidden, d.width), product(each, "up_proj.weight", n.hidden, d.width)
+		gate, up = product(each, "gate_proj.weight", n.hidden, d.width),
+			product(each, "up_proj.weight", n.hidden, d.width)
 		y = product(op.Mul(op.Silu(gate), up), "down_proj.weight", d.width, n.hidden)
 	}
-	y = op.Mul(op.Reshape(y, ir.Shape{tokens, used, ir.Static(d.width)}), op.Reshape(share, ir.Shape{tokens, used, ir.Static(1)}))
+	y = op.Mul(op.Reshape(y, ir.Shape{tokens, used, ir.Static(d.width)}),
+		op.Reshape(share, ir.Shape{tokens, used, ir.Static(1)}))
 	y = op.Reshape(op.ReduceSum(y, false, 1), shape).Named(s.Path() + ".experts")
 	if n.shared == 0 {
 		return y

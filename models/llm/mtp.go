@@ -21,7 +21,8 @@ func (c config) mtpSyms() ir.Syms {
 //   - position i64[B]: the position of the first token
 //   - last i64[B]: the row to predict from
 //
-// It returns logits f32[B,1,vocab] and hidden f32[B,1,width], which replaces the trunk's hidden state to predict a further token.
+// It returns logits f32[B,1,vocab] and hidden f32[B,1,width], which replaces the trunk's hidden state to predict a
+// further token.
 func mtp(c config, root nn.Scope) {
 	batch, tokens := ir.Named("B"), ir.Named("S")
 	hidden, ids := c.mtpInputs(root.G, batch, tokens)
@@ -35,9 +36,9 @@ func mtp(c config, root nn.Scope) {
 	root.G.Return("hidden", x)
 }
 
-// draft builds mtp for one sequence, with keys and values in states. Its inputs are hidden f32[1,T,width], input_ids i64[1,T] and
-// position i32[], the number of rows before them. It returns logits f32[1,vocab] of the last row, greedy i32[1] and hidden
-// f32[1,1,width].
+// draft builds mtp for one sequence, with keys and values in states. Its inputs are hidden f32[1,T,width], input_ids
+// i64[1,T] and position i32[], the number of rows before them. It returns logits f32[1,vocab] of the last row, greedy
+// i32[1] and hidden f32[1,1,width].
 func draft(c config, root nn.Scope) {
 	g := root.G
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
@@ -51,8 +52,8 @@ func draft(c config, root nn.Scope) {
 	g.Return("hidden", x)
 }
 
-// rewind restores the states of recurrent layers. Each input is the new value of the state whose name follows task.StatePrefix.
-// Keys and values need no restoring, because rows after the current position are not read.
+// rewind restores the states of recurrent layers. Each input is the new value of the state whose name follows
+// task.StatePrefix. Keys and values need no restoring, because rows after the current position are not read.
 func rewind(c config, root nn.Scope) {
 	d := &decoder{config: c, root: root}
 	start := op.Const(root.G, 0, ir.TypeOf(dtype.I32))

@@ -18,7 +18,8 @@ func (l *loaded) mtp(t *testing.T, hidden *tensor.Array, ids, last []int64) map[
 	t.Helper()
 	b, s := hidden.Shape[0], hidden.Shape[1]
 	return l.run(t, map[string]int64{"B": int64(b), "S": int64(s)}, map[string]*tensor.Array{
-		"hidden": hidden, "input_ids": ints(dtype.I64, []int{b, s}, ids...), "position": tensor.NewArray(dtype.I64, b), "last": ints(dtype.I64, []int{b}, last...),
+		"hidden": hidden, "input_ids": ints(dtype.I64, []int{b, s}, ids...), "position": tensor.NewArray(dtype.I64, b),
+		"last": ints(dtype.I64, []int{b}, last...),
 	})
 }
 
@@ -48,7 +49,8 @@ func TestMTP(t *testing.T) {
 	}
 }
 
-// TestDrafts drafts three tokens after a prompt, the first from the hidden state of the trunk, the others from that of the head.
+// TestDrafts drafts three tokens after a prompt, the first from the hidden state of the trunk, the others from that of
+// the head.
 func TestDrafts(t *testing.T) {
 	g := mtpGolden
 	g.prefix = "e2e."
@@ -58,7 +60,8 @@ func TestDrafts(t *testing.T) {
 	out := trunk.extend(t, prompt, 0)
 	tensortest.Near(t, "hidden", out["hidden"], g.value(t, "hidden"), 1e-4)
 	small := load(t, c, "draft")
-	next, at := map[string]*tensor.Array{"hidden": out["hidden"], "input_ids": ints(dtype.I64, []int{1, len(prompt)}, append(slices.Clone(prompt[1:]), out["greedy"].I[0])...)}, 0
+	next, at := map[string]*tensor.Array{"hidden": out["hidden"],
+		"input_ids": ints(dtype.I64, []int{1, len(prompt)}, append(slices.Clone(prompt[1:]), out["greedy"].I[0])...)}, 0
 	head, states, ids := load(t, c, "mtp"), out["hidden"], append(slices.Clone(prompt[1:]), out["greedy"].I[0])
 	for i, token := range g.value(t, "draft_tokens").I {
 		draft := head.mtp(t, states, ids, []int64{int64(len(ids) - 1)})

@@ -17,7 +17,8 @@ type rope struct {
 	factor    float64 // by which the longest wavelengths are multiplied
 	low, high float64 // llama3: rotations within the original context; between these, frequencies are scaled partly
 	original  float64 // llama3, yarn: positions of the original training
-	fast      float64 // yarn: rotations within the original context; between fast and slow, frequencies are scaled partly
+	// yarn: rotations within the original context; between fast and slow, frequencies are scaled partly
+	fast      float64
 	slow      float64
 	truncate  bool    // yarn: round the range of pairs outwards
 	attention float64 // yarn: multiplies cosine and sine
@@ -35,10 +36,15 @@ const (
 // ropeKeys lists the keys within an object.
 var ropeKeys = map[string]string{
 	keyTheta: "base of the rotary frequencies (default 10000)", keyPartial: "part of a head that turns (default 1)",
-	"rope_type": "scaling of rotary frequencies: default, linear, dynamic, llama3 or yarn", "type": "the older name of rope_type", "factor": "how much longer contexts become",
-	"low_freq_factor": "of llama3 (default 1)", "high_freq_factor": "of llama3 (default 4)", "original_max_position_embeddings": "of llama3 and yarn",
-	"beta_fast": "of yarn (default 32)", "beta_slow": "of yarn (default 1)", "truncate": "of yarn (default true)", "attention_factor": "of yarn", "mscale": "of yarn", "mscale_all_dim": "of yarn",
-	"mrope_section": "of images and video; text has one position", "mrope_interleaved": "of images and video; text has one position",
+	"rope_type": "scaling of rotary frequencies: default, linear, dynamic, llama3 or yarn",
+	"type":      "the older name of rope_type", "factor": "how much longer contexts become",
+	"low_freq_factor": "of llama3 (default 1)", "high_freq_factor": "of llama3 (default 4)",
+	"original_max_position_embeddings": "of llama3 and yarn",
+	"beta_fast":                        "of yarn (default 32)", "beta_slow": "of yarn (default 1)",
+	"truncate":         "of yarn (default true)",
+	"attention_factor": "of yarn", "mscale": "of yarn", "mscale_all_dim": "of yarn",
+	"mrope_section":     "of images and video; text has one position",
+	"mrope_interleaved": "of images and video; text has one position",
 }
 
 func init() {
@@ -47,7 +53,8 @@ func init() {
 	}
 	keys[keyTheta], keys[keyPartial] = ropeKeys[keyTheta], ropeKeys[keyPartial]
 	for key, text := range ropeKeys {
-		keys[keyScaling+"."+key], keys[keyParameters+"."+key], keys[keyParameters+".full_attention."+key] = text, text, text
+		keys[keyScaling+"."+key], keys[keyParameters+"."+key], keys[keyParameters+".full_attention."+key] = text, text,
+			text
 	}
 }
 
@@ -55,9 +62,12 @@ func readRope(r *reader, c config) (p rope) {
 	object := keyScaling + "."
 	if r.Has(keyParameters) {
 		object = keyParameters + "."
-		// Transformers would take rope_scaling. Users who follow a model card add it to a file that has rope_parameters.
+		// Transformers would take rope_scaling. Users who follow a model card add it to a file that has
+		// rope_parameters.
 		if r.Has(keyScaling) {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(keyParameters), "%s and %s are both given; want one of them", keyScaling, keyParameters))
+			r.fail(
+				diag.New(arch.ErrConfig, r.Origin(keyParameters), "%s and %s are both given; want one of them",
+					keyScaling, keyParameters))
 		}
 	}
 	float := func(key string, otherwise float64) float64 { return r.positive(object+key, otherwise) }
@@ -89,7 +99,8 @@ func readRope(r *reader, c config) (p rope) {
 	p.factor, p.attention = 1, 1
 	scaled := func() {
 		if p.factor = float("factor", float64(c.maxPositions)/p.original); !r.Has(object+"factor") && p.kind != "yarn" {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%sfactor is not given; scaling %q needs it", object, p.kind))
+			r.fail(
+				diag.New(arch.ErrConfig, r.Origin(key), "%sfactor is not given; scaling %q needs it", object, p.kind))
 		}
 	}
 	p.original = float("original_max_position_embeddings", float64(c.maxPositions))
@@ -103,7 +114,9 @@ func readRope(r *reader, c config) (p rope) {
 		scaled()
 		p.low, p.high = float("low_freq_factor", 1), float("high_freq_factor", 4)
 		if p.low == p.high {
-			r.fail(diag.New(arch.ErrConfig, r.Origin(key), "low_freq_factor and high_freq_factor are both %v; want different numbers", p.low))
+			r.fail(
+				diag.New(arch.ErrConfig, r.Origin(key),
+					"low_freq_factor and high_freq_factor are both %v; want different numbers", p.low))
 		}
 	case "yarn":
 		scaled()
@@ -120,7 +133,9 @@ func readRope(r *reader, c config) (p rope) {
 		}
 		p.attention = float("attention_factor", p.attention)
 	default:
-		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want default, linear, dynamic, llama3 or yarn", key, p.kind))
+		r.fail(
+			diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want default, linear, dynamic, llama3 or yarn", key,
+				p.kind))
 	}
 	return p
 }
@@ -129,13 +144,15 @@ func readRope(r *reader, c config) (p rope) {
 func (p rope) rotated(r *reader, c config) int64 {
 	n := int64(float64(c.headDim) * p.part)
 	if r.err == nil && (n < 2 || n%2 != 0 || n > c.headDim) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyPartial), "%s is %v, which rotates %d of %d elements; want an even number", keyPartial, p.part, n, c.headDim))
+		r.fail(
+			diag.New(arch.ErrConfig, r.Origin(keyPartial),
+				"%s is %v, which rotates %d of %d elements; want an even number", keyPartial, p.part, n, c.headDim))
 	}
 	return n
 }
 
-// frequencies returns the radians per position of each of n/2 pairs, or nil for those of the base. tokens returns the length of the
-// sequence so far, i32[]. Only dynamic scaling uses it; other frequencies are constants.
+// frequencies returns the radians per position of each of n/2 pairs, or nil for those of the base. tokens returns the
+// length of the sequence so far, i32[]. Only dynamic scaling uses it; other frequencies are constants.
 func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPositions int64) *ir.Node {
 	if p.kind == "default" || p.kind == "mrope" {
 		return nil
@@ -151,7 +168,8 @@ func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPosit
 		// The base grows with the sequence, once it is longer than maxPositions.
 		length := op.Max(op.Cast(tokens(), d), number(float64(maxPositions)))
 		growth := op.Sub(op.Mul(length, number(p.factor/float64(maxPositions))), number(p.factor-1))
-		return op.Exp(op.Mul(power, op.Add(number(math.Log(p.base)), op.Mul(op.Log(growth), number(float64(n)/float64(n-2))))))
+		return op.Exp(
+			op.Mul(power, op.Add(number(math.Log(p.base)), op.Mul(op.Log(growth), number(float64(n)/float64(n-2))))))
 	}
 	f := op.Exp(op.Mul(power, number(math.Log(p.base))))
 	keep := number(0) // 1 for pairs that keep their frequency, 0 for pairs whose wavelength is multiplied by factor
@@ -167,7 +185,8 @@ func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPosit
 	return op.Cast(f, dtype.F32).Named("rope_frequencies")
 }
 
-// yarnRange returns the pairs between which YaRN goes from keeping frequencies to scaling them (Peng et al. 2023, section 3.2).
+// yarnRange returns the pairs between which YaRN goes from keeping frequencies to scaling them (Peng et al. 2023,
+// section 3.2).
 func (p rope) yarnRange(n int64) (low, high float64) {
 	pair := func(rotations float64) float64 {
 		return float64(n) * math.Log(p.original/(rotations*2*math.Pi)) / (2 * math.Log(p.base))

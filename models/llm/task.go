@@ -22,8 +22,8 @@ const (
 	maxText = 4 << 20 // bytes of each file but the tokenizer
 )
 
-// describe describes extend as a task, with the files beside the checkpoint: the tokenizer, the chat template, and the recommended
-// sampling parameters.
+// describe describes extend as a task, with the files beside the checkpoint: the tokenizer, the chat template, and the
+// recommended sampling parameters.
 func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	t := task.NewText(int(c.vocab), int(c.context), int(c.extendTokens()), maxRecent)
 	if err := c.sampling(cfg, t); err != nil {
@@ -33,10 +33,12 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 		t.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
 	}
 	if n := int(c.sequences); n > 1 {
-		t.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from", To: "to"}
+		t.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from",
+			To: "to"}
 	}
 	if c.mtp {
-		t.Draft = task.TextDraft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+		t.Draft = task.TextDraft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden",
+			Token: "greedy"}
 		if c.recurrent() {
 			t.Draft.Rewind = "rewind"
 		}
@@ -74,7 +76,8 @@ func (c config) checkTokenizer(data []byte) error {
 		e.Subject = fileTokenizer
 	}
 	if err == nil && int64(tok.Size()) > c.vocab {
-		err = diag.New(arch.ErrConfig, fileTokenizer, "has tokens up to %d; the vocabulary of the checkpoint has 0 to %d", tok.Size()-1, c.vocab-1).
+		err = diag.New(arch.ErrConfig, fileTokenizer,
+			"has tokens up to %d; the vocabulary of the checkpoint has 0 to %d", tok.Size()-1, c.vocab-1).
 			WithHint("it belongs to another checkpoint")
 	}
 	return err
@@ -125,7 +128,8 @@ func (c config) sampling(cfg arch.Config, t *task.Text) error {
 	}
 	t.Sampling.RepeatPenalty = g.Penalty
 	if g.Sample {
-		t.Sampling = task.Sampling{Temperature: 1, TopK: min(g.TopK, t.Vocabulary), TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.Penalty}
+		t.Sampling = task.Sampling{Temperature: 1, TopK: min(g.TopK, t.Vocabulary), TopP: g.TopP, MinP: g.MinP,
+			RepeatPenalty: g.Penalty}
 		if g.Temperature != nil {
 			t.Sampling.Temperature = *g.Temperature
 		}
@@ -142,7 +146,8 @@ func (c config) sampling(cfg arch.Config, t *task.Text) error {
 	return nil
 }
 
-// template reads the chat template, for which newer checkpoints have a separate file, and the texts of its special tokens.
+// template reads the chat template, for which newer checkpoints have a separate file, and the texts of its special
+// tokens.
 func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 	var k struct {
 		Template json.RawMessage `json:"chat_template"`
@@ -168,7 +173,9 @@ func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 	}
 	var several []struct{ Name, Template string }
 	if err := json.Unmarshal(k.Template, &several); err != nil {
-		return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template is neither a text nor a list of named texts: %w", arch.JSONError(err))
+		return nil,
+			diag.New(arch.ErrConfig, fileTokenizerConfig,
+				"chat_template is neither a text nor a list of named texts: %w", arch.JSONError(err))
 	}
 	var names []string
 	for _, s := range several {
@@ -177,7 +184,8 @@ func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template has %q; want one that is called default", names)
+	return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template has %q; want one that is called default",
+		names)
 }
 
 // special is the text of a special token. Old checkpoints write it as an object.

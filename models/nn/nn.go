@@ -1,5 +1,5 @@
-// Package nn gives model builders access to the tensors of a checkpoint by path. It reports each missing, misshapen or unused
-// tensor by name.
+// Package nn gives model builders access to the tensors of a checkpoint by path. It reports each missing, misshapen or
+// unused tensor by name.
 //
 // It imports core/hir, models/arch and below, never a model or a reader.
 package nn
@@ -22,11 +22,12 @@ type Weights struct {
 	c      arch.Checkpoint
 	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
 	used   map[string]string          // our name -> name in the checkpoint
-	known  map[string]string          // names in the checkpoint that belong to the family -> reason why no graph uses them
+	// names in the checkpoint that belong to the family -> reason why no graph uses them
+	known map[string]string
 }
 
-// NewWeights returns a record of the tensors that graphs use. rename returns the names that one of our tensors may have in the
-// checkpoint, best first.
+// NewWeights returns a record of the tensors that graphs use. rename returns the names that one of our tensors may have
+// in the checkpoint, best first.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
 	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]string{}}
 }
@@ -68,8 +69,8 @@ func (w *Weights) Skip(reason string, names ...string) {
 	}
 }
 
-// SkipAll marks the tensors whose names in the checkpoint begin with prefix, such as parts of a larger model that the family does
-// not build.
+// SkipAll marks the tensors whose names in the checkpoint begin with prefix, such as parts of a larger model that the
+// family does not build.
 func (w *Weights) SkipAll(reason, prefix string) {
 	for _, n := range w.c.Names() {
 		if strings.HasPrefix(n, prefix) {
@@ -107,8 +108,8 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	return t, nil
 }
 
-// missing returns the error for a tensor that the checkpoint does not have. For a joined name, it names the first part that does
-// not fit.
+// missing returns the error for a tensor that the checkpoint does not have. For a joined name, it names the first part
+// that does not fit.
 func (w *Weights) missing(source string, shape ir.Shape) error {
 	parts := arch.Parts(source)
 	want := slices.Clone(shape)
@@ -141,7 +142,8 @@ func (w *Weights) Params() []arch.Param {
 	return out
 }
 
-// Finish lists the tensors of the family that are not used. It is an error if the checkpoint has tensors of no known name.
+// Finish lists the tensors of the family that are not used. It is an error if the checkpoint has tensors of no known
+// name.
 func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	inUse := map[string]bool{}
 	for _, source := range w.used {
@@ -171,8 +173,8 @@ func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	return skipped, nil
 }
 
-// Graph builds the graph of a method. build stops at the first tensor that is missing or misshapen and at the first op whose
-// operands do not fit, so it may rely on the shapes of its nodes.
+// Graph builds the graph of a method. build stops at the first tensor that is missing or misshapen and at the first op
+// whose operands do not fit, so it may rely on the shapes of its nodes.
 func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*ir.Graph, error) {
 	g := ir.NewGraph(method, syms...)
 	err := g.Build(func() { build(Scope{G: g, w: w, params: map[string]*ir.Node{}}) })
@@ -191,7 +193,8 @@ type Scope struct {
 	suffix string // of Path
 }
 
-// At returns the scope below path. At("blocks", 2, "attn") is blocks.2.attn, so builders read like the names in the checkpoint.
+// At returns the scope below path. At("blocks", 2, "attn") is blocks.2.attn, so builders read like the names in the
+// checkpoint.
 func (s Scope) At(path ...any) Scope {
 	for _, p := range path {
 		s.prefix += fmt.Sprint(p) + "."
@@ -199,15 +202,15 @@ func (s Scope) At(path ...any) Scope {
 	return s
 }
 
-// Suffixed returns the scope at the same position whose Path, and that of scopes below, ends in suffix. It is for a layer that is
-// applied more than once.
+// Suffixed returns the scope at the same position whose Path, and that of scopes below, ends in suffix. It is for a
+// layer that is applied more than once.
 func (s Scope) Suffixed(suffix string) Scope {
 	s.suffix = suffix
 	return s
 }
 
-// Path returns the position in the tree of names. Layers name their results by it, so that dumps, profiles and errors name the
-// layer and not a number.
+// Path returns the position in the tree of names. Layers name their results by it, so that dumps, profiles and errors
+// name the layer and not a number.
 func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") + s.suffix }
 
 // Param returns the tensor called name as it is stored. Calls for the same tensor return the same node.
@@ -270,8 +273,8 @@ func (s Scope) Has(name string) bool {
 	return ok
 }
 
-// RmsNorm applies the norm at this scope over the last axis, with a bias if the checkpoint has one. The checkpoint stores gains
-// minus offset.
+// RmsNorm applies the norm at this scope over the last axis, with a bias if the checkpoint has one. The checkpoint
+// stores gains minus offset.
 func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
 	t := ir.TypeOf(dtype.F32, width(x))
 	gain, bias := s.F32("weight", width(x)), op.Const(s.G, 0, t)

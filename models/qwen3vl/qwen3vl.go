@@ -1,7 +1,7 @@
-// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the
-// Transformers library. Method patch_embed maps patches, in the order of the published processor, to embeddings. The task "patches"
-// applies it to an image. The rest of the vision encoder and the language model are not built yet; their tensors are listed as
-// unused.
+// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
+// names of the Transformers library. Method patch_embed maps patches, in the order of the published processor, to
+// embeddings. The task "patches" applies it to an image. The rest of the vision encoder and the language model are not
+// built yet; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl
@@ -34,8 +34,8 @@ const proj = "patch_embed.proj"
 // names returns the names that one of our tensors may have.
 func names(name string) []string { return []string{"model.visual." + name, "visual." + name} }
 
-// recognise looks for a patch embedding without a language model. A checkpoint with both belongs to the family of the language
-// model, unless the user chooses otherwise.
+// recognise looks for a patch embedding without a language model. A checkpoint with both belongs to the family of the
+// language model, unless the user chooses otherwise.
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	find := func(names ...string) (string, bool) {
 		i := slices.IndexFunc(names, func(n string) bool { _, ok := c.Type(n); return ok })
@@ -66,7 +66,8 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		d = append(d, x.B)
 	}
 	if len(d) != 5 || slices.Min(d) < 1 || slices.Max(d) > 1<<16 || d[3] != d[4] {
-		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is %v; expected %s with a square patch", t, want)
+		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is %v; expected %s with a square patch",
+			t, want)
 	}
 	for i, key := range []string{"hidden_size", "in_channels", "temporal_patch_size", "patch_size"} {
 		if err := cfg.Agree("vision_config."+key, d[i]); err != nil {
@@ -75,14 +76,17 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	}
 	g, err := w.Graph("patch_embed", ir.Syms{{Name: "N", Min: 1, Max: maxPatches}}, func(root nn.Scope) {
 		s := root.At(proj)
-		rows := op.Input(root.G, "pixel_values", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(d[1] * d[2] * d[3] * d[4])}})
+		rows := op.Input(
+			root.G, "pixel_values",
+			ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(d[1] * d[2] * d[3] * d[4])}})
 		root.G.Return("embeddings", hir.PatchRows(rows, s.Param("weight", d...), s.Param("bias", d[0])).Named(s.Path()))
 	})
 	if err != nil {
 		return nil, err
 	}
 	m := &arch.Model{Arch: "qwen3_vl", Methods: []*ir.Graph{g}, Facts: []arch.Fact{
-		{Name: "patches", Value: fmt.Sprintf("%d x %d px, %d frames, %d channels", d[3], d[4], d[2], d[1])}, {Name: "width", Value: fmt.Sprint(d[0])},
+		{Name: "patches", Value: fmt.Sprintf("%d x %d px, %d frames, %d channels", d[3], d[4], d[2], d[1])},
+		{Name: "width", Value: fmt.Sprint(d[0])},
 	}}
 	for _, n := range ckpt.Names() {
 		if !strings.Contains(n, proj) {

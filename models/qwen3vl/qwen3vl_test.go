@@ -21,7 +21,8 @@ import (
 
 const golden = "../../testdata/goldens/qwen3vl_patch/"
 
-// TestGolden runs the patch embedding on the reference and on the cpu backend, with given rows and with those of an image.
+// TestGolden runs the patch embedding on the reference and on the cpu backend, with given rows and with those of an
+// image.
 func TestGolden(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
 	m := modeltest.Build(t, s, golden+"config.json")
@@ -31,7 +32,8 @@ func TestGolden(t *testing.T) {
 		"embeddings":       tensortest.F32(shape, synth.Tensor("qwen3vl_patch.pixel_values", shape, 1.7, 0)),
 		"image.embeddings": tensortest.Golden(t, golden+"golden.safetensors:image.pixel_values"),
 	} {
-		want, in, syms := tensortest.Golden(t, golden+"golden.safetensors:"+name), map[string]*tensor.Array{"pixel_values": rows}, map[string]int64{"N": 24}
+		want, in, syms := tensortest.Golden(t, golden+"golden.safetensors:"+name),
+			map[string]*tensor.Array{"pixel_values": rows}, map[string]int64{"N": 24}
 		param := func(name string) (*tensor.Array, error) { return modeltest.Param(s, "model.visual."+name) }
 		out, err := interp.Run(m.Methods[0], syms, in, param)
 		if err != nil {
@@ -68,8 +70,10 @@ func TestTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := [3]float64{0.5, 0.5, 0.5} // the test of package patches compares rows of this task with the published processor
-	want := task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2, Merge: 2,
+	// the test of package patches compares rows of this task with the published processor
+	half := [3]float64{0.5, 0.5, 0.5}
+	want := task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16,
+		Frames: 2, Merge: 2,
 		MinPixels: 1024, MaxPixels: 65536, MaxPatches: maxPatches, Mean: half, Std: half}
 	if got := *m.Task.(*task.Patches); got != want {
 		t.Errorf("%+v; want %+v", got, want)
@@ -89,11 +93,12 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestRecognised checks that a patch embedding alone is recognised, and one beside a language model only if the user chooses the
-// family.
+// TestRecognised checks that a patch embedding alone is recognised, and one beside a language model only if the user
+// chooses the family.
 func TestRecognised(t *testing.T) {
 	es := modeltest.Manifest(t, golden)
-	more := append(es[:len(es):len(es)], synth.Entry{Name: "lm_head.weight", Shape: []int{4, 4}}, synth.Entry{Name: "model.visual.blocks.0.norm1.weight", Shape: []int{4}})
+	more := append(es[:len(es):len(es)], synth.Entry{Name: "lm_head.weight", Shape: []int{4, 4}},
+		synth.Entry{Name: "model.visual.blocks.0.norm1.weight", Shape: []int{4}})
 	s := modeltest.Open(t, more, dtype.F32)
 	if _, err := arch.Find("auto", s, "x"); !errors.Is(err, arch.ErrUnknown) {
 		t.Errorf("beside a language model: %v", err)
@@ -104,7 +109,8 @@ func TestRecognised(t *testing.T) {
 	}
 	wrong := append(es[:0:0], es...)
 	wrong[0].Shape = []int{64, 3, 2, 16, 15}
-	if _, err := modeltest.TryBuild(modeltest.Open(t, wrong, dtype.F32), ""); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "with a square patch") {
+	if _, err := modeltest.TryBuild(modeltest.Open(t, wrong, dtype.F32), ""); !errors.Is(err, arch.ErrTensor) ||
+		!strings.Contains(err.Error(), "with a square patch") {
 		t.Errorf("a patch that is not square: %v", err)
 	}
 }

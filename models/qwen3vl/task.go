@@ -12,10 +12,11 @@ const keyMerge = "vision_config.spatial_merge_size"
 // processor is the file with the settings of the image processor.
 const processor = "preprocessor_config.json"
 
-// describe returns the task for the patch embedding. Sizes and colours that tensors do not determine come from the file of the
-// image processor, or have the published values. It returns nil if patches are not RGB.
+// describe returns the task for the patch embedding. Sizes and colours that tensors do not determine come from the file
+// of the image processor, or have the published values. It returns nil if patches are not RGB.
 func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error) {
-	t := &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch), Frames: int(frames), MaxPatches: maxPatches}
+	t := &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch),
+		Frames: int(frames), MaxPatches: maxPatches}
 	if channels != 3 {
 		return nil, nil
 	}
@@ -36,7 +37,8 @@ func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error)
 		return nil, err
 	}
 	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
-	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} { // these keys hold areas
+	// these keys hold areas
+	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} {
 		if v, ok, err := file.Int(key, 1, 1<<28); err != nil {
 			return nil, err
 		} else if ok {
@@ -49,7 +51,8 @@ func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error)
 			return nil, err
 		}
 		if v != nil && len(v) != 3 {
-			return nil, diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key, len(v))
+			return nil, diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key,
+				len(v))
 		}
 		copy(to[:], v)
 	}

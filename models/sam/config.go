@@ -73,7 +73,8 @@ var keys = map[string]string{
 	keyGrid:         "side of the image in tokens, for a checkpoint without an encoder (default 64)",
 }
 
-// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot overflow.
+// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot
+// overflow.
 const maxSize = 1 << 20
 
 // dims returns the shape of a tensor and checks its rank.
@@ -88,7 +89,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	out := make([]int64, rank)
 	for i, d := range t.Shape {
 		if out[i] = d.B; d.B < 1 || d.B > maxSize {
-			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
+			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
+				want, maxSize)
 		}
 	}
 	return out, nil
@@ -103,7 +105,10 @@ func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, erro
 		c.images = n
 	}
 	if c.images > 1 && !p.encoder {
-		return c, diag.New(arch.ErrConfig, cfg.Origin(keyBatch), "%s is %d images, and the checkpoint has no image encoder; leave it out, because decode_batch takes up to %d prompts in any case", keyBatch, c.images, maxPrompts)
+		return c,
+			diag.New(arch.ErrConfig, cfg.Origin(keyBatch),
+				"%s is %d images, and the checkpoint has no image encoder; leave it out, because decode_batch takes up to %d prompts in any case",
+				keyBatch, c.images, maxPrompts)
 	}
 	if p.encoder {
 		if err := c.readEncoder(w, cfg); err != nil {
@@ -127,7 +132,8 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 	c.masks = tokens[0]
 	if !c.parts.encoder {
 		if c.embed = tokens[1]; c.embed%8 != 0 {
-			return diag.New(arch.ErrTensor, w.Source("mask_decoder.mask_tokens.weight"), "tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(tokens...))
+			return diag.New(arch.ErrTensor, w.Source("mask_decoder.mask_tokens.weight"),
+				"tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(tokens...))
 		}
 		c.imageSize, c.grid = 1024, 64 // as in every published SAM
 		for key, size := range map[string]*int64{keyImageSize: &c.imageSize, keyGrid: &c.grid} {
@@ -179,7 +185,8 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 		c.decoderHeads = v
 	}
 	if c.parts.decoder && c.embed/2%c.decoderHeads != 0 {
-		return diag.New(arch.ErrConfig, cfg.Origin(keyDecoderHeads), "%s is %d, which does not divide the decoder's inner width %d", keyDecoderHeads, c.decoderHeads, c.embed/2).
+		return diag.New(arch.ErrConfig, cfg.Origin(keyDecoderHeads),
+			"%s is %d, which does not divide the decoder's inner width %d", keyDecoderHeads, c.decoderHeads, c.embed/2).
 			WithHint("give the checkpoint's own with --set %s=N", keyDecoderHeads)
 	}
 	// The original code uses the default epsilon of nn.LayerNorm in the decoder; Transformers uses its own.
@@ -209,7 +216,8 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 			continue
 		}
 		if v == "" || !op.IsActivation(v) {
-			return diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %q; want one of %s", key, v, strings.Join(op.Activations(), ", "))
+			return diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %q; want one of %s", key, v,
+				strings.Join(op.Activations(), ", "))
 		}
 		*act = v
 	}
@@ -219,13 +227,18 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 	}
 	var known []agreement
 	if c.parts.encoder {
-		known = append(known, agreement{"vision_config.hidden_size", c.width}, agreement{"vision_config.num_hidden_layers", int64(len(c.windows))},
-			agreement{keyEncoderHeads, c.heads}, agreement{"vision_config.image_size", c.imageSize}, agreement{"vision_config.patch_size", c.patch},
-			agreement{"vision_config.output_channels", c.embed}, agreement{keyImageSize, c.imageSize}, agreement{keyGrid, c.grid})
+		known = append(known, agreement{"vision_config.hidden_size", c.width},
+			agreement{"vision_config.num_hidden_layers", int64(len(c.windows))},
+			agreement{keyEncoderHeads, c.heads}, agreement{"vision_config.image_size", c.imageSize},
+			agreement{"vision_config.patch_size", c.patch},
+			agreement{"vision_config.output_channels", c.embed}, agreement{keyImageSize, c.imageSize},
+			agreement{keyGrid, c.grid})
 	}
 	if c.parts.decoder {
-		known = append(known, agreement{"prompt_encoder_config.hidden_size", c.embed}, agreement{"mask_decoder_config.hidden_size", c.embed},
-			agreement{"mask_decoder_config.num_hidden_layers", c.decoderLayers}, agreement{"mask_decoder_config.mlp_dim", c.decoderHidden},
+		known = append(known, agreement{"prompt_encoder_config.hidden_size", c.embed},
+			agreement{"mask_decoder_config.hidden_size", c.embed},
+			agreement{"mask_decoder_config.num_hidden_layers", c.decoderLayers},
+			agreement{"mask_decoder_config.mlp_dim", c.decoderHidden},
 			agreement{"mask_decoder_config.iou_head_depth", c.iouLayers})
 		if c.iouLayers > 1 {
 			known = append(known, agreement{"mask_decoder_config.iou_head_hidden_dim", c.iouHidden})
@@ -250,14 +263,22 @@ func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
 	}
 	out := []arch.Fact{{Name: "names", Value: names}}
 	if c.parts.encoder {
-		out = append(out, arch.Fact{Name: "image", Value: fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.imageSize, c.patch, c.grid, c.grid)},
-			arch.Fact{Name: "encoder", Value: fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)},
+		out = append(
+			out, arch.Fact{Name: "image",
+				Value: fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.imageSize, c.patch, c.grid, c.grid)},
+			arch.Fact{Name: "encoder",
+				Value: fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads,
+					c.hidden)},
 			arch.Fact{Name: "windows", Value: c.windowText()})
 	} else {
-		out = append(out, cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px", c.imageSize)), cfg.Fact("tokens", keyGrid, fmt.Sprintf("%dx%d", c.grid, c.grid)))
+		out = append(out, cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px", c.imageSize)),
+			cfg.Fact("tokens", keyGrid, fmt.Sprintf("%dx%d", c.grid, c.grid)))
 	}
 	if c.parts.decoder {
-		out = append(out, arch.Fact{Name: "decoder", Value: fmt.Sprintf("%d layers of width %d, MLP %d, %d mask tokens", c.decoderLayers, c.embed, c.decoderHidden, c.masks)},
+		out = append(
+			out, arch.Fact{Name: "decoder",
+				Value: fmt.Sprintf("%d layers of width %d, MLP %d, %d mask tokens", c.decoderLayers, c.embed,
+					c.decoderHidden, c.masks)},
 			cfg.Fact("decoder heads", keyDecoderHeads, c.decoderHeads))
 	}
 	return out

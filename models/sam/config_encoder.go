@@ -21,10 +21,12 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 		return err
 	}
 	if pos[0] != 1 || pos[1] != pos[2] || pos[3] != patch[0] {
-		return diag.New(arch.ErrTensor, w.Source("image_encoder.pos_embed"), "tensor is %v; expected [1, grid, grid, %d] with a square grid", ir.ShapeOf(pos...), patch[0])
+		return diag.New(arch.ErrTensor, w.Source("image_encoder.pos_embed"),
+			"tensor is %v; expected [1, grid, grid, %d] with a square grid", ir.ShapeOf(pos...), patch[0])
 	}
 	if patch[1] != 3 || patch[2] != patch[3] {
-		return diag.New(arch.ErrTensor, w.Source("image_encoder.patch_embed.proj.weight"), "tensor is %v; expected [width, 3, patch, patch] with a square patch", ir.ShapeOf(patch...))
+		return diag.New(arch.ErrTensor, w.Source("image_encoder.patch_embed.proj.weight"),
+			"tensor is %v; expected [width, 3, patch, patch] with a square patch", ir.ShapeOf(patch...))
 	}
 	c.grid, c.width, c.patch = pos[1], pos[3], patch[2]
 	c.imageSize = c.grid * c.patch
@@ -44,7 +46,8 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 	}
 	c.embed = neck[0]
 	if c.embed%8 != 0 {
-		return diag.New(arch.ErrTensor, w.Source("image_encoder.neck.0.weight"), "tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(neck...))
+		return diag.New(arch.ErrTensor, w.Source("image_encoder.neck.0.weight"),
+			"tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(neck...))
 	}
 	return nil
 }
@@ -75,18 +78,20 @@ func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 	return c.readWindows(cfg)
 }
 
-// readRelPos derives heads and window of a block from its table of relative positions. The table has 2n-1 rows, where n is the side
-// of the area that queries attend to, and one column for each element of a head.
+// readRelPos derives heads and window of a block from its table of relative positions. The table has 2n-1 rows, where n
+// is the side of the area that queries attend to, and one column for each element of a head.
 func (c *config) readRelPos(w *nn.Weights, name string) error {
 	rel, err := dims(w, name, "[2*window-1, head width]", 2)
 	if err != nil {
 		if e, ok := err.(*diag.Error); ok {
-			e.WithHint("if the encoder has no relative positions, say so with --set %s=false or in config.json", keyRelPos)
+			e.WithHint("if the encoder has no relative positions, say so with --set %s=false or in config.json",
+				keyRelPos)
 		}
 		return err
 	}
 	if rel[0]%2 == 0 || c.width%rel[1] != 0 || c.heads != 0 && c.heads != c.width/rel[1] {
-		return diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected [2*window-1, head width] with a head width that divides %d, the same in every block",
+		return diag.New(arch.ErrTensor, w.Source(name),
+			"tensor is %v; expected [2*window-1, head width] with a head width that divides %d, the same in every block",
 			ir.ShapeOf(rel...), c.width)
 	}
 	c.heads = c.width / rel[1]
@@ -111,25 +116,30 @@ func (c *config) readWindows(cfg arch.Config) error {
 			return err
 		}
 		if !ok {
-			return diag.New(arch.ErrConfig, key, "is not given, and an encoder without relative positions has no tensor that determines it").
+			return diag.New(
+				arch.ErrConfig, key,
+				"is not given, and an encoder without relative positions has no tensor that determines it").
 				WithHint("give the checkpoint's config.json with --model-config, or --set %s=N", key)
 		}
 		*v = n
 	}
 	if c.width%c.heads != 0 {
-		return diag.New(arch.ErrConfig, cfg.Origin(keyEncoderHeads), "%s is %d, which does not divide the width %d", keyEncoderHeads, c.heads, c.width)
+		return diag.New(arch.ErrConfig, cfg.Origin(keyEncoderHeads), "%s is %d, which does not divide the width %d",
+			keyEncoderHeads, c.heads, c.width)
 	}
 	global, err := cfg.Ints(keyGlobal, 0, maxGrid)
 	if err != nil {
 		return err
 	}
 	if !cfg.Given(keyGlobal) && window != 0 {
-		return diag.New(arch.ErrConfig, keyGlobal, "is not given, and an encoder without relative positions has no tensor that determines it").
+		return diag.New(arch.ErrConfig, keyGlobal,
+			"is not given, and an encoder without relative positions has no tensor that determines it").
 			WithHint("give the checkpoint's config.json with --model-config, or --set %s=[2,5,8,11]", keyGlobal)
 	}
 	for _, i := range global {
 		if i < 0 || i >= len(c.windows) {
-			return diag.New(arch.ErrConfig, cfg.Origin(keyGlobal), "%s names block %d; there are 0 to %d", keyGlobal, i, len(c.windows)-1)
+			return diag.New(arch.ErrConfig, cfg.Origin(keyGlobal), "%s names block %d; there are 0 to %d", keyGlobal, i,
+				len(c.windows)-1)
 		}
 	}
 	for i := range c.windows {

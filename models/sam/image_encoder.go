@@ -22,7 +22,8 @@ func encodeImages(c config, root nn.Scope, images ir.Dim) {
 	side := ir.Static(c.imageSize)
 	image := op.Input(g, "image", ir.Type{DType: dtype.F32, Shape: ir.Shape{images, ir.Static(3), side, side}})
 	patch := s.At("patch_embed.proj")
-	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(patch.Path())
+	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(
+		patch.Path())
 	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width)).Named(s.At("patch_embed").Path())
 	for i := range c.windows {
 		x = block(c, s.At("blocks", i), x, c.windows[i])
@@ -39,14 +40,15 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	}
 	relH, relW := relPos(c, a, "rel_pos_h", window), relPos(c, a, "rel_pos_w", window)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
-	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B, hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
+	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B,
+		hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
 	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
 	h = s.At("norm2").LayerNorm(x, c.encoderEps)
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
-// relPos returns a table of relative positions. If the checkpoint has none, the table is zero, because only attention with tables
-// is fused.
+// relPos returns a table of relative positions. If the checkpoint has none, the table is zero, because only attention
+// with tables is fused.
 func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
 	side := c.grid
 	if window > 0 {
@@ -62,9 +64,12 @@ func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
 func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	w := s.Param("0.weight", c.embed, c.width, 1, 1)
 	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "").Named(s.At(0).Path()) // a 1x1 convolution
-	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc").Named(s.At(1).Path())
+	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc").Named(
+		s.At(1).Path())
 	x = op.Conv2D(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
-		op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(2).Path())
-	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc").Named(s.At(3).Path())
+		op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(
+		2).Path())
+	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc").Named(
+		s.At(3).Path())
 	return op.Transpose(x, 0, 3, 1, 2)
 }

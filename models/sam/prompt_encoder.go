@@ -23,8 +23,9 @@ func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
 	return op.Concat(p.Type.Rank()-1, op.Sin(p), op.Cos(p))
 }
 
-// sparsePrompts maps points [P,N,2] (pixels of the square input) with labels [P,N] to [P,N,C]. Labels are -1 for padding, 0 for
-// background, 1 for foreground, 2 and 3 for corners of a box. Any other is an index out of range at run time.
+// sparsePrompts maps points [P,N,2] (pixels of the square input) with labels [P,N] to [P,N,C]. Labels are -1 for
+// padding, 0 for background, 1 for foreground, 2 and 3 for corners of a box. Any other is an index out of range at run
+// time.
 func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	g := s.G
 	// The centre of a pixel is half a pixel from its corner.
@@ -40,8 +41,8 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	return op.Add(op.Where(padding, scalar(g, 0), pe), kind)
 }
 
-// densePrompt maps a mask prompt [1,1,4g,4g] of logits to [1,g*g,C]. A mask of NaN means no mask, and gives the operand none,
-// [1,C].
+// densePrompt maps a mask prompt [1,1,4g,4g] of logits to [1,g*g,C]. A mask of NaN means no mask, and gives the operand
+// none, [1,C].
 func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 	absent := op.Isnan(mask)
 	x := op.Where(absent, scalar(s.G, 0), mask) // keeps NaN out of the convolutions
@@ -51,20 +52,23 @@ func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 	for i, conv := range []int{0, 3} {
 		out := c.maskChannels[i]
 		x = op.Conv2D(x, s.Param(fmt.Sprint(conv, ".weight"), out, in, 2, 2), s.F32(fmt.Sprint(conv, ".bias"), out),
-			op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(conv).Path())
+			op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(
+			conv).Path())
 		norm := s.At(conv + 1)
-		x = op.Gelu(hir.LayerNorm2d(x, norm.Param("weight", out), norm.Param("bias", out), neckEps, "nhwc").Named(norm.Path()))
+		x = op.Gelu(hir.LayerNorm2d(x, norm.Param("weight", out), norm.Param("bias", out), neckEps, "nhwc").Named(
+			norm.Path()))
 		in = out
 	}
 	x = op.Reshape(x, ir.ShapeOf(1, c.grid*c.grid, in))
 	last := s.At(6)
-	x = hir.Linear(x, op.Reshape(last.Param("weight", c.embed, in, 1, 1), ir.ShapeOf(c.embed, in)), last.Param("bias", c.embed), "").Named(last.Path())
+	x = hir.Linear(x, op.Reshape(last.Param("weight", c.embed, in, 1, 1), ir.ShapeOf(c.embed, in)),
+		last.Param("bias", c.embed), "").Named(last.Path())
 	first := op.Reshape(op.Narrow(op.Narrow(absent, 2, 0, 1), 3, 0, 1), ir.ShapeOf(1, 1, 1))
 	return op.Where(first, none, x)
 }
 
-// gridPositions returns the encoding of the centres of the token grid, [1, g*g, C]. It has no run-time operand and folds to a
-// constant.
+// gridPositions returns the encoding of the centres of the token grid, [1, g*g, C]. It has no run-time operand and
+// folds to a constant.
 func gridPositions(c config, s nn.Scope) *ir.Node {
 	t := ir.TypeOf(dtype.I32, c.grid, c.grid, 1)
 	axis := func(i int) *ir.Node {

@@ -1,7 +1,7 @@
-// Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original release or of
-// the Transformers library. Method encode computes image embeddings. Method decode turns them and prompts (points, a box, a mask)
-// into masks, and decode_batch does so for several prompts at a time. On request encode_batch encodes several images. A checkpoint
-// may have only the encoder or only the decoder.
+// Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original
+// release or of the Transformers library. Method encode computes image embeddings. Method decode turns them and prompts
+// (points, a box, a mask) into masks, and decode_batch does so for several prompts at a time. On request encode_batch
+// encodes several images. A checkpoint may have only the encoder or only the decoder.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam
@@ -21,15 +21,16 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder and the mask
-// decoder. Either half may be a checkpoint of its own.
+// landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder
+// and the mask decoder. Either half may be a checkpoint of its own.
 var landmarks = struct{ encoder, decoder []string }{
 	[]string{
 		"image_encoder.pos_embed", "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
 		"image_encoder.blocks.0.attn.qkv.weight", "image_encoder.neck.0.weight",
 	},
 	[]string{
-		"prompt_encoder.pe_layer.positional_encoding_gaussian_matrix", "prompt_encoder.not_a_point_embed.weight", "mask_decoder.iou_token.weight",
+		"prompt_encoder.pe_layer.positional_encoding_gaussian_matrix", "prompt_encoder.not_a_point_embed.weight",
+		"mask_decoder.iou_token.weight",
 		"mask_decoder.mask_tokens.weight", "mask_decoder.transformer.layers.0.cross_attn_token_to_image.q_proj.weight",
 		"mask_decoder.transformer.layers.0.norm1.weight",
 	},
@@ -38,7 +39,8 @@ var landmarks = struct{ encoder, decoder []string }{
 // parts tells which halves of a model a checkpoint has.
 type parts struct{ encoder, decoder bool }
 
-// partsOf finds the halves by their landmarks. Without any landmark it expects both, because then the user chose the family.
+// partsOf finds the halves by their landmarks. Without any landmark it expects both, because then the user chose the
+// family.
 func partsOf(w *nn.Weights) parts {
 	has := func(names []string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := w.Type(n); return ok })
@@ -121,7 +123,10 @@ func (n naming) either(name string) []string {
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	n := namingOf(ckpt)
 	if n.mixed[0] != "" && n.mixed[1] != "" {
-		return nil, diag.New(arch.ErrTensor, n.mixed[0], "is a name of the original release, and %s is one of Transformers; use the names of one release only", n.mixed[1])
+		return nil,
+			diag.New(arch.ErrTensor, n.mixed[0],
+				"is a name of the original release, and %s is one of Transformers; use the names of one release only",
+				n.mixed[1])
 	}
 	w := nn.NewWeights(ckpt, n.rename)
 	c, err := readConfig(w, n, partsOf(w), cfg)

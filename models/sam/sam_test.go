@@ -66,7 +66,8 @@ func TestGolden(t *testing.T) {
 			embeddings := c.Embeddings(t)
 			tensortest.Near(t, "image_embeddings", out["embeddings"], embeddings, 1e-5)
 			for _, p := range c.Prompts {
-				out, err := interp.Run(method(t, m, "decode"), map[string]int64{"N": int64(p.Points)}, p.With(embeddings), param)
+				out, err := interp.Run(method(t, m, "decode"), map[string]int64{"N": int64(p.Points)},
+					p.With(embeddings), param)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,7 +90,8 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	in := map[string]*tensor.Array{"embeddings": c.Embeddings(t), "points": points, "labels": labels}
-	out, err := interp.Run(method(t, m, "decode_batch"), map[string]int64{"N": 2, "P": 2}, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, name) })
+	out, err := interp.Run(method(t, m, "decode_batch"), map[string]int64{"N": 2, "P": 2}, in,
+		func(name string) (*tensor.Array, error) { return modeltest.Param(s, name) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +105,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestImages checks that images in one run give the same embeddings as each alone, on every target, with windows that extend beyond
-// the grid and without tables.
+// TestImages checks that images in one run give the same embeddings as each alone, on every target, with windows that
+// extend beyond the grid and without tables.
 func TestImages(t *testing.T) {
 	for _, name := range []string{"sam_tiny", "sam_flags"} {
 		c := modeltest.OpenSAM(t, goldens+name)
@@ -112,11 +114,13 @@ func TestImages(t *testing.T) {
 		compiled := modeltest.Compile(t, modeltest.Build(t, s, c.Config, append(c.Set, keyBatch+"=3")...), s)
 		other := &tensor.Array{DType: dtype.F32, Shape: c.Image.Shape, F: slices.Clone(c.Image.F)}
 		slices.Reverse(other.F)
-		both := &tensor.Array{DType: dtype.F32, Shape: append([]int{2}, c.Image.Shape[1:]...), F: slices.Concat(other.F, c.Image.F)}
+		both := &tensor.Array{DType: dtype.F32, Shape: append([]int{2}, c.Image.Shape[1:]...),
+			F: slices.Concat(other.F, c.Image.F)}
 		for _, target := range modeltest.Targets() {
 			run := func(method string, syms map[string]int64, image *tensor.Array) *tensor.Array {
 				p := compiled.Find(t, method, target.Name)
-				x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: compiled.Weights, Threads: 2})
+				x, err := backend.Backend{}.Load(
+					t.Context(), device.Load{Program: p, Weights: compiled.Weights, Threads: 2})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,8 +161,8 @@ func (r renamed) Type(name string) (ir.Type, bool) {
 	return ir.Type{}, false
 }
 
-// TestTransformersNames builds the same graphs from a checkpoint with the names of the Transformers library. The decoder's norms
-// must then use that library's epsilon by default.
+// TestTransformersNames builds the same graphs from a checkpoint with the names of the Transformers library. The
+// decoder's norms must then use that library's epsilon by default.
 func TestTransformersNames(t *testing.T) {
 	original, s, c := open(t, "sam_tiny")
 	theirs := transformersName(3)
@@ -183,7 +187,8 @@ func TestTransformersNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := method(t, plain, "decode").String(); strings.Count(text, "eps=1e-05") != 9 {
-		t.Errorf("%d norms of the decoder have the epsilon of the original code; want 9", strings.Count(text, "eps=1e-05"))
+		t.Errorf("%d norms of the decoder have the epsilon of the original code; want 9",
+			strings.Count(text, "eps=1e-05"))
 	}
 }
 
@@ -195,7 +200,8 @@ func edit(t *testing.T, keep func(name string) bool, add ...synth.Entry) weights
 	return modeltest.Open(t, append(es, add...), dtype.F32)
 }
 
-// TestHalves checks checkpoints with only the encoder or the decoder. Their graphs equal those of the whole, and they have no task.
+// TestHalves checks checkpoints with only the encoder or the decoder. Their graphs equal those of the whole, and they
+// have no task.
 func TestHalves(t *testing.T) {
 	whole, _, c := open(t, "sam_tiny")
 	for _, half := range []struct {
@@ -227,7 +233,8 @@ func TestIoUHead(t *testing.T) {
 	layers := func(sizes ...int) (es []synth.Entry) {
 		for i, n := range sizes[1:] {
 			prefix := head + "layers." + string(rune('0'+i))
-			es = append(es, synth.Entry{Name: prefix + ".weight", Shape: []int{n, sizes[i]}, Scale: 0.3}, synth.Entry{Name: prefix + ".bias", Shape: []int{n}})
+			es = append(es, synth.Entry{Name: prefix + ".weight", Shape: []int{n, sizes[i]}, Scale: 0.3},
+				synth.Entry{Name: prefix + ".bias", Shape: []int{n}})
 		}
 		return es
 	}
@@ -241,7 +248,8 @@ func TestIoUHead(t *testing.T) {
 			}
 		}
 		if n != 2*(len(sizes)-1) {
-			t.Errorf("%v: %d tensors of the head; want a weight and a bias for each of %d layers", sizes, n, len(sizes)-1)
+			t.Errorf("%v: %d tensors of the head; want a weight and a bias for each of %d layers", sizes, n,
+				len(sizes)-1)
 		}
 		if len(sizes) == 2 {
 			continue // Transformers has at least two
@@ -272,17 +280,29 @@ func TestRefused(t *testing.T) {
 			}
 			return n
 		}, nil, arch.ErrTensor, "use the names of one release only"},
-		"no tables":             {noTables, nil, nil, arch.ErrTensor, "rel_pos_h: tensor is missing"},
-		"no heads":              {noTables, nil, []string{keyRelPos + "=false", keyWindow + "=3", keyGlobal + "=[1]"}, arch.ErrConfig, keyEncoderHeads},
-		"no window":             {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyGlobal + "=[1]"}, arch.ErrConfig, keyWindow},
-		"no global":             {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3"}, arch.ErrConfig, keyGlobal},
-		"global of another":     {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[4]"}, arch.ErrConfig, "names block 4; there are 0 to 3"},
-		"tables without use":    {all, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[1]"}, arch.ErrTensor, "is not part of the model"},
-		"no bias":               {func(n string) bool { return !strings.HasSuffix(n, "qkv.bias") }, nil, nil, arch.ErrTensor, "qkv.bias: tensor is missing"},
-		"half a mask prompt":    {func(n string) bool { return n != "prompt_encoder.mask_downscaling.3.weight" }, nil, nil, arch.ErrTensor, "mask_downscaling.3.weight: tensor is missing"},
-		"no IoU head":           {func(n string) bool { return !strings.Contains(n, "iou_prediction_head") }, nil, nil, arch.ErrTensor, "iou_prediction_head.layers.0.weight: tensor is missing"},
-		"half an encoder":       {func(n string) bool { return n != "image_encoder.neck.0.weight" }, nil, nil, arch.ErrUnknown, "image_encoder.neck.0.weight"},
-		"a batch of no images":  {func(n string) bool { return !encoder(n) }, nil, []string{keyBatch + "=2"}, arch.ErrConfig, "has no image encoder"},
+		"no tables": {noTables, nil, nil, arch.ErrTensor, "rel_pos_h: tensor is missing"},
+		"no heads": {noTables, nil, []string{keyRelPos + "=false", keyWindow + "=3", keyGlobal + "=[1]"},
+			arch.ErrConfig, keyEncoderHeads},
+		"no window": {noTables, nil,
+			[]string{keyRelPos + "=false", keyEncoderHeads + "=2", keyGlobal + "=[1]"}, arch.ErrConfig, keyWindow},
+		"no global": {noTables, nil,
+			[]string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3"}, arch.ErrConfig, keyGlobal},
+		"global of another": {noTables, nil,
+			[]string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[4]"},
+			arch.ErrConfig, "names block 4; there are 0 to 3"},
+		"tables without use": {all, nil,
+			[]string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[1]"},
+			arch.ErrTensor, "is not part of the model"},
+		"no bias": {func(n string) bool { return !strings.HasSuffix(n, "qkv.bias") }, nil, nil,
+			arch.ErrTensor, "qkv.bias: tensor is missing"},
+		"half a mask prompt": {func(n string) bool { return n != "prompt_encoder.mask_downscaling.3.weight" }, nil,
+			nil, arch.ErrTensor, "mask_downscaling.3.weight: tensor is missing"},
+		"no IoU head": {func(n string) bool { return !strings.Contains(n, "iou_prediction_head") }, nil, nil,
+			arch.ErrTensor, "iou_prediction_head.layers.0.weight: tensor is missing"},
+		"half an encoder": {func(n string) bool { return n != "image_encoder.neck.0.weight" }, nil, nil,
+			arch.ErrUnknown, "image_encoder.neck.0.weight"},
+		"a batch of no images": {func(n string) bool { return !encoder(n) }, nil, []string{keyBatch + "=2"},
+			arch.ErrConfig, "has no image encoder"},
 		"another configuration": {all, nil, []string{keyGrid + "=64"}, arch.ErrConfig, "the tensors say 8"},
 	} {
 		s := edit(t, c.keep)
@@ -308,7 +328,8 @@ func TestTask(t *testing.T) {
 	if s := m.Task.(*task.Segment); s.MaskInput != "mask" || s.MaskSide != 32 || s.BatchMethod != "decode_batch" {
 		t.Errorf("%+v", s)
 	}
-	m = modeltest.Build(t, edit(t, func(n string) bool { return !strings.Contains(n, "mask_downscaling") }), "", "mask_decoder_config.num_attention_heads=2")
+	m = modeltest.Build(t, edit(t, func(n string) bool { return !strings.Contains(n, "mask_downscaling") }), "",
+		"mask_decoder_config.num_attention_heads=2")
 	if s := m.Task.(*task.Segment); s.MaskInput != "" || s.MaskSide != 0 {
 		t.Errorf("without weights: %+v", s)
 	}

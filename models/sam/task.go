@@ -2,8 +2,8 @@ package sam
 
 import "github.com/rlx-go/rlx/task"
 
-// describe returns the task of a whole model. Mask token 0 is meant for unambiguous prompts; tokens 1 to 3 are the three candidates
-// among which the predicted IoU decides.
+// describe returns the task of a whole model. Mask token 0 is meant for unambiguous prompts; tokens 1 to 3 are the
+// three candidates among which the predicted IoU decides.
 func describe(c config) *task.Segment {
 	s := task.NewSegment(int(c.imageSize), maxPoints)
 	s.Tokens = int(c.masks)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// transformersNames rewrites our names, which are those of the original release, to those of the Transformers library. The rules
-// apply in order.
+// transformersNames rewrites our names, which are those of the original release, to those of the Transformers library.
+// The rules apply in order.
 var transformersNames = []struct {
 	re *regexp.Regexp
 	to string
@@ -22,7 +22,8 @@ var transformersNames = []struct {
 	{regexp.MustCompile(`^image_encoder\.neck\.3\.`), "vision_encoder.neck.layer_norm2."},
 	{regexp.MustCompile(`^image_encoder\.`), "vision_encoder."},
 
-	{regexp.MustCompile(`^prompt_encoder\.pe_layer\.positional_encoding_gaussian_matrix$`), "prompt_encoder.shared_embedding.positional_embedding"},
+	{regexp.MustCompile(`^prompt_encoder\.pe_layer\.positional_encoding_gaussian_matrix$`),
+		"prompt_encoder.shared_embedding.positional_embedding"},
 	{regexp.MustCompile(`^prompt_encoder\.point_embeddings\.`), "prompt_encoder.point_embed."},
 	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.0\.`), "prompt_encoder.mask_embed.conv1."},
 	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.1\.`), "prompt_encoder.mask_embed.layer_norm1."},
@@ -31,20 +32,23 @@ var transformersNames = []struct {
 	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.6\.`), "prompt_encoder.mask_embed.conv3."},
 
 	{regexp.MustCompile(`^(mask_decoder\.transformer\.layers\.\d+\.)norm(\d)\.`), "${1}layer_norm$2."},
-	{regexp.MustCompile(`^mask_decoder\.transformer\.norm_final_attn\.`), "mask_decoder.transformer.layer_norm_final_attn."},
+	{regexp.MustCompile(`^mask_decoder\.transformer\.norm_final_attn\.`),
+		"mask_decoder.transformer.layer_norm_final_attn."},
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.0\.`), "mask_decoder.upscale_conv1."},
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.1\.`), "mask_decoder.upscale_layer_norm."},
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
 }
 
-// mlpLayer matches the layers of the decoder's MLPs, which Transformers calls proj_in, layers.0 and so on, and proj_out.
-var mlpLayer = regexp.MustCompile(`^(mask_decoder\.(output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.(\d+)\.(.*)$`)
+// mlpLayer matches the layers of the decoder's MLPs, which Transformers calls proj_in, layers.0 and so on, and
+// proj_out.
+var mlpLayer = regexp.MustCompile(
+	`^(mask_decoder\.(output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.(\d+)\.(.*)$`)
 
 // sharedPositions is a second copy of the matrix of the positional encoding in Transformers. Files may have either.
 const sharedPositions = "shared_image_embedding.positional_embedding"
 
-// transformersName returns a function that maps one of our names to those in Transformers. iouLayers is the number of layers of the
-// IoU head, the last of which has its own name.
+// transformersName returns a function that maps one of our names to those in Transformers. iouLayers is the number of
+// layers of the IoU head, the last of which has its own name.
 func transformersName(iouLayers int64) func(name string) []string {
 	return func(name string) []string {
 		if m := mlpLayer.FindStringSubmatch(name); m != nil {

@@ -76,7 +76,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 		out = append(out, d.B)
 	}
 	if len(out) != rank || slices.Min(out) < 1 || slices.Max(out) > maxSize {
-		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
+		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
+			want, maxSize)
 	}
 	return out, nil
 }
@@ -94,12 +95,15 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	}
 	c.width, c.fpn = in[0], out[0]
 	if c.width%4 != 0 || c.fpn%4 != 0 {
-		return c, diag.New(arch.ErrTensor, w.Source("convs.0.conv_3x3.weight"), "the neck has %d channels of %d; want multiples of 4", c.fpn, c.width)
+		return c,
+			diag.New(arch.ErrTensor, w.Source("convs.0.conv_3x3.weight"),
+				"the neck has %d channels of %d; want multiples of 4", c.fpn, c.width)
 	}
 	_, c.trunk = w.Type(trunkLandmark)
 	image, patch := int64(1008), int64(14) // as in the published model
 	c.heads, c.window, c.theta, c.eps, c.act = 16, 24, 10000, 1e-6, "gelu"
-	for key, v := range map[string]*int64{keyImage: &image, keyPatch: &patch, keyHeads: &c.heads, keyWindow: &c.window} {
+	for key, v := range map[string]*int64{keyImage: &image, keyPatch: &patch, keyHeads: &c.heads,
+		keyWindow: &c.window} {
 		if n, ok, err := cfg.Int(key, 1, maxSide); err != nil {
 			return c, err
 		} else if ok {
@@ -112,7 +116,9 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 			return c, err
 		}
 		if p[0] != c.width || p[1] != 3 || p[2] != p[3] {
-			return c, diag.New(arch.ErrTensor, w.Source(trunkLandmark), "tensor is %v; expected [%d, 3, patch, patch] with a square patch", ir.ShapeOf(p...), c.width)
+			return c,
+				diag.New(arch.ErrTensor, w.Source(trunkLandmark),
+					"tensor is %v; expected [%d, 3, patch, patch] with a square patch", ir.ShapeOf(p...), c.width)
 		}
 		if err := cfg.Agree(keyPatch, p[2]); err != nil {
 			return c, err
@@ -125,7 +131,10 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	c.patch, c.grid = patch, image/patch
 	c.tiled = c.grid%c.window == 0
 	if image%patch != 0 || c.grid%2 != 0 {
-		return c, diag.New(arch.ErrConfig, cfg.Origin(keyImage), "%s is %d; want a multiple of %d, two patches, which the smallest level joins", keyImage, image, 2*patch)
+		return c,
+			diag.New(arch.ErrConfig, cfg.Origin(keyImage),
+				"%s is %d; want a multiple of %d, two patches, which the smallest level joins", keyImage, image,
+				2*patch)
 	}
 	if err := c.readScales(cfg); err != nil || !c.trunk {
 		return c, err
@@ -133,7 +142,8 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	if err := c.readTrunk(w, cfg); err != nil {
 		return c, err
 	}
-	for key, v := range map[string]int64{backbone + "hidden_size": c.width, "vision_config.fpn_hidden_size": c.fpn, backbone + "num_hidden_layers": int64(len(c.windows)),
+	for key, v := range map[string]int64{backbone + "hidden_size": c.width, "vision_config.fpn_hidden_size": c.fpn,
+		backbone + "num_hidden_layers": int64(len(c.windows)),
 		backbone + "intermediate_size": c.hidden, backbone + "pretrain_image_size": c.pretrained * c.patch} {
 		if err := cfg.Agree(key, v); err != nil {
 			return c, err
@@ -215,7 +225,8 @@ func (c *config) readConstants(cfg arch.Config) error {
 		return err
 	}
 	if act == "" || !op.IsActivation(act) {
-		return diag.New(arch.ErrConfig, cfg.Origin(keyAct), "%s is %q; want one of %s", keyAct, act, strings.Join(op.Activations(), ", "))
+		return diag.New(arch.ErrConfig, cfg.Origin(keyAct), "%s is %q; want one of %s", keyAct, act,
+			strings.Join(op.Activations(), ", "))
 	}
 	c.act = act
 	return nil
@@ -241,7 +252,8 @@ func (c *config) readWindows(w *nn.Weights, cfg arch.Config) (err error) {
 	}
 	for _, i := range global {
 		if given && (i < 0 || i >= len(c.windows)) {
-			return diag.New(arch.ErrConfig, cfg.Origin(keyGlobal), "%s names block %d; there are 0 to %d", keyGlobal, i, len(c.windows)-1)
+			return diag.New(arch.ErrConfig, cfg.Origin(keyGlobal), "%s names block %d; there are 0 to %d", keyGlobal, i,
+				len(c.windows)-1)
 		}
 	}
 	return nil
@@ -253,7 +265,9 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 	if c.transformers {
 		names = "Transformers"
 	}
-	out := []arch.Fact{{Name: "names", Value: names}, cfg.Fact("image", keyImage, fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.grid*c.patch, c.patch, c.grid, c.grid))}
+	out := []arch.Fact{{Name: "names", Value: names},
+		cfg.Fact(
+			"image", keyImage, fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.grid*c.patch, c.patch, c.grid, c.grid))}
 	if c.trunk {
 		global := 0
 		for _, w := range c.windows {
@@ -261,8 +275,13 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 				global++
 			}
 		}
-		out = append(out, cfg.Fact("trunk", keyHeads, fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)),
+		out = append(
+			out, cfg.Fact(
+				"trunk", keyHeads,
+				fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)),
 			cfg.Fact("windows", keyWindow, fmt.Sprintf("%d tokens, %d blocks global", c.window, global)))
 	}
-	return append(out, arch.Fact{Name: "neck", Value: fmt.Sprintf("4 levels of %d channels, %d to %d tokens a side", c.fpn, 4*c.grid, c.grid/2)})
+	return append(
+		out, arch.Fact{Name: "neck",
+			Value: fmt.Sprintf("4 levels of %d channels, %d to %d tokens a side", c.fpn, 4*c.grid, c.grid/2)})
 }

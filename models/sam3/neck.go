@@ -23,7 +23,8 @@ func neckAlone(c config, root nn.Scope, heads string) {
 	returnLevels(root.G, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
 }
 
-// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2, one for each head. It keeps channels last until the end.
+// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2, one for each head. It keeps channels last until the
+// end.
 func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 	for i := range 4 {
 		s, h := heads.At(i), x
@@ -38,11 +39,14 @@ func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 		}
 		in := h.Type.Shape[3].B
 		one := s.At("conv_1x1")
-		h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)), one.Param("bias", c.fpn), "").Named(one.Path())
+		h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)),
+			one.Param("bias", c.fpn), "").Named(one.Path())
 		three := s.At("conv_3x3")
 		h = op.Conv2D(h, three.Param("weight", c.fpn, c.fpn, 3, 3), three.F32("bias", c.fpn),
-			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(three.Path())
-		levels = append(levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(heads.G, c.fpn, h.Type.Shape[1].B)})
+			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1},
+				Layout: op.NHWC}).Named(three.Path())
+		levels = append(
+			levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(heads.G, c.fpn, h.Type.Shape[1].B)})
 	}
 	return levels
 }
@@ -51,12 +55,13 @@ func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 func double(s nn.Scope, x *ir.Node) *ir.Node {
 	in := x.Type.Shape[3].B
 	return op.ConvTranspose2D(x, s.Param("weight", in, in/2, 2, 2), s.F32("bias", in/2),
-		op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(s.Path())
+		op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0},
+			Dilation: []int{1, 1}, Layout: op.NHWC}).Named(s.Path())
 }
 
-// sine returns the encoding [1,F,side,side] of the positions in a square (Carion et al., arXiv:2005.12872): F/2 channels for y,
-// then F/2 for x. Sines and cosines alternate, at frequencies 10000^(-2j/(F/2)), for positions from 2π/side to 2π. It folds to a
-// constant.
+// sine returns the encoding [1,F,side,side] of the positions in a square (Carion et al., arXiv:2005.12872): F/2
+// channels for y, then F/2 for x. Sines and cosines alternate, at frequencies 10000^(-2j/(F/2)), for positions from
+// 2π/side to 2π. It folds to a constant.
 func sine(g *ir.Graph, channels, side int64) *ir.Node {
 	n := channels / 2
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }

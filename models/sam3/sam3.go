@@ -1,7 +1,7 @@
-// Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original release or of
-// the Transformers library. Method encode turns an image into features of four scales. Method neck computes the features from the
-// tokens of the trunk. On request, method sam2_neck does so with the heads of the tracker. Text encoder, detector and tracker are
-// not built; their tensors are listed as unused.
+// Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original
+// release or of the Transformers library. Method encode turns an image into features of four scales. Method neck
+// computes the features from the tokens of the trunk. On request, method sam2_neck does so with the heads of the
+// tracker. Text encoder, detector and tracker are not built; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam3
@@ -55,7 +55,11 @@ func namingOf(c arch.Checkpoint) (rename func(string) []string, transformers boo
 	ours, theirs := find(originalNames), find(transformersNames)
 	switch {
 	case ours != "" && theirs != "":
-		return nil, false, diag.New(arch.ErrTensor, ours, "is a name of the original release, and %s is one of Transformers; use the names of one release only", theirs)
+		return nil, false,
+			diag.New(
+				arch.ErrTensor, ours,
+				"is a name of the original release, and %s is one of Transformers; use the names of one release only",
+				theirs)
 	case theirs != "":
 		return transformersNames, true, nil
 	}
@@ -108,7 +112,8 @@ func skip(w *nn.Weights, ckpt arch.Checkpoint) {
 		w.SkipAll(p.reason, p.prefix)
 	}
 	for _, n := range ckpt.Names() {
-		inside := strings.HasPrefix(n, originalPrefix) || slices.ContainsFunc(transformersPrefixes, func(p string) bool { return strings.HasPrefix(n, p) })
+		inside := strings.HasPrefix(n, originalPrefix) ||
+			slices.ContainsFunc(transformersPrefixes, func(p string) bool { return strings.HasPrefix(n, p) })
 		switch part := strings.HasPrefix(n, "detector.") || strings.HasPrefix(n, "detector_model."); {
 		case strings.HasSuffix(n, ".freqs_cis"):
 			w.SkipAll("a rotary table, which follows from the configuration", n)

@@ -43,7 +43,9 @@ func TestGolden(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, s, tiny+"config.json")
 	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
-	out, err := interp.Run(m.Methods[1], nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+	out, err := interp.Run(m.Methods[1], nil, in, func(name string) (*tensor.Array, error) {
+		return modeltest.Param(s, originalPrefix+name)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +68,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// copies checks the number of steps that copy tokens to reorder them by windows or heads: two for the image, one for the tokens of
-// all blocks, one for each level. It also checks that no value is as large as the scores of a global layer.
+// copies checks the number of steps that copy tokens to reorder them by windows or heads: two for the image, one for
+// the tokens of all blocks, one for each level. It also checks that no value is as large as the scores of a global
+// layer.
 func copies(t *testing.T, p *program.Program) {
 	t.Helper()
 	n := 0
@@ -100,7 +103,9 @@ func TestNeck(t *testing.T) {
 	}
 	defer x.Close()
 	shape := []int{1, 64, 1024}
-	out := devicetest.Once(t, x, p, nil, map[string]*tensor.Array{"tokens": tensortest.F32(shape, synth.Tensor("sam3_neck.tokens", shape, 1, 0))})
+	out := devicetest.Once(
+		t, x, p, nil,
+		map[string]*tensor.Array{"tokens": tensortest.F32(shape, synth.Tensor("sam3_neck.tokens", shape, 1, 0))})
 	check(t, out, neck8, 1e-5)
 }
 
@@ -130,7 +135,8 @@ func theirs(es []synth.Entry) (out []synth.Entry) {
 	return out
 }
 
-// TestTransformersNames checks that a checkpoint with the names of the library gives the results of the original for equal tensors.
+// TestTransformersNames checks that a checkpoint with the names of the library gives the results of the original for
+// equal tensors.
 func TestTransformersNames(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, edit(t, theirs), tiny+"config.json")
@@ -141,21 +147,25 @@ func TestTransformersNames(t *testing.T) {
 		}
 		return a, err
 	}
-	out, err := interp.Run(m.Methods[1], nil, map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}, param)
+	out, err := interp.Run(
+		m.Methods[1], nil, map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}, param)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, out, tiny, 1e-5)
 	at := transformersPrefixes[0] + "backbone.layers.2.attention."
-	want := arch.Param{Name: "trunk.blocks.2.attn.qkv.bias", Source: at + "q_proj.bias|" + at + "k_proj.bias|" + at + "v_proj.bias"}
+	want := arch.Param{Name: "trunk.blocks.2.attn.qkv.bias", Source: at + "q_proj.bias|" + at + "k_proj.bias|" + at +
+		"v_proj.bias"}
 	if !slices.Contains(m.Params, want) {
 		t.Errorf("the model's parameters lack %+v", want)
 	}
 }
 
-// TestUnused checks that tensors of a SAM 3 that are not used are listed with a reason, and that foreign tensors are refused.
+// TestUnused checks that tensors of a SAM 3 that are not used are listed with a reason, and that foreign tensors are
+// refused.
 func TestUnused(t *testing.T) {
-	other := []string{"detector.transformer.encoder.w", originalPrefix + "sam2_convs.0.conv_1x1.weight", "tracker.memory.w", originalPrefix + "trunk.blocks.0.attn.freqs_cis"}
+	other := []string{"detector.transformer.encoder.w", originalPrefix + "sam2_convs.0.conv_1x1.weight",
+		"tracker.memory.w", originalPrefix + "trunk.blocks.0.attn.freqs_cis"}
 	add := func(names ...string) func([]synth.Entry) []synth.Entry {
 		return func(es []synth.Entry) []synth.Entry {
 			for _, n := range names {
@@ -179,16 +189,18 @@ func TestUnused(t *testing.T) {
 	if !strings.Contains(m.Skipped[0].Reason, "--set sam2_convs=true") {
 		t.Errorf("%v; want how the heads of the tracker are built", m.Skipped[0])
 	}
-	if _, err := modeltest.TryBuild(edit(t, add(originalPrefix+"trunk.extra")), tiny+"config.json"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "trunk.extra: tensor f32[2] is not part of the model") {
+	if _, err := modeltest.TryBuild(edit(t, add(originalPrefix+"trunk.extra")), tiny+"config.json"); !errors.Is(
+		err, arch.ErrTensor) || !strings.Contains(err.Error(), "trunk.extra: tensor f32[2] is not part of the model") {
 		t.Errorf("an alien tensor: %v", err)
 	}
 }
 
-// TestSAM2 builds the heads of the tracker, with the names of either release. With the detector's weights they must give the
-// detector's results.
+// TestSAM2 builds the heads of the tracker, with the names of either release. With the detector's weights they must
+// give the detector's results.
 func TestSAM2(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
-	for i, rename := range []func([]synth.Entry) []synth.Entry{func(es []synth.Entry) []synth.Entry { return es }, theirs} {
+	for i, rename := range []func([]synth.Entry) []synth.Entry{func(es []synth.Entry) []synth.Entry { return es },
+		theirs} {
 		s := edit(t, func(es []synth.Entry) []synth.Entry {
 			for _, e := range es {
 				if head, ok := strings.CutPrefix(e.Name, originalPrefix+"convs."); ok {
@@ -200,18 +212,22 @@ func TestSAM2(t *testing.T) {
 		})
 		m := modeltest.Build(t, s, tiny+"config.json", keySAM2+"=true")
 		if len(m.Methods) != 3 || m.Methods[2].Name != "sam2_neck" || len(m.Skipped) != 0 {
-			t.Fatalf("naming %d: %d methods, unused are %v; want neck, encode and sam2_neck, and none", i, len(m.Methods), m.Skipped)
+			t.Fatalf("naming %d: %d methods, unused are %v; want neck, encode and sam2_neck, and none", i,
+				len(m.Methods), m.Skipped)
 		}
 		tokens := tensortest.Golden(t, tiny+"golden.safetensors:tokens")
-		out, err := interp.Run(m.Methods[2], nil, map[string]*tensor.Array{"tokens": tokens}, func(name string) (*tensor.Array, error) {
-			return modeltest.Param(original, strings.Replace(originalPrefix+name, "sam2_", "", 1))
-		})
+		out, err := interp.Run(m.Methods[2], nil, map[string]*tensor.Array{"tokens": tokens},
+			func(name string) (*tensor.Array, error) {
+				return modeltest.Param(original, strings.Replace(originalPrefix+name, "sam2_", "", 1))
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
 		check(t, out, tiny, 1e-5)
 	}
-	if _, err := modeltest.TryBuild(edit(t, func(es []synth.Entry) []synth.Entry { return es }), tiny+"config.json", keySAM2+"=true"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "sam2_convs.0.dconv_2x2_0.weight: tensor is missing") {
+	if _, err := modeltest.TryBuild(edit(t, func(es []synth.Entry) []synth.Entry { return es }), tiny+"config.json",
+		keySAM2+"=true"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(),
+		"sam2_convs.0.dconv_2x2_0.weight: tensor is missing") {
 		t.Errorf("without the heads: %v", err)
 	}
 }
@@ -232,7 +248,9 @@ func TestRefused(t *testing.T) {
 	}{
 		"a missing level": {without("convs.2."), "", arch.ErrTensor, "convs.2.conv_1x1.weight: tensor is missing"},
 		"mixed releases": {func(es []synth.Entry) []synth.Entry {
-			return append(without("convs.")(slices.Clone(es)), theirs(slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
+			return append(without("convs.")(slices.Clone(es)),
+				theirs(
+					slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
 		}, "", arch.ErrTensor, "use the names of one release only"},
 		"no neck":                {without("convs."), "", arch.ErrUnknown, "convs.0.conv_1x1.weight"},
 		"an image of odd tokens": {same, keyImage + "=98", arch.ErrConfig, "want a multiple of 28"},
@@ -242,11 +260,15 @@ func TestRefused(t *testing.T) {
 		"scales":                 {same, keyScales + "=[4.0,2.0,1.0]", arch.ErrConfig, "want [4, 2, 1, 0.5]"},
 		"theta":                  {same, keyTheta + "=0", arch.ErrConfig, "want 1 or more"},
 		"activation":             {same, keyAct + "=nothing", arch.ErrConfig, "want one of"},
-		"q without k": {func(es []synth.Entry) []synth.Entry { return without("3.attention.k_proj.w")(theirs(es)) }, "", arch.ErrTensor,
+		"q without k": {func(es []synth.Entry) []synth.Entry { return without("3.attention.k_proj.w")(theirs(es)) }, "",
+			arch.ErrTensor,
 			"layers.3.attention.k_proj.weight: tensor is missing; expected [64,64]"},
 		"a narrow v": {func(es []synth.Entry) []synth.Entry {
 			es = theirs(es)
-			es[slices.IndexFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "1.attention.v_proj.w") })].Shape = []int{32, 64}
+			es[slices.IndexFunc(
+				es, func(e synth.Entry) bool {
+					return strings.Contains(e.Name, "1.attention.v_proj.w")
+				})].Shape = []int{32, 64}
 			return es
 		}, "", arch.ErrTensor, "layers.1.attention.v_proj.weight: tensor is f32[32,64]; expected [64,64]"},
 		"another patch": {same, keyPatch + "=16", arch.ErrConfig, "the tensors say 14"},
@@ -282,7 +304,9 @@ func TestWindows(t *testing.T) {
 		return m.Methods[1], devicetest.Once(t, x, p, nil, in)
 	}
 	g, got := run("3")
-	want, err := interp.Run(g, nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+	want, err := interp.Run(g, nil, in, func(name string) (*tensor.Array, error) {
+		return modeltest.Param(s, originalPrefix+name)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +338,9 @@ func TestTiled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[i], err = interp.Run(g, nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+		out[i], err = interp.Run(g, nil, in, func(name string) (*tensor.Array, error) {
+			return modeltest.Param(s, originalPrefix+name)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

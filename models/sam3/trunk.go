@@ -12,10 +12,10 @@ import (
 
 // encode maps image [1,3,S,S], normalised pixels, to the levels of the neck. The trunk computes tokens [1,g*g,C].
 //
-// If windows tile the grid, as in the published model, the trunk stores its tokens window by window, [windows,w,w,C], from the
-// pixels to the last block. Each window is then a run of rows, and no block copies tokens to cut or join windows. The order of
-// tokens does not matter for layers that work on single tokens; global attention only needs its rotations in the same order.
-// Otherwise tokens are [1,g,g,C], and each block cuts windows.
+// If windows tile the grid, as in the published model, the trunk stores its tokens window by window, [windows,w,w,C],
+// from the pixels to the last block. Each window is then a run of rows, and no block copies tokens to cut or join
+// windows. The order of tokens does not matter for layers that work on single tokens; global attention only needs its
+// rotations in the same order. Otherwise tokens are [1,g,g,C], and each block cuts windows.
 func encode(c config, root nn.Scope) {
 	g, s := root.G, root.At("trunk")
 	side := c.grid * c.patch
@@ -25,7 +25,8 @@ func encode(c config, root nn.Scope) {
 		image = op.Transpose(op.Reshape(image, ir.ShapeOf(3, n, w, n, w)), 1, 3, 0, 2, 4)
 		image = op.Reshape(image, ir.ShapeOf(n*n, 3, w, w))
 	}
-	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), op.Const(g, 0, ir.TypeOf(dtype.F32, c.width))).Named(patch.Path())
+	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch),
+		op.Const(g, 0, ir.TypeOf(dtype.F32, c.width))).Named(patch.Path())
 	x = op.Add(x, positions(c, s)).Named(s.At("patch_embed").Path())
 	x = s.At("ln_pre").LayerNorm(x, c.eps)
 	for i, window := range c.windows {
@@ -38,8 +39,8 @@ func encode(c config, root nn.Scope) {
 	returnLevels(g, neck(c, root.At("convs"), x))
 }
 
-// positions returns the learned position embeddings, tiled (not resized) from the side that they were trained with to the grid. The
-// result is [1,g,g,C] or, with tiled windows, one row per window; all windows may share one.
+// positions returns the learned position embeddings, tiled (not resized) from the side that they were trained with to
+// the grid. The result is [1,g,g,C] or, with tiled windows, one row per window; all windows may share one.
 func positions(c config, s nn.Scope) *ir.Node {
 	p := s.F32("pos_embed", 1, c.positions, c.width)
 	n := c.pretrained * c.pretrained
@@ -68,8 +69,8 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "fc1", "fc2", c.hidden, c.width, c.act)).Named(s.Path())
 }
 
-// attention applies self-attention over the grid, or inside windows of it. Windows that extend beyond the grid are padded with zero
-// tokens after the norm, and attention treats these as any other keys.
+// attention applies self-attention over the grid, or inside windows of it. Windows that extend beyond the grid are
+// padded with zero tokens after the norm, and attention treats these as any other keys.
 func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	shape, side := x.Type.Shape, c.grid
 	if window > 0 {
@@ -83,23 +84,28 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	x = op.Reshape(x, ir.ShapeOf(n.B/(side*side*c.width), side*side, c.width))
 	cos, sin := rotation(c, s.G, side)
 	turn := func(x *ir.Node, start int64) *ir.Node {
-		return op.Rope(x, op.RopeOperands{Cos: cos, Sin: sin}, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)})
+		return op.Rope(x, op.RopeOperands{Cos: cos, Sin: sin},
+			op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads),
+				Start: int(start)})
 	}
 	qkv := s.At("qkv").Linear(x, 3*c.width, "")
 	q, k, v := turn(qkv, 0), turn(qkv, c.width), op.Narrow(qkv, 2, int(2*c.width), int(c.width))
-	o := op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(
+		s.Path())
 	if cut {
-		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, shape)
+		o = hir.WindowReverse(
+			op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window,
+			shape)
 	} else {
 		o = op.Reshape(o, shape)
 	}
 	return s.At("proj").Linear(o, c.width, "")
 }
 
-// rotation returns cosine and sine [side*side, D/2] of the angles by which the pairs of a head with D elements rotate (Heo et al.,
-// arXiv:2403.13298, axial). The first half of the pairs rotates by the x of the token, the other by its y, at frequencies
-// theta^(-2j/(D/2)). Positions count within the window; in global attention they are scaled as if the grid were as large as a
-// window. Both fold to constants.
+// rotation returns cosine and sine [side*side, D/2] of the angles by which the pairs of a head with D elements rotate
+// (Heo et al., arXiv:2403.13298, axial). The first half of the pairs rotates by the x of the token, the other by its y,
+// at frequencies theta^(-2j/(D/2)). Positions count within the window; in global attention they are scaled as if the
+// grid were as large as a window. Both fold to constants.
 func rotation(c config, g *ir.Graph, side int64) (cos, sin *ir.Node) {
 	quarter := c.width / c.heads / 4
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }

@@ -13,7 +13,8 @@ const originalPrefix = "detector.backbone.vision_backbone."
 // transformersPrefixes lists the prefixes of the library's names: in a whole checkpoint, and in one of the detector.
 var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_encoder."}
 
-const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 + "=true builds method sam2_neck of them"
+const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 +
+	"=true builds method sam2_neck of them"
 
 // otherParts lists the tensors of a whole checkpoint from which no method is built, with the reason.
 var otherParts = []struct{ prefix, reason string }{
@@ -32,8 +33,8 @@ var otherParts = []struct{ prefix, reason string }{
 
 const part = "{q,k,v}"
 
-// rules rewrite our names to those of the Transformers library, which has three tensors for q, k and v. These are joined: part
-// stands for their letters.
+// rules rewrite our names to those of the Transformers library, which has three tensors for q, k and v. These are
+// joined: part stands for their letters.
 var rules = []struct {
 	re *regexp.Regexp
 	to string

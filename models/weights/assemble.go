@@ -15,16 +15,16 @@ type File struct {
 	F    *os.File
 }
 
-// A Part is a tensor of such a checkpoint. File is the base name of a file. Source has the bytes of the tensor from Offset on. The
-// last dim of a packed type counts blocks.
+// A Part is a tensor of such a checkpoint. File is the base name of a file. Source has the bytes of the tensor from
+// Offset on. The last dim of a packed type counts blocks.
 type Part struct {
 	Info
 	Source io.ReaderAt
 	Offset int64
 }
 
-// Assemble returns a checkpoint of tensors that another package found. Errors name path. own holds files inside the checkpoint,
-// such as a config.json. The checkpoint closes files; so does Assemble if it fails.
+// Assemble returns a checkpoint of tensors that another package found. Errors name path. own holds files inside the
+// checkpoint, such as a config.json. The checkpoint closes files; so does Assemble if it fails.
 func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*Checkpoint, error) {
 	c := &Checkpoint{path: path, tensors: map[string]tensor{}, own: own}
 	var failed error
@@ -47,8 +47,8 @@ func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*
 	return c, nil
 }
 
-// Own returns a file inside the checkpoint, under its name in Transformers. ok is false if there is none, as in every checkpoint of
-// safetensors.
+// Own returns a file inside the checkpoint, under its name in Transformers. ok is false if there is none, as in every
+// checkpoint of safetensors.
 func (c *Checkpoint) Own(name string) (data []byte, ok bool) {
 	data, ok = c.own[name]
 	return data, ok

@@ -17,9 +17,10 @@ import (
 // chunk is the number of elements converted at a time. A chunk fits in the second-level cache.
 const chunk = 1 << 16
 
-// Copy streams a tensor to w as element type to (F32, F16, BF16, or its own). It rounds to nearest, ties to even. Values of packed
-// types become floats. Integers and bools keep their type. Memory use does not depend on the size of the tensor. overflowed counts the finite values that became
-// infinite. Errors match CodeMissing, CodeDType, CodeTensor or CodeRead, or come from w.
+// Copy streams a tensor to w as element type to (F32, F16, BF16, or its own). It rounds to nearest, ties to even.
+// Values of packed types become floats. Integers and bools keep their type. Memory use does not depend on the size of
+// the tensor. overflowed counts the finite values that became infinite. Errors match CodeMissing, CodeDType, CodeTensor
+// or CodeRead, or come from w.
 func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
 	t, ok := c.find(name)
 	if !ok {
@@ -27,12 +28,19 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 	}
 	switch {
 	case t.DType == dtype.Invalid:
-		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: element type %s; params may be F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 or BOOL", name, t.Stored)
+		return 0,
+			diag.New(
+				CodeDType, c.fileOf(t),
+				"tensor %q: element type %s; params may be F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 or BOOL",
+				name, t.Stored)
 	case to != t.DType && !t.DType.IsFloat() && !t.DType.IsPacked():
-		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: %v cannot be converted to %v; only floats are converted", name, t.DType, to)
+		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: %v cannot be converted to %v; only floats are converted",
+			name, t.DType, to)
 	}
 	if to != t.DType && to != dtype.F32 && to != dtype.F16 && to != dtype.BF16 {
-		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: cannot be converted to %s; allowed are f32, f16 and bf16", name, to)
+		return 0,
+			diag.New(CodeDType, c.fileOf(t), "tensor %q: cannot be converted to %s; allowed are f32, f16 and bf16",
+				name, to)
 	}
 	from, size, values := t.DType, t.DType.Size(), t.DType.Values()
 	bufs := buffers.Get().(*scratch)
@@ -45,7 +53,8 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 		}
 		if from == dtype.Bool {
 			if i := slices.IndexFunc(src, func(b byte) bool { return b > 1 }); i >= 0 {
-				return 0, diag.New(CodeTensor, c.fileOf(t), "tensor %q: element %d is the byte %d; a BOOL is 0 or 1", name, done+int64(i), src[i])
+				return 0, diag.New(CodeTensor, c.fileOf(t), "tensor %q: element %d is the byte %d; a BOOL is 0 or 1",
+					name, done+int64(i), src[i])
 			}
 		}
 		done += int64(len(src))
@@ -93,9 +102,9 @@ var buffers = sync.Pool{New: func() any {
 	return &scratch{src: make([]byte, chunk*8), dst: make([]byte, chunk*4), mid: make([]uint32, chunk)}
 }}
 
-// convert converts n elements of src to dst through float32. The intermediate step loses nothing. f16 and bf16 widen exactly. f64
-// is rounded to odd; since float32 has more than two bits beyond either 16-bit type, a second rounding to nearest then gives the
-// same as one rounding.
+// convert converts n elements of src to dst through float32. The intermediate step loses nothing. f16 and bf16 widen
+// exactly. f64 is rounded to odd; since float32 has more than two bits beyond either 16-bit type, a second rounding to
+// nearest then gives the same as one rounding.
 func convert(dst []byte, to dtype.DType, src []byte, from dtype.DType, mid []uint32) (overflowed int64) {
 	switch from {
 	case dtype.F64:

@@ -47,8 +47,8 @@ func nearest16(d dtype.DType, x float64) uint16 {
 	if d == dtype.BF16 {
 		inf = 0x7f80
 	}
-	// Codes of non-negative values ascend with the value. The code of infinity stands for the next value above the largest finite
-	// one.
+	// Codes of non-negative values ascend with the value. The code of infinity stands for the next value above the
+	// largest finite one.
 	at := func(i int) float64 {
 		if i == int(inf) {
 			return 2*value16(d, inf-1) - value16(d, inf-2)
@@ -102,8 +102,10 @@ func doubles(to dtype.DType) []float64 {
 			out = append(out, x, -x)
 		}
 	}
-	return append(out, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 65504, 65519.999999, 65520, 65536, 1e300, -1e300,
-		math.MaxFloat32, math.MaxFloat32*(1+0x1p-25), 1e-300, math.SmallestNonzeroFloat64, 0x1p-25, 0x1p-24, 0x1.8p-24, 0x1p-133, 0x1p-134)
+	return append(out, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 65504, 65519.999999, 65520, 65536, 1e300,
+		-1e300,
+		math.MaxFloat32, math.MaxFloat32*(1+0x1p-25), 1e-300, math.SmallestNonzeroFloat64, 0x1p-25, 0x1p-24, 0x1.8p-24,
+		0x1p-133, 0x1p-134)
 }
 
 func TestRound(t *testing.T) {
@@ -126,7 +128,8 @@ func TestRound(t *testing.T) {
 			for i, x := range xs {
 				got, want := binary.LittleEndian.Uint16(dst[2*i:]), nearest16(to, x)
 				if got != want {
-					t.Fatalf("%s %x rounds to %s %#04x (%x), want %#04x (%x)", from, x, to, got, value16(to, got), want, value16(to, want))
+					t.Fatalf("%s %x rounds to %s %#04x (%x), want %#04x (%x)", from, x, to, got, value16(to, got), want,
+						value16(to, want))
 				}
 				if !math.IsInf(x, 0) && math.IsInf(value16(to, want), 0) {
 					wantOver++
@@ -161,7 +164,8 @@ func TestNaNStaysNaN(t *testing.T) {
 		src := binary.LittleEndian.AppendUint64(nil, bits)
 		for _, to := range []dtype.DType{dtype.F16, dtype.BF16} {
 			dst := make([]byte, 2)
-			if over := convert(dst, to, src, dtype.F64, make([]uint32, 1)); over != 0 || !math.IsNaN(value16(to, binary.LittleEndian.Uint16(dst))) {
+			if over := convert(dst, to, src, dtype.F64, make([]uint32, 1)); over != 0 ||
+				!math.IsNaN(value16(to, binary.LittleEndian.Uint16(dst))) {
 				t.Errorf("NaN %#x becomes %s %x, %d overflows", bits, to, dst, over)
 			}
 		}
@@ -170,7 +174,8 @@ func TestNaNStaysNaN(t *testing.T) {
 		src := binary.LittleEndian.AppendUint32(nil, bits)
 		for _, to := range []dtype.DType{dtype.F16, dtype.BF16} {
 			dst := make([]byte, 2)
-			if over := convert(dst, to, src, dtype.F32, make([]uint32, 1)); over != 0 || !math.IsNaN(value16(to, binary.LittleEndian.Uint16(dst))) {
+			if over := convert(dst, to, src, dtype.F32, make([]uint32, 1)); over != 0 ||
+				!math.IsNaN(value16(to, binary.LittleEndian.Uint16(dst))) {
 				t.Errorf("NaN %#x becomes %s %x, %d overflows", bits, to, dst, over)
 			}
 		}
@@ -215,15 +220,19 @@ type failing struct{ err error }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestCopyRefused(t *testing.T) {
-	f := file(`{"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"f8":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[8,10]},"x":{"dtype":"F16","shape":[],"data_offsets":[10,12]}}`, 12)
+	f := file(
+		`{"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"f8":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[8,10]},"x":{"dtype":"F16","shape":[],"data_offsets":[10,12]}}`,
+		12)
 	path := write(t, t.TempDir(), "m.safetensors", f)
 	c, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for name, want := range map[string]string{"i": `tensor "i": i64 cannot be converted to f32`, "f8": "element type F8_E4M3"} {
-		if _, err := c.Copy(io.Discard, name, dtype.F32); !errors.Is(err, CodeDType) || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string]string{"i": `tensor "i": i64 cannot be converted to f32`,
+		"f8": "element type F8_E4M3"} {
+		if _, err := c.Copy(io.Discard, name, dtype.F32); !errors.Is(err, CodeDType) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if r, err := c.Open(name); err != nil || r.Size() == 0 {

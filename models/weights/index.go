@@ -18,8 +18,8 @@ const maxShards = 4096
 
 var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
 
-// openIndex opens the shards of an index. It checks that each mapped tensor is in exactly its shard, and that no shard has other
-// tensors. It ignores metadata.total_size, because writers disagree about its meaning.
+// openIndex opens the shards of an index. It checks that each mapped tensor is in exactly its shard, and that no shard
+// has other tensors. It ignores metadata.total_size, because writers disagree about its meaning.
 func (c *Checkpoint) openIndex(path string) error {
 	doc, err := regular.ReadFile(path, safetensors.MaxHeader)
 	if err != nil {
@@ -84,8 +84,9 @@ func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, w
 	return nil
 }
 
-// openRoot opens the directory that links of shards may not leave. A hub cache stores snapshots/REVISION/x.safetensors as links
-// into a sibling blobs/; there the root is the cache directory of the repository, and prefix leads to the snapshot.
+// openRoot opens the directory that links of shards may not leave. A hub cache stores snapshots/REVISION/x.safetensors
+// as links into a sibling blobs/; there the root is the cache directory of the repository, and prefix leads to the
+// snapshot.
 func openRoot(dir string) (root *os.Root, prefix string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -119,7 +120,9 @@ func decodeIndex(doc []byte) (where map[string]string, shards []string, err erro
 				return err
 			}
 			if !shardName.MatchString(shard) {
-				return fmt.Errorf("tensor %q: shard name %.300q is not allowed; allowed are letters, digits, '.', '_' and '-', ending in .safetensors", name, shard)
+				return fmt.Errorf(
+					"tensor %q: shard name %.300q is not allowed; allowed are letters, digits, '.', '_' and '-', ending in .safetensors",
+					name, shard)
 			}
 			if len(where) == safetensors.MaxTensors {
 				return fmt.Errorf("weight_map has more than %d tensors", safetensors.MaxTensors)

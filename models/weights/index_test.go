@@ -15,7 +15,8 @@ import (
 // shards writes two shards that hold a, b and c, and an index.
 func shards(t *testing.T, dir, index string) string {
 	write(t, dir, "m-1.safetensors", file(two, 12))
-	write(t, dir, "m-2.safetensors", file(`{"__metadata__":{"format":"pt"},"c":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 4))
+	write(t, dir, "m-2.safetensors",
+		file(`{"__metadata__":{"format":"pt"},"c":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 4))
 	return write(t, dir, indexName, []byte(index))
 }
 
@@ -73,9 +74,12 @@ func TestIndexRefused(t *testing.T) {
 		{"newline", edit("m-2.safetensors", `m-2.safetensors\n`), CodeIndex, "not allowed"},
 		{"other suffix", edit("m-2.safetensors", "m-2.bin"), CodeIndex, "not allowed"},
 		{"missing shard", edit("m-2", "m-3"), CodeRead, "m-3.safetensors"},
-		{"tensor in another shard", edit(`"c":"m-2`, `"c":"m-1`), CodeIndex, `tensor "c": mapped to m-1.safetensors, which does not hold it`},
-		{"tensor maps to the wrong one of two", edit(`"b":"m-1`, `"b":"m-2`), CodeIndex, `tensor "b": in m-1.safetensors, but weight_map names m-2`},
-		{"tensor outside the map", edit(`"b":"m-1.safetensors",`, ""), CodeIndex, `tensor "b": in m-1.safetensors, but not in weight_map`},
+		{"tensor in another shard", edit(`"c":"m-2`, `"c":"m-1`), CodeIndex,
+			`tensor "c": mapped to m-1.safetensors, which does not hold it`},
+		{"tensor maps to the wrong one of two", edit(`"b":"m-1`, `"b":"m-2`), CodeIndex,
+			`tensor "b": in m-1.safetensors, but weight_map names m-2`},
+		{"tensor outside the map", edit(`"b":"m-1.safetensors",`, ""), CodeIndex,
+			`tensor "b": in m-1.safetensors, but not in weight_map`},
 		{"tensor that is nowhere", edit(`"a"`, `"d":"m-1.safetensors","a"`), CodeIndex, `tensor "d"`},
 		{"too many shards", many(), CodeIndex, "4097 shards; the limit is 4096"},
 	} {
@@ -93,7 +97,9 @@ func TestIndexTensorTwice(t *testing.T) {
 	for _, s := range []string{"m-1", "m-2"} {
 		dir := t.TempDir()
 		one := file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 4)
-		both := file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]}}`, 8)
+		both := file(
+			`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]}}`,
+			8)
 		if s == "m-2" {
 			one, both = both, one
 		}

@@ -18,7 +18,8 @@ func (c *Checkpoint) find(name string) (t tensor, ok bool) {
 	parts := make([]tensor, len(names))
 	for i, n := range names {
 		parts[i], ok = c.tensors[n]
-		if first := parts[0]; !ok || first.Size == 0 || len(first.Shape) == 0 || parts[i].DType != first.DType || parts[i].Stored != first.Stored ||
+		if first := parts[0]; !ok || first.Size == 0 || len(first.Shape) == 0 || parts[i].DType != first.DType ||
+			parts[i].Stored != first.Stored ||
 			!slices.Equal(parts[i].Shape, first.Shape) {
 			return tensor{}, false
 		}

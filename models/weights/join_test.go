@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// TestJoin checks that a joined name gives the rows of its parts in the order of the name, and only parts of one type and shape can be joined.
+// TestJoin checks that a joined name gives the rows of its parts in the order of the name, and only parts of one type
+// and shape can be joined.
 func TestJoin(t *testing.T) {
 	header := `{"a":{"dtype":"U8","shape":[2,3],"data_offsets":[0,6]},"b":{"dtype":"U8","shape":[2,3],"data_offsets":[6,12]},` +
 		`"wide":{"dtype":"U8","shape":[3,2],"data_offsets":[12,18]},"signed":{"dtype":"I8","shape":[2,3],"data_offsets":[18,24]},` +
@@ -19,7 +20,8 @@ func TestJoin(t *testing.T) {
 	}
 	defer c.Close()
 	name := arch.Join("b", "a", "b")
-	if info, _ := c.Info(name); info.Name != name || !slices.Equal(info.Shape, []int64{6, 3}) || info.Size != 18 || info.Stored != "U8" {
+	if info, _ := c.Info(name); info.Name != name || !slices.Equal(info.Shape, []int64{6, 3}) || info.Size != 18 ||
+		info.Stored != "U8" {
 		t.Errorf("b, a, b are %+v", info)
 	}
 	r, err := c.Open(name)
@@ -35,7 +37,8 @@ func TestJoin(t *testing.T) {
 	}
 	for _, other := range []string{"wide", "signed", "none", "scalar", "missing", ""} {
 		for _, name := range []string{arch.Join("a", other), arch.Join(other, "a"), arch.Join(other, other)} {
-			if info, ok := c.Info(name); ok && other != "wide" && other != "signed" || ok && name != arch.Join(other, other) {
+			if info, ok := c.Info(name); ok && other != "wide" && other != "signed" ||
+				ok && name != arch.Join(other, other) {
 				t.Errorf("%q is %+v", name, info)
 			}
 		}

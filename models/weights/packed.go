@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Mixed is the scheme that spends more bits where they matter most, like q4_k_m of llama.cpp: q6_k for the last layer, and for the
-// values and the second feed-forward layer in half of the blocks; q4_k for the rest.
+// Mixed is the scheme that spends more bits where they matter most, like q4_k_m of llama.cpp: q6_k for the last layer,
+// and for the values and the second feed-forward layer in half of the blocks; q4_k for the rest.
 const Mixed = "q4_k_m"
 
 // Quantizations lists the schemes that Quantize accepts.
@@ -30,9 +30,9 @@ func Quantizations() []string {
 	return out
 }
 
-// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except those that
-// choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, it uses q8_0 in place of types with
-// blocks of 256 values. Other tensors keep their type.
+// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except
+// those that choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, it uses q8_0
+// in place of types with blocks of 256 values. Other tensors keep their type.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
 	layers := 0
@@ -42,8 +42,10 @@ func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	_, untied := c.Info("lm_head.weight")
 	for _, name := range c.Names() {
 		info, _ := c.Info(name)
-		matrix := len(info.Shape) == 2 && strings.HasSuffix(name, ".weight") && !strings.HasSuffix(name, "mlp.gate.weight") && !strings.HasSuffix(name, "shared_expert_gate.weight")
-		if experts := len(info.Shape) == 3 && strings.Contains(name, ".experts."); !matrix && !experts || !info.DType.IsFloat() {
+		matrix := len(info.Shape) == 2 && strings.HasSuffix(name, ".weight") &&
+			!strings.HasSuffix(name, "mlp.gate.weight") && !strings.HasSuffix(name, "shared_expert_gate.weight")
+		if experts := len(info.Shape) == 3 && strings.Contains(name, ".experts."); !matrix && !experts ||
+			!info.DType.IsFloat() {
 			continue
 		}
 		rows, k := info.Shape[0]*info.Shape[len(info.Shape)-2], info.Shape[len(info.Shape)-1]
@@ -66,7 +68,8 @@ func mixedType(name string, layers int, untied bool) dtype.DType {
 	switch i := layerOf(name); {
 	case strings.HasSuffix(name, "lm_head.weight"), strings.HasSuffix(name, "embed_tokens.weight") && !untied:
 		return dtype.Q6_K
-	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"), strings.HasSuffix(name, ".down_proj"):
+	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"),
+		strings.HasSuffix(name, ".down_proj"):
 		if i < layers/8 || i >= 7*layers/8 || (i-layers/8)%3 == 2 {
 			return dtype.Q6_K
 		}
@@ -110,8 +113,8 @@ func (s Stored) writePacked(w io.Writer, name string, d dtype.DType) error {
 	return nil
 }
 
-// A packer encodes floats. Copy writes whole blocks to it, because both chunk and the size of the tensor are multiples of the
-// block.
+// A packer encodes floats. Copy writes whole blocks to it, because both chunk and the size of the tensor are multiples
+// of the block.
 type packer struct {
 	w             io.Writer
 	d             dtype.DType
@@ -150,8 +153,11 @@ func (p *packer) Write(b []byte) (int, error) {
 	for i, q := range parts {
 		if q.bad >= 0 {
 			at := p.done + int64(i*part+q.bad*values)
-			return 0, diag.New(CodeDType, p.c.path, "tensor %q: one of the values %d to %d is NaN, infinite or too large for %v", p.name, at, at+int64(values)-1, p.d).
-				WithHint("store the tensor in another type")
+			return 0,
+				diag.New(
+					CodeDType, p.c.path, "tensor %q: one of the values %d to %d is NaN, infinite or too large for %v",
+					p.name, at, at+int64(values)-1, p.d).
+					WithHint("store the tensor in another type")
 		}
 		p.error, p.size = p.error+q.error, p.size+q.size
 	}

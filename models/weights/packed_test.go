@@ -29,7 +29,8 @@ func matrices(t *testing.T, widths map[string]int) (*Checkpoint, map[string][]fl
 			values[name] = append(values[name], v)
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		}
-		header = append(header, fmt.Sprintf(`%q:{"dtype":"F32","shape":[3,%d],"data_offsets":[%d,%d]}`, name, k, from, len(data)))
+		header = append(
+			header, fmt.Sprintf(`%q:{"dtype":"F32","shape":[3,%d],"data_offsets":[%d,%d]}`, name, k, from, len(data)))
 	}
 	c, err := Open(write(t, t.TempDir(), "m.safetensors", append(file("{"+strings.Join(header, ",")+"}", 0), data...)))
 	if err != nil {
@@ -40,7 +41,8 @@ func matrices(t *testing.T, widths map[string]int) (*Checkpoint, map[string][]fl
 }
 
 func TestQuantize(t *testing.T) {
-	widths := map[string]int{"model.embed_tokens.weight": 256, "model.layers.0.mlp.gate.weight": 256, "model.layers.0.mlp.gate_proj.weight": 256, "table": 256, "odd.weight": 48, "narrow.weight": 96}
+	widths := map[string]int{"model.embed_tokens.weight": 256, "model.layers.0.mlp.gate.weight": 256,
+		"model.layers.0.mlp.gate_proj.weight": 256, "table": 256, "odd.weight": 48, "narrow.weight": 96}
 	for i := range 8 {
 		widths[fmt.Sprintf("model.layers.%d.mlp.down_proj.weight", i)] = 512
 	}
@@ -55,7 +57,8 @@ func TestQuantize(t *testing.T) {
 		}
 		return m
 	}
-	want := map[string]dtype.DType{"model.embed_tokens.weight": dtype.Q6_K, "model.layers.0.mlp.gate_proj.weight": dtype.Q4_K, "narrow.weight": dtype.Q8_0,
+	want := map[string]dtype.DType{"model.embed_tokens.weight": dtype.Q6_K,
+		"model.layers.0.mlp.gate_proj.weight": dtype.Q4_K, "narrow.weight": dtype.Q8_0,
 		"model.layers.0.mlp.experts.up_proj.weight": dtype.Q4_K}
 	maps.Copy(want, down(dtype.Q6_K, 0, 3, 6, 7)) // llama.cpp: the first and the last eighth, and every third between
 	maps.Copy(want, down(dtype.Q4_K, 1, 2, 4, 5))

@@ -38,10 +38,12 @@ func (c *Checkpoint) addFile(path string, f *os.File) (*source, error) {
 // addText adds a file that was read whole.
 func (c *Checkpoint) addText(path string, text []byte) {
 	sum := sha256.Sum256(text)
-	c.files = append(c.files, &source{SourceFile: SourceFile{filepath.Base(path), int64(len(text))}, path: path, sum: &sum})
+	c.files = append(
+		c.files, &source{SourceFile: SourceFile{filepath.Base(path), int64(len(text))}, path: path, sum: &sum})
 }
 
-// SHA256 returns the digests of Files. It hashes the files that are open, even if another file has taken their name since Open.
+// SHA256 returns the digests of Files. It hashes the files that are open, even if another file has taken their name
+// since Open.
 func (c *Checkpoint) SHA256(ctx context.Context) ([][sha256.Size]byte, error) {
 	out := make([][sha256.Size]byte, len(c.files))
 	for i, s := range c.files {
@@ -86,8 +88,8 @@ func (c cancellable) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// Unchanged checks that no file of the checkpoint was written to since Open. Call it after the last read. It notices only changes
-// that show in regular.Stamp.
+// Unchanged checks that no file of the checkpoint was written to since Open. Call it after the last read. It notices
+// only changes that show in regular.Stamp.
 func (c *Checkpoint) Unchanged(ctx context.Context) error {
 	for _, s := range c.files {
 		if s.f == nil {
@@ -117,5 +119,6 @@ func (c *Checkpoint) Unchanged(ctx context.Context) error {
 }
 
 func (s *source) changed() error {
-	return diag.New(CodeRead, s.path, "was written to while it was read").WithHint("compile it again when it is complete")
+	return diag.New(CodeRead, s.path, "was written to while it was read").WithHint(
+		"compile it again when it is complete")
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// stack combines the tensors of numbered experts, such as mlp.experts.0.up_proj.weight, into one tensor with a leading axis of
-// experts, mlp.experts.up_proj.weight, because a model multiplies by all of them in one step. Numbers must start at 0 without gaps,
-// and types and shapes must be equal; otherwise the tensors stay separate.
+// stack combines the tensors of numbered experts, such as mlp.experts.0.up_proj.weight, into one tensor with a leading
+// axis of experts, mlp.experts.up_proj.weight, because a model multiplies by all of them in one step. Numbers must
+// start at 0 without gaps, and types and shapes must be equal; otherwise the tensors stay separate.
 func (c *Checkpoint) stack() {
 	const mark = ".experts."
 	experts := map[string]map[int]tensor{} // keyed by the name of the combined tensor
@@ -33,7 +33,8 @@ func (c *Checkpoint) stack() {
 		same := numbered && !taken && first.Size > 0
 		all := make([]tensor, len(parts))
 		for n, t := range parts {
-			if same = same && n < len(all) && t.DType == first.DType && t.Stored == first.Stored && slices.Equal(t.Shape, first.Shape); same {
+			if same = same && n < len(all) && t.DType == first.DType && t.Stored == first.Stored &&
+				slices.Equal(t.Shape, first.Shape); same {
 				all[n] = t
 			}
 		}

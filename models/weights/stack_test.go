@@ -14,7 +14,8 @@ func TestStack(t *testing.T) {
 		return fmt.Sprintf(`%q:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, dtype, shape, from, to)
 	}
 	all := []string{
-		entry("a.experts.1.w", "U8", "[2,3]", 0, 6), entry("a.experts.0.w", "U8", "[2,3]", 6, 12), entry("a.experts.2.w", "U8", "[2,3]", 12, 18),
+		entry("a.experts.1.w", "U8", "[2,3]", 0, 6), entry("a.experts.0.w", "U8", "[2,3]", 6, 12),
+		entry("a.experts.2.w", "U8", "[2,3]", 12, 18),
 		entry("gap.experts.0.w", "U8", "[1]", 18, 19), entry("gap.experts.2.w", "U8", "[1]", 19, 20),
 		entry("odd.experts.0.w", "U8", "[2]", 20, 22), entry("odd.experts.1.w", "U8", "[1]", 22, 23),
 		entry("type.experts.0.w", "U8", "[1]", 23, 24), entry("type.experts.1.w", "I8", "[1]", 24, 25),
@@ -29,7 +30,8 @@ func TestStack(t *testing.T) {
 	if got := len(c.Names()); got != len(all)-2 {
 		t.Errorf("tensors %q; want %d", c.Names(), len(all)-2)
 	}
-	if info, _ := c.Info("a.experts.w"); !slices.Equal(info.Shape, []int64{3, 2, 3}) || info.Size != 18 || info.Stored != "U8" {
+	if info, _ := c.Info("a.experts.w"); !slices.Equal(info.Shape, []int64{3, 2, 3}) || info.Size != 18 ||
+		info.Stored != "U8" {
 		t.Errorf("the experts are %+v", info)
 	}
 	r, err := c.Open("a.experts.w")
@@ -40,7 +42,8 @@ func TestStack(t *testing.T) {
 	for _, size := range []int{1, 4, 7, 18} {
 		for at := 0; at+size <= 18; at++ {
 			b := make([]byte, size)
-			if n, err := r.ReadAt(b, int64(at)); n != size || err != nil && err != io.EOF || string(b) != want[at:at+size] {
+			if n, err := r.ReadAt(b, int64(at)); n != size || err != nil && err != io.EOF ||
+				string(b) != want[at:at+size] {
 				t.Errorf("%d bytes at %d: %x, %v", size, at, b, err)
 			}
 		}

@@ -8,11 +8,12 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Stored is a checkpoint with the element types that an artifact will use: one type for all float and packed tensors, or their own.
+// Stored is a checkpoint with the element types that an artifact will use: one type for all float and packed tensors,
+// or their own.
 type Stored struct {
 	*Checkpoint
-	// DType is f32, f16 or bf16. Invalid keeps the type of each tensor, except that f64 is rounded to f32, because no backend
-	// computes in f64.
+	// DType is f32, f16 or bf16. Invalid keeps the type of each tensor, except that f64 is rounded to f32, because no
+	// backend computes in f64.
 	DType dtype.DType
 	// Packed lists the tensors that are stored in a packed type instead; see Quantize.
 	Packed map[string]dtype.DType
@@ -20,8 +21,8 @@ type Stored struct {
 	Packings func(Packing)
 }
 
-// Type returns the shape of a tensor and the element type in which it will be stored. The element type is Invalid if the stored
-// type has no counterpart.
+// Type returns the shape of a tensor and the element type in which it will be stored. The element type is Invalid if
+// the stored type has no counterpart.
 func (s Stored) Type(name string) (ir.Type, bool) {
 	info, ok := s.Info(name)
 	if !ok {

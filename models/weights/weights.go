@@ -1,7 +1,7 @@
 // Package weights reads checkpoints: one safetensors file, or the shards named by a model.safetensors.index.json.
 //
-// The reader is strict; see safetensors.Parse and openIndex for the rules. Opening a checkpoint reads only headers. Tensors are
-// read on request, by any number of goroutines.
+// The reader is strict; see safetensors.Parse and openIndex for the rules. Opening a checkpoint reads only headers.
+// Tensors are read on request, by any number of goroutines.
 //
 // It must not import any model.
 package weights
@@ -144,10 +144,12 @@ func (c *Checkpoint) openSingle(path string) error {
 
 // parse reads the header of a file.
 func parse(path string, f io.ReaderAt, size int64) ([]tensor, map[string]string, error) {
-	list, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: CodeRead, Header: CodeHeader, Tensor: CodeTensor})
+	list, meta, err := safetensors.Parse(
+		path, f, size, safetensors.Codes{Read: CodeRead, Header: CodeHeader, Tensor: CodeTensor})
 	ts := make([]tensor, len(list))
 	for i, t := range list {
-		ts[i] = tensor{Info: Info{Name: t.Name, DType: t.DType, Stored: t.Stored, Shape: t.Shape, Size: t.Size}, start: t.Offset}
+		ts[i] = tensor{Info: Info{Name: t.Name, DType: t.DType, Stored: t.Stored, Shape: t.Shape, Size: t.Size},
+			start: t.Offset}
 	}
 	return ts, meta, err
 }
@@ -167,7 +169,8 @@ func (c *Checkpoint) Path() string { return c.path }
 // Names returns the names of the tensors in ascending order. The caller must not change it.
 func (c *Checkpoint) Names() []string { return c.names }
 
-// Info describes a tensor. ok is false if there is none with that name. Here and below a name may be joined (arch.Join).
+// Info describes a tensor. ok is false if there is none with that name. Here and below a name may be joined
+// (arch.Join).
 func (c *Checkpoint) Info(name string) (info Info, ok bool) {
 	t, ok := c.find(name)
 	return t.Info, ok
@@ -185,8 +188,8 @@ func (c *Checkpoint) Files() []SourceFile {
 // Metadata returns the string pairs in __metadata__. If shards have the same key, the first shard wins.
 func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
 
-// Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is independent
-// of all others.
+// Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
+// independent of all others.
 func (c *Checkpoint) Open(name string) (*io.SectionReader, error) {
 	t, ok := c.find(name)
 	if !ok {

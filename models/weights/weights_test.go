@@ -41,11 +41,12 @@ const two = `{"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":
 
 func TestAccepted(t *testing.T) {
 	for name, f := range map[string][]byte{
-		"plain":              file(two, 12),
-		"leading space":      file(" \n\t"+two, 12),
-		"trailing space":     file(two+"   ", 12),
-		"metadata":           file(`{"__metadata__":{"format":"pt"},`+two[1:], 12),
-		"unknown field":      file(strings.Replace(two, `"shape":[2],`, `"shape":[2],"note":{"deep":[1,{"x":null}]},`, 1), 12),
+		"plain":          file(two, 12),
+		"leading space":  file(" \n\t"+two, 12),
+		"trailing space": file(two+"   ", 12),
+		"metadata":       file(`{"__metadata__":{"format":"pt"},`+two[1:], 12),
+		"unknown field": file(
+			strings.Replace(two, `"shape":[2],`, `"shape":[2],"note":{"deep":[1,{"x":null}]},`, 1), 12),
 		"empty tensor first": file(`{"z":{"dtype":"F32","shape":[4,0],"data_offsets":[0,0]},`+two[1:], 12),
 		"empty tensor last":  file(`{"z":{"dtype":"F32","shape":[0],"data_offsets":[12,12]},`+two[1:], 12),
 	} {
@@ -55,11 +56,14 @@ func TestAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if got := slices.DeleteFunc(slices.Clone(c.Names()), func(s string) bool { return s == "z" }); !slices.Equal(got, []string{"a", "b"}) {
+			if got := slices.DeleteFunc(
+				slices.Clone(c.Names()), func(s string) bool { return s == "z" }); !slices.Equal(got,
+				[]string{"a", "b"}) {
 				t.Fatalf("names %v", got)
 			}
 			info, ok := c.Info("a")
-			if !ok || info.DType != dtype.BF16 || !slices.Equal(info.Shape, []int64{2, 1}) || info.Size != 4 || info.File != "m.safetensors" {
+			if !ok || info.DType != dtype.BF16 || !slices.Equal(info.Shape, []int64{2, 1}) || info.Size != 4 ||
+				info.File != "m.safetensors" {
 				t.Errorf("info %+v %v", info, ok)
 			}
 			r, err := c.Open("a")
@@ -84,7 +88,8 @@ func TestAccepted(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, f := range map[diag.Code][]byte{CodeHeader: file(two+"{}", 12), CodeTensor: file(two, 13)} {
 		path := write(t, t.TempDir(), "m.safetensors", f)
-		if _, err := Open(path); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), path) || diag.ExitCode(err) != 3 {
+		if _, err := Open(path); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), path) ||
+			diag.ExitCode(err) != 3 {
 			t.Errorf("%v; want code %s", err, want)
 		}
 	}
@@ -106,15 +111,18 @@ func TestOpenPaths(t *testing.T) {
 	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, CodeRead) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.Contains(err.Error(), "name a .safetensors or .gguf file") {
+	if _, err := Open(dir); !errors.Is(err, CodeRead) ||
+		!strings.Contains(err.Error(), "name a .safetensors or .gguf file") {
 		t.Errorf("empty directory: %v", err)
 	}
 	write(t, dir, "b.gguf", nil)
-	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.HasSuffix(err.Error(), "name the file: "+filepath.Join(dir, "b.gguf")) {
+	if _, err := Open(dir); !errors.Is(err, CodeRead) ||
+		!strings.HasSuffix(err.Error(), "name the file: "+filepath.Join(dir, "b.gguf")) {
 		t.Errorf("directory with a GGUF file: %v", err)
 	}
 	write(t, dir, "a.gguf", nil)
-	if _, err := Open(dir); !errors.Is(err, CodeRead) || !strings.HasSuffix(err.Error(), "name a file, such as "+filepath.Join(dir, "a.gguf")) {
+	if _, err := Open(dir); !errors.Is(err, CodeRead) ||
+		!strings.HasSuffix(err.Error(), "name a file, such as "+filepath.Join(dir, "a.gguf")) {
 		t.Errorf("directory with GGUF files: %v", err)
 	}
 	write(t, dir, singleName, file(two, 12))

@@ -19,7 +19,8 @@ import (
 // plugin is the backend's executable.
 var plugin string
 
-// TestMain builds the backend. The suite runs in its short form, since package backend runs it, too; -short=false undoes that.
+// TestMain builds the backend. The suite runs in its short form, since package backend runs it, too; -short=false
+// undoes that.
 func TestMain(m *testing.M) {
 	flag.Set("test.short", "true") // before the command line is parsed
 	os.Exit(func() int {
@@ -43,8 +44,9 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			devicetest.Run(t, func(t *testing.T) device.Backend {
-				s, err := host.Start(t.Context(), host.Options{Path: plugin, IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
-					Encode: format.EncodeProgram, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+				s, err := host.Start(
+					t.Context(), host.Options{Path: plugin, IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
+						Encode: format.EncodeProgram, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 				if err != nil {
 					t.Fatal(err)
 				}

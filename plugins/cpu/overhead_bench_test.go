@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
-// BenchmarkLargeResults times a run that computes little and returns four results of 64 MB. Image encoders return as much, and the copies from
-// the backend to the caller then take a large part of the time.
+// BenchmarkLargeResults times a run that computes little and returns four results of 64 MB. Image encoders return as
+// much, and the copies from the backend to the caller then take a large part of the time.
 func BenchmarkLargeResults(b *testing.B) {
 	const results, elements = 4, 16 << 20
 	g := ir.NewGraph("large")
@@ -25,7 +25,8 @@ func BenchmarkLargeResults(b *testing.B) {
 	for i := range results {
 		g.Return(fmt.Sprint("y", i), op.Expand(op.Narrow(x, 0, i, 1), ir.Shape{ir.Static(elements)}))
 	}
-	p, _, err := sched.Build(g, sched.Options{Method: "large", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Method: "large", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -55,13 +56,15 @@ func BenchmarkLargeResults(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkHostOverhead times a run of one step with up to 4 KB of input and output, from the call to the result, with the backend in its own
-// process: at the same size each time ("same") and at sizes that change ("new"). docs/measurements.md quotes median-us.
+// BenchmarkHostOverhead times a run of one step with up to 4 KB of input and output, from the call to the result, with
+// the backend in its own process: at the same size each time ("same") and at sizes that change ("new").
+// docs/measurements.md quotes median-us.
 func BenchmarkHostOverhead(b *testing.B) {
 	g := ir.NewGraph("one", ir.Sym{Name: "N", Min: 512, Max: 1024})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N")}})
 	g.Return("y", op.Relu(x))
-	p, _, err := sched.Build(g, sched.Options{Method: "one", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Method: "one", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func BenchmarkHostOverhead(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				n := c.n(i)
 				start := time.Now()
-				out, _, err := e.(*host.Executable).RunTensors(b.Context(), device.Run{Syms: map[string]int64{"N": n}}, [][]byte{data[:4*n]})
+				out, _, err := e.(*host.Executable).RunTensors(b.Context(), device.Run{Syms: map[string]int64{"N": n}},
+					[][]byte{data[:4*n]})
 				if err != nil || len(out[0]) != int(4*n) {
 					b.Fatal(len(out), err)
 				}

@@ -1,4 +1,5 @@
-// Command rlx-backend-metal runs programs on the GPUs of Macs with Apple silicon. rlxrun starts it; see spec/protocol.md and docs/metal.md.
+// Command rlx-backend-metal runs programs on the GPUs of Macs with Apple silicon. rlxrun starts it; see
+// spec/protocol.md and docs/metal.md.
 package main
 
 import (

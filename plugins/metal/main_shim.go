@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
-// level is the optimisation flag for compiling kernels; empty means the default. The linker can set it: -ldflags "-X main.level=-O0".
+// level is the optimisation flag for compiling kernels; empty means the default. The linker can set it: -ldflags "-X
+// main.level=-O0".
 var level string
 
 func main() {

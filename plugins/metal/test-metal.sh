@@ -1,5 +1,6 @@
 #!/bin/sh
-# All that can be tested on a Mac: make test-metal. It writes out/metal/report.txt, to paste into an issue, and fails if a part has failed.
+# All that can be tested on a Mac: make test-metal. It writes out/metal/report.txt, to paste into an issue, and fails if
+# a part has failed.
 set -u
 cd "$(dirname "$0")/../.."
 if [ "$(uname -sm)" != "Darwin arm64" ]; then
@@ -12,7 +13,8 @@ report=$out/report.txt
 mkdir -p $out
 failed=0
 
-# part NAME COMMAND... runs a part, and reports its result, its time, its lines with "report:", and the end of its output if it failed.
+# part NAME COMMAND... runs a part, and reports its result, its time, its lines with "report:", and the end of its
+# output if it failed.
 part() {
 	name=$1
 	shift

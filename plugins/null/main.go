@@ -1,4 +1,5 @@
-// Command rlx-backend-null is the smallest backend: it runs one op, neg. To write a backend, copy this folder, rename it, and add kernels.
+// Command rlx-backend-null is the smallest backend: it runs one op, neg. To write a backend, copy this folder, rename
+// it, and add kernels.
 package main
 
 import "github.com/rlx-go/rlx/sdk/backend"

@@ -1,6 +1,6 @@
-// Package backend makes a backend of RLX from kernels that are written in Go and compute in the memory of the process. A kernel is a function
-// and the rules for the nodes that it runs; this package does everything else: it describes the backend, loads programs, gives each step its
-// operands, keeps states, measures steps, and serves the protocol.
+// Package backend makes a backend of RLX from kernels that are written in Go and compute in the memory of the process.
+// A kernel is a function and the rules for the nodes that it runs; this package does everything else: it describes the
+// backend, loads programs, gives each step its operands, keeps states, measures steps, and serves the protocol.
 //
 //	func main() {
 //		backend.Main(backend.Config{Name: "mine", Version: "1", Kernels: []backend.Kernel{
@@ -8,8 +8,9 @@
 //		}})
 //	}
 //
-// The executable is called rlx-backend-NAME. spec/ops.md says what ops compute, spec/target.md what rules can require, and
-// docs/backend-tutorial.md how to test and install a backend. A backend for a device with its own memory implements device.Backend instead.
+// The executable is called rlx-backend-NAME. spec/ops.md says what ops compute, spec/target.md what rules can require,
+// and docs/backend-tutorial.md how to test and install a backend. A backend for a device with its own memory implements
+// device.Backend instead.
 package backend
 
 import (
@@ -38,14 +39,16 @@ type Config struct {
 	Name string
 	// Version is the version of the backend; "1" if empty.
 	Version string
-	// Device is the name of the device that "rlxrun devices" shows. If empty, it is that of the processor's architecture.
+	// Device is the name of the device that "rlxrun devices" shows. If empty, it is that of the processor's
+	// architecture.
 	Device string
-	// Types are the element types of all values, including inputs and weights. Nil means those that the kernels' rules name.
+	// Types are the element types of all values, including inputs and weights. Nil means those that the kernels' rules
+	// name.
 	Types []dtype.DType
 	// Kernels has a kernel for each op.
 	Kernels []Kernel
-	// Reference makes the backend run ops without a kernel by their definitions, slowly, in float64. Otherwise the compiler rewrites these ops
-	// with others, or refuses the model.
+	// Reference makes the backend run ops without a kernel by their definitions, slowly, in float64. Otherwise the
+	// compiler rewrites these ops with others, or refuses the model.
 	Reference bool
 	// Log receives what the backend logs; nil means standard error, at level info. The host shows it with --log-level.
 	Log *slog.Logger
@@ -54,13 +57,17 @@ type Config struct {
 // Kernel runs the nodes of one op that one of its rules accepts.
 type Kernel struct {
 	Op string // such as "neg"
-	// Takes has the rules, each as in a target description but without "run" and the op's name: "(f32)", "(f32, i32) if axis = 0".
+	// Takes has the rules, each as in a target description but without "run" and the op's name: "(f32)", "(f32, i32) if
+	// axis = 0".
 	Takes []string
-	// Run computes a step. An error says which value of an operand is bad, such as an index out of range; messages get the op's name in front.
+	// Run computes a step. An error says which value of an operand is bad, such as an index out of range; messages get
+	// the op's name in front.
 	Run func(c *Call) error
-	// Prepare, in place of Run, is called for each node when a program is loaded. It may make tables, and returns the function that runs the node.
+	// Prepare, in place of Run, is called for each node when a program is loaded. It may make tables, and returns the
+	// function that runs the node.
 	Prepare func(n *ir.Node) (func(c *Call) error, error)
-	// Scratch returns how many bytes of Call.Scratch a node needs for the largest sizes that the program allows; nil means none.
+	// Scratch returns how many bytes of Call.Scratch a node needs for the largest sizes that the program allows; nil
+	// means none.
 	Scratch func(n *ir.Node) int64
 }
 
@@ -68,9 +75,10 @@ type Kernel struct {
 type Call struct {
 	// Node is the step's node. Its attributes are Node.Attrs, for example op.SoftmaxAttrs.
 	Node *ir.Node
-	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. In has a place for each operand that the
-	// op declares; that of an absent one is the zero Tensor, and nil in Node.In. A result may have the memory of an
-	// operand: of any if the op is elementwise, of the residual of fused_matmul, and of the state that an op such as kv_append updates.
+	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. In has a place
+	// for each operand that the op declares; that of an absent one is the zero Tensor, and nil in Node.In. A result may
+	// have the memory of an operand: of any if the op is elementwise, of the residual of fused_matmul, and of the state
+	// that an op such as kv_append updates.
 	In, Out []tensor.Tensor
 	// Scratch is memory for the kernel's own use, aligned to 64 bytes. Its contents are undefined.
 	Scratch []byte
@@ -81,8 +89,8 @@ type Call struct {
 // View returns the elements of a tensor without copying them. It panics if T is not the element type's size.
 func View[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
 
-// Main serves the backend to the host that started the process, and returns when the host ends the session. If the configuration is wrong, it
-// prints why and exits with status 1.
+// Main serves the backend to the host that started the process, and returns when the host ends the session. If the
+// configuration is wrong, it prints why and exits with status 1.
 func Main(c Config) {
 	b, err := New(c)
 	if err != nil {
@@ -96,8 +104,8 @@ func Main(c Config) {
 	serve.Backend(serve.Config{Name: c.Name, Backend: b, Decode: format.DecodeProgram, Log: log})
 }
 
-// New returns the backend without serving it, for tests in the same process; devicetest.Run is the conformance suite. An error names what is
-// wrong with the configuration.
+// New returns the backend without serving it, for tests in the same process; devicetest.Run is the conformance suite.
+// An error names what is wrong with the configuration.
 func New(c Config) (device.Backend, error) {
 	b := &backend{Config: c, kernels: map[string]Kernel{}}
 	b.Version = cmp.Or(c.Version, "1")
@@ -112,7 +120,8 @@ func New(c Config) (device.Backend, error) {
 			return nil, fmt.Errorf("backend %s: kernel of %q: %w", c.Name, k.Op, err)
 		}
 		if _, twice := b.kernels[k.Op]; twice {
-			return nil, fmt.Errorf("backend %s: op %s has two kernels; want one, with a rule for each kind of node", c.Name, k.Op)
+			return nil, fmt.Errorf("backend %s: op %s has two kernels; want one, with a rule for each kind of node",
+				c.Name, k.Op)
 		}
 		b.kernels[k.Op] = k
 		d.Rules = append(d.Rules, rules...)

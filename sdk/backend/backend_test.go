@@ -25,7 +25,8 @@ import (
 	"github.com/rlx-go/rlx/sdk/backend"
 )
 
-// kernels use all that a Kernel has: several rules, a table made for a node, scratch memory, updates of states, an error for a bad value.
+// kernels use all that a Kernel has: several rules, a table made for a node, scratch memory, updates of states, an
+// error for a bad value.
 var kernels = []backend.Kernel{
 	{Op: "abs", Takes: []string{"(f32)", "(f64)"}, Run: func(c *backend.Call) error {
 		if c.In[0].DType.Size() == 4 {
@@ -45,7 +46,9 @@ var kernels = []backend.Kernel{
 			return nil
 		}, nil
 	}},
-	{Op: "flip", Takes: []string{"(f32) if axes = last"}, Scratch: func(n *ir.Node) int64 { return 4 * n.Graph.Syms.MaxElems(n.Type) }, Run: flip},
+	{Op: "flip", Takes: []string{"(f32) if axes = last"}, Scratch: func(n *ir.Node) int64 {
+		return 4 * n.Graph.Syms.MaxElems(n.Type)
+	}, Run: flip},
 	{Op: "kv_append", Takes: []string{"(f32, same, i32) if axis = 0"}, Run: func(c *backend.Call) error {
 		row := len(c.In[1].Data) / max(1, c.In[1].Shape[0])
 		at := int(int32(binary.LittleEndian.Uint32(c.In[2].Data)))
@@ -99,13 +102,15 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := open(backend.Config{Name: "sdk", Kernels: kernels, Reference: true})(t).Load(t.Context(), device.Load{Program: p})
+	x, err := open(backend.Config{Name: "sdk", Kernels: kernels, Reference: true})(t).Load(
+		t.Context(), device.Load{Program: p})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []device.Kernel{{Op: "abs", Native: true}, {Op: "tanh"}}
 	if !slices.Equal(x.Kernels(), want) || x.Memory() < 2*3*8 {
-		t.Errorf("kernels %v, %d bytes of scratch memory; want %v, and two arrays of three float64", x.Kernels(), x.Memory(), want)
+		t.Errorf("kernels %v, %d bytes of scratch memory; want %v, and two arrays of three float64", x.Kernels(),
+			x.Memory(), want)
 	}
 	inputs, outputs := program.NewBinder(p).IO(nil)
 	io := tensor.AlignedBytes(int(p.IOSize))
@@ -125,12 +130,18 @@ func TestNew(t *testing.T) {
 	good := backend.Kernel{Op: "neg", Takes: []string{"(f32)"}, Run: run}
 	for want, c := range map[string]backend.Config{
 		`the name is "My Backend"; want lower-case letters, digits, _ and -`: {Name: "My Backend"},
-		`backend x: op neg has two kernels`:                                  {Name: "x", Kernels: []backend.Kernel{good, good}},
-		`kernel of "neg": want Run or Prepare`:                               {Name: "x", Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32)"}}}},
-		`kernel of "neg": Takes is empty`:                                    {Name: "x", Kernels: []backend.Kernel{{Op: "neg", Run: run}}},
-		`kernel of "neg": rule "(f31)": column`:                              {Name: "x", Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f31)"}, Run: run}}},
-		`op "negg" is unknown`:                                               {Name: "x", Kernels: []backend.Kernel{{Op: "negg", Takes: []string{"(f32)"}, Run: run}}},
-		`op neg has no attribute "axis"`:                                     {Name: "x", Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32) if axis = 0"}, Run: run}}},
+		`backend x: op neg has two kernels`: {Name: "x",
+			Kernels: []backend.Kernel{good, good}},
+		`kernel of "neg": want Run or Prepare`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32)"}}}},
+		`kernel of "neg": Takes is empty`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "neg", Run: run}}},
+		`kernel of "neg": rule "(f31)": column`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f31)"}, Run: run}}},
+		`op "negg" is unknown`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "negg", Takes: []string{"(f32)"}, Run: run}}},
+		`op neg has no attribute "axis"`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32) if axis = 0"}, Run: run}}},
 	} {
 		if _, err := backend.New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
@@ -138,7 +149,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestOutside builds the example as a user does, in a module outside of this repository, and runs the conformance suite on it.
+// TestOutside builds the example as a user does, in a module outside of this repository, and runs the conformance suite
+// on it.
 func TestOutside(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"main.go", "go.mod", "../../../go.sum"} {
@@ -154,7 +166,8 @@ func TestOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"mod", "edit", "-replace", "github.com/rlx-go/rlx=" + root}, {"build", "-mod=mod", "-o", "rlx-backend-example", "."}} {
+	for _, args := range [][]string{{"mod", "edit", "-replace", "github.com/rlx-go/rlx=" + root},
+		{"build", "-mod=mod", "-o", "rlx-backend-example", "."}} {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -162,7 +175,9 @@ func TestOutside(t *testing.T) {
 		}
 	}
 	devicetest.Run(t, func(t *testing.T) device.Backend {
-		s, err := host.Start(t.Context(), host.Options{Path: filepath.Join(dir, "rlx-backend-example"), IOSize: devicetest.MaxIO, Encode: format.EncodeProgram})
+		s, err := host.Start(
+			t.Context(), host.Options{Path: filepath.Join(dir, "rlx-backend-example"), IOSize: devicetest.MaxIO,
+				Encode: format.EncodeProgram})
 		if err != nil {
 			t.Fatal(err)
 		}

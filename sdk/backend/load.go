@@ -50,7 +50,10 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 	})
 	for i := range l.Program.Steps {
 		c := x.Runner.Call(i)
-		x.calls = append(x.calls, Call{Node: c.Node, In: c.In, Out: c.Out, Scratch: scratch, Threads: cmp.Or(l.Threads, runtime.GOMAXPROCS(0))})
+		x.calls = append(
+			x.calls,
+			Call{Node: c.Node, In: c.In, Out: c.Out, Scratch: scratch,
+				Threads: cmp.Or(l.Threads, runtime.GOMAXPROCS(0))})
 	}
 	return x, nil
 }
@@ -98,7 +101,8 @@ type executable struct {
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Memory returns an upper bound of the scratch memory, in bytes.
-func (x *executable) Memory() int64 { return x.memory + x.own + x.own/4 } // garbage of definitions: see runner.Reference
+// garbage of definitions: see runner.Reference
+func (x *executable) Memory() int64 { return x.memory + x.own + x.own/4 }
 
 // Close frees the memory.
 func (x *executable) Close() error {

@@ -1,5 +1,6 @@
-// Package python_test runs the tests of the Python package and the conformance suite on its example. They need a python3 with grpcio, protobuf, numpy,
-// cryptography and pytest. RLX_PYTHON names another interpreter. With RLX_REQUIRE_PYTHON a missing interpreter fails the tests.
+// Package python_test runs the tests of the Python package and the conformance suite on its example. They need a
+// python3 with grpcio, protobuf, numpy, cryptography and pytest. RLX_PYTHON names another interpreter. With
+// RLX_REQUIRE_PYTHON a missing interpreter fails the tests.
 package python_test
 
 import (
@@ -23,7 +24,9 @@ import (
 // python returns the interpreter, or skips the test if it or a package is missing.
 func python(t *testing.T) string {
 	t.Helper()
-	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*", "../../spec/testdata/session.txt", "../../docs/backend-tutorial.md"} { // open the files, so that a change invalidates cached test results
+	// open the files, so that a change invalidates cached test results
+	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*", "../../spec/testdata/session.txt",
+		"../../docs/backend-tutorial.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			os.ReadFile(f)
@@ -33,7 +36,8 @@ func python(t *testing.T) string {
 	path, err := exec.LookPath(name)
 	if err == nil {
 		var out []byte
-		if out, err = exec.Command(path, "-c", "import grpc, google.protobuf, numpy, cryptography, pytest").CombinedOutput(); err != nil {
+		if out, err = exec.Command(
+			path, "-c", "import grpc, google.protobuf, numpy, cryptography, pytest").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
 	}
@@ -99,14 +103,16 @@ func numpy(t *testing.T) (dir, backend string) {
 		t.Fatal(err)
 	}
 	backend = filepath.Join(dir, "rlx-backend-numpy")
-	script := fmt.Sprintf("#!%s\nimport runpy, sys\nsys.path.insert(0, %q)\nrunpy.run_path(%q, run_name='__main__')\n", py, sdk, filepath.Join(sdk, "examples", "rlx-backend-numpy"))
+	script := fmt.Sprintf("#!%s\nimport runpy, sys\nsys.path.insert(0, %q)\nrunpy.run_path(%q, run_name='__main__')\n",
+		py, sdk, filepath.Join(sdk, "examples", "rlx-backend-numpy"))
 	if err := os.WriteFile(backend, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir, backend
 }
 
-// sample returns the flags of plugins test that choose among the checks of ops: all of them, or a sample with the seed in RLX_CONFORMANCE.
+// sample returns the flags of plugins test that choose among the checks of ops: all of them, or a sample with the seed
+// in RLX_CONFORMANCE.
 func sample() []string {
 	if seed := cmp.Or(os.Getenv("RLX_CONFORMANCE"), "1"); seed != "all" {
 		return []string{"--seed", seed}
@@ -114,8 +120,8 @@ func sample() []string {
 	return []string{"--full"}
 }
 
-// TestConformance: the example passes the checks of the suite in shared memory, and fewer of them in chunks, because the transport does not depend on the
-// kernels.
+// TestConformance: the example passes the checks of the suite in shared memory, and fewer of them in chunks, because
+// the transport does not depend on the kernels.
 func TestConformance(t *testing.T) {
 	_, backend := numpy(t)
 	all := sample()
@@ -126,7 +132,11 @@ func TestConformance(t *testing.T) {
 	for transport, checks := range map[string][]string{"shm": all, "chunks": quick} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			out := run(t, rlxrun(), append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport}, checks...)...) // without the sandbox, because the interpreter's packages may be anywhere
+			// without the sandbox, because the interpreter's packages may be anywhere
+			out := run(
+				t, rlxrun(),
+				append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport},
+					checks...)...)
 			if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{3,} passed, 0 failed, `).MatchString(out) {
 				t.Errorf("plugins test: %s", out)
 			}
@@ -134,7 +144,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestWithoutMapping: a backend that reads and writes the shared region and the artifact only by pread and pwrite passes the suite.
+// TestWithoutMapping: a backend that reads and writes the shared region and the artifact only by pread and pwrite
+// passes the suite.
 func TestWithoutMapping(t *testing.T) {
 	t.Parallel()
 	dir, backend := numpy(t)
@@ -146,18 +157,21 @@ func TestWithoutMapping(t *testing.T) {
 	if err := os.WriteFile(backend, []byte(head+withoutMapping+"runpy.run_path("+tail), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out := run(t, rlxrun(), "plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", "shm", "--quick", "--seed", cmp.Or(strings.TrimPrefix(os.Getenv("RLX_CONFORMANCE"), "all"), "1"))
+	out := run(t, rlxrun(), "plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", "shm", "--quick",
+		"--seed", cmp.Or(strings.TrimPrefix(os.Getenv("RLX_CONFORMANCE"), "all"), "1"))
 	if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{3,} passed, 0 failed, `).MatchString(out) {
 		t.Errorf("plugins test: %s", out)
 	}
 	graph := "graph f\nx = input : f32[2,3]\nw = param : f32[3]\ny = add x, w : f32[2,3]\nreturn y=y\n"
-	source, target, artifact := filepath.Join(dir, "f.txt"), filepath.Join(dir, "numpy.target"), filepath.Join(dir, "f.rlx")
+	source, target, artifact := filepath.Join(dir, "f.txt"), filepath.Join(dir, "numpy.target"),
+		filepath.Join(dir, "f.rlx")
 	if err := os.WriteFile(source, []byte(graph), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run(t, rlxrun(), "plugins", "describe", "numpy", "--plugin=numpy="+backend, "--sandbox=off", "-o", target)
 	run(t, rlxc(), source, "--target", target, "-o", artifact)
-	run(t, rlxrun(), artifact, "-b", "numpy", "--plugin=numpy="+backend, "--sandbox=off", "--random", "1", "--check", "-o", "-")
+	run(t, rlxrun(), artifact, "-b", "numpy", "--plugin=numpy="+backend, "--sandbox=off", "--random", "1", "--check",
+		"-o", "-")
 }
 
 // withoutMapping replaces what the package maps.
@@ -240,7 +254,8 @@ func TestExample(t *testing.T) {
 	run(t, rlxrun(), "plugins", "describe", "numpy", plugin, "--sandbox=off", "-o", target)
 	run(t, rlxc(), "../../demo/sam-nano.safetensors", "--target", target, "-o", artifact)
 	mask := filepath.Join(dir, "mask.png")
-	run(t, rlxrun(), artifact, "-b", "numpy", plugin, "--sandbox=off", "--image", "../../demo/scene1.png", "--point", "128,128", "-o", mask)
+	run(t, rlxrun(), artifact, "-b", "numpy", plugin, "--sandbox=off", "--image", "../../demo/scene1.png", "--point",
+		"128,128", "-o", mask)
 	if iou := overlap(t, mask, "../../demo/scene1.mask.png"); iou < 0.98 {
 		t.Errorf("the mask has an IoU of %g with the demo's", iou)
 	}
@@ -253,7 +268,10 @@ func TestExample(t *testing.T) {
 		err = json.Unmarshal(golden, &want)
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(run(t, rlxrun(), text, "-b", "numpy", plugin, "--sandbox=off", "--prompt", "ROMEO:", "-n", "12", "--temperature", "0", "--format", "json")), &got)
+		err = json.Unmarshal(
+			[]byte(
+				run(t, rlxrun(), text, "-b", "numpy", plugin, "--sandbox=off", "--prompt", "ROMEO:", "-n", "12",
+					"--temperature", "0", "--format", "json")), &got)
 	}
 	if err != nil || len(got.IDs) != 12 || !slices.Equal(got.IDs, want.IDs[:12]) {
 		t.Errorf("tokens %v, %v; want %v", got.IDs, err, want.IDs)
@@ -314,14 +332,19 @@ def neg(attrs, x, out):
 serve(b)
 `, py, sdk)
 	graph := "graph f\nx = input : f32[4]\ny = neg x : f32[4]\nreturn y=y\n"
-	for name, text := range map[string]string{"rlx-backend-raises": script, "f.txt": graph, "raises.target": "target raises 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"} {
+	for name, text := range map[string]string{"rlx-backend-raises": script, "f.txt": graph,
+		"raises.target": "target raises 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, rlxc(), filepath.Join(dir, "f.txt"), "--target", filepath.Join(dir, "raises.target"), "-o", filepath.Join(dir, "f.rlx"))
-	out, err := exec.Command(rlxrun(), filepath.Join(dir, "f.rlx"), "-b", "raises", "--plugin", "raises="+filepath.Join(dir, "rlx-backend-raises"), "--sandbox=off", "--random", "1", "-o", "-").CombinedOutput()
-	if want := "backend raises: step 1 of 1 (neg y): KeyError: 'no such table' (RLX5111"; err == nil || !strings.Contains(string(out), want) {
+	run(t, rlxc(), filepath.Join(dir, "f.txt"), "--target", filepath.Join(dir, "raises.target"), "-o",
+		filepath.Join(dir, "f.rlx"))
+	out, err := exec.Command(rlxrun(), filepath.Join(dir, "f.rlx"), "-b", "raises", "--plugin",
+		"raises="+filepath.Join(dir, "rlx-backend-raises"), "--sandbox=off", "--random", "1", "-o",
+		"-").CombinedOutput()
+	if want := "backend raises: step 1 of 1 (neg y): KeyError: 'no such table' (RLX5111"; err == nil ||
+		!strings.Contains(string(out), want) {
 		t.Errorf("%v: %s; want %q", err, out, want)
 	}
 }
@@ -356,7 +379,8 @@ func TestTutorial(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-ec", b[2])
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+tools()+":"+os.Getenv("PATH"), "SDK="+sdk, "RLX_MINE_SDK="+sdk, "XDG_DATA_HOME="+dir+"/data")
+		cmd.Env = append(os.Environ(), "PATH="+tools()+":"+os.Getenv("PATH"), "SDK="+sdk, "RLX_MINE_SDK="+sdk,
+			"XDG_DATA_HOME="+dir+"/data")
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s%s", b[2], out)
 		if err != nil || strings.Contains(string(out), "RLX5") {

@@ -1,5 +1,6 @@
-// Package rust_test runs the tests of the Rust crate, the conformance suite on its example, and the Rust part of the tutorial. Compiling the crate and its
-// dependencies takes minutes, so the tests run only if RLX_REQUIRE_RUST is set, as make test-rust does. They need cargo and a C compiler.
+// Package rust_test runs the tests of the Rust crate, the conformance suite on its example, and the Rust part of the
+// tutorial. Compiling the crate and its dependencies takes minutes, so the tests run only if RLX_REQUIRE_RUST is set,
+// as make test-rust does. They need cargo and a C compiler.
 package rust_test
 
 import (
@@ -56,7 +57,8 @@ func build(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestMessages: src/proto has every field of the protocol. The test needs no Rust, so it fails for everybody who changes the protocol but not the crate.
+// TestMessages: src/proto has every field of the protocol. The test needs no Rust, so it fails for everybody who
+// changes the protocol but not the crate.
 func TestMessages(t *testing.T) {
 	source, err := os.ReadFile("src/proto/rlx.v1.rs")
 	if err != nil {
@@ -85,10 +87,12 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// has reports whether the fields of a struct include one with this number and name. A oneof's fields are in an enum, and the struct has only their numbers.
+// has reports whether the fields of a struct include one with this number and name. A oneof's fields are in an enum,
+// and the struct has only their numbers.
 func has(body string, f protoreflect.FieldDescriptor) bool {
 	if o := f.ContainingOneof(); o != nil {
-		return regexp.MustCompile(fmt.Sprintf(`tags = "[^"]*\b%d\b[^"]*"\)\]\s*pub %s:`, f.Number(), o.Name())).MatchString(body)
+		return regexp.MustCompile(
+			fmt.Sprintf(`tags = "[^"]*\b%d\b[^"]*"\)\]\s*pub %s:`, f.Number(), o.Name())).MatchString(body)
 	}
 	return regexp.MustCompile(fmt.Sprintf(`tag = "%d"\)\]\s*pub (r#)?%s:`, f.Number(), f.Name())).MatchString(body)
 }
@@ -105,7 +109,8 @@ func TestCrate(t *testing.T) {
 func TestExample(t *testing.T) {
 	target, bin := cargo(t), build(t)
 	run(t, ".", bin, target, "cargo", "build", "--locked", "--example", "rlx-backend-loops")
-	out := run(t, ".", bin, target, filepath.Join(bin, "rlxrun"), "plugins", "test", filepath.Join(target, "debug/examples/rlx-backend-loops"), "--full", "--quiet", "--transport=both")
+	out := run(t, ".", bin, target, filepath.Join(bin, "rlxrun"), "plugins", "test",
+		filepath.Join(target, "debug/examples/rlx-backend-loops"), "--full", "--quiet", "--transport=both")
 	t.Log(out)
 	if !regexp.MustCompile(`(?m)^loops 1\.0: [0-9]{4,} passed, 0 failed, `).MatchString(out) {
 		t.Errorf("plugins test: %s", out)

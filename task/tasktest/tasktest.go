@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Fields checks the fields of a registered kind: their keys are sorted, include every exported field of the description, and equal
-// the keys in JSON.
+// Fields checks the fields of a registered kind: their keys are sorted, include every exported field of the
+// description, and equal the keys in JSON.
 func Fields(t *testing.T, kind string) {
 	t.Helper()
 	full, back := Full(t, kind), empty(t, kind)

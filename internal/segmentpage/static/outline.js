@@ -14,8 +14,9 @@ export function fill(runs, width, height) {
 // Steps along the edges of pixels, clockwise: east, south, west, north. The inside is on the right.
 const DX = [1, 0, -1, 0], DY = [0, 1, 0, -1];
 
-// outline returns the border of the pixels inside as a Path2D in pixels of the image. Holes are wound the other way. The path goes through the middles of the
-// edges of pixels, with curves that stay within half a pixel of them, so that slanted borders are smooth and not stairs.
+// outline returns the border of the pixels inside as a Path2D in pixels of the image. Holes are wound the other way.
+// The path goes through the middles of the edges of pixels, with curves that stay within half a pixel of them, so that
+// slanted borders are smooth and not stairs.
 export function outline(inside, width, height) {
   const at = (x, y) => x >= 0 && y >= 0 && x < width && y < height && inside[y * width + x] === 1;
   const seen = new Uint8Array(width * height); // pixels whose upper edge is on a finished loop

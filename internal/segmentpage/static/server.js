@@ -46,8 +46,8 @@ export const encode = async ({ number }, signal) => (await post(`images/${number
 // close tells the server that this page no longer shows an image.
 export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" }).catch(() => {});
 
-// find returns {mask, quality, pixels, runs, seconds} for prompts {points, box} and the mask "best" or a number. A newer call replaces one that waits, which then
-// throws a Failure with status 409.
+// find returns {mask, quality, pixels, runs, seconds} for prompts {points, box} and the mask "best" or a number. A
+// newer call replaces one that waits, which then throws a Failure with status 409.
 export const find = async ({ number }, prompts, mask) =>
   (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
 

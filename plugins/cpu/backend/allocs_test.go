@@ -19,15 +19,19 @@ func TestStepsAllocateNothing(t *testing.T) {
 	i := op.Cast(x, dtype.I32)
 	y := op.Where(op.Lt(i, op.Cast(x, dtype.I32)), op.Sin(x), op.Cast(i, dtype.F32))
 	z := op.Concat(2, op.Transpose(y, 0, 2, 1), op.Transpose(x, 0, 2, 1))
-	g.Return("act", op.FusedMatMul(op.Reshape(x, ir.Shape{ir.Static(120), ir.Static(50)}), op.Input(g, "w", ir.TypeOf(dtype.F32, 50, 9)), nil, nil,
-		op.FusedMatMulAttrs{Act: "gelu"}))
+	g.Return(
+		"act", op.FusedMatMul(op.Reshape(x, ir.Shape{ir.Static(120), ir.Static(50)}),
+			op.Input(g, "w", ir.TypeOf(dtype.F32, 50, 9)), nil, nil,
+			op.FusedMatMulAttrs{Act: "gelu"}))
 	g.Return("y", op.MatMul(x, z, op.MatMulAttrs{}))
 	g.Return("z", op.Softmax(z, 1))
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1}) // see TestKernelsAllocateNothing
+	// see TestKernelsAllocateNothing
+	e, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,10 @@ import (
 
 var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
-	_ = register(kernel{op: "attention", takes: "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32)",
-		scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
+	_ = register(
+		kernel{op: "attention",
+			takes:   "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32)",
+			scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
 
 func gridAttention(c *call) error {
@@ -34,7 +36,8 @@ func gridArgs(c *call) kernels.GridAttentionArgs {
 	d := s[3] / (3 * a.Heads)
 	return kernels.GridAttentionArgs{
 		B: s[0], GH: s[1], GW: s[2], Heads: a.Heads, Dim: d, Window: a.Window,
-		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, op.GridAttentionRH), RelW: optional(c, op.GridAttentionRW), Out: f32(c.out),
+		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, op.GridAttentionRH),
+		RelW: optional(c, op.GridAttentionRW), Out: f32(c.out),
 		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))), Precision: c.precision,
 	}
 }
@@ -47,7 +50,8 @@ var maskKinds = map[string]kernels.MaskKind{
 func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) (r kernels.ScratchSize) {
 	a, most := n.Attrs.(op.AttentionAttrs), n.Graph.Syms.Largest
 	at := a.Geometry(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.In[2].Type.Shape), nil)
-	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV, Mask: maskKinds[a.Mask]}
+	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV,
+		Mask: maskKinds[a.Mask]}
 	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
 		r = r.With(g.ScratchSize(p))
 	}
@@ -81,8 +85,10 @@ func (x *attention) run(c *call) error {
 	}
 	at := x.Geometry(q.Shape, k.Shape, v.Shape, shape)
 	g.B, g.Heads, g.KVHeads, g.SQ, g.SK, g.DK, g.DV = at.B, at.H, at.HKV, at.Sq, at.Sk, at.D, at.DV
-	g.QStride, g.KStride, g.VStride, g.OutStride = kernels.Strides(at.Q), kernels.Strides(at.K), kernels.Strides(at.V), kernels.Strides(at.Out)
-	g.Scale, g.MaskStride, g.QOffset, g.Precision = float32(x.EffectiveScale(int64(at.D))), at.Mask, at.QOffset, c.forRows(min(at.Sq, at.Sk))
+	g.QStride, g.KStride, g.VStride, g.OutStride = kernels.Strides(at.Q), kernels.Strides(at.K), kernels.Strides(at.V),
+		kernels.Strides(at.Out)
+	g.Scale, g.MaskStride, g.QOffset, g.Precision = float32(x.EffectiveScale(int64(at.D))), at.Mask, at.QOffset,
+		c.forRows(min(at.Sq, at.Sk))
 	if err := x.spans(c, &at); err != nil {
 		return err
 	}
@@ -96,8 +102,8 @@ func (x *attention) run(c *call) error {
 	return nil
 }
 
-// spans reads the operands kv_len and position into args.Spans: per batch element, the number of keys, and the position of the first
-// query among them.
+// spans reads the operands kv_len and position into args.Spans: per batch element, the number of keys, and the position
+// of the first query among them.
 func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
 	g := &x.args
 	if g.Spans = g.Spans[:0]; !c.has(op.AttentionPosition) && !c.has(op.AttentionKVLen) {

@@ -1,7 +1,8 @@
-// Package backend runs programs on the CPU. It walks the steps of a program and calls the kernel registered for each step's op.
-// Each file registers the kernels of one family of ops; there is no switch over ops.
+// Package backend runs programs on the CPU. It walks the steps of a program and calls the kernel registered for each
+// step's op. Each file registers the kernels of one family of ops; there is no switch over ops.
 //
-// It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so tests can run it in their own process.
+// It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so tests can run it in their own
+// process.
 package backend
 
 import (
@@ -28,19 +29,22 @@ const Version = "0.1.0"
 // kernel says how to run one op.
 type kernel struct {
 	op string
-	// takes is the rule for the nodes that the kernel runs, in the language of package target and without "run" and the op's name.
-	// The op's definition runs all other nodes.
+	// takes is the rule for the nodes that the kernel runs, in the language of package target and without "run" and the
+	// op's name. The op's definition runs all other nodes.
 	takes string
 	also  string // a second rule, or empty
 	run   func(c *call) error
-	// prepare replaces run. It is called for each node when a program is loaded and returns the function that runs the node.
+	// prepare replaces run. It is called for each node when a program is loaded and returns the function that runs the
+	// node.
 	prepare func(n *ir.Node) func(c *call) error
-	// joins is set if the op can be a product that runs jointly with others; see joint.go. ok is false if the node is none.
+	// joins is set if the op can be a product that runs jointly with others; see joint.go. ok is false if the node is
+	// none.
 	joins func(n *ir.Node) (s jointStep, ok bool)
-	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic sizes. Nil
-	// means that the need does not grow with the sizes.
+	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic
+	// sizes. Nil means that the need does not grow with the sizes.
 	scratch func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize
-	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result may. Nil means no.
+	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result
+	// may. Nil means no.
 	takesBlocked, makesBlocked func(c *call) bool
 }
 
@@ -53,17 +57,20 @@ type call struct {
 	in      []tensor.Tensor // as node.In; see has
 	results []tensor.Tensor // one or several
 	out     tensor.Tensor   // the first result
-	wide    []byte          // memory for operands and results widened to float64 or int64, for definitions; all calls share it
+	// memory for operands and results widened to float64 or int64, for definitions; all calls share it
+	wide []byte
 
 	precision kernels.Precision // that the host requested for matrix products and attention
 
 	inBlocked, outBlocked bool // operand 0 or the result has the blocked layout; see chooseBlocked
 
-	dst, src any // of a cast: result and operand as slices of their element types; nil before the first run at these sizes
+	// of a cast: result and operand as slices of their element types; nil before the first run at these sizes
+	dst, src any
 }
 
-// A product with fewer than fewRows rows is computed in f32 whatever precision the host requested. It spends its time on reading
-// the weights, so bfloat16 saves nothing. In the models so far, such products are the heads that rank answers, where rounding shows.
+// A product with fewer than fewRows rows is computed in f32 whatever precision the host requested. It spends its time
+// on reading the weights, so bfloat16 saves nothing. In the models so far, such products are the heads that rank
+// answers, where rounding shows.
 const fewRows = 128
 
 // forRows returns the precision of a product with n rows.
@@ -98,7 +105,8 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	how, why := Description().Takes(n)
 	switch k := registry[n.Op.Name]; {
 	case how == target.No:
-		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "%s: the cpu backend cannot run it: %s", n.Label(), why)
+		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "%s: the cpu backend cannot run it: %s",
+			n.Label(), why)
 	case how == target.Reference:
 		return reference(n), false, nil
 	case k.prepare != nil:
@@ -108,7 +116,8 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	}
 }
 
-// Every processor supports both precisions. One without instructions for bfloat16 rounds the operands and multiplies in f32.
+// Every processor supports both precisions. One without instructions for bfloat16 rounds the operands and multiplies in
+// f32.
 var precisions = []string{kernels.Float32.String(), kernels.BFloat16.String()}
 
 // Backend is the cpu backend.
@@ -123,7 +132,8 @@ func (Backend) Info(context.Context) (device.Info, error) {
 	about := append(slices.Clone(features()), threads)
 	return device.Info{
 		Name: "cpu", Version: Version, Target: Description(), Levels: levelsHere(),
-		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
+		Devices: []device.Device{
+			{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
 		Precisions: precisions,
 	}, nil
 }
@@ -157,8 +167,9 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	return x, nil
 }
 
-// prepare finds the function that runs each step, and allocates the arena and the scratch memory. The operating system backs this
-// with pages only when they are touched, so the host can still compare Memory with its limit before the first run.
+// prepare finds the function that runs each step, and allocates the arena and the scratch memory. The operating system
+// backs this with pages only when they are touched, so the host can still compare Memory with its limit before the
+// first run.
 func (x *executable) prepare() error {
 	native := map[string]bool{}
 	var scratch kernels.ScratchSize

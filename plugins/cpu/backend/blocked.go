@@ -7,15 +7,16 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// A value that is read only by bfloat16 products need not be stored as float32. On processors with matrix tiles (AMX), the step that
-// writes such a value rounds it to bfloat16 and stores it in the blocked layout of package kernels (kernels/blocked.go). Results do
-// not change, because the product would round the value anyway. The exception is gelu, which is less precise if it is rounded at once.
+// A value that is read only by bfloat16 products need not be stored as float32. On processors with matrix tiles (AMX),
+// the step that writes such a value rounds it to bfloat16 and stores it in the blocked layout of package kernels
+// (kernels/blocked.go). Results do not change, because the product would round the value anyway. The exception is gelu,
+// which is less precise if it is rounded at once.
 
 // reader is an operand of a step.
 type reader struct{ step, operand int }
 
-// readersOf lists, for each step, the operands that read its first result. The list is nil if a view or an output of the program
-// reads the result too.
+// readersOf lists, for each step, the operands that read its first result. The list is nil if a view or an output of
+// the program reads the result too.
 func readersOf(p *program.Program) [][]reader {
 	steps, other := make([]int, len(p.Graph.Nodes)), make([]bool, len(p.Graph.Nodes)) // by node ID
 	for i := range steps {
@@ -46,7 +47,8 @@ func readersOf(p *program.Program) [][]reader {
 	return out
 }
 
-// chooseBlocked picks the layout of every value: blocked if the step that writes it and all steps that read it support that.
+// chooseBlocked picks the layout of every value: blocked if the step that writes it and all steps that read it support
+// that.
 func (x *executable) chooseBlocked() {
 	if !x.pool.TakesBlocked(x.precision) {
 		return
@@ -60,7 +62,8 @@ func (x *executable) chooseBlocked() {
 		if makes == nil || !c.native || !makes(c) || len(readers) == 0 || x.overlaps(c.node) {
 			continue
 		}
-		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesBlocked(&x.calls[r.step]) }) {
+		if slices.ContainsFunc(
+			readers, func(r reader) bool { return r.operand != 0 || !takesBlocked(&x.calls[r.step]) }) {
 			continue
 		}
 		c.outBlocked = true
@@ -75,8 +78,9 @@ func takesBlocked(c *call) bool {
 	return takes != nil && c.native && takes(c)
 }
 
-// overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: it would overwrite
-// elements that are not read yet. Only the first result is checked, since ops with several results make no blocked values.
+// overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: it
+// would overwrite elements that are not read yet. Only the first result is checked, since ops with several results make
+// no blocked values.
 func (x *executable) overlaps(n *ir.Node) bool {
 	out := x.runner.Operand(n)
 	for _, in := range n.Operands() {
@@ -88,14 +92,15 @@ func (x *executable) overlaps(n *ir.Node) bool {
 	return false
 }
 
-// blockSide is the number of rows and columns of a block. Rows are padded to a multiple of it. bfloat16 halves the size, so the padded
-// value fits where the float32 value was planned if it has at least blockSide rows.
+// blockSide is the number of rows and columns of a block. Rows are padded to a multiple of it. bfloat16 halves the
+// size, so the padded value fits where the float32 value was planned if it has at least blockSide rows.
 const blockSide = 32
 
 // fitsBlocked reports whether a [rows, cols] value can be stored blocked in the memory planned for it.
 func fitsBlocked(rows, cols int) bool { return rows >= blockSide && cols > 0 && cols%blockSide == 0 }
 
-// param returns the parameter that n is, or is a view of; nil if there is none. A parameter never changes, so it can be packed once.
+// param returns the parameter that n is, or is a view of; nil if there is none. A parameter never changes, so it can be
+// packed once.
 func param(n *ir.Node) *ir.Node {
 	for {
 		if _, view := n.View(); !view {

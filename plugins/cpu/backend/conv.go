@@ -56,6 +56,7 @@ func convSizes(x, w []int, g op.Geometry, transposed bool) kernels.ConvArgs {
 	if transposed {
 		cout = w[1] * g.Groups
 	}
-	return kernels.ConvArgs{Transposed: transposed, N: n, Cin: cin, Cout: cout, In: size, Kernel: g.Kernels(w), Stride: g.Stride, Pad: g.Padding,
+	return kernels.ConvArgs{Transposed: transposed, N: n, Cin: cin, Cout: cout, In: size, Kernel: g.Kernels(w),
+		Stride: g.Stride, Pad: g.Padding,
 		Dilation: g.Dilation, OutputPad: g.OutputPadding, Groups: g.Groups, Last: g.Last}
 }

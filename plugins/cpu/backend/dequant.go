@@ -9,63 +9,74 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, also: "(f32, i8|u8, scale: f32|u8, zero: f32, global: f32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
-		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
-			return schemeProduct(n)
-		}
-		rounds := n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
-		return func(c *call) error {
-			if g := packedProduct(c); rounds {
-				kernels.GemmRounded(c.pool, &g)
-			} else {
-				kernels.Gemm(c.pool, &g)
-			}
-			return nil
-		}
-	}, joins: func(n *ir.Node) (s jointStep, ok bool) {
-		a := n.Attrs.(op.DequantMatMulAttrs)
-		return jointStep{func(c *call) (kernels.GemmArgs, bool) { return packedProduct(c), true }, a.Activations == op.ActivationsQ8}, a.Scheme == op.SchemePacked
-	}})
-	_ = register(kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
-		group := &kernels.Grouped{}
-		if n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8 {
-			group.Multiply = kernels.GemmRounded
-		}
-		return func(c *call) error {
-			x, w := c.in[0], c.in[1]
-			g := kernels.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w), TransB: true, C: f32(c.out), Precision: c.forRows(x.Shape[0])}
-			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
-			return groupedMatMul(c, group, g, w.Shape[0], c.in[2])
-		}
-	}})
-	_ = register(kernel{op: "dequant_rows", takes: "(any, i32|i64|u32)", scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-		rows := n.Graph.Syms.MaxElems(n.In[1].Type)
-		_, width := n.Graph.Syms.Bounds(n.In[0].Type.Shape[1])
-		return kernels.ScratchSize{Other: rows * width * int64(n.In[0].Type.DType.Size())}
-	}, prepare: func(*ir.Node) func(*call) error {
-		var picked []byte
-		return func(c *call) error {
-			table, rows := c.in[0], tensor.Numel(c.in[1].Shape)
-			size := table.Shape[1] * table.DType.Size()
-			if cap(picked) < rows*size {
-				picked = make([]byte, rows*size)
-			}
-			picked = picked[:rows*size]
-			var err error
-			switch idx := c.in[1]; idx.DType {
-			case dtype.I32:
-				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int32](idx))
-			case dtype.I64:
-				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int64](idx))
-			default:
-				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[uint32](idx))
-			}
-			if err == nil {
-				kernels.DecodeRows(c.pool, f32(c.out), kernels.Packed(table.DType, picked), rows, table.Shape[1]*table.DType.Values())
-			}
-			return err
-		}
-	}})
+	_ = register(
+		kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`,
+			also: "(f32, i8|u8, scale: f32|u8, zero: f32, global: f32)", scratch: dequantScratch,
+			prepare: func(n *ir.Node) func(*call) error {
+				if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
+					return schemeProduct(n)
+				}
+				rounds := n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
+				return func(c *call) error {
+					if g := packedProduct(c); rounds {
+						kernels.GemmRounded(c.pool, &g)
+					} else {
+						kernels.Gemm(c.pool, &g)
+					}
+					return nil
+				}
+			}, joins: func(n *ir.Node) (s jointStep, ok bool) {
+				a := n.Attrs.(op.DequantMatMulAttrs)
+				return jointStep{func(c *call) (kernels.GemmArgs, bool) { return packedProduct(c), true },
+					a.Activations == op.ActivationsQ8}, a.Scheme == op.SchemePacked
+			}})
+	_ = register(
+		kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch,
+			prepare: func(n *ir.Node) func(*call) error {
+				group := &kernels.Grouped{}
+				if n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8 {
+					group.Multiply = kernels.GemmRounded
+				}
+				return func(c *call) error {
+					x, w := c.in[0], c.in[1]
+					g := kernels.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w),
+						TransB: true,
+						C:      f32(c.out), Precision: c.forRows(x.Shape[0])}
+					g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
+					return groupedMatMul(c, group, g, w.Shape[0], c.in[2])
+				}
+			}})
+	_ = register(
+		kernel{op: "dequant_rows", takes: "(any, i32|i64|u32)",
+			scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+				rows := n.Graph.Syms.MaxElems(n.In[1].Type)
+				_, width := n.Graph.Syms.Bounds(n.In[0].Type.Shape[1])
+				return kernels.ScratchSize{Other: rows * width * int64(n.In[0].Type.DType.Size())}
+			}, prepare: func(*ir.Node) func(*call) error {
+				var picked []byte
+				return func(c *call) error {
+					table, rows := c.in[0], tensor.Numel(c.in[1].Shape)
+					size := table.Shape[1] * table.DType.Size()
+					if cap(picked) < rows*size {
+						picked = make([]byte, rows*size)
+					}
+					picked = picked[:rows*size]
+					var err error
+					switch idx := c.in[1]; idx.DType {
+					case dtype.I32:
+						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int32](idx))
+					case dtype.I64:
+						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int64](idx))
+					default:
+						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[uint32](idx))
+					}
+					if err == nil {
+						kernels.DecodeRows(c.pool, f32(c.out), kernels.Packed(table.DType, picked), rows,
+							table.Shape[1]*table.DType.Values())
+					}
+					return err
+				}
+			}})
 )
 
 // packedProduct returns the product of a dequant_matmul with packed weights.
@@ -73,7 +84,8 @@ func packedProduct(c *call) kernels.GemmArgs {
 	rows, n := rowsOf(c.out)
 	x := c.in[0].Shape
 	k := x[len(x)-1]
-	return kernels.GemmArgs{M: rows, N: n, K: k, LDA: k, LDB: k, LDC: n, TransB: true, A: f32(c.in[0]), B: weights(c.in[1]), C: f32(c.out), Precision: c.forRows(rows)}
+	return kernels.GemmArgs{M: rows, N: n, K: k, LDA: k, LDB: k, LDC: n, TransB: true, A: f32(c.in[0]),
+		B: weights(c.in[1]), C: f32(c.out), Precision: c.forRows(rows)}
 }
 
 // schemeProduct multiplies by weights [k,n] whose scales are separate operands (every scheme but "packed").
@@ -90,19 +102,21 @@ func schemeProduct(n *ir.Node) func(*call) error {
 		w := kernels.SchemeWeights{Values: values, Data: c.in[1].Data, N: cols, Block: a.Block}
 		switch {
 		case a.Scheme == "nvfp4":
-			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[op.DequantMatMulScale].Data, f32(c.in[op.DequantMatMulGlobal])[0]
+			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[op.DequantMatMulScale].Data,
+				f32(c.in[op.DequantMatMulGlobal])[0]
 		default:
 			w.Scale, w.Zero = optional(c, op.DequantMatMulScale), optional(c, op.DequantMatMulZero)
 		}
-		g := kernels.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out), Precision: c.forRows(rows)}
+		g := kernels.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out),
+			Precision: c.forRows(rows)}
 		g.LDA, g.LDC = g.K, g.N
 		product.Multiply(c.pool, &g, &w)
 		return nil
 	}
 }
 
-// dequantScratch returns the scratch memory of products with quantised weights: that of a product of all rows, or of the rows of each
-// group, and the activations rounded to 8 bits.
+// dequantScratch returns the scratch memory of products with quantised weights: that of a product of all rows, or of
+// the rows of each group, and the activations rounded to 8 bits.
 func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 	syms := n.Graph.Syms
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)

@@ -15,8 +15,8 @@ import (
 // byType holds the prepare functions of an op's kernels (see kernel.prepare) by the element type of operand 0.
 type byType map[dtype.DType]func(n *ir.Node) func(*call) error
 
-// Package kernels registers elementwise functions under the names of their ops. Nothing else is needed for a new one: the kernel is
-// made here, and fused regions and the activations of products find the function by its name.
+// Package kernels registers elementwise functions under the names of their ops. Nothing else is needed for a new one:
+// the kernel is made here, and fused regions and the activations of products find the function by its name.
 func init() {
 	ops := map[string]byType{}
 	add := func(op string, d dtype.DType, prepare func(n *ir.Node) func(*call) error) {
@@ -37,7 +37,9 @@ func init() {
 	}
 	for _, t := range kernels.Predicates() {
 		add(t.String(), dtype.F32, plain(func(c *call) { kernels.TestF32(c.pool, t, c.out.Data, f32(c.in[0])) }))
-		add(t.String(), dtype.F64, plain(func(c *call) { kernels.TestF64(c.pool, t, c.out.Data, view[float64](c.in[0])) }))
+		add(
+			t.String(), dtype.F64,
+			plain(func(c *call) { kernels.TestF64(c.pool, t, c.out.Data, view[float64](c.in[0])) }))
 	}
 	for d, e := range elements {
 		for _, name := range kernels.IntegerUnaries() {
@@ -47,7 +49,9 @@ func init() {
 		}
 		for _, b := range kernels.Binaries() {
 			if d.IsFloat() && b.TakesFloats() || d.IsInt() && b.TakesIntegers() {
-				add(b.String(), d, func(*ir.Node) func(*call) error { return func(c *call) error { return e.binary(c, b) } })
+				add(b.String(), d, func(*ir.Node) func(*call) error {
+					return func(c *call) error { return e.binary(c, b) }
+				})
 			}
 		}
 		for _, r := range kernels.Compares() {
@@ -132,8 +136,9 @@ type element struct {
 // elements lists the types in which kernels compute. f16 and bf16 are not among them.
 var elements = map[dtype.DType]element{
 	dtype.F32: elementOf[float32](), dtype.F64: elementOf[float64](),
-	dtype.I8: integerOf[int8](), dtype.I16: integerOf[int16](), dtype.I32: integerOf[int32](), dtype.I64: integerOf[int64](),
-	dtype.U8: integerOf[uint8](), dtype.U32: integerOf[uint32](),
+	dtype.I8: integerOf[int8](), dtype.I16: integerOf[int16](), dtype.I32: integerOf[int32](),
+	dtype.I64: integerOf[int64](),
+	dtype.U8:  integerOf[uint8](), dtype.U32: integerOf[uint32](),
 }
 
 func integerOf[T interface {
@@ -151,7 +156,8 @@ func elementOf[T interface {
 }]() element {
 	return element{
 		binary: func(c *call, b kernels.BinaryOp) error {
-			return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+			return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]),
+				c.in[1].Shape)
 		},
 		compare: func(c *call, r kernels.CompareOp) {
 			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
@@ -175,7 +181,8 @@ var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[i
 
 func whereOf[T tensor.Element](c *call) {
 	cond, t, f := c.in[0], c.in[1], c.in[2]
-	kernels.Where(c.pool, view[T](c.out), kernels.Condition{Data: cond.Data, Shape: cond.Shape, DType: cond.DType}, view[T](t), t.Shape, view[T](f), f.Shape)
+	kernels.Where(c.pool, view[T](c.out), kernels.Condition{Data: cond.Data, Shape: cond.Shape, DType: cond.DType},
+		view[T](t), t.Shape, view[T](f), f.Shape)
 }
 
 // bySize holds a kernel's variants for results of 1, 2, 4 and 8 bytes per element.

@@ -63,11 +63,13 @@ func (x *executable) makeRunner(weights []byte) {
 	x.calls = make([]call, len(x.p.Steps))
 	for i := range x.calls {
 		c := x.runner.Call(i)
-		x.calls[i] = call{pool: x.pool, precision: x.precision, node: c.Node, native: x.native[i], wide: x.wide, in: c.In, results: c.Out}
+		x.calls[i] = call{pool: x.pool, precision: x.precision, node: c.Node, native: x.native[i], wide: x.wide,
+			in: c.In, results: c.Out}
 	}
 }
 
-// bound updates what calls have stored for their last shapes and memory. Observers read values, so none is blocked then.
+// bound updates what calls have stored for their last shapes and memory. Observers read values, so none is blocked
+// then.
 func (x *executable) bound(observed bool) {
 	for i := range x.calls {
 		c := &x.calls[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Consecutive steps that multiply the same activations by different weights, such as q, k and v of attention, run jointly if kernels.GemmJoint
-// takes them. Each still has a step of its own, and runs by itself if the run is observed.
+// Consecutive steps that multiply the same activations by different weights, such as q, k and v of attention, run
+// jointly if kernels.GemmJoint takes them. Each still has a step of its own, and runs by itself if the run is observed.
 
 // jointStep is a product of its first operand with parameters.
 type jointStep struct {
@@ -53,7 +53,8 @@ func (x *executable) join() (scratch kernels.ScratchSize) {
 // jointStepOf returns a node as a joint step. It returns false if the node cannot be one.
 func jointStepOf(n *ir.Node) (s jointStep, ok bool) {
 	joins := registry[n.Op.Name].joins
-	if joins == nil || n.Type.DType != dtype.F32 || slices.ContainsFunc(n.In[1:], func(in *ir.Node) bool { return in != nil && param(in) == nil }) {
+	if joins == nil || n.Type.DType != dtype.F32 ||
+		slices.ContainsFunc(n.In[1:], func(in *ir.Node) bool { return in != nil && param(in) == nil }) {
 		return s, false
 	}
 	return joins(n)

@@ -37,14 +37,19 @@ func jointProgram(t *testing.T) (*program.Program, []byte) {
 	product("k", x, dtype.Q6_K)
 	product("v", x, dtype.Q8_0)
 	product("other", op.Neg(x), dtype.Q8_0)
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(name string) (int64, bool) { a, ok := at[name]; return a, ok }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(name string) (int64, bool) {
+			a, ok := at[name]
+			return a, ok
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p, append(tensor.AlignedBytes(0), weights...)
 }
 
-// TestJointSteps compares joint steps with steps that run by themselves: in a profiled run, and where one of the results is not needed.
+// TestJointSteps compares joint steps with steps that run by themselves: in a profiled run, and where one of the
+// results is not needed.
 func TestJointSteps(t *testing.T) {
 	p, weights := jointProgram(t)
 	for _, threads := range []int{1, 2} {
@@ -78,10 +83,12 @@ func TestJointSteps(t *testing.T) {
 		}
 		joint := run(device.Run{})
 		r := device.Run{IO: tensor.AlignedBytes(int(p.IOSize))}
-		if n := testing.AllocsPerRun(20, func() { e.Run(context.Background(), r) }); n > 0 && threads == 1 { // see TestKernelsAllocateNothing
+		// see TestKernelsAllocateNothing
+		if n := testing.AllocsPerRun(20, func() { e.Run(context.Background(), r) }); n > 0 && threads == 1 {
 			t.Errorf("%v allocations in a run", n)
 		}
-		for what, r := range map[string]device.Run{"profiled": {Opts: device.RunOptions{Profile: true}}, "without k": {Outputs: []bool{true, false, true, true}}} {
+		for what, r := range map[string]device.Run{"profiled": {Opts: device.RunOptions{Profile: true}},
+			"without k": {Outputs: []bool{true, false, true, true}}} {
 			for i, single := range run(r) {
 				if (r.Outputs == nil || r.Outputs[i]) && !bytes.Equal(single, joint[i]) {
 					t.Errorf("%d threads, %s: output %d is not that of joint steps", threads, what, i)

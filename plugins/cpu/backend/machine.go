@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// features lists the instruction sets of the processor, up to the one that kernels use. RLX_CPU_FEATURES can choose a lower one.
+// features lists the instruction sets of the processor, up to the one that kernels use. RLX_CPU_FEATURES can choose a
+// lower one.
 func features() []string {
 	all := kernels.Features()
 	if i := slices.Index(all, os.Getenv(kernels.FeaturesEnv)); i >= 0 {
@@ -17,8 +18,8 @@ func features() []string {
 	return all
 }
 
-// levels lists the processor levels that an artifact can require, highest first. A processor has a level if it has this architecture
-// and this instruction set; an empty one means that the architecture suffices.
+// levels lists the processor levels that an artifact can require, highest first. A processor has a level if it has this
+// architecture and this instruction set; an empty one means that the architecture suffices.
 var levels = []struct{ level, arch, features string }{
 	{"x86-64-v4", "amd64", "avx512"},
 	{"x86-64-v3", "amd64", "avx2"},

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate maps n bytes of zeroed memory and returns a function that unmaps it. Anonymous memory takes physical pages only where it
-// is touched. Huge pages save the kernels most of their TLB misses.
+// allocate maps n bytes of zeroed memory and returns a function that unmaps it. Anonymous memory takes physical pages
+// only where it is touched. Huge pages save the kernels most of their TLB misses.
 func allocate(n int64) ([]byte, func(), error) {
 	if n == 0 {
 		return nil, nil, nil

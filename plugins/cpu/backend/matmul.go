@@ -15,8 +15,13 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", also: "(f64...)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs), joins: joinsOf(plainAttrs)})
-	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs), prepare: multiplies(fusedAttrs), joins: joinsOf(fusedAttrs), takesBlocked: matmulTakesBlocked, makesBlocked: matmulMakesBlocked})
+	_ = register(
+		kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", also: "(f64...)", scratch: matmulScratch(plainAttrs),
+			prepare: multiplies(plainAttrs), joins: joinsOf(plainAttrs)})
+	_ = register(
+		kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs),
+			prepare: multiplies(fusedAttrs), joins: joinsOf(fusedAttrs), takesBlocked: matmulTakesBlocked,
+			makesBlocked: matmulMakesBlocked})
 )
 
 func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
@@ -24,9 +29,10 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
 }
 
-// matmulScratch returns the scratch memory of a product at the largest sizes. It covers both ways to compute one: as a single matrix
-// product and as a batch.
-func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
+// matmulScratch returns the scratch memory of a product at the largest sizes. It covers both ways to compute one: as a
+// single matrix product and as a batch.
+func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(
+	*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
 	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 		a, syms := attrs(n), n.Graph.Syms
 		if n.Type.DType == dtype.F64 {
@@ -53,7 +59,8 @@ func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Poo
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
 
-// multiplies returns the prepare function of a matrix product. Weights that are parameters are packed once, by the first run.
+// multiplies returns the prepare function of a matrix product. Weights that are parameters are packed once, by the
+// first run.
 func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
 	return func(n *ir.Node) func(*call) error {
 		if n.Type.DType == dtype.F64 {
@@ -63,7 +70,8 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		act, known := activation(a.Act)
 		if !known {
 			return func(c *call) error {
-				return diag.New(device.ErrUnsupported, c.node.Label(), "%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
+				return diag.New(device.ErrUnsupported, c.node.Label(),
+					"%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
 			}
 		}
 		var packed *kernels.PackedWeights
@@ -137,7 +145,8 @@ func weights(t tensor.Tensor) kernels.Weights {
 	return kernels.F32(f32(t))
 }
 
-// single reports whether a product is one matrix [rows, k] times one matrix [k, n]: the leading axes of x count as rows.
+// single reports whether a product is one matrix [rows, k] times one matrix [k, n]: the leading axes of x count as
+// rows.
 func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 	x, w, n := c.in[0].Shape, c.in[1].Shape, c.out.Shape[len(c.out.Shape)-1]
 	k = x[len(x)-1]
@@ -165,11 +174,14 @@ func matmulMakesBlocked(c *call) bool {
 	rows, _, ok := rounds(c)
 	a := fusedAttrs(c.node)
 	act, known := activation(a.Act)
-	return ok && known && !c.has(op.FusedMatMulResidual) && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
+	return ok && known && !c.has(op.FusedMatMulResidual) && (act == kernels.Identity || act == kernels.Gelu) &&
+		fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
-// matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or nil.
-func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
+// matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or
+// nil.
+func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp,
+	pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	g, ok := gemmArgs(c, a, act)
 	if ok {
@@ -232,8 +244,9 @@ func joinsOf(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) (joint
 	}
 }
 
-// batches walks the leading axes of a broadcast product. It calls f for groups of n products, which begin at matrix xi of x, wi of w
-// and oi of out. From one product to the next, x advances by xs matrices and w by ws: 0 if the operand is broadcast.
+// batches walks the leading axes of a broadcast product. It calls f for groups of n products, which begin at matrix xi
+// of x, wi of w and oi of out. From one product to the next, x advances by xs matrices and w by ws: 0 if the operand is
+// broadcast.
 func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 	lead := out[:len(out)-2]
 	xs, ws := leadStrides(x, len(lead)), leadStrides(w, len(lead))
@@ -258,7 +271,8 @@ func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 	}
 }
 
-// leadStrides returns the strides, in matrices, of an operand's leading axes, right-aligned to rank axes; 0 for a broadcast axis.
+// leadStrides returns the strides, in matrices, of an operand's leading axes, right-aligned to rank axes; 0 for a
+// broadcast axis.
 func leadStrides(shape []int, rank int) (s [ir.MaxRank]int) {
 	n := 1
 	for i := len(shape) - 3; i >= 0; i-- {

@@ -9,8 +9,9 @@ import (
 func matmulF64(c *call) error {
 	a, x, w, out := c.node.Attrs.(op.MatMulAttrs), c.in[0], c.in[1], c.out
 	r := len(out.Shape)
-	g := kernels.GemmF64Args{M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1], TransA: a.TransA, TransB: a.TransB,
-		LDA: x.Shape[len(x.Shape)-1], LDB: w.Shape[len(w.Shape)-1]}
+	g := kernels.GemmF64Args{M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1], TransA: a.TransA,
+		TransB: a.TransB,
+		LDA:    x.Shape[len(x.Shape)-1], LDB: w.Shape[len(w.Shape)-1]}
 	if a.TransA {
 		g.K = x.Shape[len(x.Shape)-2]
 	}

@@ -30,7 +30,8 @@ var (
 		outer, n, inner := around(c.in[0].Shape, a.Axis)
 		start := oneIndex(c.in[1])
 		if start < 0 || start > int64(n-a.Len) {
-			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len, a.Axis)
+			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len,
+				a.Axis)
 		}
 		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
 		return nil
@@ -44,20 +45,24 @@ var (
 		}
 		return gatherBatched[uint32](c)
 	}})
-	_ = register(kernel{op: "scatter_add", takes: "(f32|f64|i8|i16|i32|i64|u8|u32, i32|i64|u32)", run: func(c *call) error {
-		return elements[c.in[0].DType].scatterAdd(c)
-	}})
-	_ = register(kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`, scratch: resizeScratch, run: func(c *call) error {
-		a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
-		m := kernels.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last], ToW: c.out.Shape[last+1]}
-		m.Rows, m.Cols = kernels.Positions(a.Along(m.H, m.ToH)), kernels.Positions(a.Along(m.W, m.ToW))
-		if a.Mode == op.ResizeLinear {
-			kernels.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
-			return nil
-		}
-		nearests[sizeClass(c.out.DType)](c, m)
-		return nil
-	}})
+	_ = register(
+		kernel{op: "scatter_add", takes: "(f32|f64|i8|i16|i32|i64|u8|u32, i32|i64|u32)", run: func(c *call) error {
+			return elements[c.in[0].DType].scatterAdd(c)
+		}})
+	_ = register(
+		kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`,
+			scratch: resizeScratch, run: func(c *call) error {
+				a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
+				m := kernels.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last],
+					ToW: c.out.Shape[last+1]}
+				m.Rows, m.Cols = kernels.Positions(a.Along(m.H, m.ToH)), kernels.Positions(a.Along(m.W, m.ToW))
+				if a.Mode == op.ResizeLinear {
+					kernels.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
+					return nil
+				}
+				nearests[sizeClass(c.out.DType)](c, m)
+				return nil
+			}})
 )
 
 // resizeScratch returns the scratch memory of linear interpolation; nearest needs none.
@@ -78,7 +83,8 @@ func reorder(by []kernels.Reordering) func(*call) error {
 }
 
 var (
-	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[float32], reorderOf[int64]}
+	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[float32],
+		reorderOf[int64]}
 	nearests = [4]func(*call, kernels.Images){nearestOf[uint8], nearestOf[uint16], nearestOf[uint32], nearestOf[int64]}
 )
 

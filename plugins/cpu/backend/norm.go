@@ -22,7 +22,8 @@ func init() {
 	for _, k := range []lastNorm{
 		{"layer_norm", func(a any) float64 { return a.(op.LayerNormAttrs).Eps }, true, false},
 		{"rms_norm", func(a any) float64 { return a.(op.RmsNormAttrs).Eps }, false, false},
-		{"fused_residual_layer_norm", func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }, true, true},
+		{"fused_residual_layer_norm", func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }, true,
+			true},
 		{"fused_residual_rms_norm", func(a any) float64 { return a.(op.FusedResidualRmsNormAttrs).Eps }, false, true},
 	} {
 		d := kernel{op: k.op, takes: takesFloats, scratch: normScratch, run: k.run}
@@ -42,7 +43,8 @@ func (k lastNorm) run(c *call) error {
 	}
 	switch {
 	case x.DType == dtype.F64:
-		g := kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](x), Gamma: view[float64](affine[0]), Beta: view[float64](affine[1]),
+		g := kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](x), Gamma: view[float64](affine[0]),
+			Beta: view[float64](affine[1]),
 			Rows: rows, N: n, Groups: 1, Area: 1, Eps: eps, Center: k.center}
 		if k.residual {
 			g.Residual = view[float64](c.in[1])
@@ -51,8 +53,10 @@ func (k lastNorm) run(c *call) error {
 	case c.outBlocked:
 		kernels.LayerNormBlocked(c.pool, f32(c.out), f32(x), f32(affine[0]), f32(affine[1]), rows, n, float32(eps))
 	default:
-		kernels.Norm(c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(x), Residual: residual, Gamma: weights(affine[0]), Beta: weights(affine[1]),
-			N: n, Eps: float32(eps), Center: k.center}, rows)
+		kernels.Norm(
+			c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(x), Residual: residual, Gamma: weights(affine[0]),
+				Beta: weights(affine[1]),
+				N:    n, Eps: float32(eps), Center: k.center}, rows)
 	}
 	return nil
 }
@@ -68,29 +72,37 @@ func normScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Scrat
 	return kernels.NormScratch(n.Type.DType, width, width)
 }
 
-var _ = register(kernel{op: "group_norm", takes: takesFloats, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-	shape := n.Graph.Syms.Largest(n.Type.Shape)
-	return kernels.NormScratch(n.Type.DType, tensor.Numel(shape[1:])/n.Attrs.(op.GroupNormAttrs).Groups, shape[1])
-}, run: func(c *call) error {
-	a, shape := c.node.Attrs.(op.GroupNormAttrs), c.out.Shape
-	batch, channels, area := shape[0], shape[1], tensor.Numel(shape[2:])
-	if tensor.Numel(shape) == 0 {
-		return nil
-	}
-	n := channels / a.Groups * area
-	if c.out.DType == dtype.F64 {
-		kernels.NormF64(c.pool, kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](c.in[0]), Gamma: view[float64](c.in[1]), Beta: view[float64](c.in[2]),
-			Rows: batch * a.Groups, N: n, Groups: a.Groups, Area: area, Eps: a.Eps, Center: true})
-		return nil
-	}
-	kernels.Norm(c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(c.in[0]), Gamma: weights(c.in[1]), Beta: weights(c.in[2]),
-		N: n, Groups: a.Groups, Area: area, Eps: float32(a.Eps), Center: true}, batch*a.Groups)
-	return nil
-}})
+var _ = register(
+	kernel{op: "group_norm", takes: takesFloats,
+		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+			shape := n.Graph.Syms.Largest(n.Type.Shape)
+			return kernels.NormScratch(n.Type.DType, tensor.Numel(shape[1:])/n.Attrs.(op.GroupNormAttrs).Groups,
+				shape[1])
+		}, run: func(c *call) error {
+			a, shape := c.node.Attrs.(op.GroupNormAttrs), c.out.Shape
+			batch, channels, area := shape[0], shape[1], tensor.Numel(shape[2:])
+			if tensor.Numel(shape) == 0 {
+				return nil
+			}
+			n := channels / a.Groups * area
+			if c.out.DType == dtype.F64 {
+				kernels.NormF64(
+					c.pool, kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](c.in[0]),
+						Gamma: view[float64](c.in[1]), Beta: view[float64](c.in[2]),
+						Rows: batch * a.Groups, N: n, Groups: a.Groups, Area: area, Eps: a.Eps, Center: true})
+				return nil
+			}
+			kernels.Norm(
+				c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(c.in[0]), Gamma: weights(c.in[1]),
+					Beta: weights(c.in[2]),
+					N:    n, Groups: a.Groups, Area: area, Eps: float32(a.Eps), Center: true}, batch*a.Groups)
+			return nil
+		}})
 
 var _ = register(kernel{op: "batch_norm", takes: "(f32...)", run: func(c *call) error {
 	shape := c.out.Shape
-	kernels.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]), shape[0], shape[1],
+	kernels.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
+		shape[0], shape[1],
 		tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
 	return nil
 }})
@@ -101,21 +113,24 @@ var (
 )
 
 func softmax(name string, log bool) kernel {
-	return kernel{op: name, takes: takesFloats, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-		shape, axis := n.Graph.Syms.Largest(n.Type.Shape), positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
-		_, k, inner := around(shape, axis)
-		x := weights(tensor.Tensor{DType: n.Type.DType})
-		one := kernels.SoftmaxArgs{X: x, N: k, Inner: 1}.ScratchSize()
-		return one.With(kernels.SoftmaxArgs{X: x, N: k, Inner: max(inner, 1)}.ScratchSize())
-	}, run: func(c *call) error {
-		outer, n, inner := around(c.out.Shape, positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape)))
-		if c.out.DType == dtype.F64 {
-			kernels.SoftmaxF64(c.pool, view[float64](c.out), view[float64](c.in[0]), outer, n, inner, log)
+	return kernel{op: name, takes: takesFloats,
+		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+			shape, axis := n.Graph.Syms.Largest(n.Type.Shape), positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
+			_, k, inner := around(shape, axis)
+			x := weights(tensor.Tensor{DType: n.Type.DType})
+			one := kernels.SoftmaxArgs{X: x, N: k, Inner: 1}.ScratchSize()
+			return one.With(kernels.SoftmaxArgs{X: x, N: k, Inner: max(inner, 1)}.ScratchSize())
+		}, run: func(c *call) error {
+			outer, n, inner := around(c.out.Shape, positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape)))
+			if c.out.DType == dtype.F64 {
+				kernels.SoftmaxF64(c.pool, view[float64](c.out), view[float64](c.in[0]), outer, n, inner, log)
+				return nil
+			}
+			kernels.Softmax(
+				c.pool, kernels.SoftmaxArgs{Dst: weights(c.out), X: weights(c.in[0]), Outer: outer, N: n, Inner: inner,
+					Log: log})
 			return nil
-		}
-		kernels.Softmax(c.pool, kernels.SoftmaxArgs{Dst: weights(c.out), X: weights(c.in[0]), Outer: outer, N: n, Inner: inner, Log: log})
-		return nil
-	}}
+		}}
 }
 
 // rowsOf returns the shape of t as a matrix: n is the length of the last axis.
@@ -137,11 +152,14 @@ func around(shape []int, axis int) (outer, n, inner int) {
 	return tensor.Numel(shape[:axis]), shape[axis], tensor.Numel(shape[axis+1:])
 }
 
-var _ = register(kernel{op: "l2_norm", takes: "(f32|f16|bf16) if axes = last", scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-	shape := n.Graph.Syms.Largest(n.Type.Shape)
-	return kernels.L2NormScratch(shape[len(shape)-1])
-}, run: func(c *call) error {
-	rows, n := rowsOf(c.out)
-	kernels.L2Norm(c.pool, weights(c.out), weights(c.in[0]), rows, n, float32(c.node.Attrs.(op.L2NormAttrs).Eps))
-	return nil
-}})
+var _ = register(
+	kernel{op: "l2_norm", takes: "(f32|f16|bf16) if axes = last",
+		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+			shape := n.Graph.Syms.Largest(n.Type.Shape)
+			return kernels.L2NormScratch(shape[len(shape)-1])
+		}, run: func(c *call) error {
+			rows, n := rowsOf(c.out)
+			kernels.L2Norm(c.pool, weights(c.out), weights(c.in[0]), rows, n,
+				float32(c.node.Attrs.(op.L2NormAttrs).Eps))
+			return nil
+		}})

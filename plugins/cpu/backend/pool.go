@@ -9,10 +9,11 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "pool", takes: "(f32|f64|i8|i16|i32|i64|u8|u32)", scratch: windowScratch, run: func(c *call) error {
-		elements[c.in[0].DType].windows(c, windowsOf(c.node, c.in[0].Shape, c.out.Shape))
-		return nil
-	}})
+	_ = register(
+		kernel{op: "pool", takes: "(f32|f64|i8|i16|i32|i64|u8|u32)", scratch: windowScratch, run: func(c *call) error {
+			elements[c.in[0].DType].windows(c, windowsOf(c.node, c.in[0].Shape, c.out.Shape))
+			return nil
+		}})
 	_ = register(kernel{op: "adaptive_avg_pool", takes: "(f32|f64)", scratch: windowScratch, run: func(c *call) error {
 		elements[c.in[0].DType].windows(c, windowsOf(c.node, c.in[0].Shape, c.out.Shape))
 		return nil
@@ -55,6 +56,8 @@ func im2col[T tensor.Element](c *call) {
 	n, channels, size := g.Sizes(c.in[0].Shape)
 	out := g.OutSizes(size)
 	pair := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
-	kernels.Im2Col(c.pool, kernels.Im2ColArgs{N: n, C: channels, In: pair(size), Out: pair(out), Kernel: pair(g.Kernel), Stride: pair(g.Stride),
-		Pad: pair(g.Padding), Dilation: pair(g.Dilation)}, view[T](c.out), view[T](c.in[0]))
+	kernels.Im2Col(
+		c.pool, kernels.Im2ColArgs{N: n, C: channels, In: pair(size), Out: pair(out), Kernel: pair(g.Kernel),
+			Stride: pair(g.Stride),
+			Pad:    pair(g.Padding), Dilation: pair(g.Dilation)}, view[T](c.out), view[T](c.in[0]))
 }

@@ -22,15 +22,16 @@ func product(t *testing.T, n int) *program.Program {
 	g := ir.NewGraph("product")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, int64(n), int64(n)))
 	g.Return("y", op.MatMul(x, x, op.MatMulAttrs{}))
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which bfloat16 rounds to 1. The product must round it only if bfloat16 is requested
-// and there are enough rows.
+// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which bfloat16 rounds to 1. The product must round it only if bfloat16
+// is requested and there are enough rows.
 func TestPrecision(t *testing.T) {
 	const x0 = float32(1 + 1.0/512 + 1.0/4096)
 	for _, c := range []struct {
@@ -72,8 +73,8 @@ func TestUnknownPrecision(t *testing.T) {
 	}
 }
 
-// TestPackedWeights runs a product with enough rows that its weights are packed as bfloat16, and then with so few that it runs in f32.
-// The second run must not use the rounded weights.
+// TestPackedWeights runs a product with enough rows that its weights are packed as bfloat16, and then with so few that
+// it runs in f32. The second run must not use the rounded weights.
 func TestPackedWeights(t *testing.T) {
 	const k, n = 64, 48
 	g := ir.NewGraph("rows", ir.Sym{Name: "N", Min: 1, Max: 2 * fewRows})

@@ -9,28 +9,34 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "grouped_matmul", takes: "(f32, f32|f16|bf16, i32|i64|u32)", scratch: groupedScratch, prepare: func(*ir.Node) func(*call) error {
-		kept := &kernels.Grouped{}
-		return func(c *call) error {
-			g, groups := groupedArgs(c.node, c.in[0].Shape, c.in[1].Shape)
-			g.A, g.B, g.C, g.Precision = f32(c.in[0]), weights(c.in[1]), f32(c.out), c.forRows(g.M)
-			return groupedMatMul(c, kept, g, groups, c.in[2])
-		}
-	}})
-	_ = register(kernel{op: "qmatmul", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qmatmulScratch, prepare: func(n *ir.Node) func(*call) error {
-		kept := &kernels.QKept{Fixed: param(n.In[1]) != nil}
-		if n.Type.DType == dtype.I8 {
-			return qmatmul[int8](kept)
-		}
-		return qmatmul[uint8](kept)
-	}})
-	_ = register(kernel{op: "qconv2d", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qconvScratch, prepare: func(n *ir.Node) func(*call) error {
-		kept := &kernels.QConvKept{Fixed: param(n.In[1]) != nil}
-		if n.Type.DType == dtype.I8 {
-			return qconv[int8](kept)
-		}
-		return qconv[uint8](kept)
-	}})
+	_ = register(
+		kernel{op: "grouped_matmul", takes: "(f32, f32|f16|bf16, i32|i64|u32)", scratch: groupedScratch,
+			prepare: func(*ir.Node) func(*call) error {
+				kept := &kernels.Grouped{}
+				return func(c *call) error {
+					g, groups := groupedArgs(c.node, c.in[0].Shape, c.in[1].Shape)
+					g.A, g.B, g.C, g.Precision = f32(c.in[0]), weights(c.in[1]), f32(c.out), c.forRows(g.M)
+					return groupedMatMul(c, kept, g, groups, c.in[2])
+				}
+			}})
+	_ = register(
+		kernel{op: "qmatmul", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qmatmulScratch,
+			prepare: func(n *ir.Node) func(*call) error {
+				kept := &kernels.QKept{Fixed: param(n.In[1]) != nil}
+				if n.Type.DType == dtype.I8 {
+					return qmatmul[int8](kept)
+				}
+				return qmatmul[uint8](kept)
+			}})
+	_ = register(
+		kernel{op: "qconv2d", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qconvScratch,
+			prepare: func(n *ir.Node) func(*call) error {
+				kept := &kernels.QConvKept{Fixed: param(n.In[1]) != nil}
+				if n.Type.DType == dtype.I8 {
+					return qconv[int8](kept)
+				}
+				return qconv[uint8](kept)
+			}})
 )
 
 // groupedMatMul multiplies each row of g.A by the matrix that idx selects for it.
@@ -46,7 +52,8 @@ func groupedMatMul(c *call, kept *kernels.Grouped, g kernels.GemmArgs, groups in
 
 // groupedArgs returns the sizes of a product of x [rows, k] and w [groups, k, n], or [groups, n, k] with trans_b.
 func groupedArgs(n *ir.Node, x, w []int) (g kernels.GemmArgs, groups int) {
-	g = kernels.GemmArgs{M: x[0], K: x[1], N: w[2], LDA: x[1], LDB: w[2], TransB: n.Attrs.(op.GroupedMatMulAttrs).TransB}
+	g = kernels.GemmArgs{M: x[0], K: x[1], N: w[2], LDA: x[1], LDB: w[2],
+		TransB: n.Attrs.(op.GroupedMatMulAttrs).TransB}
 	if g.TransB {
 		g.N = w[1]
 	}
@@ -74,7 +81,8 @@ func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
 		a, x := c.node.Attrs.(op.QMatMulAttrs), c.in[0]
 		rows, n := rowsOf(c.out)
 		q := kernels.QGemm[T]{
-			M: rows, N: n, K: x.Shape[len(x.Shape)-1], X: view[T](x), Dst: view[T](c.out), W: weights(c.in[1]), TransB: a.TransB, Mult: f32(c.in[2]),
+			M: rows, N: n, K: x.Shape[len(x.Shape)-1], X: view[T](x), Dst: view[T](c.out), W: weights(c.in[1]),
+			TransB: a.TransB, Mult: f32(c.in[2]),
 			XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
 		}
 		if c.has(op.QMatMulBias) {
@@ -87,7 +95,8 @@ func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
 
 func qconvScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 	most := n.Graph.Syms.Largest
-	g := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), geometryOf(n.Attrs.(op.QConv2DAttrs).Geometry()), false)
+	g := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), geometryOf(n.Attrs.(op.QConv2DAttrs).Geometry()),
+		false)
 	return g.QConvScratch(p)
 }
 
@@ -95,7 +104,8 @@ func qconv[T int8 | uint8](kept *kernels.QConvKept) func(*call) error {
 	return func(c *call) error {
 		a, x, w := c.node.Attrs.(op.QConv2DAttrs), c.in[0], c.in[1]
 		q := kernels.QConv[T]{
-			Size: convSizes(x.Shape, w.Shape, geometryOf(a.Geometry()), false), X: view[T](x), Dst: view[T](c.out), W: w.Data, WSigned: w.DType == dtype.I8,
+			Size: convSizes(x.Shape, w.Shape, geometryOf(a.Geometry()), false), X: view[T](x), Dst: view[T](c.out),
+			W: w.Data, WSigned: w.DType == dtype.I8,
 			Mult: f32(c.in[2]), XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
 		}
 		if c.has(op.QMatMulBias) {

@@ -8,14 +8,16 @@ import (
 
 var (
 	_ = register(kernel{op: "gated_delta_net", takes: "(f32...)", run: func(c *call) error {
-		kernels.GatedDelta(c.pool, deltaOf(c.in[0].Shape, c.in[2].Shape), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]), optional(c, op.GatedDeltaNetState),
+		kernels.GatedDelta(c.pool, deltaOf(c.in[0].Shape, c.in[2].Shape), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]),
+			f32(c.in[3]), f32(c.in[4]), optional(c, op.GatedDeltaNetState),
 			f32(c.results[0]), f32(c.results[1]))
 		return nil
 	}, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 		return kernels.GatedDeltaScratch(p, deltaOf(largest(n, 0), largest(n, 2)))
 	}})
 	_ = register(kernel{op: "selective_scan", takes: "(f32...)", run: func(c *call) error {
-		kernels.SelectiveScan(c.pool, scanOf(c.in[0].Shape, c.in[2].Shape), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]), optional(c, op.SelectiveScanState),
+		kernels.SelectiveScan(c.pool, scanOf(c.in[0].Shape, c.in[2].Shape), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]),
+			f32(c.in[3]), f32(c.in[4]), optional(c, op.SelectiveScanState),
 			f32(c.results[0]), f32(c.results[1]))
 		return nil
 	}, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
@@ -23,7 +25,8 @@ var (
 	}})
 	_ = register(kernel{op: "causal_conv1d", takes: "(f32...)", run: func(c *call) error {
 		bias, pad := optional(c, op.CausalConv1DBias), optional(c, op.CausalConv1DPad)
-		kernels.CausalConv(c.pool, causalOf(c.in[0].Shape, c.in[1].Shape), f32(c.in[0]), f32(c.in[1]), bias, pad, f32(c.results[0]), f32(c.results[1]), c.node.Attrs.(op.CausalConv1DAttrs).Silu)
+		kernels.CausalConv(c.pool, causalOf(c.in[0].Shape, c.in[1].Shape), f32(c.in[0]), f32(c.in[1]), bias, pad,
+			f32(c.results[0]), f32(c.results[1]), c.node.Attrs.(op.CausalConv1DAttrs).Silu)
 		return nil
 	}, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 		return kernels.CausalConvScratch(causalOf(largest(n, 0), largest(n, 1)))

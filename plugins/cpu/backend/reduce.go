@@ -16,7 +16,9 @@ func init() {
 		if r == kernels.Mean {
 			takes = "(f32|f64|f16|bf16)"
 		}
-		register(kernel{op: "reduce_" + name, takes: takes, scratch: reduceScratch, prepare: func(n *ir.Node) func(*call) error { return reductions[n.Type.DType](r) }})
+		register(
+			kernel{op: "reduce_" + name, takes: takes, scratch: reduceScratch,
+				prepare: func(n *ir.Node) func(*call) error { return reductions[n.Type.DType](r) }})
 	}
 	for _, name := range []string{"any", "all"} {
 		register(kernel{op: name, takes: "(bool)", scratch: reduceScratch, run: func(c *call) error {
@@ -35,7 +37,8 @@ func reducedAxes(c *call) []int { return c.node.Attrs.(op.ReduceAttrs).Axes }
 // reductions holds the kernels of the reduce_ ops by element type.
 var reductions = map[dtype.DType]func(r kernels.ReduceOp) func(*call) error{
 	dtype.F32: reduceFloats, dtype.F16: reduceFloats, dtype.BF16: reduceFloats, dtype.F64: reduce[float64],
-	dtype.I8: reduce[int8], dtype.I16: reduce[int16], dtype.I32: reduce[int32], dtype.I64: reduce[int64], dtype.U8: reduce[uint8], dtype.U32: reduce[uint32],
+	dtype.I8: reduce[int8], dtype.I16: reduce[int16], dtype.I32: reduce[int32], dtype.I64: reduce[int64],
+	dtype.U8: reduce[uint8], dtype.U32: reduce[uint32],
 }
 
 func reduceFloats(r kernels.ReduceOp) func(*call) error {

@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "elementwise_region", takes: "(f32|f16|bf16|i8|i32|u8|bool...) if parts = run", prepare: region})
+var _ = register(
+	kernel{op: "elementwise_region", takes: "(f32|f16|bf16|i8|i32|u8|bool...) if parts = run", prepare: region})
 
 // region compiles the expression of an elementwise_region, a fused chain of elementwise ops.
 func region(n *ir.Node) func(*call) error {
@@ -21,7 +22,8 @@ func region(n *ir.Node) func(*call) error {
 		types[i] = x.Type.DType
 	}
 	kinds := map[op.OperandKind]kernels.RegionRefKind{
-		op.RegionInput: kernels.RegionInput, op.RegionResult: kernels.RegionResult, op.RegionLiteral: kernels.RegionNumber,
+		op.RegionInput: kernels.RegionInput, op.RegionResult: kernels.RegionResult,
+		op.RegionLiteral: kernels.RegionNumber,
 	}
 	compiled := make([]kernels.RegionStep, len(steps))
 	for i, s := range steps {
@@ -32,7 +34,8 @@ func region(n *ir.Node) func(*call) error {
 			compiled[i].Params = parameters(s.Op, s.Attrs)
 		}
 		for _, o := range s.In {
-			compiled[i].In = append(compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
+			compiled[i].In = append(
+				compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
 		}
 	}
 	r, err := kernels.NewRegion(types, compiled)

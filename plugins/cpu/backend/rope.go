@@ -8,8 +8,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "rope", takes: "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
-	scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
+var _ = register(
+	kernel{op: "rope",
+		takes:   "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
+		scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
 
 func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 	a := n.Attrs.(op.RopeAttrs)

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// BenchmarkSizes measures what a change of sizes costs. It runs a program of 1,000 small steps, whose shapes all depend on B and S:
-// at the sizes of the last run ("last"), at five sizes in turn ("seen"), and at 64 sizes in turn ("new").
+// BenchmarkSizes measures what a change of sizes costs. It runs a program of 1,000 small steps, whose shapes all depend
+// on B and S: at the sizes of the last run ("last"), at five sizes in turn ("seen"), and at 64 sizes in turn ("new").
 func BenchmarkSizes(b *testing.B) {
 	g := ir.NewGraph("sizes", ir.Sym{Name: "B", Min: 1, Max: 4}, ir.Sym{Name: "S", Min: 1, Max: 64})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("B"), ir.Named("S")}})
@@ -23,7 +23,8 @@ func BenchmarkSizes(b *testing.B) {
 		x = op.Relu(op.Reshape(flat, x.Type.Shape))
 	}
 	g.Return("x", x)
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func BenchmarkSizes(b *testing.B) {
 	defer e.Close()
 	r := device.Run{IO: tensor.AlignedBytes(int(p.IOSize))}
 	for name, sizes := range map[string]func(i int) int64{
-		"last": func(int) int64 { return 32 }, "seen": func(i int) int64 { return 30 + int64(i)%5 }, "new": func(i int) int64 { return 1 + int64(i)%64 },
+		"last": func(int) int64 { return 32 }, "seen": func(i int) int64 { return 30 + int64(i)%5 },
+		"new": func(i int) int64 { return 1 + int64(i)%64 },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

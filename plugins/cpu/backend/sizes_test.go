@@ -14,16 +14,18 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestManySizes runs one executable at random sizes, each time with other memory for inputs and outputs. An executable reuses the
-// calls of its last run; no size or address of that run may remain.
+// TestManySizes runs one executable at random sizes, each time with other memory for inputs and outputs. An executable
+// reuses the calls of its last run; no size or address of that run may remain.
 func TestManySizes(t *testing.T) {
 	g := ir.NewGraph("sizes", ir.Sym{Name: "B", Min: 1, Max: 5}, ir.Sym{Name: "S", Min: 1, Max: 7})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("B"), ir.Named("S"), ir.Static(4)}})
 	flat := op.Reshape(x, ir.Shape{ir.MustDim("B*S"), ir.Static(4)})
 	i := op.Cast(op.Neg(flat), dtype.I32)
-	y := op.Concat(0, op.Cast(i, dtype.F32), flat, op.Cast(op.Max(i, op.Sub(op.Const(g, 0, ir.TypeOf(dtype.I32)), i)), dtype.F32))
+	y := op.Concat(0, op.Cast(i, dtype.F32), flat,
+		op.Cast(op.Max(i, op.Sub(op.Const(g, 0, ir.TypeOf(dtype.I32)), i)), dtype.F32))
 	g.Return("y", op.Reshape(y, ir.MustType("f32[3,B,S,4]").Shape))
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,8 @@ func TestManySizes(t *testing.T) {
 			in.F[i] = float64(rng.IntN(200) - 100)
 		}
 		n := len(in.F)
-		got := devicetest.Once(t, e, p, map[string]int64{"B": int64(b), "S": int64(s)}, map[string]*tensor.Array{"x": in})["y"]
+		got := devicetest.Once(t, e, p, map[string]int64{"B": int64(b), "S": int64(s)},
+			map[string]*tensor.Array{"x": in})["y"]
 		for i, v := range in.F {
 			if len(got.F) != 3*n || got.F[i] != -v || got.F[n+i] != v || got.F[2*n+i] != max(v, -v) {
 				t.Fatalf("B = %d, S = %d: element %d of %v is wrong", b, s, i, got.Shape)

@@ -10,8 +10,8 @@ import (
 // rules holds the rules of all registered kernels.
 var rules []target.Rule
 
-// Description returns the backend's target description: the nodes for which it has kernels. Op definitions run all others. It is the
-// same on every processor. The compiler has a copy in core/target/cpu.target.
+// Description returns the backend's target description: the nodes for which it has kernels. Op definitions run all
+// others. It is the same on every processor. The compiler has a copy in core/target/cpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "cpu", Version: Version, Types: dtype.Known(), Rules: rules}
 	for _, l := range levels {

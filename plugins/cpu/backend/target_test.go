@@ -27,8 +27,10 @@ func TestRegions(t *testing.T) {
 		g := ir.NewGraph("region")
 		var in []*ir.Node
 		attrs := d.Cases()[0].Attrs
-		expr := op.FormatRegion([]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:len(d.Operands)]}})
-		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:len(d.Operands)], ir.Type{}, nil); err != nil || d == op.CastDef {
+		expr := op.FormatRegion(
+			[]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:len(d.Operands)]}})
+		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:len(d.Operands)], ir.Type{},
+			nil); err != nil || d == op.CastDef {
 			continue // does not take floats
 		}
 		for i := range d.Operands {

@@ -9,14 +9,19 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "top_k", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-		shape := n.Graph.Syms.Largest(n.In[0].Type.Shape)
-		return kernels.TopKScratch(p, shape[len(shape)-1], n.Attrs.(op.TopKAttrs).K)
-	}})
-	_ = register(kernel{op: "sort", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-		x := n.In[0].Type
-		return kernels.SortScratch(p, n.Graph.Syms.Largest(x.Shape)[n.Attrs.(op.SortAttrs).Axis], x.DType.Size())
-	}})
+	_ = register(
+		kernel{op: "top_k", takes: "(any)", prepare: ranking,
+			scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+				shape := n.Graph.Syms.Largest(n.In[0].Type.Shape)
+				return kernels.TopKScratch(p, shape[len(shape)-1], n.Attrs.(op.TopKAttrs).K)
+			}})
+	_ = register(
+		kernel{op: "sort", takes: "(any)", prepare: ranking,
+			scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+				x := n.In[0].Type
+				return kernels.SortScratch(p, n.Graph.Syms.Largest(x.Shape)[n.Attrs.(op.SortAttrs).Axis],
+					x.DType.Size())
+			}})
 )
 
 // ranking returns the kernel of a top_k or sort node.
@@ -48,14 +53,16 @@ func ranked[T tensor.Element](n *ir.Node, by kernels.Order[T]) func(*call) error
 	if a, ok := n.Attrs.(op.SortAttrs); ok {
 		return func(c *call) error {
 			outer, n, inner := around(c.in[0].Shape, a.Axis)
-			kernels.Sort(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), outer, n, inner, a.Descending, by)
+			kernels.Sort(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), outer,
+				n, inner, a.Descending, by)
 			return nil
 		}
 	}
 	k := n.Attrs.(op.TopKAttrs).K
 	return func(c *call) error {
 		rows, n := rowsOf(c.in[0])
-		kernels.TopK(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), rows, n, k, by)
+		kernels.TopK(c.pool, view[T](c.results[0]), c.results[1].Data, c.results[1].DType, view[T](c.in[0]), rows, n, k,
+			by)
 		return nil
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestBadValues gives bad integers, such as an index out of range or a divisor of 0, to all ops with integer operands. The definition and
-// the kernel must refuse them in the same words, and each must name the op once.
+// TestBadValues gives bad integers, such as an index out of range or a divisor of 0, to all ops with integer operands.
+// The definition and the kernel must refuse them in the same words, and each must name the op once.
 func TestBadValues(t *testing.T) {
 	refused := map[string]bool{}
 	for _, def := range ir.Defs() {
@@ -34,7 +34,8 @@ func TestBadValues(t *testing.T) {
 					if want, got := refusals(t, def, c, k, bad); want != "" {
 						refused[def.Name] = true
 						if got != want {
-							t.Errorf("%v %v with operand %d of %d: the kernel says %q; want %q", def.Name, c.In, k, bad, got, want)
+							t.Errorf("%v %v with operand %d of %d: the kernel says %q; want %q", def.Name, c.In, k, bad,
+								got, want)
 						}
 					}
 				}
@@ -49,8 +50,8 @@ func TestBadValues(t *testing.T) {
 // absent reports whether a case has no operand there.
 func absent(t ir.Type) bool { return t.DType == ir.Type{}.DType && t.Shape == nil }
 
-// refusals returns the errors of the definition and of the backend, without the name of the op and its node, if operand k is all bad. All
-// other operands are 1. The definition's error is empty if it takes the value.
+// refusals returns the errors of the definition and of the backend, without the name of the op and its node, if operand
+// k is all bad. All other operands are 1. The definition's error is empty if it takes the value.
 func refusals(t *testing.T, def *ir.OpDef, c ir.Case[any], k int, bad int64) (reference, kernel string) {
 	t.Helper()
 	outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)

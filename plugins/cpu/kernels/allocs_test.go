@@ -6,14 +6,16 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestKernelsAllocateNothing checks that a kernel allocates nothing once its scratch memory has grown. The pool has one thread: a worker's
-// memory grows in its first task, and with several threads, when that is depends on the load of the machine. TestPoolAllocatesNothing tests
-// pools with several threads.
+// TestKernelsAllocateNothing checks that a kernel allocates nothing once its scratch memory has grown. The pool has one
+// thread: a worker's memory grows in its first task, and with several threads, when that is depends on the load of the
+// machine. TestPoolAllocatesNothing tests pools with several threads.
 func TestKernelsAllocateNothing(t *testing.T) {
 	const n = 3*elementGrain + 5 // several tasks, and elements that do not fill a vector
 	region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32, dtype.F32}, []RegionStep{
-		{Op: "add", In: []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {Op: "gelu", In: []RegionRef{{RegionResult, 0, 0}}},
-		{Op: "lt", In: []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {Op: "where", In: []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
+		{Op: "add", In: []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}},
+		{Op: "gelu", In: []RegionRef{{RegionResult, 0, 0}}},
+		{Op: "lt", In: []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}},
+		{Op: "where", In: []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		if p.TakesBlocked(half) {
 			half = Float32 // products in tiles allocate a tilePanel for each call of their routine
 		}
-		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst, XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
+		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst,
+			XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
 			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}
 		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)
 		for what, f := range map[string]func(){
@@ -55,14 +58,22 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"where u16":  func() { Where(p, halves, Condition{bits, row, dtype.Bool}, halves, row, halves, row) },
 			"expand":     func() { Expand(p, dst, row, x[:1], one) },
 			"layer norm": func() {
-				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(y), Beta: F32(y), N: n / 100, Eps: 1e-5, Center: true}, 100)
+				Norm(
+					p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(y), Beta: F32(y), N: n / 100, Eps: 1e-5,
+						Center: true}, 100)
 			},
 			"residual": func() {
-				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Residual: F32(y), Gamma: F32(y), Beta: F32(y), N: n / 100, Eps: 1e-5}, 100)
+				Norm(
+					p, NormArgs{Dst: F32(dst), X: F32(x), Residual: F32(y), Gamma: F32(y), Beta: F32(y), N: n / 100,
+						Eps: 1e-5}, 100)
 			},
-			"rope":       func() { Rope(p, &rope) },
-			"softmax":    func() { Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 100, N: n / 100, Inner: 1}) },
-			"softmax 1":  func() { Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 1, N: 100, Inner: n / 100}) },
+			"rope": func() { Rope(p, &rope) },
+			"softmax": func() {
+				Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 100, N: n / 100, Inner: 1})
+			},
+			"softmax 1": func() {
+				Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 1, N: 100, Inner: n / 100})
+			},
 			"sum":        func() { ReduceFloats(p, Sum, F32(dst), F32(x), shape, perm[1:2]) },
 			"max of i32": func() { Reduce(p, ReduceMax, sums, ints, shape, perm[1:2]) },
 			"region":     func() { region.Run(p, RegionValue{F32: dst}, regionIn) },
@@ -83,18 +94,26 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"product": func() {
 				Gemm(p, &GemmArgs{M: 100, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Act: Gelu})
 			},
-			"few rows": func() { Gemm(p, &GemmArgs{M: 7, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70}) },
+			"few rows": func() {
+				Gemm(p, &GemmArgs{M: 7, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70})
+			},
 			"one row": func() {
 				Gemm(p, &GemmArgs{M: 1, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 50, TransB: true, C: dst, LDC: 70})
 			},
 			"batch": func() {
-				Gemm(p, &GemmArgs{M: 64, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Batch: 3, StrideA: 3200, StrideC: 4480, Precision: half})
+				Gemm(
+					p, &GemmArgs{M: 64, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Batch: 3,
+						StrideA: 3200, StrideC: 4480, Precision: half})
 			},
 			"packed": func() {
-				Gemm(p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64, TransB: true, C: dst, LDC: 70})
+				Gemm(
+					p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64,
+						TransB: true, C: dst, LDC: 70})
 			},
 			"packed, rounded": func() {
-				GemmRounded(p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64, TransB: true, C: dst, LDC: 70})
+				GemmRounded(
+					p, &GemmArgs{M: 40, N: 70, K: 64, A: x, LDA: 64, B: Packed(dtype.Q8_0, octets), LDB: 64,
+						TransB: true, C: dst, LDC: 70})
 			},
 			"cast":      func() { Cast(p, dtype.I32, integers, dtype.F32, floats) },
 			"widen":     func() { Cast(p, dtype.F32, floats, dtype.F16, narrow) },

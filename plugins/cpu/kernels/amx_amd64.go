@@ -1,7 +1,7 @@
 package kernels
 
-// tilePanelAMX is isa.tilePanel. It checks the bounds for the assembly: each index expression is the last element that is read or
-// written.
+// tilePanelAMX is isa.tilePanel. It checks the bounds for the assembly: each index expression is the last element that
+// is read or written.
 func tilePanelAMX(t *tilePanel) {
 	const area = tileSide * tileSide
 	rows := t.blocks * tileSide
@@ -43,14 +43,17 @@ func tilePanelAMX(t *tilePanel) {
 	if t.stream && (misaligned(head(t.out))|4*step)%64 == 0 {
 		f = run[1]
 	}
-	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], head(t.sum), resume, head(t.ahead), t.lines(), head(t.block), head(t.bias),
+	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], head(t.sum), resume, head(t.ahead), t.lines(), head(t.block),
+		head(t.bias),
 		head(t.out), 4*step, head(t.residual), 4*t.residualStep, times, 4*t.aStep, 4*t.bStep)
 }
 
-type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block, bias *float32,
+type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block,
+	bias *float32,
 	out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)
 
-// tileEnds holds the routines by tileEnd: one that stores through the caches and one that bypasses them. Blocks always bypass them.
+// tileEnds holds the routines by tileEnd: one that stores through the caches and one that bypasses them. Blocks always
+// bypass them.
 var tileEnds = [...][2]tilesAsm{
 	tileSum: {tilesSum, tilesSum}, tileRows: {tilesRows, tilesRowsStream},
 	tileBlocked: {tilesBlocked, tilesBlocked}, tileBlockedGelu: {tilesBlockedGelu, tilesBlockedGelu},

@@ -1,5 +1,6 @@
-// Instructions of AMX and AVX512_BF16, which Go's assembler lacks, encoded according to the Intel Architecture Instruction Set Extensions
-// reference. Names and operands are as there, so the result comes first. The macros take register numbers.
+// Instructions of AMX and AVX512_BF16, which Go's assembler lacks, encoded according to the Intel Architecture
+// Instruction Set Extensions reference. Names and operands are as there, so the result comes first. The macros take
+// register numbers.
 
 #define rax 0
 #define rcx 1
@@ -85,7 +86,8 @@
 #define TDPBF16PS(sum, a, b) \
 	BYTE $0xc4; BYTE $0xe2; BYTE $(0x7a-b*8); BYTE $0x5c; BYTE $(0xc0+sum*8+a)
 
-// The same for integers of 8 bits, the first operand unsigned and the second signed, and the other way around: VEX.128.66.0F38.W0 5E and F3.
+// The same for integers of 8 bits, the first operand unsigned and the second signed, and the other way around:
+// VEX.128.66.0F38.W0 5E and F3.
 #define TDPBUSD(sum, a, b) \
 	BYTE $0xc4; BYTE $0xe2; BYTE $(0x79-b*8); BYTE $0x5e; BYTE $(0xc0+sum*8+a)
 
@@ -96,7 +98,8 @@
 #define TDPBSSD(sum, a, b) \
 	BYTE $0xc4; BYTE $0xe2; BYTE $(0x7b-b*8); BYTE $0x5e; BYTE $(0xc0+sum*8+a)
 
-// What the instructions of AVX512_BF16 share: prefix 2 is F3, 3 is F2; the bits of EVEX that extend registers are inverted.
+// What the instructions of AVX512_BF16 share: prefix 2 is F3, 3 is F2; the bits of EVEX that extend registers are
+// inverted.
 #define EVEX_512(prefix, opcode, dst, a, b) \
 	BYTE $0x62; BYTE $(0xf2-((dst>>3)&1)*0x80-((b>>4)&1)*0x40-((b>>3)&1)*0x20-(dst>>4)*0x10); \
 	BYTE $(0x7c+prefix-(a&15)*8); BYTE $(0x48-(a>>4)*8); BYTE $opcode; BYTE $(0xc0+(dst&7)*8+(b&7))

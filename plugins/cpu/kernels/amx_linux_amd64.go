@@ -5,11 +5,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xgetbv returns the low half of extended control register 0: a bit for each register set that the operating system saves.
+// xgetbv returns the low half of extended control register 0: a bit for each register set that the operating system
+// saves.
 func xgetbv() uint32
 
-// hasAMX reports whether this process may use AMX tiles of bfloat16: the processor has them, the operating system saves them, and it has
-// granted the process permission to use them, which hasAMX requests. Permission holds for all threads of the process.
+// hasAMX reports whether this process may use AMX tiles of bfloat16: the processor has them, the operating system saves
+// them, and it has granted the process permission to use them, which hasAMX requests. Permission holds for all threads
+// of the process.
 func hasAMX() bool {
 	const (
 		archReqXcompPerm = 0x1023 // an operation of arch_prctl

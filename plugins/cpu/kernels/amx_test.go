@@ -120,8 +120,10 @@ func TestTilePanel(t *testing.T) {
 						continue
 					}
 					stream := r.IntN(2) == 0
-					p := tilePanel{blocks: blocks, steps: steps, a: randomPairs(r, blocks*steps*area/2), b: randomPairs(r, steps*area/2),
-						resume: resume, end: end, stream: stream, block: make([]float32, area), bias: randoms(r, tileSide)}
+					p := tilePanel{blocks: blocks, steps: steps, a: randomPairs(r, blocks*steps*area/2),
+						b:      randomPairs(r, steps*area/2),
+						resume: resume, end: end, stream: stream, block: make([]float32, area),
+						bias: randoms(r, tileSide)}
 					p.ahead = p.b[:len(p.b)/2]
 					if resume || end == tileSum {
 						p.sum = randoms(r, blocks*area)
@@ -138,7 +140,8 @@ func TestTilePanel(t *testing.T) {
 						p.residualStep = tileSide + 3
 						p.residual = randoms(r, blocks*tileSide*p.residualStep)
 					}
-					what := fmt.Sprintf("blocks %d steps %d end %d resume %v residual %v", blocks, steps, end, resume, residual)
+					what := fmt.Sprintf("blocks %d steps %d end %d resume %v residual %v", blocks, steps, end, resume,
+						residual)
 					run := func(f func(*tilePanel)) []float32 {
 						q := p
 						q.sum = slices.Clone(p.sum)
@@ -172,7 +175,8 @@ func TestTilePanel(t *testing.T) {
 	}
 }
 
-// TestTileGelu checks that the error of gelu is within the bound stated at tileGelu. The product is 0, so the bias is the argument.
+// TestTileGelu checks that the error of gelu is within the bound stated at tileGelu. The product is 0, so the bias is
+// the argument.
 func TestTileGelu(t *testing.T) {
 	if !slices.Contains(Features(), "amx") {
 		t.Skip("no AMX on this processor")
@@ -203,7 +207,8 @@ func TestTileGelu(t *testing.T) {
 		}
 		check()
 	}
-	copy(bias, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, -1e-42, 0, 1e30, -1e30})
+	copy(bias, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, -1e-42, 0, 1e30,
+		-1e30})
 	check()
 }
 

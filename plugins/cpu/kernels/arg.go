@@ -6,15 +6,17 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Arg finds the index of the largest element along the middle axis of src [outer, n, inner], or of the smallest if least is set. Of equal
-// elements it takes the first; NaN wins over all others. It stores indices [outer, inner] as elements of type index (i32, i64, u32 or f32).
+// Arg finds the index of the largest element along the middle axis of src [outer, n, inner], or of the smallest if
+// least is set. Of equal elements it takes the first; NaN wins over all others. It stores indices [outer, inner] as
+// elements of type index (i32, i64, u32 or f32).
 func Arg[T float64 | Integer](p *Pool, least bool, indices []byte, index dtype.DType, src []T, outer, n, inner int) {
 	checkArg(indices, index, len(src), outer, n, inner)
 	if inner == 1 {
 		split(p, outer, rowGrain(n), argRows[T]{indices, index, src, n, least})
 		return
 	}
-	splitArg(p, outer, n, inner, argColumns[T]{indices: indices, index: index, src: src, n: n, inner: inner, least: least})
+	splitArg(
+		p, outer, n, inner, argColumns[T]{indices: indices, index: index, src: src, n: n, inner: inner, least: least})
 }
 
 // ArgFloats is Arg for f32, f16 and bf16.
@@ -29,7 +31,9 @@ func ArgFloats(p *Pool, least bool, indices []byte, index dtype.DType, src Weigh
 		split(p, outer, rowGrain(n), g)
 		return
 	}
-	splitArg(p, outer, n, inner, argColumns[float32]{p: p, indices: indices, index: index, src: src.f32, half: src, n: n, inner: inner, least: least})
+	splitArg(
+		p, outer, n, inner, argColumns[float32]{p: p, indices: indices, index: index, src: src.f32, half: src, n: n,
+			inner: inner, least: least})
 }
 
 func checkArg(indices []byte, index dtype.DType, src, outer, n, inner int) {

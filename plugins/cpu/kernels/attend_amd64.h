@@ -1,5 +1,5 @@
-// POWER computes the weights of a key for 16 queries: p = 2^(Z0*score + row) from the scores, 64 bytes at DX+scores. The floor of the exponent
-// scales a polynomial of the fraction, with coefficients Z1 to Z4.
+// POWER computes the weights of a key for 16 queries: p = 2^(Z0*score + row) from the scores, 64 bytes at DX+scores.
+// The floor of the exponent scales a polynomial of the fraction, with coefficients Z1 to Z4.
 #define POWER(scores, row, t, f, p) \
 	VMOVUPS     (scores)(DX), t; \
 	VFMADD213PS row, Z0, t;      \
@@ -10,8 +10,8 @@
 	VFMADD213PS Z1, f, p;        \
 	VSCALEFPS   t, p, p
 
-// POWERS computes the weights of two keys for 16 queries, in the registers of attend. It truncates them to bfloat16 with the mask Z5, adds them
-// to sum, and stores them as one row of pairs at R11+weights.
+// POWERS computes the weights of two keys for 16 queries, in the registers of attend. It truncates them to bfloat16
+// with the mask Z5, adds them to sum, and stores them as one row of pairs at R11+weights.
 #define POWERS(scores, weights, row, sum, t0, f0, p0, t1, f1, p1) \
 	POWER(scores, row, t0, f0, p0);    \
 	POWER(scores+64, row, t1, f1, p1); \
@@ -23,7 +23,8 @@
 	VPORD   p0, p1, t0;                \
 	VMOVUPS t0, weights(R11)
 
-// POWERS0 and POWERS1 are for the queries of a panel's two halves. They use different registers, so that neither waits for the other.
+// POWERS0 and POWERS1 are for the queries of a panel's two halves. They use different registers, so that neither waits
+// for the other.
 #define POWERS0(scores, weights, row) POWERS(scores, weights, row, Z6, Z13, Z14, Z15, Z16, Z17, Z18)
 #define POWERS1(scores, weights, row) POWERS(scores, weights, row, Z7, Z19, Z20, Z21, Z22, Z23, Z24)
 

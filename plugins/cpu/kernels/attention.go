@@ -14,11 +14,12 @@ const (
 	MaskBias             // the mask is added to the scores; -Inf forbids
 )
 
-// Strides are the distances, in elements, between batches, positions and heads. The elements of one head are contiguous.
+// Strides are the distances, in elements, between batches, positions and heads. The elements of one head are
+// contiguous.
 type Strides struct{ Batch, Seq, Head int }
 
-// AttentionArgs describes out = softmax(mask(cap(Scale * q·kᵀ))) · v for each batch and head. Query head h reads key and value head
-// h*KVHeads/Heads (rounded down). A query without any allowed key gives zeros.
+// AttentionArgs describes out = softmax(mask(cap(Scale * q·kᵀ))) · v for each batch and head. Query head h reads key
+// and value head h*KVHeads/Heads (rounded down). A query without any allowed key gives zeros.
 type AttentionArgs struct {
 	B, Heads, KVHeads int
 	SQ, SK            int // queries and keys
@@ -37,13 +38,14 @@ type AttentionArgs struct {
 	Window  int // for MaskSliding
 	QOffset int // for MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
 
-	// Spans, one for each batch element, replaces SK and QOffset. Keys after the last one that a query attends to are not read.
+	// Spans, one for each batch element, replaces SK and QOffset. Keys after the last one that a query attends to are
+	// not read.
 	Spans []KeySpan
 	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. nil means none.
 	Sinks []float32
 
-	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of 0
-	// broadcasts. For MaskCustom, MaskBool may replace MaskF32: any value but 0 allows.
+	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of
+	// 0 broadcasts. For MaskCustom, MaskBool may replace MaskF32: any value but 0 allows.
 	MaskF32    []float32
 	MaskBool   []uint8
 	MaskStride [4]int
@@ -92,8 +94,9 @@ func Attention(p *Pool, g *AttentionArgs) {
 	p.each(g.B*g.Heads*x.tiles, 1, x)
 }
 
-// mostPanels returns the largest number of panels of queries in a task. More panels share the cost of packing the keys. But under a causal
-// mask, a task computes scores with keys that only its last queries attend to, so there panels are fewer.
+// mostPanels returns the largest number of panels of queries in a task. More panels share the cost of packing the keys.
+// But under a causal mask, a task computes scores with keys that only its last queries attend to, so there panels are
+// fewer.
 func (g *AttentionArgs) mostPanels() int {
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
 		return queryPanels / 2
@@ -101,7 +104,8 @@ func (g *AttentionArgs) mostPanels() int {
 	return 2 * queryPanels
 }
 
-// perTask returns the number of queries of a task: few enough that each worker gets four tasks, and about the same in all tasks.
+// perTask returns the number of queries of a task: few enough that each worker gets four tasks, and about the same in
+// all tasks.
 func (g *AttentionArgs) perTask(p *Pool) int {
 	panels, most := ceilDiv(g.SQ, p.isa.nr), g.mostPanels()
 	if n := len(p.workers); n > 1 {
@@ -121,7 +125,8 @@ type attending struct {
 func (x *attending) do(lo, hi, worker int) {
 	for t := lo; t < hi; t++ {
 		q0 := t % x.tiles * x.perTile
-		x.task(&x.state[worker], x.p.isa, x.p.scratch(worker), t/x.tiles/x.Heads, t/x.tiles%x.Heads, q0, min(x.SQ, q0+x.perTile))
+		x.task(&x.state[worker], x.p.isa, x.p.scratch(worker), t/x.tiles/x.Heads, t/x.tiles%x.Heads, q0,
+			min(x.SQ, q0+x.perTile))
 	}
 }
 
@@ -130,8 +135,10 @@ func (g *AttentionArgs) check() {
 		return n*d > 0 && length < (g.B-1)*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
 	}
 	kv := g.KVHeads
-	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.QStride, g.Heads, g.SQ, g.DK) || short(g.K.Len(), g.KStride, kv, g.SK, g.DK) ||
-		short(g.V.Len(), g.VStride, kv, g.SK, g.DV) || short(len(g.Out), g.OutStride, g.Heads, g.SQ, g.DV) || g.Spans != nil && len(g.Spans) < g.B || g.Sinks != nil && len(g.Sinks) < g.Heads {
+	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.QStride, g.Heads, g.SQ, g.DK) ||
+		short(g.K.Len(), g.KStride, kv, g.SK, g.DK) ||
+		short(g.V.Len(), g.VStride, kv, g.SK, g.DV) || short(len(g.Out), g.OutStride, g.Heads, g.SQ, g.DV) ||
+		g.Spans != nil && len(g.Spans) < g.B || g.Sinks != nil && len(g.Sinks) < g.Heads {
 		panic("BUG: Attention: a slice is short, or KVHeads is out of range")
 	}
 	if (g.Mask == MaskCustom || g.Mask == MaskBias) && g.SK > 0 {
@@ -144,8 +151,9 @@ func (g *AttentionArgs) check() {
 
 // task computes queries [q0, q1) of one batch element and head.
 func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
-	// The result must not depend on the number of threads, but the queries of a task do. So the bounds of tiles depend on the positions of
-	// keys alone, not on the queries. A query may then get a tile without any key that it attends to; that must add exact zeros.
+	// The result must not depend on the number of threads, but the queries of a task do. So the bounds of tiles depend
+	// on the positions of keys alone, not on the queries. A query may then get a tile without any key that it attends
+	// to; that must add exact zeros.
 	high := s.panelRows(s.packing(g.Precision))
 	keys, offset := g.span(b)
 	lo, hi := g.visible(keys, offset, q0, q1)
@@ -194,13 +202,14 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		rows := a.finish(p)
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
-			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // makes -0 into 0, as adding a tile of zeros does
+			// makes -0 into 0, as adding a tile of zeros does
+			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros)
 		}
 	}
 }
 
-// mask scales, caps and masks the scores of keys [k0, k0+n) with the queries of a panel, which start at q0. It raises a.mNew to the
-// largest scores.
+// mask scales, caps and masks the scores of keys [k0, k0+n) with the queries of a panel, which start at q0. It raises
+// a.mNew to the largest scores.
 func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n, offset int) {
 	queries := p.n
 	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||

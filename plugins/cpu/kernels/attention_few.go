@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each is read once for
-// all query heads that share it, and threads share the keys: each takes blocks of keys. A block results in a partial result for each
-// query: its largest score, the sum of its weights and the sum of its weighted values. If there is more than one block, a second step adds
-// up the partial results.
+// Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each
+// is read once for all query heads that share it, and threads share the keys: each takes blocks of keys. A block
+// results in a partial result for each query: its largest score, the sum of its weights and the sum of its weighted
+// values. If there is more than one block, a second step adds up the partial results.
 
 const (
 	fewQueries = 4   // maximum number of queries per head
@@ -21,10 +21,11 @@ func (g *AttentionArgs) few() bool { return g.SQ <= fewQueries && g.Precision ==
 
 type attendingFew struct {
 	AttentionArgs
-	p       *Pool
-	rows    int       // queries of all heads that share keys: row r is query r%SQ of head r/SQ among them
-	blocks  int       // blocks of a head's keys
-	width   int       // floats of a partial result: values padded to whole panels, then the largest score and the sum of the weights
+	p      *Pool
+	rows   int // queries of all heads that share keys: row r is query r%SQ of head r/SQ among them
+	blocks int // blocks of a head's keys
+	// floats of a partial result: values padded to whole panels, then the largest score and the sum of the weights
+	width   int
 	parts   []float32 // partial results [B, KVHeads, blocks, rows, width]
 	combine bool      // the second step is running
 	state   []fewRows // of each worker
@@ -110,11 +111,13 @@ func (x *attendingFew) prefetch(t fewPlace, m Weights, s Strides, d, part, parts
 	}
 	lines := ceilDiv(d*size, 64)
 	for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
-		x.p.isa.prefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size), t.hi-t.lo)
+		x.p.isa.prefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size),
+			t.hi-t.lo)
 	}
 }
 
-// fewRows holds a worker's buffers. Scores are in panels, as in attnTile: a panel has a lane for each of up to isa.lanes rows.
+// fewRows holds a worker's buffers. Scores are in panels, as in attnTile: a panel has a lane for each of up to
+// isa.lanes rows.
 type fewRows struct {
 	score []float32 // scores of a tile, then weights: [panels][fewTile][lanes]
 	power []float32 // the weights, packed for products of up to mr rows: [fewTile][rows]
@@ -148,8 +151,8 @@ func (x *attendingFew) at(b, kv, block, row int) int {
 	return (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
 }
 
-// tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they are stride elements
-// apart, in the result ld.
+// tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they
+// are stride elements apart, in the result ld.
 func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []float32, ld int) {
 	if m.kind == 0 || m.f32 != nil {
 		return m.f32[at : at+(n-1)*stride+d], stride
@@ -160,8 +163,8 @@ func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []floa
 	return buf, d
 }
 
-// block computes the partial result of a task. While it computes a tile, it prefetches the next one: the rows of a head lie too far apart for the
-// processor to foresee them.
+// block computes the partial result of a task. While it computes a tile, it prefetches the next one: the rows of a head
+// lie too far apart for the processor to foresee them.
 func (x *attendingFew) block(w *fewRows, task int) {
 	s, nr, lanes := x.p.isa, x.p.isa.nr, x.p.isa.lanes
 	t := x.first(task)
@@ -193,7 +196,8 @@ func (x *attendingFew) block(w *fewRows, task int) {
 			x.addOneByOne(w, b, kv, block, n, values, vld)
 			continue
 		}
-		x.eachProduct(func(r, h int) { s.copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n) })
+		x.eachProduct(
+			func(r, h int) { s.copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n) })
 		for d := 0; d < x.DV; d += nr {
 			x.prefetch(next, x.V, x.VStride, x.DV, d/nr, ceilDiv(x.DV, nr))
 			if x.DV-d >= nr {
@@ -207,7 +211,8 @@ func (x *attendingFew) block(w *fewRows, task int) {
 				}
 			}
 			x.eachProduct(func(r, h int) {
-				s.gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[x.at(b, kv, block, r)+d:], x.width, true, nil, nil, 0)
+				s.gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[x.at(b, kv, block, r)+d:], x.width, true, nil, nil,
+					0)
 			})
 		}
 	}
@@ -230,8 +235,8 @@ func (x *attendingFew) eachProduct(f func(r, h int)) {
 	}
 }
 
-// weigh turns the products q·k of n keys with the panel that begins at row r into weights. If that raises the largest score of a row, it
-// scales the row's sums. It reports whether any key may be masked.
+// weigh turns the products q·k of n keys with the panel that begins at row r into weights. If that raises the largest
+// score of a row, it scales the row's sums. It reports whether any key may be masked.
 func (x *attendingFew) weigh(w *fewRows, b, kv, block, r, k0, n, offset int) (masked bool) {
 	s, lanes := &x.p.isa.narrow, x.p.isa.lanes
 	sco, most, total := w.score[r*fewTile:][:n*lanes], w.most[r:][:lanes], w.total[r:][:lanes]
@@ -308,7 +313,8 @@ func (x *attendingFew) addOneByOne(w *fewRows, b, kv, block, n int, values []flo
 	}
 }
 
-// maskRow masks the scores of query i of a head with n keys from k0 on. The scores are in base 2, and ld elements apart.
+// maskRow masks the scores of query i of a head with n keys from k0 on. The scores are in base 2, and ld elements
+// apart.
 func (g *AttentionArgs) maskRow(scores []float32, ld, b, head, i, k0, n, offset int) {
 	minusInf := float32(math.Inf(-1))
 	at := b*g.MaskStride[0] + head*g.MaskStride[1] + i*g.MaskStride[2] + k0*g.MaskStride[3]

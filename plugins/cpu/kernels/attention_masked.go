@@ -1,7 +1,8 @@
 package kernels
 
-// A masked key has weight 0. That does not mask a value that is infinite or NaN, since 0*Inf is NaN. Under a mask, such elements are
-// therefore replaced by 0 in the product, and added one by one to the queries for which their weight is not 0.
+// A masked key has weight 0. That does not mask a value that is infinite or NaN, since 0*Inf is NaN. Under a mask, such
+// elements are therefore replaced by 0 in the product, and added one by one to the queries for which their weight is
+// not 0.
 
 // outlier is an infinite or NaN element of a value: x is element e of the value of a key of the tile.
 type outlier struct {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAttentionMaskedValues checks that infinities and NaN in a value affect the queries that attend to its key, and no others.
+// TestAttentionMaskedValues checks that infinities and NaN in a value affect the queries that attend to its key, and no
+// others.
 func TestAttentionMaskedValues(t *testing.T) {
 	inf := float32(math.Inf(1))
 	eachPool(t, func(t *testing.T, p *Pool) {
@@ -21,7 +22,8 @@ func TestAttentionMaskedValues(t *testing.T) {
 					for _, g.Precision = range []Precision{Float32, BFloat16} {
 						want := attention64(g)
 						Attention(p, g)
-						compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " ", g.Precision), g.Out, want, 4e-3, 1e-5)
+						compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " ", g.Precision),
+							g.Out, want, 4e-3, 1e-5)
 					}
 				}
 			}

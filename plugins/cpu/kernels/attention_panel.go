@@ -6,10 +6,12 @@ import "math"
 //
 //	o, l += sum over the keys of 2^(s - m) times (value, 1)    s = scale*(init + q·k) + row
 //
-// m is the largest score of each query, or close enough to it that the sums cannot overflow. Values must be below 2^60 in magnitude.
-// A weight 2^(s - m) has a relative error of 2^-13 and is then rounded to bfloat16; l sums the rounded weights.
+// m is the largest score of each query, or close enough to it that the sums cannot overflow. Values must be below 2^60
+// in magnitude. A weight 2^(s - m) has a relative error of 2^-13 and is then rounded to bfloat16; l sums the rounded
+// weights.
 //
-// A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, one query per column. Matrices consist of these tiles:
+// A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, one query per column. Matrices consist of these
+// tiles:
 //
 //	q        [half][steps]        rows: pairs of elements of a query
 //	k        [groups][steps]      rows: keys, as many bfloat16 as a row holds
@@ -19,8 +21,8 @@ import "math"
 //	row      [half][16]           float32, rowHalf floats between the halves
 //	m, l     [half][16]
 //
-// A group is 16 keys, a block two groups, and a step 32 elements of a query, key or value. For each group, table holds the byte offsets
-// of its tile in init and of its vector in row.
+// A group is 16 keys, a block two groups, and a step 32 elements of a query, key or value. For each group, table holds
+// the byte offsets of its tile in init and of its vector in row.
 type attendPanel struct {
 	steps, blocks int
 	q, k, v       []float32
@@ -43,9 +45,10 @@ func (a *attendPanel) clear() {
 	}
 }
 
-// termTiles describes products of tiles, c = (a + aLow)·(b + bLow), whose operands are sums of two bfloat16, nearly as precise as float32.
-// The product of the two low parts is left out. items has three numbers for each tile of c: the byte offsets of its operands in a and b,
-// and of the tile in c. Each step of a is [16 rows, 32 bfloat16], each step of b is pairs [16, bStride]. Strides count floats.
+// termTiles describes products of tiles, c = (a + aLow)·(b + bLow), whose operands are sums of two bfloat16, nearly as
+// precise as float32. The product of the two low parts is left out. items has three numbers for each tile of c: the
+// byte offsets of its operands in a and b, and of the tile in c. Each step of a is [16 rows, 32 bfloat16], each step of
+// b is pairs [16, bStride]. Strides count floats.
 type termTiles struct {
 	steps            int
 	items            []int32

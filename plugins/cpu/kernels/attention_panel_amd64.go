@@ -8,7 +8,8 @@ func (s *isa) setPanels() {
 
 func attendAMX(a *attendPanel) {
 	f := [...]func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int,
-		work, o, m, l *float32, blocks int, scale float32, free, fresh int){attend32, attend64, attend96, attend128}[a.steps-1]
+		work, o, m, l *float32, blocks int, scale float32, free, fresh int){attend32, attend64, attend96,
+		attend128}[a.steps-1]
 	size := 2 * a.steps * a.blocks * tileFloats
 	_, _, _, _ = a.q[2*a.steps*tileFloats-1], a.k[size-1], a.v[size-1], a.o[4*a.steps*tileFloats-1]
 	_, _, _ = a.m[31], a.l[31], a.work[attendWork-1]
@@ -23,8 +24,8 @@ func attendAMX(a *attendPanel) {
 		run(0, 0)
 		return
 	}
-	// First try the maximum of the first block for all blocks: m need not be exact, only prevent overflow. If a sum overflows, start again
-	// with the maximum of every block.
+	// First try the maximum of the first block for all blocks: m need not be exact, only prevent overflow. If a sum
+	// overflows, start again with the maximum of every block.
 	run(1, 1)
 	for _, l := range a.l[:32] {
 		if !(l < 1<<64) {
@@ -46,7 +47,8 @@ func tilePairsAMX(dst, src []float32, ld, n, vectors int) {
 }
 
 func tileRowsSplitAMX(dst, low, src []float32, ld, n, steps, ahead int) {
-	_, _, _ = dst[(steps-1)*tileFloats+(n-1)*16+15], low[(steps-1)*tileFloats+(n-1)*16+15], src[(n-1)*ld+steps*tileSide-1]
+	_, _, _ = dst[(steps-1)*tileFloats+(n-1)*16+15], low[(steps-1)*tileFloats+(n-1)*16+15],
+		src[(n-1)*ld+steps*tileSide-1]
 	tileRowsSplit(&dst[0], &low[0], &src[0], ld, n, steps, ahead)
 }
 
@@ -63,7 +65,8 @@ func tileTermsAMX(t *termTiles) {
 	}
 	run := func(items []int32, n int) {
 		if n > 0 {
-			tileTerms(&tileConfig[0], &t.a[0], 4*t.aStride, &t.aLow[0], &t.b[0], 4*t.bStride, &t.bLow[0], 64*t.bStride, &t.c[0], &items[0], n, t.steps)
+			tileTerms(&tileConfig[0], &t.a[0], 4*t.aStride, &t.aLow[0], &t.b[0], 4*t.bStride, &t.bLow[0], 64*t.bStride,
+				&t.c[0], &items[0], n, t.steps)
 		}
 	}
 	n := len(t.items) / 3

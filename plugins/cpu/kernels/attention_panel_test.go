@@ -82,7 +82,8 @@ func tileTermsByDefinition(t *termTiles) {
 	}
 }
 
-// withPanels is eachPool and, if the processor has no tiles but can pack for them, also runs f with a pool that emulates the tiles.
+// withPanels is eachPool and, if the processor has no tiles but can pack for them, also runs f with a pool that
+// emulates the tiles.
 func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachPool(t, f)
 	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
@@ -116,7 +117,8 @@ func TestAttend(t *testing.T) {
 					a.scale = 300
 				case "rising":
 					for i := range a.k {
-						a.k[i] = pair(bf16At(a.k[i:], 0)*float64(i*40/len(a.k)), bf16At(a.k[i:], 1)*float64(i*40/len(a.k)))
+						a.k[i] = pair(bf16At(a.k[i:], 0)*float64(i*40/len(a.k)),
+							bf16At(a.k[i:], 1)*float64(i*40/len(a.k)))
 					}
 				case "resumed":
 					a.m, a.l, a.o = randoms(r, 32), randoms(r, 32), randoms(r, 4*area)
@@ -158,12 +160,15 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// randomPanel returns a panel with random operands and cleared results. The first group of keys has other init and row terms than the rest.
+// randomPanel returns a panel with random operands and cleared results. The first group of keys has other init and row
+// terms than the rest.
 func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	area := steps * tileFloats
-	a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area), v: randomPairs(r, 2*blocks*area),
+	a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area),
+		v:    randomPairs(r, 2*blocks*area),
 		init: randoms(r, 10*tileFloats), initHalf: 5 * tileFloats, row: randoms(r, 6*groupSize), rowHalf: 3 * groupSize,
-		m: make([]float32, 32), l: make([]float32, 32), o: make([]float32, 4*area), scale: 1.5, work: make([]float32, attendWork)}
+		m: make([]float32, 32), l: make([]float32, 32), o: make([]float32, 4*area), scale: 1.5,
+		work: make([]float32, attendWork)}
 	a.clear()
 	for range 2 * blocks {
 		a.table = append(a.table, int32(r.IntN(4)*tileFloats*4), int32(r.IntN(3)*groupSize*4))
@@ -172,8 +177,8 @@ func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	return a
 }
 
-// BenchmarkAttend runs attend on panels as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the first block and with
-// that of all blocks.
+// BenchmarkAttend runs attend on panels as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the
+// first block and with that of all blocks.
 func BenchmarkAttend(b *testing.B) {
 	if !slices.Contains(Features(), "amx") {
 		b.Skip("no AMX on this processor")
@@ -198,7 +203,8 @@ func BenchmarkAttend(b *testing.B) {
 }
 
 func pair(low, high float64) float32 {
-	return math.Float32frombits(math.Float32bits(roundBF16(float32(low)))>>16 | math.Float32bits(roundBF16(float32(high))))
+	return math.Float32frombits(
+		math.Float32bits(roundBF16(float32(low)))>>16 | math.Float32bits(roundBF16(float32(high))))
 }
 
 // TestTileTerms compares the assembly with tileTermsByDefinition.
@@ -210,10 +216,13 @@ func TestTileTerms(t *testing.T) {
 	for steps := 1; steps <= attendMost; steps++ {
 		for _, n := range []int{1, 2, 5} {
 			const stride = 24
-			a := termTiles{steps: steps, a: randomPairs(r, 3*steps*tileFloats), aLow: randomPairs(r, 3*steps*tileFloats), aStride: groupSize,
-				b: randomPairs(r, steps*groupSize*stride), bLow: randomPairs(r, steps*groupSize*stride), bStride: stride}
+			a := termTiles{steps: steps, a: randomPairs(r, 3*steps*tileFloats),
+				aLow: randomPairs(r, 3*steps*tileFloats), aStride: groupSize,
+				b: randomPairs(r, steps*groupSize*stride), bLow: randomPairs(r, steps*groupSize*stride),
+				bStride: stride}
 			for i := range n {
-				a.items = append(a.items, int32(r.IntN(3)*steps*tileFloats*4), int32(r.IntN(stride-groupSize)*4), int32(i*tileFloats*4))
+				a.items = append(a.items, int32(r.IntN(3)*steps*tileFloats*4), int32(r.IntN(stride-groupSize)*4),
+					int32(i*tileFloats*4))
 			}
 			b := a
 			c, check := guarded(n * tileFloats)
@@ -264,7 +273,8 @@ func TestTilePacking(t *testing.T) {
 					x := src[i*ld+e]
 					high := roundBF16(x)
 					left := roundBF16(x - high)
-					if got := bf16At(tiles[at:], e%tileSide); !near(float32(got), float64(high), 0, 0) || !near(float32(bf16At(plain[at:], e%tileSide)), float64(high), 0, 0) {
+					if got := bf16At(tiles[at:], e%tileSide); !near(float32(got), float64(high), 0, 0) ||
+						!near(float32(bf16At(plain[at:], e%tileSide)), float64(high), 0, 0) {
 						t.Fatalf("%s: high part of %v is %v", what, x, got)
 					}
 					if got := bf16At(low[at:], e%tileSide); !near(float32(got), float64(left), 0, 0) {
@@ -278,7 +288,8 @@ func TestTilePacking(t *testing.T) {
 				check(t, what)
 				for i := range n {
 					for e := range steps * tileSide {
-						if got, want := bf16At(pairs[i/2*steps*tileSide+e:], i%2), roundBF16(src[i*ld+e]); !near(float32(got), float64(want), 0, 0) {
+						if got, want := bf16At(pairs[i/2*steps*tileSide+e:], i%2),
+							roundBF16(src[i*ld+e]); !near(float32(got), float64(want), 0, 0) {
 							t.Fatalf("%s: pair is %v, want %v", what, got, want)
 						}
 					}

@@ -33,7 +33,8 @@ func attention64(g *AttentionArgs) []float64 {
 				}
 				for j := range s {
 					for d := range g.DK {
-						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(g.K.at(b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
+						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(
+							g.K.at(b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
 					}
 					s[j] *= float64(g.Scale)
 					if c := float64(g.Softcap); c != 0 {
@@ -119,10 +120,13 @@ func layout(r *rand.Rand, n, heads, d int) Strides {
 }
 
 func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKind) *AttentionArgs {
-	g := &AttentionArgs{B: b, Heads: heads, KVHeads: kv, SQ: sq, SK: sk, DK: dk, DV: dv, Scale: float32(1 / math.Sqrt(float64(dk))), Mask: mask,
+	g := &AttentionArgs{B: b, Heads: heads, KVHeads: kv, SQ: sq, SK: sk, DK: dk, DV: dv,
+		Scale: float32(1 / math.Sqrt(float64(dk))), Mask: mask,
 		QOffset: sk - sq, Window: r.IntN(sk + 1),
-		QStride: layout(r, sq, heads, dk), KStride: layout(r, sk, kv, dk), VStride: layout(r, sk, kv, dv), OutStride: layout(r, sq, heads, dv)}
-	g.Q, g.K, g.V = randoms(r, b*g.QStride.Batch), F32(randoms(r, b*g.KStride.Batch)), F32(randoms(r, b*g.VStride.Batch))
+		QStride: layout(r, sq, heads, dk), KStride: layout(r, sk, kv, dk), VStride: layout(r, sk, kv, dv),
+		OutStride: layout(r, sq, heads, dv)}
+	g.Q, g.K, g.V = randoms(r, b*g.QStride.Batch), F32(randoms(r, b*g.KStride.Batch)),
+		F32(randoms(r, b*g.VStride.Batch))
 	g.Out = make([]float32, b*g.OutStride.Batch)
 	for i := range g.Out {
 		g.Out[i] = guard64
@@ -158,7 +162,9 @@ func TestAttention(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
-			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16}, {1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33}, {2, 6, 2, 3, 700, 20, 37}} {
+			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16},
+				{1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33},
+				{2, 6, 2, 3, 700, 20, 37}} {
 				for try := range 3 {
 					if testing.Short() && try != int(mask)%3 {
 						continue
@@ -174,7 +180,8 @@ func TestAttention(t *testing.T) {
 					}
 					want := attention64(g)
 					Attention(p, g)
-					compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " cap ", g.Softcap), g.Out, want, 1e-5, 1e-5)
+					compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " cap ", g.Softcap), g.Out,
+						want, 1e-5, 1e-5)
 					g.Precision = BFloat16
 					want = attention64(g)
 					Attention(p, g)
@@ -185,7 +192,8 @@ func TestAttention(t *testing.T) {
 	})
 }
 
-// TestAttentionFullyMasked checks that a query without keys gives zeros, and that tiles without a key for a query change nothing.
+// TestAttentionFullyMasked checks that a query without keys gives zeros, and that tiles without a key for a query
+// change nothing.
 func TestAttentionFullyMasked(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		g := randomAttention(rng(2), 1, 1, 1, 4, 600, 8, 8, MaskCustom)
@@ -207,13 +215,15 @@ func TestAttentionFullyMasked(t *testing.T) {
 	})
 }
 
-// TestAttentionThreads checks that the result has the same bits for any number of threads, at sizes for which the tasks depend on it.
+// TestAttentionThreads checks that the result has the same bits for any number of threads, at sizes for which the tasks
+// depend on it.
 func TestAttentionThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute where the processor is emulated; how work is divided does not depend on it")
 	}
 	for i, c := range []struct{ b, heads, kv, sq, sk, d, window int }{
-		{1, 1, 1, 129, 129, 16, 7}, {1, 2, 1, 300, 300, 16, 40}, {1, 1, 1, 600, 600, 32, 200}, {10, 3, 3, 129, 129, 16, 7},
+		{1, 1, 1, 129, 129, 16, 7}, {1, 2, 1, 300, 300, 16, 40}, {1, 1, 1, 600, 600, 32, 200},
+		{10, 3, 3, 129, 129, 16, 7},
 	} {
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
 			if i > 0 && mask == MaskCustom || i > 0 && mask == MaskBias {
@@ -224,8 +234,10 @@ func TestAttentionThreads(t *testing.T) {
 					g := randomAttention(rng(uint64(i)), c.b, c.heads, c.kv, c.sq, c.sk, c.d, c.d, mask)
 					g.Precision, g.Window = precision, c.window
 					for k := range g.V.f32 {
-						if k%c.d < 3 { // sums of -0 only, and of values that become -0 when multiplied by a weight below 1/2
-							g.V.f32[k] = []float32{float32(math.Copysign(0, -1)), -math.SmallestNonzeroFloat32}[k/c.d%3/2]
+						// sums of -0 only, and of values that become -0 when multiplied by a weight below 1/2
+						if k%c.d < 3 {
+							g.V.f32[k] = []float32{float32(math.Copysign(0, -1)),
+								-math.SmallestNonzeroFloat32}[k/c.d%3/2]
 						}
 					}
 					Attention(p, g)

@@ -2,24 +2,24 @@ package kernels
 
 import "math"
 
-// Attention in tiles of keys. Scores are held transposed, one panel of queries at a time: s[keys, n], a row per key and a column per
-// query. Then
+// Attention in tiles of keys. Scores are held transposed, one panel of queries at a time: s[keys, n], a row per key and
+// a column per query. Then
 //
 //	s = K·Qᵀ        is a gemm of packed key panels with a packed query panel,
 //	softmax         runs down the columns: vectors of queries, no shuffles,
 //	Oᵀ += Vᵀ·P      is a gemm of packed Vᵀ panels with s itself, which already has the layout of a packed operand.
 //
-// The softmax is online: each query keeps m, its largest score so far, and l, the sum of 2^(s-m). When a tile of keys raises m, l and O
-// are multiplied by 2^(m_old - m_new). Scores are multiplied by log2(e), together with the scale, so that weights are powers of two.
-// Memory is O(tile), for any number of keys.
+// The softmax is online: each query keeps m, its largest score so far, and l, the sum of 2^(s-m). When a tile of keys
+// raises m, l and O are multiplied by 2^(m_old - m_new). Scores are multiplied by log2(e), together with the scale, so
+// that weights are powers of two. Memory is O(tile), for any number of keys.
 
 const log2e = math.Log2E
 
 // queryPanels is about the number of panels of queries in a task, which share one packing of the keys; see mostPanels.
 const queryPanels = 16
 
-// keyTile returns the number of keys in a tile: the largest multiple of a panel's rows up to 128. A panel of scores, one of queries and one of
-// keys then fit in the L1 cache.
+// keyTile returns the number of keys in a tile: the largest multiple of a panel's rows up to 128. A panel of scores,
+// one of queries and one of keys then fit in the L1 cache.
 func keyTile(high int) int { return 128 / high * high }
 
 // span is the columns [at, at+n) of a matrix that lie in one panel, of panel.nr columns.
@@ -28,8 +28,8 @@ type span struct {
 	at, n int
 }
 
-// appendSpans divides n columns into wide panels, the last one narrow if that holds the rest. All but the last are full. Products of
-// tiles have wide panels only.
+// appendSpans divides n columns into wide panels, the last one narrow if that holds the rest. All but the last are
+// full. Products of tiles have wide panels only.
 func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
@@ -85,7 +85,8 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	tile := keyTile(high)
 	t := min(tile, keys) // maximum number of keys in a tile
 	sc.spans = s.appendSpans(sc.spans[:0], way, queries)
-	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: sc.spans, tile: tile,
+	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high,
+		spans: sc.spans, tile: tile,
 		outliers: a.outliers[:0]}
 	nr, cols := s.nr, padded(a.spans)
 	a.q = sc.floats(cols*a.depth + spill)
@@ -157,8 +158,9 @@ func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 	}
 }
 
-// packValues packs the n values of the tile, transposed: a panel has a row for each element of a value, and k counts the values. run
-// returns rows of some values, from number at on, their distance and their count. Up to a vector is read past the last element.
+// packValues packs the n values of the tile, transposed: a panel has a row for each element of a value, and k counts
+// the values. run returns rows of some values, from number at on, their distance and their count. Up to a vector is
+// read past the last element.
 func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count int)) {
 	s := a.s
 	if a.way == tiled {
@@ -187,7 +189,8 @@ func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count
 	}
 }
 
-// transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may overwrite floats past the end of a row of dst.
+// transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may overwrite floats past the end of a
+// row of dst.
 func (a *attnTile) transposeValues(dst []float32, ld int, rows []float32, from, n int) {
 	whole := a.dv / a.s.lanes * a.s.lanes
 	a.s.transpose(dst, ld, rows, from, n, whole)
@@ -223,7 +226,8 @@ func (a *attnTile) scores(p span, n int) []float32 {
 // begin sets a.mNew to the largest scores so far, before mask raises it for the next tile.
 func (a *attnTile) begin(p span) { copy(a.mNew[:p.nr], a.m[p.at:]) }
 
-// accumulate turns the finished scores of a panel into weights and adds the weighted values. a.mNew holds the new maxima.
+// accumulate turns the finished scores of a panel into weights and adds the weighted values. a.mNew holds the new
+// maxima.
 func (a *attnTile) accumulate(p span, n int) {
 	nr := p.nr
 	m, l, o := a.m[p.at:][:nr], a.l[p.at:][:nr], a.o[p.at*a.rowsO:][:a.rowsO*nr]
@@ -262,7 +266,8 @@ func (a *attnTile) accumulate(p span, n int) {
 func (a *attnTile) sink(p span, logit float32) {
 	for i, m := range a.m[p.at:][:p.nr] {
 		if l := &a.l[p.at+i]; *l != 0 {
-			// The logit may exceed m. It does not have to become the new m: that would scale o and l alike and not change o / l.
+			// The logit may exceed m. It does not have to become the new m: that would scale o and l alike and not
+			// change o / l.
 			*l += float32(math.Exp2(float64(logit)*log2e - float64(m)))
 		}
 	}

@@ -33,7 +33,8 @@ type binaryFunction struct {
 	ints, bools bool                       // whether it takes integers and bools
 }
 
-// binaries is indexed by BinaryOp. To add a function of floats, add a constant above and a line here; see functions in unary.go.
+// binaries is indexed by BinaryOp. To add a function of floats, add a constant above and a line here; see functions in
+// unary.go.
 var binaries = []binaryFunction{
 	{"add", func(x, y float64) float64 { return x + y }, true, false},
 	{"sub", func(x, y float64) float64 { return x - y }, true, false},
@@ -51,7 +52,8 @@ var binaries = []binaryFunction{
 	{"shift_right", nil, true, false},
 }
 
-// remainder64 is math.Mod, but faster if x and y are exact float32 and their quotient has few bits: then quotient times y is exact.
+// remainder64 is math.Mod, but faster if x and y are exact float32 and their quotient has few bits: then quotient times
+// y is exact.
 func remainder64(x, y float64) float64 {
 	if q := math.Trunc(x / y); math.Abs(q) < 1<<29 && float64(float32(x)) == x && float64(float32(y)) == y {
 		r := x - float64(q*y)
@@ -116,8 +118,8 @@ type Integer interface {
 // Number constrains the element types in which kernels compute. f16 and bf16 are cast first.
 type Number interface{ Integer | float32 | float64 }
 
-// Binary is dst = op(a, b) with NumPy broadcast. dst has the common shape, and may be a or b if that has the same shape. Integer division by
-// zero is an error; dst is then undefined.
+// Binary is dst = op(a, b) with NumPy broadcast. dst has the common shape, and may be a or b if that has the same
+// shape. Integer division by zero is an error; dst is then undefined.
 func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bShape []int) error {
 	g, n, ok := newGrid(aShape, bShape)
 	if !ok || len(dst) < n || len(a) < product(aShape) || len(b) < product(bShape) {
@@ -158,7 +160,9 @@ func (x *binaryVectors) do(lo, hi, worker int) {
 	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.scratch(worker).floats(2*spread)
 	x.each(lo, hi, worker, func(dst []float32, lo, hi int) {
 		x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-			pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(dst[out-lo+i:][:len(a)], a, b) })
+			pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) {
+				x.f(dst[out-lo+i:][:len(a)], a, b)
+			})
 		})
 	})
 }
@@ -184,7 +188,8 @@ func binaryRow[T float32 | float64](op BinaryOp, dst, a, b []T, sa, sb int) {
 	}
 }
 
-// powInt is x^y and wraps. A negative power of anything but 1 and -1 rounds to 0. The caller rejects negative powers of 0.
+// powInt is x^y and wraps. A negative power of anything but 1 and -1 rounds to 0. The caller rejects negative powers
+// of 0.
 func powInt[T Integer](x, y T) T {
 	if y < 0 {
 		switch {
@@ -268,7 +273,9 @@ type compareVectors struct {
 func (x *compareVectors) do(lo, hi, worker int) {
 	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.scratch(worker).floats(2*spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(x.dst[out+i:][:len(a)], a, b) })
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) {
+			x.f(x.dst[out+i:][:len(a)], a, b)
+		})
 	})
 }
 
@@ -285,7 +292,8 @@ func (x *compareRows[T]) do(lo, hi, _ int) {
 	})
 }
 
-// compareRow compares one row. The steps are as in binaryRow. Each comparison has a loop of its own, which has no branch.
+// compareRow compares one row. The steps are as in binaryRow. Each comparison has a loop of its own, which has no
+// branch.
 func compareRow[T Number](op CompareOp, dst []uint8, a, b []T, sa, sb int) {
 	if sa == 0 && sb == 1 {
 		a, b, sa, sb, op = b, a, sb, sa, [...]CompareOp{Eq: Eq, Ne: Ne, Lt: Gt, Le: Ge, Gt: Lt, Ge: Le}[op]

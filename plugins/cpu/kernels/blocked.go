@@ -1,10 +1,12 @@
 package kernels
 
-// The blocked layout stores a matrix in bfloat16, in the order in which products in AMX tiles load it. Such a product has nothing to pack
-// and reads half the memory. It would round its operand anyway, so the result is the same; GemmArgs names the exception.
+// The blocked layout stores a matrix in bfloat16, in the order in which products in AMX tiles load it. Such a product
+// has nothing to pack and reads half the memory. It would round its operand anyway, so the result is the same; GemmArgs
+// names the exception.
 //
-// A block is [32 rows, 32 columns] of bfloat16. The number of columns is a multiple of 32. Columns are divided into groups of
-// kSplit(columns). Within a group, blocks are stored row by row. The last block of rows is padded with arbitrary values.
+// A block is [32 rows, 32 columns] of bfloat16. The number of columns is a multiple of 32. Columns are divided into
+// groups of kSplit(columns). Within a group, blocks are stored row by row. The last block of rows is padded with
+// arbitrary values.
 
 // TakesBlocked reports whether products of this precision can read and write the blocked layout.
 func (p *Pool) TakesBlocked(precision Precision) bool { return p.isa.packing(precision) == tiled }
@@ -26,15 +28,16 @@ func newBlocked(data []float32, rows, cols int) blocked {
 	return blocked{data, tiled.rows(rows), cols, tiled.kSplit(cols)}
 }
 
-// at returns the index of the 32 elements of row r from column k on. The next 32 are one block further, up to the end of the group.
+// at returns the index of the 32 elements of row r from column k on. The next 32 are one block further, up to the end
+// of the group.
 func (q blocked) at(r, k int) int {
 	first := k / q.kb * q.kb
 	depth := tiled.depth(min(q.kb, q.cols-first))
 	return q.rows*tiled.depth(first) + r/tileSide*tileSide*depth + (k-first)*(tileSide/2) + r%tileSide*(tileSide/2)
 }
 
-// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32. Its stores bypass
-// the caches, so the caller must call isa.storeFence.
+// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32.
+// Its stores bypass the caches, so the caller must call isa.storeFence.
 func (q blocked) put(s *isa, r, k int, x []float32, ld, n, cols int) {
 	for row, rows := 0, 0; row < n; row += rows { // divided where blocks and groups end
 		rows = min(n-row, tileSide-(r+row)%tileSide)

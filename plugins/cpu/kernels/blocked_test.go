@@ -53,16 +53,18 @@ func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	})
 }
 
-// TestGemmBlocked checks that a product of a blocked matrix and packed weights has the same bits as the product that packs its operands,
-// and that a blocked result is the plain result, rounded, unless the activation is gelu.
+// TestGemmBlocked checks that a product of a blocked matrix and packed weights has the same bits as the product that
+// packs its operands, and that a blocked result is the plain result, rounded, unless the activation is gelu.
 func TestGemmBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		r := rng(21)
-		for _, d := range [][3]int{{1, 32, 32}, {32, 64, 32}, {33, 96, 288}, {70, 40, 640}, {128, 320, 1056}, {200, 288, 64}} {
+		for _, d := range [][3]int{{1, 32, 32}, {32, 64, 32}, {33, 96, 288}, {70, 40, 640}, {128, 320, 1056},
+			{200, 288, 64}} {
 			m, n, k := d[0], d[1], d[2]
 			for _, act := range []UnaryOp{Identity, Gelu} {
-				g := &GemmArgs{M: m, N: n, K: k, A: randoms(r, m*k), LDA: k, B: F32(randoms(r, n*k)), LDB: k, TransB: r.IntN(2) == 0,
-					LDC: n, Bias: randoms(r, n), Act: act, Precision: BFloat16}
+				g := &GemmArgs{M: m, N: n, K: k, A: randoms(r, m*k), LDA: k, B: F32(randoms(r, n*k)), LDB: k,
+					TransB: r.IntN(2) == 0,
+					LDC:    n, Bias: randoms(r, n), Act: act, Precision: BFloat16}
 				if !g.TransB {
 					g.LDB = n
 				}
@@ -106,7 +108,9 @@ func TestLayerNormBlocked(t *testing.T) {
 			rows, n := d[0], d[1]
 			x, gamma, beta := randoms(r, rows*n), randoms(r, n), randoms(r, n)
 			want, got := make([]float32, rows*n), lines(BlockedLen(rows, n))
-			Norm(p, NormArgs{Dst: F32(want), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: 1e-6, Center: true}, rows)
+			Norm(
+				p, NormArgs{Dst: F32(want), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: 1e-6,
+					Center: true}, rows)
 			LayerNormBlocked(p, got, x, gamma, beta, rows, n, 1e-6)
 			for i, y := range fromBlocked(got, rows, n) {
 				if y != roundBF16(want[i]) {
@@ -127,7 +131,8 @@ func TestGridAttentionBlocked(t *testing.T) {
 			p.isa = &s
 		}
 		r := rng(23)
-		for _, c := range []struct{ b, gh, gw, heads, dim, win int }{{1, 8, 8, 2, 32, 3}, {2, 5, 37, 3, 64, 0}, {1, 20, 19, 3, 96, 14}} {
+		for _, c := range []struct{ b, gh, gw, heads, dim, win int }{{1, 8, 8, 2, 32, 3}, {2, 5, 37, 3, 64, 0},
+			{1, 20, 19, 3, 96, 14}} {
 			g := randomGrid(r, c.b, c.gh, c.gw, c.heads, c.dim, c.win, true, true)
 			g.Precision = BFloat16
 			want := runGrid(t, p, g)

@@ -5,8 +5,9 @@ const (
 	operands = 3 // maximum number of operands of an elementwise operation
 )
 
-// grid is the iteration space of an elementwise operation with broadcast: its dims, outermost first, and the stride of each operand in
-// each dim, 0 if the operand is repeated along it. Adjacent dims are merged if the strides of all operands allow it.
+// grid is the iteration space of an elementwise operation with broadcast: its dims, outermost first, and the stride of
+// each operand in each dim, 0 if the operand is repeated along it. Adjacent dims are merged if the strides of all
+// operands allow it.
 type grid struct {
 	rank    int // at least 1
 	dims    [maxRank]int
@@ -42,8 +43,8 @@ func broadcast(shape *[maxRank]int, shapes ...[]int) (rank int, ok bool) {
 	return rank, true
 }
 
-// newGrid returns the grid of operands of the given shapes, and the number n of elements of their common shape. ok is false if there is
-// no common shape.
+// newGrid returns the grid of operands of the given shapes, and the number n of elements of their common shape. ok is
+// false if there is no common shape.
 func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
 	var shape [maxRank]int
 	rank, ok := broadcast(&shape, shapes...)
@@ -94,8 +95,8 @@ func product(shape []int) int {
 	return n
 }
 
-// rows divides elements [lo, hi) of the dense result at the ends of rows, and calls f for each piece of n elements. out is the index of
-// its first element in the result, at the indices in the operands.
+// rows divides elements [lo, hi) of the dense result at the ends of rows, and calls f for each piece of n elements. out
+// is the index of its first element in the result, at the indices in the operands.
 func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 	last := g.rank - 1
 	row := g.dims[last]

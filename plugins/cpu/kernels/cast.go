@@ -8,11 +8,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Cast converts elements. The slices have the types that store elements: []float32, []float64, []uint16 for f16 and bf16, []int8 to
-// []int64, []uint32, and []uint8 for u8 and bool.
+// Cast converts elements. The slices have the types that store elements: []float32, []float64, []uint16 for f16 and
+// bf16, []int8 to []int64, []uint32, and []uint8 for u8 and bool.
 //
-// Float to integer truncates towards zero and saturates; NaN becomes 0. Integer to integer wraps. Conversion to a float type rounds once, to
-// nearest even, and overflows to infinity. To bool is x != 0; from bool is 0 or 1.
+// Float to integer truncates towards zero and saturates; NaN becomes 0. Integer to integer wraps. Conversion to a float
+// type rounds once, to nearest even, and overflows to infinity. To bool is x != 0; from bool is 0 or 1.
 func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	n := lenOf(src)
 	if lenOf(dst) < n {
@@ -35,7 +35,8 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	}
 }
 
-// widen converts elements of type from to floats, narrowTo does the opposite. They support the types of regions; see regionTypes.
+// widen converts elements of type from to floats, narrowTo does the opposite. They support the types of regions; see
+// regionTypes.
 func (s *isa) widen(dst []float32, from dtype.DType, src []uint8) {
 	switch from {
 	case dtype.F16:
@@ -148,7 +149,8 @@ func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) 
 	return s
 }
 
-// castVectors casts as many of n elements as form whole vectors, if the set has a routine, and returns how many it has cast.
+// castVectors casts as many of n elements as form whole vectors, if the set has a routine, and returns how many it has
+// cast.
 func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
 	blocks := n / s.lanes
 	if s.casts == nil || s.casts[from][to] == nil || blocks == 0 {
@@ -415,7 +417,8 @@ func storeInts(to dtype.DType, dst any, at int, x []int64) {
 	case []uint16:
 		for i, v := range x {
 			f := float64(v)
-			if int64(f) != v && math.Abs(f) < 1<<63 { // more than 53 bits: a sticky bit keeps the second rounding correct
+			// more than 53 bits: a sticky bit keeps the second rounding correct
+			if int64(f) != v && math.Abs(f) < 1<<63 {
 				f = float64(v&^0x7ff | 0x400)
 			}
 			d[at+i] = narrow(to, f)

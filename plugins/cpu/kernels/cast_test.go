@@ -8,12 +8,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestCastVectors compares the routines of casts with exact arithmetic, for special values, ties and random bits, at all lengths modulo a
-// vector. It also checks that nothing past the end is written.
+// TestCastVectors compares the routines of casts with exact arithmetic, for special values, ties and random bits, at
+// all lengths modulo a vector. It also checks that nothing past the end is written.
 func TestCastVectors(t *testing.T) {
 	r := rng(7)
-	floats := []float32{0, float32(math.Copysign(0, -1)), 0.5, -0.5, 0.99999994, -0.99999994, 1.5, -1.5, 126.99999, 127, 127.9, 128, -128, -128.9, -129, 255, 255.9, 256,
-		2147483520, 2147483648, -2147483648, -2147483904, 4294967296, 1e30, -1e30, 1e-40, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+	floats := []float32{0, float32(math.Copysign(0, -1)), 0.5, -0.5, 0.99999994, -0.99999994, 1.5, -1.5, 126.99999, 127,
+		127.9, 128, -128, -128.9, -129, 255, 255.9, 256,
+		2147483520, 2147483648, -2147483648, -2147483904, 4294967296, 1e30, -1e30, 1e-40, float32(math.Inf(1)),
+		float32(math.Inf(-1)), float32(math.NaN()),
 		-float32(math.NaN()), math.Float32frombits(0x7f800001), 16777217, -16777219}
 	for range some(2000) {
 		floats = append(floats, math.Float32frombits(r.Uint32()), (r.Float32()*2-1)*float32(math.Ldexp(1, r.IntN(34))))
@@ -43,7 +45,8 @@ func TestCastVectors(t *testing.T) {
 			if n > 2 {
 				src = floats[:n]
 			}
-			for _, to := range []dtype.DType{dtype.I8, dtype.U8, dtype.Bool, dtype.I32, dtype.U32, dtype.I16, dtype.I64} {
+			for _, to := range []dtype.DType{dtype.I8, dtype.U8, dtype.Bool, dtype.I32, dtype.U32, dtype.I16,
+				dtype.I64} {
 				dst := makeSlice(to, len(src)+1)
 				storeInts(to, dst, len(src), []int64{1})
 				Cast(p, to, dst, dtype.F32, src)
@@ -77,10 +80,12 @@ func TestCastVectors(t *testing.T) {
 	})
 }
 
-// TestIntegerVectors compares the routines of 32-bit integers with 64-bit arithmetic, for divisors and shift counts of all sizes.
+// TestIntegerVectors compares the routines of 32-bit integers with 64-bit arithmetic, for divisors and shift counts of
+// all sizes.
 func TestIntegerVectors(t *testing.T) {
 	r := rng(8)
-	special := []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, -31, 100, 1 << 30, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1, math.MinInt32 + 1}
+	special := []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, -31, 100, 1 << 30, math.MaxInt32, math.MinInt32,
+		math.MaxInt32 - 1, math.MinInt32 + 1}
 	var a, b []int32
 	for _, x := range special {
 		for _, y := range special {

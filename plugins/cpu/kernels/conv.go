@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are depth, height and
-// width. A convolution of fewer axes leaves out the first ones: there sizes are 1 and paddings 0.
+// ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are
+// depth, height and width. A convolution of fewer axes leaves out the first ones: there sizes are 1 and paddings 0.
 type ConvArgs struct {
 	Transposed         bool
 	N, Cin, Cout       int
@@ -35,8 +35,8 @@ func (g *ConvArgs) OutSize() (out [3]int) {
 	return out
 }
 
-// Conv computes a convolution as matrix products, each task gathering the elements of x that it multiplies. If every group has one input
-// channel, it adds up shifted images instead, tap by tap.
+// Conv computes a convolution as matrix products, each task gathering the elements of x that it multiplies. If every
+// group has one input channel, it adds up shifted images instead, tap by tap.
 func Conv(p *Pool, g *ConvArgs) {
 	c := keep[convolution](p)
 	c.ConvArgs, c.p = *g, p
@@ -51,8 +51,9 @@ func Conv(p *Pool, g *ConvArgs) {
 	case volume(c.In)*c.Cin == 0: // only padding
 		p.share(c.N*c.Cout, 1, (*convBias)(c))
 	case c.Last && c.plain():
-		c.product = GemmArgs{M: g.N * volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
-			C: g.Out, LDC: g.Cout, Bias: g.Bias}
+		c.product = GemmArgs{M: g.N * volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin,
+			TransB: true,
+			C:      g.Out, LDC: g.Cout, Bias: g.Bias}
 		Gemm(p, &c.product)
 	case c.Last && c.disjoint():
 		c.spread()
@@ -93,15 +94,17 @@ type convolution struct {
 	patch, bias, row []float32 // for products of disjoint patches
 
 	// What bands copy of x; see reach and band.
-	grid, low, span     [3]int
-	planes, apart, deep int // depths that taps read, and their distance; maximum number of products for an element of a phase
+	grid, low, span [3]int
+	// depths that taps read, and their distance; maximum number of products for an element of a phase
+	planes, apart, deep int
 	band                band
 	fill                float32 // the value of padding
 	at                  []int   // where each tap of a band begins to read
 }
 
-// A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start + i*every, i < count.
-// A convolution has one phase. A transposed convolution has one for each remainder of the position by the stride, as far as there are taps.
+// A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
+// i*every, i < count. A convolution has one phase. A transposed convolution has one for each remainder of the position
+// by the stride, as far as there are taps.
 type phase struct {
 	start, every, count [3]int
 	first, end          int // taps[first:end]
@@ -124,9 +127,12 @@ func places(size [3]int) [3]int { return [3]int{size[1] * size[2], size[2], 1} }
 // begin checks the arguments and lists the phases.
 func (g *convolution) begin() {
 	g.out = g.OutSize()
-	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*volume(g.In)*g.Cin || len(g.Out) < g.N*volume(g.out)*g.Cout ||
+	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*volume(g.In)*g.Cin ||
+		len(g.Out) < g.N*volume(g.out)*g.Cout ||
 		g.Weight.Len() < g.Cin*g.Cout/g.Groups*volume(g.Kernel) || g.Bias != nil && len(g.Bias) < g.Cout {
-		panic(fmt.Sprintf("BUG: convolution of %d x %v, %d channels to %d in %d groups", g.N, g.In, g.Cin, g.Cout, g.Groups))
+		panic(
+			fmt.Sprintf("BUG: convolution of %d x %v, %d channels to %d in %d groups", g.N, g.In, g.Cin, g.Cout,
+				g.Groups))
 	}
 	g.cg, g.og = g.Cin/g.Groups, g.Cout/g.Groups
 	g.list()
@@ -155,7 +161,8 @@ func (g *convolution) list() {
 	}
 }
 
-// classes returns the number of phases of a transpose along an axis. Taps whose indices differ by a multiple of it are in the same phase.
+// classes returns the number of phases of a transpose along an axis. Taps whose indices differ by a multiple of it are
+// in the same phase.
 func (g *convolution) classes(i int) int {
 	return min(g.Kernel[i], g.Stride[i]/gcd(g.Stride[i], g.Dilation[i]))
 }
@@ -200,13 +207,15 @@ func (g *convolution) addPhase(first, classes, every [3]int) {
 
 // plain reports whether the convolution is a matrix product of x as it is stored.
 func (g *convolution) plain() bool {
-	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && !(g.Last && g.Groups > 1) && !g.Transposed
+	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && !(g.Last && g.Groups > 1) &&
+		!g.Transposed
 }
 
 // padded reports whether some taps may fall outside of x.
 func (g *convolution) padded() bool { return g.Transposed || g.Pad != [3]int{} }
 
-// check sets bad if a weight is infinite or NaN and there is padding. Padding is computed as 0 times the weight, which would be NaN.
+// check sets bad if a weight is infinite or NaN and there is padding. Padding is computed as 0 times the weight, which
+// would be NaN.
 func (g *convolution) check(weights []float32) {
 	if g.padded() && !allFinite(g.p.isa, weights) {
 		g.p.bad.Store(1)
@@ -257,8 +266,8 @@ func (g *convolution) products() {
 	}
 }
 
-// order arranges the weights of the phase as a matrix [Cout, k]. With channels first, k is [channels, taps], else [taps, channels]. With
-// channels first there is one phase, since bands computes the transposes.
+// order arranges the weights of the phase as a matrix [Cout, k]. With channels first, k is [channels, taps], else
+// [taps, channels]. With channels first there is one phase, since bands computes the transposes.
 func (g *convolution) order() {
 	if taps := volume(g.Kernel); g.Weight.f32 != nil && !g.Transposed && (!g.Last || taps == 1) {
 		g.weights = g.Weight.f32

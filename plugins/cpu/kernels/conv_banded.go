@@ -1,12 +1,13 @@
 package kernels
 
-// Convolutions with channels first, as matrix products whose columns are read from a band: a copy of the part of x that a task reads. The
-// copy includes the padding, so taps need no checks, and separates even and odd columns if the stride is 2, so that loads are contiguous.
-// A transpose computes all its phases from one band, and writes whole lines.
+// Convolutions with channels first, as matrix products whose columns are read from a band: a copy of the part of x that
+// a task reads. The copy includes the padding, so taps need no checks, and separates even and odd columns if the stride
+// is 2, so that loads are contiguous. A transpose computes all its phases from one band, and writes whole lines.
 
 const (
-	bandRoom     = 1 << 18 // maximum size of a band in floats; copying more does not pay
-	manyChannels = 16      // with that many channels in a group, gatherColumns is as fast, unless it has to skip elements
+	bandRoom = 1 << 18 // maximum size of a band in floats; copying more does not pay
+	// with that many channels in a group, gatherColumns is as fast, unless it has to skip elements
+	manyChannels = 16
 )
 
 // banded reports whether bands computes the convolution.
@@ -24,8 +25,8 @@ func (g *convolution) banded() bool {
 	return g.cg*b.size(g) <= bandRoom && 10*b.high*b.wide >= 9*made
 }
 
-// reach finds what the taps of all phases read of x. The grid counts the elements of a phase along each axis. Element at of the grid reads
-// x from at*step + low to at*step + low + span.
+// reach finds what the taps of all phases read of x. The grid counts the elements of a phase along each axis. Element
+// at of the grid reads x from at*step + low to at*step + low + span.
 func (g *convolution) reach() {
 	g.grid, g.step, g.planes, g.apart, g.deep = g.out, g.Stride, g.Kernel[0], g.Dilation[0], g.cg
 	for i := range 3 {
@@ -96,7 +97,8 @@ func (g *convolution) productScratch() int64 {
 	s, most, halo := g.p.isa, g.mostColumns(), g.span[2]/g.step[2]
 	line := min(most, (g.grid[2]+s.lanes-1)/s.lanes*s.lanes)
 	copied := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
-	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr, g.blockRows()*s.nr)
+	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr,
+		line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr, g.blockRows()*s.nr)
 }
 
 // bands computes all phases.
@@ -178,7 +180,8 @@ type convPhases convolution
 func (x *convPhases) do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	s, taps, blocks := g.p.isa, volume(g.Kernel), g.blocks()
-	buf, turned := g.p.scratch(worker).floats(g.blockRows()*taps), g.p.scratch(worker).floats(g.blockRows()/s.mr*taps*s.lanes)
+	buf, turned := g.p.scratch(worker).floats(g.blockRows()*taps),
+		g.p.scratch(worker).floats(g.blockRows()/s.mr*taps*s.lanes)
 	for t := lo; t < hi; t++ {
 		first := t % blocks * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
@@ -317,7 +320,8 @@ func (g *convolution) bandTask(t, worker int) {
 				q := GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc, wide: true}
 				switch {
 				case direct:
-					q.C, q.N, q.LDC = g.Out[(x.n*g.Cout+x.group*g.og+first)*volume(g.out)+dot3(x.at, places(g.out)):], x.cols, volume(g.out)
+					q.C, q.N, q.LDC = g.Out[(x.n*g.Cout+x.group*g.og+first)*volume(g.out)+dot3(x.at, places(g.out)):],
+						x.cols, volume(g.out)
 				case g.Transposed:
 					q.C = x.c[(slot*x.rows+first-x.first)*x.ldc:]
 				default:
@@ -325,7 +329,8 @@ func (g *convolution) bandTask(t, worker int) {
 				}
 				g.addBias(&q, bias, x.group*g.og+first)
 				inner, innerNeed := sc.used, sc.need
-				q.tiles(s, sc, 0, 0, rows, 0, q.N, g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+spill):], right, panels, 0)
+				q.tiles(s, sc, 0, 0, rows, 0, q.N,
+					g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+spill):], right, panels, 0)
 				sc.giveBack(inner, innerNeed)
 				if !direct && !g.Transposed {
 					g.writeLines(&x, f, first, rows, sc)
@@ -364,8 +369,8 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb
 	}
 }
 
-// writeLines writes the lines of a part for output channels [first, first+rows). A line has the elements of f, interleaved with those of
-// the other phases that compute the same lines.
+// writeLines writes the lines of a part for output channels [first, first+rows). A line has the elements of f,
+// interleaved with those of the other phases that compute the same lines.
 func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scratch) {
 	s, b, step, size := g.p.isa, &g.band, g.lineStep(), g.out
 	used, need := sc.used, sc.need

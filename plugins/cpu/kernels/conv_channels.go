@@ -2,8 +2,8 @@ package kernels
 
 import "slices"
 
-// Convolutions whose groups have one channel of x (depthwise). A matrix product would have one row only. Instead they add up shifted
-// images, tap by tap.
+// Convolutions whose groups have one channel of x (depthwise). A matrix product would have one row only. Instead they
+// add up shifted images, tap by tap.
 
 const (
 	channelStride = 4       // maximum stride
@@ -80,15 +80,17 @@ func (x *convLines) do(lo, hi, worker int) {
 	}
 }
 
-// A band is the rectangle of one depth of a channel of the result that a task computes, and the layout of its copy of x. The copy includes
-// the padding, so taps need no checks. It is an array [planes, line remainder, column remainder, lines, pitch].
-// Line remainders are those of positions in x by the stride, column remainders by the stride divided by step.
+// A band is the rectangle of one depth of a channel of the result that a task computes, and the layout of its copy of
+// x. The copy includes the padding, so taps need no checks. It is an array [planes, line remainder, column remainder,
+// lines, pitch]. Line remainders are those of positions in x by the stride, column remainders by the stride divided by
+// step.
 type band struct {
-	high, wide   int  // elements of the result
-	step         int  // distance of the elements that a tap reads for adjacent results
-	lines, pitch int  // lines of the copy for each pair of remainders, and elements of a line
-	line         int  // columns of a product from a line to the next: whole vectors, unless flat is set
-	flat         bool // lines are too short for vectors; results of several lines are computed at once, with unused elements between
+	high, wide   int // elements of the result
+	step         int // distance of the elements that a tap reads for adjacent results
+	lines, pitch int // lines of the copy for each pair of remainders, and elements of a line
+	line         int // columns of a product from a line to the next: whole vectors, unless flat is set
+	// lines are too short for vectors; results of several lines are computed at once, with unused elements between
+	flat bool
 }
 
 // channelBands returns the size of the bands of a channel.
@@ -195,7 +197,8 @@ func (x *convBands) do(lo, hi, worker int) {
 	sc.giveBack(used, need)
 }
 
-// copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the image.
+// copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the
+// image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
 	sh, sw := g.step[1], b.remainders(g)
 	plane := g.X[channel*volume(g.In):][:volume(g.In)]
@@ -219,8 +222,8 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 	}
 }
 
-// A lineCut says which elements of a copied line are inside of the image: those from before to end. The first of them is element from of
-// the image's line.
+// A lineCut says which elements of a copied line are inside of the image: those from before to end. The first of them
+// is element from of the image's line.
 type lineCut struct{ before, end, from int }
 
 // cutLine cuts a line of n elements, which reads every step-th element of the image from index x on.
@@ -242,7 +245,8 @@ func (g *convolution) copyLine(dst, line []float32, cut *lineCut, step int, sc *
 		copy(to, from)
 		return
 	case 2:
-		g.p.isa.evens(to, from[:min(2*len(to), cap(from))]) // the routine reads pairs, so perhaps one element after the line
+		// the routine reads pairs, so perhaps one element after the line
+		g.p.isa.evens(to, from[:min(2*len(to), cap(from))])
 		return
 	}
 	s, vectors := g.p.isa, len(to)/g.p.isa.lanes

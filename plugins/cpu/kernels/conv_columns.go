@@ -1,9 +1,10 @@
 package kernels
 
-// Convolutions with channels first, as matrix products. The weights are the left operand. A column of the right one holds the elements of
-// x for one element of the result.
+// Convolutions with channels first, as matrix products. The weights are the left operand. A column of the right one
+// holds the elements of x for one element of the result.
 
-// A task gathers up to panelsMost panels and up to columnsRoom floats, which stay in the L2 cache, but at least one panel.
+// A task gathers up to panelsMost panels and up to columnsRoom floats, which stay in the L2 cache, but at least one
+// panel.
 const (
 	columnsRoom = 1 << 18
 	panelsMost  = 64
@@ -115,8 +116,8 @@ func (g *convolution) addBias(q *GemmArgs, buf []float32, o int) {
 	q.Residual, q.LDR, q.repeats = buf, nr, true
 }
 
-// fillWith sets the elements of x to v. It copies what it has set, because in a loop the compiler stores elements one by
-// one.
+// fillWith sets the elements of x to v. It copies what it has set, because in a loop the compiler stores elements one
+// by one.
 func fillWith[T any](x []T, v T) {
 	const most = 1 << 10 // elements of a copy, so that the source stays in the L1 cache
 	n := min(len(x), 16)
@@ -128,13 +129,15 @@ func fillWith[T any](x []T, v T) {
 	}
 }
 
-// segment is the elements [first, end) of a vector that lie in one line of the result. at is the index in x of a tap at 0 for the first.
+// segment is the elements [first, end) of a vector that lie in one line of the result. at is the index in x of a tap at
+// 0 for the first.
 type segment struct {
 	first, end int
 	at         [3]int
 }
 
-// gatherColumns packs what elements [m, m+cols) of image n read of channels [c0, c0+cg), as panels, with zeros outside of the image.
+// gatherColumns packs what elements [m, m+cols) of image n read of channels [c0, c0+cg), as panels, with zeros outside
+// of the image.
 func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, sc *scratch) {
 	s, taps, plane := g.p.isa, len(g.phaseTaps), volume(g.In)
 	kb, image, pixels := plain.kSplit(g.k), g.X[(n*g.Cin+c0)*plane:], places(g.In)
@@ -207,8 +210,8 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 	}
 }
 
-// gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read adjacent
-// elements of x. It returns false for kernels narrower than a vector, and if a tap is outside of the image.
+// gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read
+// adjacent elements of x. It returns false for kernels narrower than a vector, and if a tap is outside of the image.
 func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segment) bool {
 	s, taps, wide, plane, pixels := g.p.isa, len(g.phaseTaps), g.Kernel[2], volume(g.In), places(g.In)
 	lanes, step := s.lanes, g.step[2]
@@ -231,7 +234,8 @@ func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segm
 			i := min(i, wide-lanes)
 			first, last := (k+i)/kb*kb, (k+i+lanes-1)/kb*kb // blocks of k; see kSplit
 			if size := min(kb, g.k-first); first == last {
-				s.transpose(dst[first*panels*s.nr+v/s.nr*s.nr*size+(k+i-first)*s.nr+v%s.nr:], s.nr, from[i:], step, lanes, lanes)
+				s.transpose(dst[first*panels*s.nr+v/s.nr*s.nr*size+(k+i-first)*s.nr+v%s.nr:], s.nr, from[i:], step,
+					lanes, lanes)
 				continue
 			}
 			for j := i; j < i+lanes; j++ {

@@ -2,15 +2,17 @@ package kernels
 
 import "slices"
 
-// Convolutions with channels last, as matrix products. A row of the left operand holds the elements of x for one element of the result.
-// The weights are the right operand.
+// Convolutions with channels last, as matrix products. A row of the left operand holds the elements of x for one
+// element of the result. The weights are the right operand.
 
 // resized returns a slice of n floats with arbitrary contents, in the memory of s if it suffices.
 func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
 
-// disjoint reports whether each element of x results in a patch of its own: a transpose whose patches do not overlap and leave no gaps.
+// disjoint reports whether each element of x results in a patch of its own: a transpose whose patches do not overlap
+// and leave no gaps.
 func (g *convolution) disjoint() bool {
-	return g.Transposed && g.Groups == 1 && g.Stride == g.Kernel && g.Pad == [3]int{} && g.OutputPad == [3]int{} && g.Dilation == [3]int{1, 1, 1}
+	return g.Transposed && g.Groups == 1 && g.Stride == g.Kernel && g.Pad == [3]int{} && g.OutputPad == [3]int{} &&
+		g.Dilation == [3]int{1, 1, 1}
 }
 
 // spread computes a disjoint transpose. Each row of patches is a matrix product that writes the result in place.
@@ -39,8 +41,10 @@ func (g *convolution) spread() {
 		}
 		for d := range g.N * g.In[0] { // the lines of one depth are evenly spaced: a batch
 			to := (d*g.Kernel[0]+k/g.Kernel[1])*g.out[1] + k%g.Kernel[1]
-			g.product = GemmArgs{M: g.In[2], N: cols, K: g.Cin, A: g.X[d*g.In[1]*g.In[2]*g.Cin:], LDA: g.Cin, B: F32(g.patch), LDB: cols,
-				C: g.Out[to*line:], LDC: cols, Bias: g.bias, Batch: g.In[1], StrideA: g.In[2] * g.Cin, StrideC: g.Kernel[1] * line}
+			g.product = GemmArgs{M: g.In[2], N: cols, K: g.Cin, A: g.X[d*g.In[1]*g.In[2]*g.Cin:], LDA: g.Cin,
+				B: F32(g.patch), LDB: cols,
+				C: g.Out[to*line:], LDC: cols, Bias: g.bias, Batch: g.In[1], StrideA: g.In[2] * g.Cin,
+				StrideC: g.Kernel[1] * line}
 			Gemm(p, &g.product)
 		}
 	}
@@ -106,7 +110,8 @@ func (x *convRows) do(lo, hi, worker int) {
 	}
 }
 
-// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n read of channels [c0, c0+cg), with zeros outside of the image.
+// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n read of channels [c0, c0+cg), with zeros
+// outside of the image.
 func (g *convolution) gatherRows(dst []float32, n, c0, m, rows int) {
 	image, pixels := g.X[n*volume(g.In)*g.Cin+c0:], places(g.In)
 	for r := range rows {

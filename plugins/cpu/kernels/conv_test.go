@@ -65,7 +65,8 @@ func conv64(g *ConvArgs) []float64 {
 
 func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 	one := [3]int{1, 1, 1}
-	g := &ConvArgs{Transposed: transposed, N: 1 + r.IntN(2), In: one, Kernel: one, Stride: one, Dilation: one, Groups: 1 + r.IntN(3)*r.IntN(2), Last: r.IntN(2) == 0}
+	g := &ConvArgs{Transposed: transposed, N: 1 + r.IntN(2), In: one, Kernel: one, Stride: one, Dilation: one,
+		Groups: 1 + r.IntN(3)*r.IntN(2), Last: r.IntN(2) == 0}
 	axes := 1 + r.IntN(3)
 	most := []int{0, 90, 20, 8}[axes]
 	for i := 3 - axes; i < 3; i++ {
@@ -97,7 +98,8 @@ func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 		}
 	}
 	g.X = randoms(r, g.N*volume(g.In)*g.Cin)
-	g.Weight = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)], g.Cin*g.Cout/g.Groups*volume(g.Kernel))
+	g.Weight = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)],
+		g.Cin*g.Cout/g.Groups*volume(g.Kernel))
 	if r.IntN(2) == 0 {
 		g.Bias = randoms(r, g.Cout)
 	}
@@ -105,7 +107,9 @@ func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
 }
 
 func describeConv(g *ConvArgs) string {
-	return fmt.Sprintf("transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v", g.Transposed, g.N, g.In, g.Cin, g.Cout,
+	return fmt.Sprintf(
+		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
+		g.Transposed, g.N, g.In, g.Cin, g.Cout,
 		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
 }
 
@@ -145,15 +149,18 @@ func TestConvThreads(t *testing.T) {
 
 // conv2D returns a convolution of a square image by a square kernel.
 func conv2D(size, cin, cout, kernel, stride, pad, groups int, last bool) ConvArgs {
-	return ConvArgs{N: 1, In: [3]int{1, size, size}, Cin: cin, Cout: cout, Kernel: [3]int{1, kernel, kernel}, Stride: [3]int{1, stride, stride},
-		Pad: [3]int{0, pad, pad}, Dilation: [3]int{1, 1, 1}, Groups: groups, Last: last}
+	return ConvArgs{N: 1, In: [3]int{1, size, size}, Cin: cin, Cout: cout, Kernel: [3]int{1, kernel, kernel},
+		Stride: [3]int{1, stride, stride},
+		Pad:    [3]int{0, pad, pad}, Dilation: [3]int{1, 1, 1}, Groups: groups, Last: last}
 }
 
 func BenchmarkConv(b *testing.B) {
-	video := ConvArgs{N: 1, In: [3]int{8, 56, 56}, Cin: 64, Cout: 64, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1}
+	video := ConvArgs{N: 1, In: [3]int{8, 56, 56}, Cin: 64, Cout: 64, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1}
 	up := conv2D(64, 256, 64, 2, 2, 0, 1, false)
 	up.Transposed = true
-	voice := ConvArgs{Transposed: true, N: 1, In: [3]int{1, 1, 512}, Cin: 256, Cout: 128, Kernel: [3]int{1, 1, 16}, Stride: [3]int{1, 1, 8}, Pad: [3]int{0, 0, 4},
+	voice := ConvArgs{Transposed: true, N: 1, In: [3]int{1, 1, 512}, Cin: 256, Cout: 128, Kernel: [3]int{1, 1, 16},
+		Stride: [3]int{1, 1, 8}, Pad: [3]int{0, 0, 4},
 		Dilation: [3]int{1, 1, 1}, Groups: 1}
 	for _, c := range []struct {
 		name string
@@ -182,14 +189,17 @@ func BenchmarkConv(b *testing.B) {
 			g := c.g
 			r := rng(1)
 			area := volume(g.OutSize())
-			g.X, g.Weight, g.Out = randoms(r, volume(g.In)*g.Cin), F32(randoms(r, g.Cin*g.Cout/g.Groups*volume(g.Kernel))), make([]float32, area*g.Cout)
+			g.X, g.Weight, g.Out = randoms(r, volume(g.In)*g.Cin),
+				F32(randoms(r, g.Cin*g.Cout/g.Groups*volume(g.Kernel))), make([]float32, area*g.Cout)
 			for b.Loop() {
 				Conv(p, &g)
 			}
 			if g.Transposed {
 				area = volume(g.In)
 			}
-			b.ReportMetric(float64(b.N)*2*float64(area*g.Cout*g.Cin/g.Groups*volume(g.Kernel))/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			b.ReportMetric(
+				float64(b.N)*2*float64(area*g.Cout*g.Cin/g.Groups*volume(g.Kernel))/b.Elapsed().Seconds()/1e9,
+				"GFLOP/s")
 		})
 	}
 }

@@ -29,7 +29,8 @@ func edge[T float32 | uint16 | uint8](t *testing.T, n int) []T {
 	return x
 }
 
-// TestOperandsEndWithMemory runs the routines of every set on operands that are exactly as long as the routines' contracts allow.
+// TestOperandsEndWithMemory runs the routines of every set on operands that are exactly as long as the routines'
+// contracts allow.
 func TestOperandsEndWithMemory(t *testing.T) {
 	for _, s := range available() {
 		t.Run(s.name, func(t *testing.T) {
@@ -39,7 +40,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					for _, k := range []int{0, 1, 2, 3, 4, 5, 9} {
 						p.gemm(rows, k, f(rows*k), f(p.nr*k), f(rows*p.nr), p.nr, true, f(p.nr), f(rows*p.nr), p.nr)
 						if p.pairs != nil {
-							p.pairs(rows, k, f(rows*k), f(p.nr*k), f(rows*p.nr), p.nr, true, f(p.nr), f(rows*p.nr), p.nr)
+							p.pairs(rows, k, f(rows*k), f(p.nr*k), f(rows*p.nr), p.nr, true, f(p.nr), f(rows*p.nr),
+								p.nr)
 						}
 					}
 				}

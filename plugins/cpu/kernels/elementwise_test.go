@@ -40,8 +40,10 @@ func each(shape []int, f func(n int, index []int)) {
 }
 
 var broadcasts = [][3][]int{
-	{{}, {}, {}}, {{5}, {}, {1}}, {{7}, {7}, {7}}, {{3, 4}, {4}, {3, 1}}, {{3, 1, 5}, {2, 1}, {1, 1, 5}}, {{2, 1, 3, 1}, {4, 1, 6}, {}},
-	{{0, 3}, {1, 3}, {3}}, {{70, 300}, {300}, {70, 1}}, {{2, 3, 4, 5}, {2, 3, 4, 5}, {1, 3, 1, 5}}, {{1, 129}, {200, 1}, {1}},
+	{{}, {}, {}}, {{5}, {}, {1}}, {{7}, {7}, {7}}, {{3, 4}, {4}, {3, 1}}, {{3, 1, 5}, {2, 1}, {1, 1, 5}},
+	{{2, 1, 3, 1}, {4, 1, 6}, {}},
+	{{0, 3}, {1, 3}, {3}}, {{70, 300}, {300}, {70, 1}}, {{2, 3, 4, 5}, {2, 3, 4, 5}, {1, 3, 1, 5}},
+	{{1, 129}, {200, 1}, {1}},
 }
 
 func binary64(op BinaryOp, x, y float64) float64 {
@@ -109,8 +111,8 @@ func testBinaryFloat(t *testing.T, p *Pool) {
 	}
 }
 
-// TestBinaryRest checks that the functions of one instruction or two give the same bits in the last elements, which do not fill a vector, as in a
-// whole vector, on special values, too. NaN may have any bits.
+// TestBinaryRest checks that the functions of one instruction or two give the same bits in the last elements, which do
+// not fill a vector, as in a whole vector, on special values, too. NaN may have any bits.
 func TestBinaryRest(t *testing.T) {
 	r := rng(6)
 	inf := float32(math.Inf(1))
@@ -136,7 +138,8 @@ func TestBinaryRest(t *testing.T) {
 					p.isa.binary[op](whole, x, y)
 					for _, got := range []float32{got, inPlace[i]} {
 						if math.Float32bits(got) != math.Float32bits(whole[0]) && (got == got || whole[0] == whole[0]) {
-							t.Fatalf("%s: %v of %v and %v is %v at %d of %d, %v in a vector", name, op, a[i], b[i], got, i, n, whole[0])
+							t.Fatalf("%s: %v of %v and %v is %v at %d of %d, %v in a vector", name, op, a[i], b[i], got,
+								i, n, whole[0])
 						}
 					}
 					if dst[i] != dst[i] {
@@ -149,11 +152,13 @@ func TestBinaryRest(t *testing.T) {
 	}
 }
 
-// TestDoubles compares the binary functions of floats with their formulas, on all pairs of special values and on values of all magnitudes.
+// TestDoubles compares the binary functions of floats with their formulas, on all pairs of special values and on values
+// of all magnitudes.
 func TestDoubles(t *testing.T) {
 	r := rng(3)
 	inf := float32(math.Inf(1))
-	special := []float32{0, 1, 2, 3, 0.5, 1.5, 1 << 24, 1<<24 + 2, 1 << 30, 1e-45, 1e-38, math.MaxFloat32, inf, float32(math.NaN()), 0.99999994, 1.0000001}
+	special := []float32{0, 1, 2, 3, 0.5, 1.5, 1 << 24, 1<<24 + 2, 1 << 30, 1e-45, 1e-38, math.MaxFloat32, inf,
+		float32(math.NaN()), 0.99999994, 1.0000001}
 	var a, b []float32
 	for _, x := range special {
 		for _, y := range special {
@@ -179,13 +184,14 @@ func TestDoubles(t *testing.T) {
 			if err := Binary(p, op, got, a, []int{len(a)}, b, []int{len(a)}); err != nil {
 				t.Fatal(err)
 			}
-			f := map[BinaryOp]func(x, y float64) float64{Pow: math.Pow, Remainder: math.Mod, Mod: func(x, y float64) float64 {
-				m := math.Mod(x, y)
-				if m != 0 && m < 0 != (y < 0) {
-					m += y
-				}
-				return m
-			}}[op]
+			f := map[BinaryOp]func(x, y float64) float64{Pow: math.Pow, Remainder: math.Mod,
+				Mod: func(x, y float64) float64 {
+					m := math.Mod(x, y)
+					if m != 0 && m < 0 != (y < 0) {
+						m += y
+					}
+					return m
+				}}[op]
 			for i := range a {
 				want := float32(f(float64(a[i]), float64(b[i])))
 				ulp := math.Nextafter32(want, inf) - want
@@ -205,7 +211,8 @@ func TestBinaryInteger(t *testing.T) {
 	p := newPool(t, 2, "")
 	a, b := []int32{7, -7, math.MinInt32, 5, -2, -1}, []int32{2, 2, -1, -3, 3, -3}
 	for op, want := range map[BinaryOp][]int32{
-		Add: {9, -5, math.MaxInt32, 2, 1, -4}, Sub: {5, -9, math.MinInt32 + 1, 8, -5, 2}, Mul: {14, -14, math.MinInt32, -15, -6, 3},
+		Add: {9, -5, math.MaxInt32, 2, 1, -4}, Sub: {5, -9, math.MinInt32 + 1, 8, -5, 2},
+		Mul: {14, -14, math.MinInt32, -15, -6, 3},
 		Div: {3, -3, math.MinInt32, -1, 0, 0}, Max: {7, 2, -1, 5, 3, -1}, Min: {2, -7, math.MinInt32, -3, -2, -3},
 		Pow: {49, 49, 0, 0, -8, -1},
 	} {
@@ -334,8 +341,10 @@ func makeSlice(d dtype.DType, n int) any {
 func TestCastFloats(t *testing.T) {
 	p := newPool(t, 2, "")
 	r := rng(3)
-	src := []float64{0, 0.5, -0.5, 0.999, 1.5, -1.5, 127, 127.9, 128, -128.9, -129, 255.9, 256, 65504, 65519.99, 65520, 1e9, 4294967295, 4294967296,
-		-1, 9.3e18, -9.3e18, 9223372036854775807, 1e300, -1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-320, 1e-46, 1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50,
+	src := []float64{0, 0.5, -0.5, 0.999, 1.5, -1.5, 127, 127.9, 128, -128.9, -129, 255.9, 256, 65504, 65519.99, 65520,
+		1e9, 4294967295, 4294967296,
+		-1, 9.3e18, -9.3e18, 9223372036854775807, 1e300, -1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-320, 1e-46,
+		1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50,
 		1 + 0x1p-9, 1 + 0x1p-9 + 0x1p-40, 3.3895313892515354e38, 3.39e38, 3.396e38, 0x1p-25, 0x1.8p-25, 6e-8}
 	for range 3000 {
 		src = append(src, math.Float64frombits(r.Uint64()), (r.Float64()*2-1)*math.Ldexp(1, r.IntN(70)))
@@ -409,7 +418,8 @@ func roundHalf(d dtype.DType, x float64) float64 {
 func TestCastIntegers(t *testing.T) {
 	p := newPool(t, 2, "")
 	r := rng(4)
-	src := []int64{0, 1, -1, 127, 128, 255, 256, -129, 65519, 65520, 16777217, 1<<53 + 1, math.MaxInt64, math.MinInt64, 1<<62 + 1<<54, 1<<62 + 1<<54 + 1, 1<<62 + 1<<54 - 1, 3<<61 + 5}
+	src := []int64{0, 1, -1, 127, 128, 255, 256, -129, 65519, 65520, 16777217, 1<<53 + 1, math.MaxInt64, math.MinInt64,
+		1<<62 + 1<<54, 1<<62 + 1<<54 + 1, 1<<62 + 1<<54 - 1, 3<<61 + 5}
 	for range 2000 {
 		src = append(src, int64(r.Uint64())>>r.IntN(64))
 	}
@@ -499,7 +509,8 @@ func TestNarrow(t *testing.T) {
 		src[i] = math.Float32frombits(bits)
 	}
 	eachPool(t, func(t *testing.T, p *Pool) {
-		for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
+		for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16,
+			dtype.BF16: dtype.F32ToBF16} {
 			got := make([]uint16, len(src))
 			Cast(p, d, got, dtype.F32, src)
 			for i, x := range src {

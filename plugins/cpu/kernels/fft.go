@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// FFTKind is a kind of Fourier transform. A row of complex numbers is stored as all real parts followed by all imaginary parts.
+// FFTKind is a kind of Fourier transform. A row of complex numbers is stored as all real parts followed by all
+// imaginary parts.
 type FFTKind uint8
 
 // The transforms.
@@ -43,13 +44,13 @@ func (s FFTSpec) halved() bool { return s.real() && s.N%2 == 0 }
 
 // fftPlan says how a transform is computed, and holds its tables.
 //
-// The core is a complex transform of n numbers. If n has a prime factor that is not in radices, the core is a convolution (Bluestein, 1970),
-// computed by transforms of m numbers; otherwise m is n. Transforms of m numbers are computed in one of two ways. Neither reorders the lanes
-// of vectors:
+// The core is a complex transform of n numbers. If n has a prime factor that is not in radices, the core is a
+// convolution (Bluestein, 1970), computed by transforms of m numbers; otherwise m is n. Transforms of m numbers are
+// computed in one of two ways. Neither reorders the lanes of vectors:
 //
 //   - Short ones take a row per lane, so as many rows at a time as a vector has lanes.
-//   - Long ones view a row as a matrix [a, b]. They transform its columns, multiply by roots of unity, transpose, and transform the columns
-//     again (Bailey, 1990). Threads share blocks of columns, which fit the caches.
+//   - Long ones view a row as a matrix [a, b]. They transform its columns, multiply by roots of unity, transpose, and
+//     transform the columns again (Bailey, 1990). Threads share blocks of columns, which fit the caches.
 type fftPlan[T float32 | float64] struct {
 	FFTSpec
 	f      *fftRoutines[T]
@@ -138,7 +139,8 @@ func (t *fftPlan[T]) rootScale() float64 {
 	return t.Scale
 }
 
-// divide returns the factor of n that is closest to its square root from above, or 0 if that or its cofactor is below least.
+// divide returns the factor of n that is closest to its square root from above, or 0 if that or its cofactor is below
+// least.
 func divide(n, least int) int {
 	for a := int(math.Sqrt(float64(n))); a >= max(least, 2); a-- {
 		if n%a == 0 {
@@ -334,8 +336,8 @@ type longRun[T float32 | float64] struct {
 
 func (r *longRun[T]) do(lo, hi, worker int) { r.row.do(r.step, lo, hi, r.row.p.scratch(worker)) }
 
-// finish makes a row NaN if its operand has a NaN or an infinity. It looks for one only if the first numbers of the result are not finite:
-// they are sums over the whole row.
+// finish makes a row NaN if its operand has a NaN or an infinity. It looks for one only if the first numbers of the
+// result are not finite: they are sums over the whole row.
 func (t *fftPlan[T]) finish(dst, src []T) {
 	suspect := dst[0] - dst[0]
 	if t.Kind == FFTRealInverse {

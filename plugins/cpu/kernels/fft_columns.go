@@ -18,24 +18,25 @@ type fftRoutines[T float32 | float64] struct {
 	//
 	//	dst[k*dstStride+i] = tw[k] * sum over j of src[j*srcStride+i] e^(-2 pi sqrt(-1) jk/r), j and k < r, tw[0] = 1
 	//
-	// From one butterfly to the next, it advances by srcStep in src, dstStep in dst and 2(r-1) in tw, which holds the real and imaginary
-	// parts of the twiddle factors tw[1:r]. If tw is nil, all are 1.
+	// From one butterfly to the next, it advances by srcStep in src, dstStep in dst and 2(r-1) in tw, which holds the
+	// real and imaginary parts of the twiddle factors tw[1:r]. If tw is nil, all are 1.
 	pass func(r int, dst, src planes[T], tw []T, shape passShape)
 	// multiply is dst = a*b; dst may be a.
 	multiply func(dst, a, b planes[T], n int)
 	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows, j < cols; rows and cols are at least lanes.
 	transpose func(dst []T, ldd int, src []T, lds int, rows, cols int)
 	scale     func(x []T, by T)
-	// split computes numbers k and h-k of the transform x of 2h real numbers from the transform z of h complex numbers, each of which is
-	// two adjacent real ones. With e and o the transforms of the even and the odd real numbers,
+	// split computes numbers k and h-k of the transform x of 2h real numbers from the transform z of h complex numbers,
+	// each of which is two adjacent real ones. With e and o the transforms of the even and the odd real numbers,
 	//
 	//	e = (z_k + z_{h-k}*)/2, o = (z_k - z_{h-k}*)/2i, x_k = e + w o, x_{h-k} = (e - w o)*
 	//
-	// for rows of lanes numbers and k = 0, 1, ... len(w.re)-1. The rows of xk and zk ascend from the given address, those of
-	// xh and zh descend from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor 1/2 is part of w and scale.
+	// for rows of lanes numbers and k = 0, 1, ... len(w.re)-1. The rows of xk and zk ascend from the given address,
+	// those of xh and zh descend from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor
+	// 1/2 is part of w and scale.
 	split func(xk, xh, zk, zh planes[T], back int, w planes[T], scale T)
-	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k of another. It
-	// computes whole vectors and returns the count of numbers done; nil: none.
+	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k
+	// of another. It computes whole vectors and returns the count of numbers done; nil: none.
 	halves func(x, z planes[T], h, k, n int, w planes[T], scale T) int
 	// evens is dst[i] = src[2i], and zip is dst[2i] = a[i], dst[2i+1] = b[i]; nil: loops in Go.
 	evens func(dst, src []T)
@@ -44,14 +45,15 @@ type fftRoutines[T float32 | float64] struct {
 
 type passShape struct{ count, run, srcStep, srcStride, dstStep, dstStride int }
 
-// columnFFT transforms the columns of a matrix of n rows by Stockham's algorithm: each stage reads one matrix and writes another, in an
-// order that leaves no bit reversal.
+// columnFFT transforms the columns of a matrix of n rows by Stockham's algorithm: each stage reads one matrix and
+// writes another, in an order that leaves no bit reversal.
 type columnFFT[T float32 | float64] struct {
 	n      int
 	stages []fftStage[T]
 }
 
-// fftStage is a stage of radix r. m is the product of the radices of later stages, done that of earlier ones. tw are its twiddle factors.
+// fftStage is a stage of radix r. m is the product of the radices of later stages, done that of earlier ones. tw are
+// its twiddle factors.
 type fftStage[T float32 | float64] struct {
 	r, m, done int
 	tw         []T
@@ -123,7 +125,8 @@ func (c *columnFFT[T]) size() (n int) {
 	return n
 }
 
-// run transforms w columns of src, with rows lds apart, to dst, with rows ldd apart. dst may be src. a and b are buffers of n*w numbers.
+// run transforms w columns of src, with rows lds apart, to dst, with rows ldd apart. dst may be src. a and b are
+// buffers of n*w numbers.
 func (c *columnFFT[T]) run(f *fftRoutines[T], dst planes[T], ldd int, src planes[T], lds int, w int, a, b planes[T]) {
 	if c.n == 1 {
 		copy(dst.re[:w], src.re[:w])

@@ -45,7 +45,8 @@ func (t *fftPlan[T]) newRow(p *Pool, s *scratch, dst, src []T) fftRow[T] {
 	return r
 }
 
-// The steps of a row. Threads share blocks of columns in the steps named first and second, and blocks of numbers in the others.
+// The steps of a row. Threads share blocks of columns in the steps named first and second, and blocks of numbers in the
+// others.
 const (
 	stepFirst   = iota // transforms the columns of the operand, into turned
 	stepSecond         // transforms the columns of turned, into the result
@@ -61,9 +62,10 @@ const (
 )
 
 var (
-	stepsPlain       = []int{stepFirst, stepSecond}
-	stepsPlainReal   = []int{stepReal, stepFirst, stepSecond, stepToReal}
-	stepsConvolve    = []int{stepChirp, stepFirstOfX, stepSecondOfX, stepFilter, stepBackFirst, stepBackSecond, stepUnchirp}
+	stepsPlain     = []int{stepFirst, stepSecond}
+	stepsPlainReal = []int{stepReal, stepFirst, stepSecond, stepToReal}
+	stepsConvolve  = []int{stepChirp, stepFirstOfX, stepSecondOfX, stepFilter, stepBackFirst, stepBackSecond,
+		stepUnchirp}
 	stepsConvolveFor = append(append([]int{stepReal}, stepsConvolve...), stepToReal)
 )
 
@@ -102,7 +104,8 @@ func (r *fftRow[T]) items(step int) int {
 	return (n + numbersPerItem - 1) / numbersPerItem
 }
 
-// numbers returns how many numbers stepReal or stepToReal shares. A step that computes k and n-k together counts the pairs.
+// numbers returns how many numbers stepReal or stepToReal shares. A step that computes k and n-k together counts the
+// pairs.
 func (r *fftRow[T]) numbers(step int) int {
 	if r.t.halved() && (r.list()[step] == stepReal) == r.t.backward() {
 		return r.t.n/2 + 1
@@ -222,7 +225,8 @@ func (r *fftRow[T]) fromReal(lo, hi int) {
 // halve computes numbers [lo, hi) except 0, and their counterparts n-k, as fftRoutines.split does.
 func (r *fftRow[T]) halve(x, z planes[T], lo, hi int, scale T) {
 	t := r.t
-	for ; lo < hi-numbersPerItem; lo += numbersPerItem { // block by block, so that the same numbers form vectors for any number of threads
+	// block by block, so that the same numbers form vectors for any number of threads
+	for ; lo < hi-numbersPerItem; lo += numbersPerItem {
 		r.halve(x, z, lo, lo+numbersPerItem, scale)
 	}
 	k, end := max(lo, 1), min(hi, (t.n+1)/2)

@@ -1,7 +1,7 @@
 package kernels
 
-// shortFFT transforms as many rows at a time as a vector has lanes. It works on the transpose: matrices with a row for each number and a
-// column for each row of the operand.
+// shortFFT transforms as many rows at a time as a vector has lanes. It works on the transpose: matrices with a row for
+// each number and a column for each row of the operand.
 type shortFFT[T float32 | float64] struct {
 	t        *fftPlan[T]
 	p        *Pool
@@ -42,7 +42,8 @@ func (s *shortFFT[T]) do(lo, hi, worker int) {
 			t.store(dst[t.N:], out, x.im, rows, t.N)
 		case t.Kind == FFTReal && t.halved():
 			t.load(x.re, src, in, rows, t.N)
-			t.columns(x, l, planes[T]{x.re, x.re[l:]}, 2*l, w) // overwriting x.re is safe, since the first stage reads all of it
+			// overwriting x.re is safe, since the first stage reads all of it
+			t.columns(x, l, planes[T]{x.re, x.re[l:]}, 2*l, w)
 			t.halve(y, x)
 			t.store(dst, out, y.re, rows, bins)
 			t.store(dst[bins:], out, y.im, rows, bins)

@@ -8,7 +8,8 @@ import (
 )
 
 // fftLengths covers the ways to compute a transform: short and long, smooth lengths and primes, even and odd.
-var fftLengths = []int{1, 2, 3, 4, 6, 7, 9, 10, 14, 16, 17, 22, 30, 31, 49, 64, 101, 127, 202, 255, 256, 257, 343, 360, 400, 514, 625, 686, 720, 1000, 1009, 1024, 2018, 2048, 3125, 4096, 6561, 9973}
+var fftLengths = []int{1, 2, 3, 4, 6, 7, 9, 10, 14, 16, 17, 22, 30, 31, 49, 64, 101, 127, 202, 255, 256, 257, 343, 360,
+	400, 514, 625, 686, 720, 1000, 1009, 1024, 2018, 2048, 3125, 4096, 6561, 9973}
 
 // TestFFT compares some numbers of each transform with sums in float64.
 func TestFFT(t *testing.T) {
@@ -73,7 +74,8 @@ func checkFFT[T float32 | float64](t *testing.T, p *Pool, spec FFTSpec, rows int
 				continue
 			}
 			if d := math.Hypot(gotRe-re, gotIm-im); !(d <= tol) {
-				t.Fatalf("%T %+v in %d rows: number %d of row %d is %v, %v; want %v, %v", tol, spec, rows, k, row, gotRe, gotIm, re, im)
+				t.Fatalf("%T %+v in %d rows: number %d of row %d is %v, %v; want %v, %v", tol, spec, rows, k, row,
+					gotRe, gotIm, re, im)
 			}
 		}
 	}
@@ -127,7 +129,8 @@ func TestFFTNotFinite(t *testing.T) {
 					unused := kind == FFTRealInverse && at >= in/2 && 2*(at-in/2)%n == 0
 					for i, v := range dst {
 						if bad := i/out == 1 && !unused; (v != v) != bad {
-							t.Fatalf("%+v with an infinity at %d: element %d of row %d is %v", spec, at, i%out, i/out, v)
+							t.Fatalf("%+v with an infinity at %d: element %d of row %d is %v", spec, at, i%out, i/out,
+								v)
 						}
 					}
 				}
@@ -172,26 +175,28 @@ func TestFFTThreads(t *testing.T) {
 }
 
 func BenchmarkFFT(b *testing.B) {
-	for _, c := range []struct{ n, rows int }{{1 << 10, 1}, {1 << 12, 1}, {1 << 14, 1}, {1 << 16, 1}, {1 << 18, 1}, {1 << 20, 1}, {64, 4096}, {256, 1024}, {400, 1024}, {1024, 256}, {4096, 64},
+	for _, c := range []struct{ n, rows int }{{1 << 10, 1}, {1 << 12, 1}, {1 << 14, 1}, {1 << 16, 1}, {1 << 18, 1},
+		{1 << 20, 1}, {64, 4096}, {256, 1024}, {400, 1024}, {1024, 256}, {4096, 64},
 		{1000, 1}, {10007, 1}, {65537, 1}, {59049, 1}, {100000, 1}, {1009, 64}, {343, 64}} {
 		for _, kind := range []FFTKind{FFTForward, FFTReal, FFTRealInverse} {
-			b.Run(fmt.Sprintf("%s/%dx%d", []string{"fft", "ifft", "rfft", "irfft"}[kind], c.rows, c.n), func(b *testing.B) {
-				spec := FFTSpec{Kind: kind, N: c.n, Scale: 1}
-				p, err := NewPool(2)
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer p.Close()
-				in, out := spec.sizes()
-				src, dst := make([]float32, c.rows*in), make([]float32, c.rows*out)
-				for i := range src {
-					src[i] = float32(i%13) - 6
-				}
-				FFT(p, spec, dst, src, c.rows) // makes the plan
-				for b.Loop() {
-					FFT(p, spec, dst, src, c.rows)
-				}
-			})
+			b.Run(fmt.Sprintf("%s/%dx%d", []string{"fft", "ifft", "rfft", "irfft"}[kind], c.rows, c.n),
+				func(b *testing.B) {
+					spec := FFTSpec{Kind: kind, N: c.n, Scale: 1}
+					p, err := NewPool(2)
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer p.Close()
+					in, out := spec.sizes()
+					src, dst := make([]float32, c.rows*in), make([]float32, c.rows*out)
+					for i := range src {
+						src[i] = float32(i%13) - 6
+					}
+					FFT(p, spec, dst, src, c.rows) // makes the plan
+					for b.Loop() {
+						FFT(p, spec, dst, src, c.rows)
+					}
+				})
 		}
 	}
 }
@@ -206,7 +211,9 @@ func TestFFTScratch(t *testing.T) {
 					need := FFTScratch[float32](p, spec)
 					reserve(t, p, need)
 					FFT(p, spec, make([]float32, rows*out), make([]float32, rows*in), rows)
-					fits(t, p, need, fmt.Sprintf("%s with %d threads: %d rows of %+v", p.Features(), p.Threads(), rows, spec))
+					fits(
+						t, p, need, fmt.Sprintf("%s with %d threads: %d rows of %+v", p.Features(), p.Threads(), rows,
+							spec))
 				})
 			}
 		}

@@ -22,7 +22,8 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split, 
 			_ = tw[2*(r-1)*c.count-1]
 		}
 		last := c.run - s.lanes
-		p(&dst.re[0], &dst.im[0], &src.re[0], &src.im[0], head(tw), c.count, 4*c.run, 4*c.srcStride, 4*(c.srcStep-last), 4*c.dstStride, 4*(c.dstStep-last))
+		p(&dst.re[0], &dst.im[0], &src.re[0], &src.im[0], head(tw), c.count, 4*c.run, 4*c.srcStride, 4*(c.srcStep-last),
+			4*c.dstStride, 4*(c.dstStep-last))
 	}
 	f.multiply = func(dst, a, b planes[float32], n int) {
 		blocks := n / s.lanes
@@ -42,7 +43,8 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split, 
 			_, _ = x.re[h+s.lanes-1], x.im[h+s.lanes-1]
 		}
 		_, _ = w.im[n-1], xh.re[(back-n+1)*s.lanes]
-		split(&xk.re[0], &xk.im[0], &xh.re[h], &xh.im[h], &zk.re[0], &zk.im[0], &zh.re[h], &zh.im[h], &w.re[0], &w.im[0], scale, n)
+		split(&xk.re[0], &xk.im[0], &xh.re[h], &xh.im[h], &zk.re[0], &zk.im[0], &zh.re[h], &zh.im[h], &w.re[0],
+			&w.im[0], scale, n)
 	}
 	f.halves = func(x, z planes[float32], h, k, n int, w planes[float32], scale float32) int {
 		blocks := n / s.lanes
@@ -54,7 +56,8 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split, 
 			_, _, _, _ = p.re[h-k], p.im[h-k], p.re[k+n-1], p.im[k+n-1]
 		}
 		_, _ = w.re[k+n-1], w.im[k+n-1]
-		halves(&x.re[k], &x.im[k], &x.re[last], &x.im[last], &z.re[k], &z.im[k], &z.re[last], &z.im[last], &w.re[k], &w.im[k], scale, blocks)
+		halves(&x.re[k], &x.im[k], &x.re[last], &x.im[last], &z.re[k], &z.im[k], &z.re[last], &z.im[last], &w.re[k],
+			&w.im[k], scale, blocks)
 		return n
 	}
 	f.evens = func(dst, src []float32) { s.evens(dst, src) }

@@ -1,6 +1,7 @@
 package kernels
 
-// folding describes a reduction: an accumulator of type A begins with start, step adds an element, and end makes the result of n elements.
+// folding describes a reduction: an accumulator of type A begins with start, step adds an element, and end makes the
+// result of n elements.
 type folding[T, A Number] struct {
 	start A
 	step  func(a A, x T) A

@@ -4,13 +4,15 @@ import "math"
 
 // foldRoutines are the routines of reductions, for at least one element.
 type foldRoutines struct {
-	row  [reduceCount]func(x *float32, n int) float64        // reduces n elements; nil for Sum and Mean, see isa.sum
-	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // reduces rows of n elements, ld apart, column by column into acc
-	each [reduceCount]func(dst, x *float32, n, ld, rows int) // dst[i] = row i reduced, for rows that are ld apart; nil for Prod
+	row [reduceCount]func(x *float32, n int) float64 // reduces n elements; nil for Sum and Mean, see isa.sum
+	// reduces rows of n elements, ld apart, column by column into acc
+	rows [reduceCount]func(acc, x *float32, n, ld, rows int)
+	// dst[i] = row i reduced, for rows that are ld apart; nil for Prod
+	each [reduceCount]func(dst, x *float32, n, ld, rows int)
 }
 
-// softmaxRoutines are the passes of softmax: over a row of n elements, or down n columns, with rows that are ld elements apart. n and
-// rows are > 0; dst may be x.
+// softmaxRoutines are the passes of softmax: over a row of n elements, or down n columns, with rows that are ld
+// elements apart. n and rows are > 0; dst may be x.
 type softmaxRoutines struct {
 	expRow    func(dst, x *float32, n int, top float32) float32 // dst = e^(x-top); returns the sum
 	expSumRow func(x *float32, n int, top float32) float32      // returns the sum only
@@ -24,7 +26,8 @@ type softmaxRoutines struct {
 }
 
 // setFolds gives a set its routines of softmax, and of reductions by their names.
-func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int),
+func (s *isa) setFolds(row map[string]func(x *float32, n int) float64,
+	rows map[string]func(acc, x *float32, n, ld, rows int),
 	each map[string]func(dst, x *float32, n, ld, rows int), softmax softmaxRoutines) *isa {
 	s.folds = &foldRoutines{}
 	for op, name := range reduceNames {
@@ -55,9 +58,10 @@ func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
 	}
 }
 
-// columns computes the softmax of len(top) adjacent columns of n elements, with rows ld elements apart. top, part, by and sum are buffers
-// of equal length.
-func (f *softmaxRoutines) columns(s *isa, dst, x []float32, n, ld int, log bool, top, part, by []float32, sum []float64) {
+// columns computes the softmax of len(top) adjacent columns of n elements, with rows ld elements apart. top, part, by
+// and sum are buffers of equal length.
+func (f *softmaxRoutines) columns(s *isa, dst, x []float32, n, ld int, log bool, top, part, by []float32,
+	sum []float64) {
 	w := len(top)
 	_, _, _, _ = dst[(n-1)*ld+w-1], x[(n-1)*ld+w-1], part[w-1], by[w-1]
 	copy(top, x)

@@ -31,7 +31,8 @@ func TestFolds(t *testing.T) {
 							got := []float32{0}
 							ReduceFloats(p, op, F32(got), F32(y), axes[0], axes[1])
 							if !near(got[0], float64(float32(want)), 0, 1e-5) {
-								t.Fatalf("%v of %d elements with %v at %d is %v, want %v", op, n, special, at, got[0], want)
+								t.Fatalf("%v of %d elements with %v at %d is %v, want %v", op, n, special, at, got[0],
+									want)
 							}
 						}
 						rows, width := n, 1+n%37 // all columns alike
@@ -46,7 +47,8 @@ func TestFolds(t *testing.T) {
 						ReduceFloats(p, op, F32(lines), F32(slices.Repeat(y, width)), []int{width, rows}, []int{1})
 						for _, v := range append(columns, lines...) {
 							if !near(v, float64(float32(want)), 0, 1e-5) {
-								t.Fatalf("%v of %d elements for %d results with %v at %d is %v, want %v", op, rows, width, special, at, v, want)
+								t.Fatalf("%v of %d elements for %d results with %v at %d is %v, want %v", op, rows,
+									width, special, at, v, want)
 							}
 						}
 					}

@@ -1,7 +1,7 @@
 package kernels
 
-// GemmArgs describes C = act(A·B + bias) + residual, for each of Batch independent products. Matrices are row-major with a
-// leading dimension: the distance between rows in elements.
+// GemmArgs describes C = act(A·B + bias) + residual, for each of Batch independent products. Matrices are row-major
+// with a leading dimension: the distance between rows in elements.
 type GemmArgs struct {
 	M, N, K int
 
@@ -16,20 +16,22 @@ type GemmArgs struct {
 	C   []float32 // [M, N]; must not overlap the operands
 	LDC int
 
-	Bias     []float32 // [N], or nil
-	Act      UnaryOp
-	Residual []float32 // [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
+	Bias []float32 // [N], or nil
+	Act  UnaryOp
+	// [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
+	Residual []float32
 	LDR      int
 
 	Precision Precision // of the operands A and B as they are multiplied
 
-	// Only for a pool and a precision of which TakesBlocked is true. Packed replaces B. In a single product, ABlocked replaces A, if
-	// TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or Gelu. That Gelu has an error of up to 5e-5.
+	// Only for a pool and a precision of which TakesBlocked is true. Packed replaces B. In a single product, ABlocked
+	// replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or Gelu.
+	// That Gelu has an error of up to 5e-5.
 	Packed             *PackedWeights
 	ABlocked, CBlocked []float32
 
-	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
-	// StrideC is not 0 if Batch > 1. The bias is shared.
+	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the
+	// matrix. StrideC is not 0 if Batch > 1. The bias is shared.
 	Batch                              int
 	StrideA, StrideB, StrideC, StrideR int
 
@@ -38,8 +40,9 @@ type GemmArgs struct {
 	wide, repeats bool
 }
 
-// Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
-// residual if there is no activation; K = 0 gives act(bias) + residual. NaN and infinities propagate as in the plain sum.
+// Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order,
+// after the residual if there is no activation; K = 0 gives act(bias) + residual. NaN and infinities propagate as in
+// the plain sum.
 func Gemm(p *Pool, args *GemmArgs) {
 	if args.M == 0 || args.N == 0 {
 		return
@@ -80,7 +83,8 @@ func (g *GemmArgs) check(batch int) {
 	if g.TransB {
 		br, bc = bc, br
 	}
-	if (g.ABlocked != nil || g.CBlocked != nil) && (batch > 1 || g.Precision != BFloat16) || g.ABlocked != nil && g.TransA ||
+	if (g.ABlocked != nil || g.CBlocked != nil) && (batch > 1 || g.Precision != BFloat16) || g.ABlocked != nil &&
+		g.TransA ||
 		g.CBlocked != nil && (g.Residual != nil || g.Act != Identity && g.Act != Gelu) {
 		panic("BUG: Gemm: a blocked operand or result that it cannot take")
 	}
@@ -91,7 +95,8 @@ func (g *GemmArgs) check(batch int) {
 		panic("BUG: Gemm: B was packed for another product")
 	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
 		panic("BUG: Gemm: B is short")
-	case g.CBlocked == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N):
+	case g.CBlocked == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 ||
+		g.LDC < g.N):
 		panic("BUG: Gemm: C is short")
 	case g.Bias != nil && len(g.Bias) < g.N:
 		panic("BUG: Gemm: bias is short")
@@ -136,8 +141,8 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 	}
 }
 
-// panelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about equal height, because a
-// panel of one or two rows takes as long as one of three.
+// panelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about
+// equal height, because a panel of one or two rows takes as long as one of three.
 func (s *isa) panelHeight(left int) int {
 	if s.mr < left && left < 2*s.mr {
 		return (left + 1) / 2
@@ -160,8 +165,8 @@ func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k
 	s.packTileRows(dst, transposed, n, rows, n)
 }
 
-// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n floats, and then as many
-// as w.buffer returns.
+// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n
+// floats, and then as many as w.buffer returns.
 func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(s.nr, g.N-j)
 	nr := g.panelFor(s, w, cols).nr
@@ -190,7 +195,8 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 	s.convert(w, dst, panel, nr, n)
 }
 
-// panelFor returns the kind of panel for this number of columns. The last panel of a matrix may be narrow. It starts where a wide one would.
+// panelFor returns the kind of panel for this number of columns. The last panel of a matrix may be narrow. It starts
+// where a wide one would.
 func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
 	if cols <= s.narrow.nr && w != tiled && !g.wide {
 		return &s.narrow
@@ -198,17 +204,17 @@ func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
 	return &s.panel
 }
 
-// tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several panels, `panels` for each
-// block of k. Column j begins panel number first.
+// tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several
+// panels, `panels` for each block of k. Column j begins panel number first.
 func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	way := s.packing(g.Precision)
 	if way == tiled {
 		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
 		return
 	}
-	// The last panel may be wider than the columns that are left of C. Its results then go through a buffer, except where the rows of C are
-	// adjacent in memory. There the excess columns overwrite the beginning of the next row. That is harmless, because columns computes the
-	// last panel first, and the other panels afterwards.
+	// The last panel may be wider than the columns that are left of C. Its results then go through a buffer, except
+	// where the rows of C are adjacent in memory. There the excess columns overwrite the beginning of the next row.
+	// That is harmless, because columns computes the last panel first, and the other panels afterwards.
 	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= way.kSplit(g.K) && g.Bias == nil && g.Residual == nil
 	wide := cols
 	if !spills {
@@ -221,9 +227,10 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	}
 }
 
-// columns is tiles for few columns, so that their part of C stays in the second-level cache from one block of k to the next. spills allows
-// the last panel to overwrite the beginning of the next row.
-func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int, spills bool) {
+// columns is tiles for few columns, so that their part of C stays in the second-level cache from one block of k to the
+// next. spills allows the last panel to overwrite the beginning of the next row.
+func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int,
+	spills bool) {
 	way := s.packing(g.Precision)
 	tile := sc.floats(s.mr * s.nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
@@ -234,7 +241,8 @@ func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []
 		n := way.depth(min(kb, g.K-k))
 		for t := range across {
 			q := (t + across - 1) % across * s.nr
-			g.multiplyPanel(s, tile, i, m, rows, j+q, min(s.nr, cols-q), k, a[atA:], b[atB+(first+q/s.nr)*s.nr*n:], spills, nil)
+			g.multiplyPanel(s, tile, i, m, rows, j+q, min(s.nr, cols-q), k, a[atA:], b[atB+(first+q/s.nr)*s.nr*n:],
+				spills, nil)
 		}
 		atA += rows * n
 		atB += panels * s.nr * n
@@ -244,9 +252,11 @@ func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []
 	}
 }
 
-// multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the products to C. pa and pb are
-// packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead is not nil, its memory is prefetched meanwhile.
-func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool, ahead *prefetching) {
+// multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the
+// products to C. pa and pb are packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead
+// is not nil, its memory is prefetched meanwhile.
+func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool,
+	ahead *prefetching) {
 	way := s.packing(g.Precision)
 	kb := way.kSplit(g.K)
 	n := way.depth(min(kb, g.K-k))
@@ -260,7 +270,8 @@ func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int
 	if g.Bias != nil && k+kb >= g.K {
 		bias = g.Bias[j:]
 	}
-	if g.Residual != nil && g.Act == Identity && k == 0 { // first, so that C may be the residual and hold the partial sums
+	// first, so that C may be the residual and hold the partial sums
+	if g.Residual != nil && g.Act == Identity && k == 0 {
 		residual = g.Residual[i*g.StrideR:]
 	}
 	for r, h := 0, 0; r < rows; r += h {
@@ -291,7 +302,8 @@ func (g *GemmArgs) over() bool {
 	return len(g.Residual) > 0 && len(g.C) > 0 && &g.Residual[0] == &g.C[0]
 }
 
-// keep copies the residual of a block of C if the product overwrites it before the activation is applied; otherwise it returns nil.
+// keep copies the residual of a block of C if the product overwrites it before the activation is applied; otherwise it
+// returns nil.
 func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
 	if g.Act == Identity || !g.over() {
 		return nil
@@ -317,7 +329,8 @@ func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
 	}
 }
 
-// gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into blocks.
+// gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into
+// blocks.
 func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	s := p.isa
 	depth := g.depth(s.packing(g.Precision))
@@ -343,7 +356,8 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	switch {
 	case g.Packed != nil:
 		packed, chunk, distinct = g.Packed.panels, panels, 1
-	case len(p.workers) > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*len(p.workers) && s.packing(g.Precision) != tiled:
+	case len(p.workers) > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*len(p.workers) &&
+		s.packing(g.Precision) != tiled:
 		own, chunk = keep[ownPanels](p), panels
 		own.begin(len(p.workers), panels*panelSize+spill)
 	default:
@@ -379,7 +393,8 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 	if g.K == 0 {
 		return
 	}
-	split(p, matrices*width, max(1+(1<<14)/(g.K*p.isa.nr), min(panelsTogether, matrices*width/len(p.workers))), panelPacking{p, *g, packed, i0, q0, width})
+	split(p, matrices*width, max(1+(1<<14)/(g.K*p.isa.nr), min(panelsTogether, matrices*width/len(p.workers))),
+		panelPacking{p, *g, packed, i0, q0, width})
 }
 
 type panelPacking struct {
@@ -414,9 +429,9 @@ func (x *panelPacking) do(lo, hi, w int) {
 	}
 }
 
-// A block is the part of C that one task computes. It has at most blockPanels panels of A. While a panel of B is in the first-level cache,
-// these panels of A are multiplied by it one after the other. One block of k of them fits the second-level cache, together with the sums
-// for groupPanels panels of B.
+// A block is the part of C that one task computes. It has at most blockPanels panels of A. While a panel of B is in the
+// first-level cache, these panels of A are multiplied by it one after the other. One block of k of them fits the
+// second-level cache, together with the sums for groupPanels panels of B.
 const (
 	blockPanels = 24
 	groupPanels = 8
@@ -431,8 +446,9 @@ type gemmBlocks struct {
 	next, depth      int        // floats between the panels of two products, 0 if they share B; GemmArgs.depth
 	first, at, width int        // packed begins with panel `at` of product `first` and has width panels of each
 
-	mr, rowPanels        int // rows in a panel of A; panels of A in a product
-	across, wide, pieces int // blocks that the rows are cut into; panels of B in a block; blocks that the panels of B are cut into
+	mr, rowPanels int // rows in a panel of A; panels of A in a product
+	// blocks that the rows are cut into; panels of B in a block; blocks that the panels of B are cut into
+	across, wide, pieces int
 }
 
 func (b gemmBlocks) run(products int) {
@@ -440,7 +456,8 @@ func (b gemmBlocks) run(products int) {
 	way := p.isa.packing(g.Precision)
 	b.mr = p.isa.panelRows(way)
 	b.rowPanels = ceilDiv(g.M, b.mr)
-	want, most, least := 1, blockPanels, groupPanels // number of tasks; panels of A in a block, at most; panels of B in it, at least
+	// number of tasks; panels of A in a block, at most; panels of B in it, at least
+	want, most, least := 1, blockPanels, groupPanels
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
 		want = 8 * len(p.workers) // small tasks, so that no worker waits long for the slowest
 	}

@@ -1,5 +1,5 @@
-// Macros for one row of a matrix product, with panels of B that are one or two vectors wide. CX points to the elements of A, DI and BX point
-// to rows of C, and SI is the distance between rows in bytes.
+// Macros for one row of a matrix product, with panels of B that are one or two vectors wide. CX points to the elements
+// of A, DI and BX point to rows of C, and SI is the distance between rows in bytes.
 
 // The element at CX+disp times a row of B, added to sums.
 #define FMA1(disp, x, b0, sum0) \
@@ -11,7 +11,8 @@
 	VFMADD231PS  b0, x, sum0; \
 	VFMADD231PS  b1, x, sum1
 
-// The same for an element at any place. The factors are in the other order, so that of two NaNs the same one is the result.
+// The same for an element at any place. The factors are in the other order, so that of two NaNs the same one is the
+// result.
 #define FMA_ROW1(at, x, b0, sum0) \
 	VBROADCASTSS at, x; \
 	VFMADD231PS  x, b0, sum0
@@ -21,7 +22,8 @@
 	VFMADD231PS  x, b0, sum0; \
 	VFMADD231PS  x, b1, sum1
 
-// The same for pairs of bfloat16. VDPBF16PS takes registers by number, hence one macro for each register of x, and B in Z31 and Z30.
+// The same for pairs of bfloat16. VDPBF16PS takes registers by number, hence one macro for each register of x, and B in
+// Z31 and Z30.
 #define PAIRS1_Z29(disp, sum0) \
 	VBROADCASTSS disp(CX), Z29; \
 	VDPBF16PS(sum0, zmm31, zmm29)
@@ -46,8 +48,8 @@
 	PREFETCHT0 end(DI); \
 	ADDQ       SI, DI
 
-// A row of C, or of the residual, added to sums, and the way to the next by step. Size is that of a vector, of which one needs none, but
-// is called like two.
+// A row of C, or of the residual, added to sums, and the way to the next by step. Size is that of a vector, of which
+// one needs none, but is called like two.
 #define ADD_ROW1(step, size, sum0) \
 	VADDPS (DI), sum0, sum0; \
 	ADDQ   step, DI

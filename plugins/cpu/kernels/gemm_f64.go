@@ -1,7 +1,8 @@
 package kernels
 
-// GemmF64Args describes Batch products of f64, C[M,N] = A[M,K]·B[K,N]. The matrices of an operand are StrideA, StrideB or StrideC elements
-// apart. LDA and LDB are the distances between the rows of A and B as they are stored, transposed or not.
+// GemmF64Args describes Batch products of f64, C[M,N] = A[M,K]·B[K,N]. The matrices of an operand are StrideA, StrideB
+// or StrideC elements apart. LDA and LDB are the distances between the rows of A and B as they are stored, transposed
+// or not.
 type GemmF64Args struct {
 	M, N, K, Batch            int
 	A, B, C                   []float64

@@ -1,7 +1,8 @@
 package kernels
 
-// ownPanels holds the panels of a small B, one copy for each worker. Every worker packs its own copy, because fetching cache lines that
-// another worker has just written takes longer than packing. Either takes little time compared to the worker's share of the rows.
+// ownPanels holds the panels of a small B, one copy for each worker. Every worker packs its own copy, because fetching
+// cache lines that another worker has just written takes longer than packing. Either takes little time compared to the
+// worker's share of the rows.
 type ownPanels struct {
 	panels [][]float32 // by worker
 	packed []bool
@@ -34,10 +35,11 @@ func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 	return o.panels[w]
 }
 
-// ownsProducts reports whether a batch has small products, and enough of them to occupy all workers. Then one worker computes a whole product:
-// it packs both operands and multiplies them.
+// ownsProducts reports whether a batch has small products, and enough of them to occupy all workers. Then one worker
+// computes a whole product: it packs both operands and multiplies them.
 func (g *GemmArgs) ownsProducts(p *Pool, batch int) bool {
-	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize && p.isa.packing(g.Precision) != tiled
+	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize &&
+		p.isa.packing(g.Precision) != tiled
 }
 
 // wholeProducts computes products of a batch one by one.

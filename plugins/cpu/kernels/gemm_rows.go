@@ -2,9 +2,10 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Products of many rows and a B stored as [N, K], such as the weights of a linear layer. Here the kernel multiplies elements of B by vectors with
-// one element each of nr rows of A, so that rows of B are only widened. Other products transpose B, which takes longer than widening it. The
-// kernel computes C transposed. A strip of that stays in the second-level cache until its sums are complete.
+// Products of many rows and a B stored as [N, K], such as the weights of a linear layer. Here the kernel multiplies
+// elements of B by vectors with one element each of nr rows of A, so that rows of B are only widened. Other products
+// transpose B, which takes longer than widening it. The kernel computes C transposed. A strip of that stays in the
+// second-level cache until its sums are complete.
 
 const (
 	rowGroups = 8   // groups of mr rows of B in a strip
@@ -12,8 +13,9 @@ const (
 	rowsGap   = 16  // floats between widened rows, so that they do not share cache sets
 )
 
-// byRows reports whether gemmRows computes a single product. It does not if more than half of the last vector would be empty, because that costs
-// more than it saves, or if there are so few columns that the workers would not end together. The bits are those of other products.
+// byRows reports whether gemmRows computes a single product. It does not if more than half of the last vector would be
+// empty, because that costs more than it saves, or if there are so few columns that the workers would not end together.
+// The bits are those of other products.
 func (g *GemmArgs) byRows(p *Pool) bool {
 	s := p.isa
 	return s.rowsProduct != nil && g.TransB && g.Packed == nil && s.packing(g.Precision) == plain && g.K > 0 &&
@@ -121,14 +123,15 @@ func (x *rowProduct) strip(sc *scratch, j, groups int) {
 	x.finish(sc, sums, j, cols)
 }
 
-// rowsAhead is where the next rows of B lie in memory: the address of the first, the bytes of 32 elements, and those from row to row.
+// rowsAhead is where the next rows of B lie in memory: the address of the first, the bytes of 32 elements, and those
+// from row to row.
 type rowsAhead struct {
 	at        uintptr
 	step, row int
 }
 
-// ahead returns the rows of group t of a strip, or of what is multiplied after it if t is the number of groups. A product prefetches one of
-// them for each panel; ahead prefetches the others.
+// ahead returns the rows of group t of a strip, or of what is multiplied after it if t is the number of groups. A
+// product prefetches one of them for each panel; ahead prefetches the others.
 func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
 	s, g := x.p.isa, x.g
 	if t == groups {
@@ -148,7 +151,8 @@ func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
 	return next
 }
 
-// residualFirst reports whether the residual is added before the second block of k, as in GemmArgs.multiplyPanel, and not last.
+// residualFirst reports whether the residual is added before the second block of k, as in GemmArgs.multiplyPanel, and
+// not last.
 func (g *GemmArgs) residualFirst() bool {
 	return g.Residual != nil && g.Act == Identity && g.K > plain.kSplit(g.K)
 }
@@ -194,5 +198,6 @@ func (g *GemmArgs) rowsWorker(s *isa) int64 {
 		return 0
 	}
 	cols := rowGroups * s.mr
-	return floats(cols*s.paddedRows(min(g.M, stripRows)), cols*(plain.kSplit(g.K)+rowsGap), 2*s.lanes*s.paddedRows(cols)+spill)
+	return floats(cols*s.paddedRows(min(g.M, stripRows)), cols*(plain.kSplit(g.K)+rowsGap),
+		2*s.lanes*s.paddedRows(cols)+spill)
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestGemmRows checks that products by rows have the bits of the other ways to compute them, which the number of threads chooses between. It
-// tries all kinds of weights, numbers of rows that leave part of a vector empty, several blocks of rows and of k, and all epilogues.
+// TestGemmRows checks that products by rows have the bits of the other ways to compute them, which the number of
+// threads chooses between. It tries all kinds of weights, numbers of rows that leave part of a vector empty, several
+// blocks of rows and of k, and all epilogues.
 func TestGemmRows(t *testing.T) {
-	kinds := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.Q3_K, dtype.IQ4_NL}
+	kinds := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K,
+		dtype.Q3_K, dtype.IQ4_NL}
 	for _, name := range sets(t) {
 		p, other := newPool(t, 3, name), newPool(t, 3, name)
 		if p.isa.rowsProduct == nil {
@@ -20,7 +22,8 @@ func TestGemmRows(t *testing.T) {
 		without := *other.isa
 		without.rowsProduct, other.isa = nil, &without
 		s, r := p.isa, rng(12)
-		rows := []int{s.lanes, s.nr, 2 * s.nr, 3*s.nr + s.lanes, rowsBlock, rowsBlock + s.lanes, stripRows, stripRows + s.nr}
+		rows := []int{s.lanes, s.nr, 2 * s.nr, 3*s.nr + s.lanes, rowsBlock, rowsBlock + s.lanes, stripRows,
+			stripRows + s.nr}
 		depths := []int{1, 31, 256, kBlock, kBlock + 256, 2*kBlock + 3}
 		for i := range some(4 * len(kinds)) {
 			m := rows[i%len(rows)] - r.IntN(s.lanes/2+1)

@@ -2,14 +2,17 @@ package kernels
 
 import "unsafe"
 
-// Products in strips of columns. A is packed once, by all workers. The task that computes a strip packs its columns of B, one block of k at a
-// time, and multiplies all rows by them while they are in the second-level cache. So weights are widened once, and the widened values do not
-// travel through memory. While a block of k is multiplied, the weights of the next are prefetched.
+// Products in strips of columns. A is packed once, by all workers. The task that computes a strip packs its columns of
+// B, one block of k at a time, and multiplies all rows by them while they are in the second-level cache. So weights are
+// widened once, and the widened values do not travel through memory. While a block of k is multiplied, the weights of
+// the next are prefetched.
 
 const (
-	stripPanels = 4   // panels of B in a strip
-	stripBlock  = 12  // panels of A that are multiplied by each panel of a strip in turn; half of a second-level cache of 512 KB holds both
-	stripRows   = 512 // rows that are packed at a time
+	stripPanels = 4 // panels of B in a strip
+	// panels of A that are multiplied by each panel of a strip in turn; half of a second-level cache of 512 KB holds
+	// both
+	stripBlock = 12
+	stripRows  = 512 // rows that are packed at a time
 )
 
 // inStrips reports whether gemmStrips computes a single product.
@@ -28,7 +31,8 @@ func gemmStrips(p *Pool, g *GemmArgs) {
 	s := p.isa
 	way := s.packing(g.Precision)
 	panels := ceilDiv(g.N, s.nr)
-	grain := 1 + (1<<16)/max(1, g.K*s.nr*g.M) // the last strips are narrow, so that all workers end at about the same time
+	// the last strips are narrow, so that all workers end at about the same time
+	grain := 1 + (1<<16)/max(1, g.K*s.nr*g.M)
 	for m := 0; m < g.M; m += stripRows {
 		p.shared.reset()
 		x := columnStrips{p: p, g: g, depth: g.depth(way), m: m, rows: min(stripRows, g.M-m)}
@@ -57,7 +61,8 @@ func (g *GemmArgs) stripWidth(s *isa) int {
 	return stripPanels
 }
 
-// stripRoom returns how many floats of memory the packed columns of a strip take: one block of k, but all of k in tiles.
+// stripRoom returns how many floats of memory the packed columns of a strip take: one block of k, but all of k in
+// tiles.
 func (g *GemmArgs) stripRoom(s *isa) int {
 	way := s.packing(g.Precision)
 	if way == tiled {
@@ -177,8 +182,9 @@ func (x *columnStrips) multiply(tile []float32, j, cols, k int, b []float32, ahe
 
 // prefetching is memory that is prefetched piece by piece.
 type prefetching struct {
-	at, stride          uintptr // rows begin at at, stride bytes apart
-	rows, lines, pieces int     // rows that are left, their length in cache lines, and the number of pieces that are left
+	at, stride uintptr // rows begin at at, stride bytes apart
+	// rows that are left, their length in cache lines, and the number of pieces that are left
+	rows, lines, pieces int
 }
 
 // some prefetches a piece. It does nothing if x is nil.
@@ -194,8 +200,8 @@ func (x *prefetching) some(s *isa) {
 	x.rows, x.pieces = x.rows-n, x.pieces-1
 }
 
-// ahead returns the weights that are packed next, after so many panels from column j on: those of the block of k that begins at k or, if that is
-// past the end, the first block of the next panels, up to panel hi.
+// ahead returns the weights that are packed next, after so many panels from column j on: those of the block of k that
+// begins at k or, if that is past the end, the first block of the next panels, up to panel hi.
 func (x *columnStrips) ahead(j, panels, hi, k int) (p prefetching) {
 	s, g := x.p.isa, x.g
 	if k >= g.K {

@@ -9,10 +9,11 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestGemmStrips compares products in strips with float64, for sizes around those of the strips and blocks, and for weights of every kind. The
-// results have the same bits for any number of threads.
+// TestGemmStrips compares products in strips with float64, for sizes around those of the strips and blocks, and for
+// weights of every kind. The results have the same bits for any number of threads.
 func TestGemmStrips(t *testing.T) {
-	kinds := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.Q3_K, dtype.IQ4_NL}
+	kinds := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K,
+		dtype.Q3_K, dtype.IQ4_NL}
 	for _, name := range sets(t) {
 		pools := []*Pool{newPool(t, 1, name), newPool(t, 3, name), newPool(t, 16, name)}
 		s, r := pools[0].isa, rng(11)
@@ -21,7 +22,8 @@ func TestGemmStrips(t *testing.T) {
 		cols := []int{s.nr, stripPanels * s.nr, 3 * stripPanels * s.nr, 5*stripPanels*s.nr + s.nr/2}
 		depths := []int{16, 256, kBlock, kBlock + 256, 3 * kBlock}
 		for i := range some(3 * len(kinds)) {
-			g := randomGemm(r, around(rows[r.IntN(len(rows))]), around(cols[r.IntN(len(cols))]), around(depths[r.IntN(len(depths))]), 1)
+			g := randomGemm(r, around(rows[r.IntN(len(rows))]), around(cols[r.IntN(len(cols))]),
+				around(depths[r.IntN(len(depths))]), 1)
 			if i%10 == 0 {
 				g = randomGemm(r, stripRows+s.mr+1, s.nr+3, 40, 1) // two blocks of rows
 			}
@@ -55,7 +57,8 @@ func TestGemmStrips(t *testing.T) {
 				}
 				for i := range got {
 					if math.Float32bits(got[i]) != math.Float32bits(first[i]) {
-						t.Fatalf("%s: element %d is %v with %d threads, %v with one", what, i, got[i], p.Threads(), first[i])
+						t.Fatalf("%s: element %d is %v with %d threads, %v with one", what, i, got[i], p.Threads(),
+							first[i])
 					}
 				}
 			}

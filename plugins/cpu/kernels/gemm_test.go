@@ -77,7 +77,8 @@ func randomWeights(r *rand.Rand, kind dtype.DType, n int) Weights {
 
 // randomGemm returns a product of the given size with random layout, storage and epilogue. There are gaps between rows.
 func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
-	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: []UnaryOp{Identity, Identity, Gelu, Relu}[r.IntN(4)]}
+	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0,
+		Act: []UnaryOp{Identity, Identity, Gelu, Relu}[r.IntN(4)]}
 	if (m+2*n+k)%3 == 0 {
 		g.Precision = BFloat16
 	}
@@ -108,7 +109,8 @@ func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
 	return g
 }
 
-// runGemm computes g and returns the elements of C without the gaps between rows. It checks that nothing is written in gaps or outside C.
+// runGemm computes g and returns the elements of C without the gaps between rows. It checks that nothing is written in
+// gaps or outside C.
 func runGemm(t *testing.T, p *Pool, g *GemmArgs, what string) []float32 {
 	t.Helper()
 	batch := max(1, g.Batch)
@@ -136,7 +138,8 @@ func runGemm(t *testing.T, p *Pool, g *GemmArgs, what string) []float32 {
 }
 
 func describe(g *GemmArgs) string {
-	return g.Precision.String() + fmt.Sprintf(" M%d N%d K%d batch %d transA %v transB %v %v bias %v act %v residual %v", g.M, g.N, g.K, g.Batch, g.TransA,
+	return g.Precision.String() + fmt.Sprintf(" M%d N%d K%d batch %d transA %v transB %v %v bias %v act %v residual %v",
+		g.M, g.N, g.K, g.Batch, g.TransA,
 		g.TransB, g.B.kind, g.Bias != nil, g.Act, g.Residual != nil)
 }
 
@@ -153,7 +156,8 @@ func TestGemm(t *testing.T) {
 			compare(t, what, runGemm(t, p, g, what), gemm64(g), abs, 1e-5)
 		}
 		for range 200 {
-			check(sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))], depths[r.IntN(len(depths))], 1+r.IntN(2)*r.IntN(4))
+			check(sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))], depths[r.IntN(len(depths))],
+				1+r.IntN(2)*r.IntN(4))
 		}
 		for range 2 {
 			check((blockPanels+1)*mr+5, (groupPanels+1)*nr+7, kBlock+33, 1) // several blocks in each direction
@@ -176,8 +180,8 @@ func TestGemmChunks(t *testing.T) {
 	})
 }
 
-// TestGemmActivations checks that a product with an activation and a residual has the same bits as the plain product, followed by the
-// function and the addition.
+// TestGemmActivations checks that a product with an activation and a residual has the same bits as the plain product,
+// followed by the function and the addition.
 func TestGemmActivations(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(8), allUnaries()
@@ -207,7 +211,8 @@ func TestGemmActivations(t *testing.T) {
 func TestGemmOverResidual(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(6), append(allUnaries(), Identity)
-		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1}, {70, 96, 60, 4}} {
+		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1},
+			{70, 96, 60, 4}} {
 			for range some(len(acts)) {
 				act := acts[0]
 				acts = append(acts[1:], act)
@@ -221,7 +226,8 @@ func TestGemmOverResidual(t *testing.T) {
 				for i, w := range want {
 					row, col := i/d[1], i%d[1]
 					if got := g.C[row*g.LDC+col]; math.Float32bits(got) != math.Float32bits(w) {
-						t.Fatalf("%s: row %d, column %d is %v over the residual, %v elsewhere", describe(g), row, col, got, w)
+						t.Fatalf("%s: row %d, column %d is %v over the residual, %v elsewhere", describe(g), row, col,
+							got, w)
 					}
 				}
 			}
@@ -232,7 +238,8 @@ func TestGemmOverResidual(t *testing.T) {
 func TestGemmSpecialValues(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(3)
-		specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32, 0}
+		specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32,
+			0}
 		for range 60 {
 			g := randomGemm(r, 1+r.IntN(40), 1+r.IntN(40), 1+r.IntN(40), 1)
 			g.B, g.Act = F32(randoms(r, g.StrideB+g.K*g.N+g.LDB*max(g.N, g.K))), Identity
@@ -248,7 +255,8 @@ func TestGemmSpecialValues(t *testing.T) {
 			}
 			got := runGemm(t, p, g, describe(g))
 			for i, w := range want {
-				if math.IsInf(w, 0) && !math.IsInf(float64(got[i]), int(w)) && math.Abs(float64(got[i])) > math.MaxFloat32/8 {
+				if math.IsInf(w, 0) && !math.IsInf(float64(got[i]), int(w)) &&
+					math.Abs(float64(got[i])) > math.MaxFloat32/8 {
 					continue
 				}
 				if !near(got[i], w, 1e-5, 1e-4) {
@@ -299,7 +307,8 @@ func BenchmarkPeak(b *testing.B) {
 
 func BenchmarkGemm(b *testing.B) {
 	for _, name := range Features() {
-		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 768}, {4096, 3072, 768}, {4096, 768, 3072}, {1024, 1024, 1024}, {4096, 4096, 4096}, {7, 2048, 256}, {1, 2048, 256}} {
+		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 768}, {4096, 3072, 768}, {4096, 768, 3072},
+			{1024, 1024, 1024}, {4096, 4096, 4096}, {7, 2048, 256}, {1, 2048, 256}} {
 			if name == "generic" && d[0] != 1024 {
 				continue
 			}
@@ -307,7 +316,8 @@ func BenchmarkGemm(b *testing.B) {
 				p := newPool(b, n, name)
 				b.Run(fmt.Sprintf("%s/%dx%dx%d/threads%d", name, d[0], d[2], d[1], p.Threads()), func(b *testing.B) {
 					r := rng(1)
-					g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2], B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
+					g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2],
+						B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
 						C: make([]float32, d[0]*d[1]), LDC: d[1], Bias: randoms(r, d[1])}
 					Gemm(p, g)
 					for b.Loop() {
@@ -326,7 +336,8 @@ func BenchmarkGemmHalf(b *testing.B) {
 		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 3072}} {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d/threads%d", name, d[0], d[2], d[1], p.Threads()), func(b *testing.B) {
 				r := rng(1)
-				g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2], B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
+				g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2],
+					B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
 					C: make([]float32, d[0]*d[1]), LDC: d[1], Bias: randoms(r, d[1]), Precision: BFloat16}
 				Gemm(p, g)
 				for b.Loop() {

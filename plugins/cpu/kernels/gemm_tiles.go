@@ -1,20 +1,22 @@
 package kernels
 
-// Matrix products with AMX. C is computed in panels of 32 columns. The sums of a panel stay in the second-level cache from one block of k to
-// the next. A block of k is so short that its part of a panel of B stays in the first-level cache, while blocks of 32 rows of A pass through.
+// Matrix products with AMX. C is computed in panels of 32 columns. The sums of a panel stay in the second-level cache
+// from one block of k to the next. A block of k is so short that its part of a panel of B stays in the first-level
+// cache, while blocks of 32 rows of A pass through.
 
 // tileEnd says what tilePanel does with finished sums.
 type tileEnd uint8
 
 const (
-	tileSum         tileEnd = iota // keep them in tilePanel.sum, for the next block of k
-	tileRows                       // store sum + bias + residual as rows of float32
-	tileBlocked                    // store sum + bias as blocks of bfloat16, see blocked
-	tileBlockedGelu                // store gelu(sum + bias) as blocks of bfloat16; the error before rounding is at most 5e-5
+	tileSum     tileEnd = iota // keep them in tilePanel.sum, for the next block of k
+	tileRows                   // store sum + bias + residual as rows of float32
+	tileBlocked                // store sum + bias as blocks of bfloat16, see blocked
+	// store gelu(sum + bias) as blocks of bfloat16; the error before rounding is at most 5e-5
+	tileBlockedGelu
 )
 
-// tilePanel describes the product of blocks of 32 rows of A and a panel of 32 columns of B, over one or several blocks of k. Strides count
-// floats.
+// tilePanel describes the product of blocks of 32 rows of A and a panel of 32 columns of B, over one or several blocks
+// of k. Strides count floats.
 type tilePanel struct {
 	blocks, steps int       // number of blocks of 32 rows, and of steps of 32 elements along k; both > 0
 	a, b          []float32 // blocks [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
@@ -22,7 +24,8 @@ type tilePanel struct {
 	resume        bool      // there are earlier blocks of k
 	ahead         []float32 // memory to prefetch: the part of B that is read next
 
-	// For tileSum: the number of blocks of k, and the distance from one to the next in a and in b. ahead is then the second block of b.
+	// For tileSum: the number of blocks of k, and the distance from one to the next in a and in b. ahead is then the
+	// second block of b.
 	times, aStep, bStep int
 
 	end          tileEnd
@@ -44,8 +47,8 @@ func (t *tilePanel) lines() int {
 // tileBlockA is the largest number of elements of A in a block of C, so that they stay in the second-level cache.
 const tileBlockA = 3 << 18
 
-// tileStream is the size above which a result, in elements, is written with non-temporal stores. It would be evicted from the caches before
-// it is read, and an ordinary store reads the cache line first.
+// tileStream is the size above which a result, in elements, is written with non-temporal stores. It would be evicted
+// from the caches before it is read, and an ordinary store reads the cache line first.
 const tileStream = 1 << 18
 
 // PackedWeights is the second operand of products, packed in advance because it is used more than once.

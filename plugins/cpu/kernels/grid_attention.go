@@ -2,8 +2,9 @@ package kernels
 
 // GridAttentionArgs describes self-attention of tokens on a grid, within windows, with decomposed relative positions.
 //
-// Window > 0 divides the grid into windows of Window x Window tokens; 0 means that the whole grid is one window. Tokens of a window that
-// lie past the edge of the grid are padding: as keys they have k and v from Pad, as queries they are left out.
+// Window > 0 divides the grid into windows of Window x Window tokens; 0 means that the whole grid is one window. Tokens
+// of a window that lie past the edge of the grid are padding: as keys they have k and v from Pad, as queries they are
+// left out.
 //
 //	score[q,k] = Scale * q·k + q·RelH[qy,ky] + q·RelW[qx,kx]      positions within the window
 //	out[q]     = softmax over the keys of the window of score, times v
@@ -47,8 +48,10 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	}
 	tokens := g.B * g.GH * g.GW
 	padded := g.GH%wh != 0 || g.GW%ww != 0
-	if len(g.QKV) < tokens*3*e || g.OutBlocked == nil && len(g.Out) < tokens*e || g.OutBlocked != nil && !g.MakesBlocked(p) || (g.RelH == nil) != (g.RelW == nil) ||
-		g.RelH != nil && (len(g.RelH) < wh*wh*g.Dim || len(g.RelW) < ww*ww*g.Dim) || padded && g.Pad != nil && len(g.Pad) < 3*e {
+	if len(g.QKV) < tokens*3*e || g.OutBlocked == nil && len(g.Out) < tokens*e || g.OutBlocked != nil &&
+		!g.MakesBlocked(p) || (g.RelH == nil) != (g.RelW == nil) ||
+		g.RelH != nil && (len(g.RelH) < wh*wh*g.Dim || len(g.RelW) < ww*ww*g.Dim) || padded && g.Pad != nil &&
+		len(g.Pad) < 3*e {
 		panic("BUG: GridAttention: a slice is short")
 	}
 	p.shared.reset()
@@ -64,7 +67,8 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	}
 	x.rel.pack(p, g, wh, ww)
 	x.perTile = queryPanels * p.isa.nr
-	x.parts = (wh*ww + x.perTile - 1) / x.perTile // of a full window; at the edge of the grid some tasks have nothing to do
+	// of a full window; at the edge of the grid some tasks have nothing to do
+	x.parts = (wh*ww + x.perTile - 1) / x.perTile
 	p.each(x.windows()*g.Heads*x.parts, 1, (*gridTiles)(x))
 }
 
@@ -108,14 +112,16 @@ type gridTiles gridWork
 func (x *gridTiles) do(lo, hi, worker int) {
 	for i := lo; i < hi; i++ {
 		t := &x.state[worker].task
-		*t = gridTask{g: &x.GridAttentionArgs, rel: x.rel, window: (*gridWork)(x).place(i / x.parts / x.Heads), head: i / x.parts % x.Heads, q0: i % x.parts * x.perTile}
+		*t = gridTask{g: &x.GridAttentionArgs, rel: x.rel, window: (*gridWork)(x).place(i / x.parts / x.Heads),
+			head: i / x.parts % x.Heads, q0: i % x.parts * x.perTile}
 		if t.q1 = min(t.vh*t.vw, t.q0+x.perTile); t.q0 < t.q1 {
 			t.run(x.p.isa, x.p.scratch(worker))
 		}
 	}
 }
 
-// gridTask computes the queries [q0, q1) of a window for one head. Queries are counted over the part of the window that lies on the grid.
+// gridTask computes the queries [q0, q1) of a window for one head. Queries are counted over the part of the window that
+// lies on the grid.
 type gridTask struct {
 	g   *GridAttentionArgs
 	rel relative
@@ -128,9 +134,10 @@ type gridTask struct {
 	state *gridState
 
 	attnTile
-	relH, relW   []float32 // position terms q·RelH and q·RelW: for each panel of queries, a row for each row or column of the window
-	termH, termW int       // number of these rows per panel
-	relWScale    float32   // the factor by which relW is added to scores, which are exponents of two
+	// position terms q·RelH and q·RelW: for each panel of queries, a row for each row or column of the window
+	relH, relW   []float32
+	termH, termW int     // number of these rows per panel
+	relWScale    float32 // the factor by which relW is added to scores, which are exponents of two
 }
 
 func (t *gridTask) run(s *isa, sc *scratch) {
@@ -183,8 +190,8 @@ func (t *gridTask) index(i int) int { return (t.b*t.g.GH+t.y0+i/t.vw)*t.g.GW + t
 // at returns QKV from that token on.
 func (t *gridTask) at(i int) []float32 { return t.g.QKV[t.index(i)*3*t.g.Heads*t.g.Dim:] }
 
-// pack packs the tile of n keys and values from k0 on. Tokens that are evenly spaced in memory are packed from where they are, others
-// are first gathered in t.rows.
+// pack packs the tile of n keys and values from k0 on. Tokens that are evenly spaced in memory are packed from where
+// they are, others are first gathered in t.rows.
 func (t *gridTask) pack(k0, n int) {
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	even := t.vw == t.g.GW // the rows of the window are contiguous

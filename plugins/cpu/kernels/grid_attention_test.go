@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gridAttention64 computes grid attention in float64 by its definition: it builds each padded window, then computes softmax attention. It
-// rounds q, k and v to the precision, but not the weights.
+// gridAttention64 computes grid attention in float64 by its definition: it builds each padded window, then computes
+// softmax attention. It rounds q, k and v to the precision, but not the weights.
 func gridAttention64(g *GridAttentionArgs) []float64 {
 	e := g.Heads * g.Dim
 	wh, ww := g.Window, g.Window
@@ -44,7 +44,8 @@ func gridAttention64(g *GridAttentionArgs) []float64 {
 							q := at(y, x, h*g.Dim+d)
 							s[j] += float64(g.Scale) * round(q) * round(at(y0+ky, x0+kx, e+h*g.Dim+d))
 							if g.RelH != nil {
-								s[j] += q * (float64(g.RelH[((y-y0)*wh+ky)*g.Dim+d]) + float64(g.RelW[((x-x0)*ww+kx)*g.Dim+d]))
+								s[j] += q * (float64(g.RelH[((y-y0)*wh+ky)*g.Dim+d]) +
+									float64(g.RelW[((x-x0)*ww+kx)*g.Dim+d]))
 							}
 						}
 						top = max(top, s[j])
@@ -69,7 +70,8 @@ func gridAttention64(g *GridAttentionArgs) []float64 {
 }
 
 func randomGrid(r *rand.Rand, b, gh, gw, heads, dim, win int, rel, pad bool) *GridAttentionArgs {
-	g := &GridAttentionArgs{B: b, GH: gh, GW: gw, Heads: heads, Dim: dim, Window: win, Scale: float32(1 / math.Sqrt(float64(dim)))}
+	g := &GridAttentionArgs{B: b, GH: gh, GW: gw, Heads: heads, Dim: dim, Window: win,
+		Scale: float32(1 / math.Sqrt(float64(dim)))}
 	g.QKV = randoms(r, b*gh*gw*3*heads*dim)
 	for i := range g.QKV {
 		g.QKV[i] *= 2
@@ -136,9 +138,10 @@ func TestGridAttention(t *testing.T) {
 	})
 }
 
-// weightError bounds the error of a weighted mean of values below 2 in magnitude if weights are rounded to bfloat16, each with a relative
-// error of up to 2^-8. The worst case is two values 4 apart with equal weights, both of them rounded: the mean moves by a quarter of the
-// error of their ratio. If the largest score is subtracted first, the largest weight is 1, which is exact.
+// weightError bounds the error of a weighted mean of values below 2 in magnitude if weights are rounded to bfloat16,
+// each with a relative error of up to 2^-8. The worst case is two values 4 apart with equal weights, both of them
+// rounded: the mean moves by a quarter of the error of their ratio. If the largest score is subtracted first, the
+// largest weight is 1, which is exact.
 func weightError(p *Pool) float64 {
 	if p.isa.attend != nil {
 		return 4.0 / 4 * 2 / 256
@@ -158,7 +161,8 @@ func TestGridAttentionLargeScores(t *testing.T) {
 				g.Pad[i] *= 30
 			}
 			compare(t, "large", runGrid(t, p, g), gridAttention64(g), 2e-2, 1e-3)
-			// Position terms of thousands are only as exact as their two halves: scores that rival the largest are off by some hundredths.
+			// Position terms of thousands are only as exact as their two halves: scores that rival the largest are off
+			// by some hundredths.
 			g.Precision = BFloat16
 			compare(t, "large, bf16", runGrid(t, p, g), gridAttention64(g), 1, 1e-3)
 		}
@@ -217,7 +221,8 @@ func TestGridAttentionThreads(t *testing.T) {
 		r := rng(4)
 		var out []float32
 		for _, precision := range []Precision{Float32, BFloat16} {
-			for _, g := range []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 24, 5, true, true), randomGrid(r, 1, 19, 20, 2, 16, 0, true, false), randomGrid(r, 1, 19, 20, 7, 32, 4, true, true)} {
+			for _, g := range []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 24, 5, true, true),
+				randomGrid(r, 1, 19, 20, 2, 16, 0, true, false), randomGrid(r, 1, 19, 20, 7, 32, 4, true, true)} {
 				g.Precision = precision
 				out = append(out, runGrid(t, p, g)...)
 			}
@@ -230,7 +235,9 @@ func TestGridAttentionThreads(t *testing.T) {
 func TestGridAttentionScratch(t *testing.T) {
 	withPanels(t, func(t *testing.T, p *Pool) {
 		r := rng(5)
-		for _, g := range []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 24, 5, true, true), randomGrid(r, 1, 5, 7, 1, 64, 0, true, false), randomGrid(r, 1, 17, 9, 1, 40, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)} {
+		for _, g := range []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 24, 5, true, true),
+			randomGrid(r, 1, 5, 7, 1, 64, 0, true, false), randomGrid(r, 1, 17, 9, 1, 40, 0, true, false),
+			randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)} {
 			for _, precision := range []Precision{Float32, BFloat16} {
 				g.Precision = precision
 				var want []float32
@@ -259,7 +266,8 @@ func TestGridAttentionAllocatesNothing(t *testing.T) {
 	for _, name := range sets(t) {
 		p := newPool(t, 1, name) // with several workers, one may get its largest task late
 		r := rng(6)
-		gs := []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 32, 5, true, true), randomGrid(r, 1, 18, 7, 2, 20, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)}
+		gs := []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 32, 5, true, true),
+			randomGrid(r, 1, 18, 7, 2, 20, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)}
 		for _, g := range gs {
 			g.Out = make([]float32, g.B*g.GH*g.GW*g.Heads*g.Dim)
 		}

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// Grid attention in AMX tiles, see attendPanel. Tokens form groups of 16. A group lies in one row of a window; if the row has fewer tokens
-// left, the missing keys have position terms of -Inf. So all groups of keys in a row share one vector of terms for the row, and the tiles
-// of terms for the columns are the same for every row. A half of a panel is one group of queries.
+// Grid attention in AMX tiles, see attendPanel. Tokens form groups of 16. A group lies in one row of a window; if the
+// row has fewer tokens left, the missing keys have position terms of -Inf. So all groups of keys in a row share one
+// vector of terms for the row, and the tiles of terms for the columns are the same for every row. A half of a panel is
+// one group of queries.
 
 const groupSize = 16
 
-// panelRows is the number of rows of a window whose queries one task computes: the rows of a tile, since a product of tiles computes the
-// position terms of one column for all of them.
+// panelRows is the number of rows of a window whose queries one task computes: the rows of a tile, since a product of
+// tiles computes the position terms of one column for all of them.
 const panelRows = 16
 
 // panelPlan is what all windows of one size share.
@@ -35,7 +36,8 @@ type panelKeys struct{ k, v []float32 }
 
 // panels reports whether attention is computed in AMX tiles.
 func (g *GridAttentionArgs) panels(s *isa) bool {
-	return s.attend != nil && g.Precision == BFloat16 && g.Dim <= attendMost*tileSide && g.Scale > 1e-10 && g.Scale < 1e10
+	return s.attend != nil && g.Precision == BFloat16 && g.Dim <= attendMost*tileSide && g.Scale > 1e-10 &&
+		g.Scale < 1e10
 }
 
 // scale returns the factor of q·k in scores, which are exponents of two.
@@ -65,7 +67,8 @@ func newPlan(g *GridAttentionArgs, rel *panelRelative, key planKey) *panelPlan {
 		}
 		for x := range vw {
 			for k := range rel.w.tiles {
-				p.itemsW = append(p.itemsW, int32(x/groupSize*p.steps*tile+x%groupSize*64), int32(4*rel.w.at(x)+64*k), int32((x%groupSize*rel.w.tiles+k)*tile))
+				p.itemsW = append(p.itemsW, int32(x/groupSize*p.steps*tile+x%groupSize*64), int32(4*rel.w.at(x)+64*k),
+					int32((x%groupSize*rel.w.tiles+k)*tile))
 			}
 		}
 	} else {
@@ -109,7 +112,8 @@ type planKey struct {
 }
 
 func (x *gridWork) plan(w window) *panelPlan {
-	key := planKey{w.vh, w.vw, x.h, x.w, x.Dim, x.RelH != nil, x.RelH != nil && x.terms.h.distance, x.RelH != nil && x.terms.w.distance}
+	key := planKey{w.vh, w.vw, x.h, x.w, x.Dim, x.RelH != nil, x.RelH != nil && x.terms.h.distance, x.RelH != nil &&
+		x.terms.w.distance}
 	for _, p := range x.plans {
 		if p.planKey == key {
 			return p
@@ -133,7 +137,8 @@ func (x *gridWork) runPanels() {
 		x.p.each(windows*x.Heads*x.parts, 1, (*gridParts)(x))
 		return
 	}
-	// A task computes several heads of a window, since the elements of the next head are prefetched during the current one.
+	// A task computes several heads of a window, since the elements of the next head are prefetched during the current
+	// one.
 	tasks := max(1, 16*len(x.p.workers)/windows)
 	x.heads = max(1, (x.Heads+tasks-1)/tasks)
 	x.parts = (x.Heads + x.heads - 1) / x.heads
@@ -235,7 +240,8 @@ func (t *gridTask) packPanelKeys(s *isa, sc *scratch, keys panelKeys, lo, hi int
 	}
 }
 
-// wideRows returns n rows of QKV as rows of wide elements, rowStep apart: in place if Dim is wide, else a padded copy in buf.
+// wideRows returns n rows of QKV as rows of wide elements, rowStep apart: in place if Dim is wide, else a padded copy
+// in buf.
 func (t *gridTask) wideRows(buf, src []float32, n, wide int) []float32 {
 	if t.g.Dim == wide {
 		return src
@@ -319,18 +325,20 @@ func (w *panelWork) packQueries(s *isa, sc *scratch) {
 		if next, m := p.group(w.y0*p.across + i + 1); m > 0 {
 			ahead = (t.index(next) - t.index(first)) * 3 * t.g.Heads * d
 		}
-		s.tileRowsSplit(high, low, t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps, ahead)
+		s.tileRowsSplit(high, low, t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps,
+			ahead)
 	}
 }
 
-// reserve allocates memory for the queries of the given number of rows. It sets up attnTile so that its methods, which padding and run use,
-// take every half of a panel for a narrow panel of pairs.
+// reserve allocates memory for the queries of the given number of rows. It sets up attnTile so that its methods, which
+// padding and run use, take every half of a panel for a narrow panel of pairs.
 func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
 	p := t.plan
 	halves := (rows*p.across + 1) &^ 1
 	wide := p.steps * tileSide
 	sc.spans = slices.Grow(sc.spans[:0], halves)[:halves]
-	t.attnTile = attnTile{s: s, way: pairs, dk: t.g.Dim, dv: t.g.Dim, depth: wide / 2, rowsO: wide, spans: sc.spans, rows: t.rows}
+	t.attnTile = attnTile{s: s, way: pairs, dk: t.g.Dim, dv: t.g.Dim, depth: wide / 2, rowsO: wide, spans: sc.spans,
+		rows: t.rows}
 	cols := halves * groupSize
 	t.q, t.o = sc.floats(cols*t.depth), sc.floats(cols*t.rowsO)
 	t.m, t.l = sc.floats(cols), sc.floats(cols)
@@ -358,7 +366,8 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 		}
 		_, t.spans[i].n = p.group(y0*p.across + i)
 		for step := range p.steps {
-			s.transpose(t.q[i*size+step*tileFloats:], groupSize, w.high[(from+i)*size+step*tileFloats:], groupSize, groupSize, groupSize)
+			s.transpose(t.q[i*size+step*tileFloats:], groupSize, w.high[(from+i)*size+step*tileFloats:], groupSize,
+				groupSize, groupSize)
 		}
 	}
 	init, row := p.init, w.row

@@ -2,10 +2,11 @@ package kernels
 
 import "math"
 
-// Two parts of grid attention that attention has not: decomposed relative positions, and padding keys, which are all equal.
+// Two parts of grid attention that attention has not: decomposed relative positions, and padding keys, which are all
+// equal.
 
-// table holds the relative positions along one axis: for each of the n positions of a query a matrix [Dim, n], multiplied by log2(e) and
-// packed in panels.
+// table holds the relative positions along one axis: for each of the n positions of a query a matrix [Dim, n],
+// multiplied by log2(e) and packed in panels.
 type table struct {
 	n      int
 	spans  []span // panels of the n positions of a key
@@ -53,8 +54,8 @@ func (t *tablePacking) do(lo, hi, _ int) {
 	}
 }
 
-// positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query, as matrix products: all queries in row y of the window
-// share the matrix RelH[y], and those in column x the matrix RelW[x].
+// positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query, as matrix products: all queries in row y
+// of the window share the matrix RelH[y], and those in column x the matrix RelW[x].
 func (t *gridTask) positions(s *isa, sc *scratch) {
 	if t.g.RelH == nil {
 		return
@@ -79,7 +80,8 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 	t.transposeTerms(s, t.relW, byQuery, t.rel.w.width)
 }
 
-// product multiplies queries q, q+step, ..., count of them, by the matrix for position at. They are ld floats apart in QKV.
+// product multiplies queries q, q+step, ..., count of them, by the matrix for position at. They are ld floats apart in
+// QKV.
 func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
 	d := t.g.Dim
 	src := t.at(t.q0 + q)[t.head*d:]
@@ -87,7 +89,8 @@ func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []fl
 		h := min(s.mr, count-r)
 		packRows(s, a, src[r*ld:], ld, h, d)
 		for _, c := range tab.spans {
-			c.gemm(h, d, a, tab.packed[(at*tab.width+c.at)*d:], byQuery[(q+r*step)*tab.width+c.at:], step*tab.width, false, nil, nil, 0)
+			c.gemm(h, d, a, tab.packed[(at*tab.width+c.at)*d:], byQuery[(q+r*step)*tab.width+c.at:], step*tab.width,
+				false, nil, nil, 0)
 		}
 	}
 }
@@ -101,8 +104,9 @@ func (t *gridTask) transposeTerms(s *isa, dst, byQuery []float32, width int) {
 	}
 }
 
-// padding starts o, m and l with the padding keys. All have the same key and value, so their scores differ only in the position terms.
-// The sum of weights over a rectangle of padding keys is therefore a sum over its rows times a sum over its columns.
+// padding starts o, m and l with the padding keys. All have the same key and value, so their scores differ only in the
+// position terms. The sum of weights over a rectangle of padding keys is therefore a sum over its rows times a sum over
+// its columns.
 func (t *gridTask) padding(sc *scratch) {
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	pad := t.g.Pad
@@ -177,7 +181,8 @@ func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int
 	p.expSum(rows, finite(base, a.max), a.sum)
 }
 
-// finite copies max to dst with 0 in place of -Inf. Then -Inf - max is -Inf and its power of two is 0, where -Inf - -Inf would be NaN.
+// finite copies max to dst with 0 in place of -Inf. Then -Inf - max is -Inf and its power of two is 0,
+// where -Inf - -Inf would be NaN.
 func finite(dst, max []float32) []float32 {
 	for i, x := range max {
 		if x < -math.MaxFloat32 {

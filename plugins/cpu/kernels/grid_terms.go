@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Position terms of grid attention in AMX tiles. Operands are sums of two bfloat16, so that the terms are nearly as precise as in float32.
+// Position terms of grid attention in AMX tiles. Operands are sums of two bfloat16, so that the terms are nearly as
+// precise as in float32.
 
 // panelRelative holds the tables for rows and columns.
 type panelRelative struct{ h, w panelTable }
 
-// panelTable holds the relative positions along one axis: for each position of a query a matrix [high, low][steps][16, cols] of pairs,
-// with a column for each position of a key. If positions depend only on the distance of query and key, as they usually do, there is one
-// matrix with a column for each distance, and a query reads part of its columns.
+// panelTable holds the relative positions along one axis: for each position of a query a matrix [high, low][steps][16,
+// cols] of pairs, with a column for each position of a key. If positions depend only on the distance of query and key,
+// as they usually do, there is one matrix with a column for each distance, and a query reads part of its columns.
 type panelTable struct {
 	n, tiles int // positions of a key, and the tiles that they fill
 	cols     int
@@ -112,7 +113,8 @@ func (t *panelTable) do(lo, hi, worker int) {
 	}
 }
 
-// multiplyTerms multiplies queries of the task, from a group on, by the matrix at offset matrix of a table. It stores tiles in w.tiles.
+// multiplyTerms multiplies queries of the task, from a group on, by the matrix at offset matrix of a table. It stores
+// tiles in w.tiles.
 func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStride int, items []int32) {
 	size := w.a.steps * tileFloats
 	t := &w.t.state.terms
@@ -121,8 +123,8 @@ func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStrid
 	s.tileTerms(t)
 }
 
-// termsH computes t.relH = log2(e)*q·RelH for the queries of rows [y0, y1): for each group of queries a matrix with a row for each row of
-// the window, and a column for each query.
+// termsH computes t.relH = log2(e)*q·RelH for the queries of rows [y0, y1): for each group of queries a matrix with a
+// row for each row of the window, and a column for each query.
 func (w *panelWork) termsH(s *isa, y0, y1 int) {
 	t, p, h := w.t, w.t.plan, &w.t.terms.h
 	perRow := p.across * h.tiles
@@ -135,13 +137,14 @@ func (w *panelWork) termsH(s *isa, y0, y1 int) {
 		n := min(p.rowsH, y1-y) * perRow
 		w.multiplyTerms(s, h, matrix, (y-w.y0)*p.across, groupSize, p.itemsH[:3*n])
 		for i := range n {
-			s.transpose(t.relH[((y-y0)*perRow+i)*tileFloats:], groupSize, w.tiles[i*tileFloats:], groupSize, groupSize, groupSize)
+			s.transpose(t.relH[((y-y0)*perRow+i)*tileFloats:], groupSize, w.tiles[i*tileFloats:], groupSize, groupSize,
+				groupSize)
 		}
 	}
 }
 
-// termsW computes t.relW = q·RelW/Scale for all queries of the task: for each group of queries a matrix with a row for each column of the
-// window, and a column for each query.
+// termsW computes t.relW = q·RelW/Scale for all queries of the task: for each group of queries a matrix with a row for
+// each column of the window, and a column for each query.
 func (w *panelWork) termsW(s *isa, sc *scratch) {
 	t, p, tab := w.t, w.t.plan, &w.t.terms.w
 	groups := (w.y1 - w.y0) * p.across

@@ -18,8 +18,8 @@ func GroupedScratch(m, k, n, groups int) ScratchSize {
 	return ScratchSize{Other: sizeOf[int](m+groups+1) + sizeOf[float32](m*(k+n))}
 }
 
-// GroupedMatMul is C[m] = A[m]·B[index[m]] for each row m, where g.B holds a matrix for each of the groups. It gathers the rows of a group and
-// multiplies them together. An index outside [0, groups) is an error; C is then undefined.
+// GroupedMatMul is C[m] = A[m]·B[index[m]] for each row m, where g.B holds a matrix for each of the groups. It gathers
+// the rows of a group and multiplies them together. An index outside [0, groups) is an error; C is then undefined.
 func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index []I) error {
 	if err := sortRows(x, index[:g.M], groups); err != nil {
 		return err

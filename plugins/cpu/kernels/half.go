@@ -2,8 +2,9 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Norms, softmax and reductions compute rows of f16 and bf16 in f32: Weights.row widens the operand into a buffer, Weights.room returns
-// memory for f32 results, and Weights.put rounds these into the destination. For f32, all three work in place.
+// Norms, softmax and reductions compute rows of f16 and bf16 in f32: Weights.row widens the operand into a buffer,
+// Weights.room returns memory for f32 results, and Weights.put rounds these into the destination. For f32, all three
+// work in place.
 
 // room returns memory for n results, which put stores from element i on.
 func (w Weights) room(i, n int, buf []float32) []float32 {
@@ -37,7 +38,8 @@ type halfFunction struct {
 	typ dtype.DType
 }
 
-// mixedFunction is a binary function of one operand of f16 or bf16 and one of f32, with a result of the first operand's type.
+// mixedFunction is a binary function of one operand of f16 or bf16 and one of f32, with a result of the first operand's
+// type.
 type mixedFunction struct {
 	halfFunction
 	swapped bool // whether the f32 is the function's first operand

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// sets returns the instruction sets on which a test runs: all, unless RLX_CONFORMANCE is a number. Then it returns two sets in assembly, or
-// one with -short, for emulators, which are slow. The number and the test's name choose the sets. CI derives the number from the commit, so
-// that every set is tested at times. The set generic is left to machines without assembly.
+// sets returns the instruction sets on which a test runs: all, unless RLX_CONFORMANCE is a number. Then it returns two
+// sets in assembly, or one with -short, for emulators, which are slow. The number and the test's name choose the sets.
+// CI derives the number from the commit, so that every set is tested at times. The set generic is left to machines
+// without assembly.
 func sets(t testing.TB) []string {
 	names, chosen := Features(), os.Getenv("RLX_CONFORMANCE")
 	if chosen == "all" || chosen == "" && !testing.Short() || len(names) == 1 {
@@ -99,8 +100,8 @@ func randoms(r *rand.Rand, n int) []float32 {
 
 const guardBits = 0x7fa5a5a5 // a NaN that no kernel produces
 
-// guarded returns a slice of n floats, all guard values, with guards before and after it. check fails if an outer guard was overwritten or
-// an inner one was not.
+// guarded returns a slice of n floats, all guard values, with guards before and after it. check fails if an outer guard
+// was overwritten or an inner one was not.
 func guarded(n int) (inner []float32, check func(t *testing.T, what string)) {
 	const pad = 67
 	all := make([]float32, n+2*pad)

@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Functions of integers. The loops in Go contain no function calls. Routines of the instruction set compute whole vectors, if it has them.
+// Functions of integers. The loops in Go contain no function calls. Routines of the instruction set compute whole
+// vectors, if it has them.
 
 // integerUnaries lists the unary functions of integers by the names of their ops. All wrap.
 var integerUnaries = []string{"neg", "abs", "sign", "square", "relu", "not"}
@@ -158,7 +159,8 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 				return false
 			}
 			r := x % y
-			dst[i] = r + y&-T(bit(r != 0)&bit(r < 0 != (y < 0))) // without a branch, which would be mispredicted half of the time
+			// without a branch, which would be mispredicted half of the time
+			dst[i] = r + y&-T(bit(r != 0)&bit(r < 0 != (y < 0)))
 		}
 	case Pow:
 		for i, x := range a {
@@ -260,7 +262,9 @@ func (x *logicalRows) do(lo, hi, worker int) {
 	sa, sb := x.g.step(0), x.g.step(1)
 	buf := x.p.scratch(worker).octets(2 * spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) { x.p.isa.bits[logical(x.op)](x.dst[out+i:][:len(a)], a, b) })
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) {
+			x.p.isa.bits[logical(x.op)](x.dst[out+i:][:len(a)], a, b)
+		})
 	})
 }
 

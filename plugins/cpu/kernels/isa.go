@@ -18,13 +18,13 @@ const FeaturesEnv = "RLX_CPU_FEATURES"
 type panel struct {
 	nr int
 
-	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr. It adds, in this order:
-	// the old C if accumulate is set, bias[nr], residual[rows, nr]. nil means none.
+	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr. It adds,
+	// in this order: the old C if accumulate is set, bias[nr], residual[rows, nr]. nil means none.
 	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
-	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B, which lie one after the
-	// other. It adds the old C if accumulate is set, and prefetches rows of the A that comes next, one for each panel. nil if the set has no such
-	// routine.
+	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B,
+	// which lie one after the other. It adds the old C if accumulate is set, and prefetches rows of the A that comes
+	// next, one for each panel. nil if the set has no such routine.
 	rowsProduct func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead)
 
 	// pairs is gemm for pairs of bfloat16 in place of floats; nil if the set has no such instruction.
@@ -37,8 +37,8 @@ type panel struct {
 	scaleRows    func(x []float32, by []float32)
 }
 
-// isa is one instruction set: the sizes and the inner routines that differ between sets. The contracts stated here hold for all sets, so
-// kernels are written once.
+// isa is one instruction set: the sizes and the inner routines that differ between sets. The contracts stated here hold
+// for all sets, so kernels are written once.
 type isa struct {
 	name   string
 	lanes  int   // floats in a vector
@@ -46,8 +46,8 @@ type isa struct {
 	panel        // nr is two vectors
 	narrow panel // nr is one vector, for the last columns of a matrix
 
-	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. It may write whole vectors,
-	// so lanes floats of each row of dst; the rows are written in ascending order.
+	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. It may write
+	// whole vectors, so lanes floats of each row of dst; the rows are written in ascending order.
 	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
 	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes], i < rows, in ascending order.
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
@@ -60,9 +60,9 @@ type isa struct {
 	// evens is dst[i] = src[2*i], where dst may be src; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
 	evens func(dst, src []float32)
 	zip   func(dst, a, b []float32)
-	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]. stencilEvens has src[at[t]+2*i] there, and reads one element more
-	// for each t. 0 <= at[t] <= most.
-	// stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i]. dst does not overlap src.
+	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]. stencilEvens has src[at[t]+2*i] there, and reads one element
+	// more for each t. 0 <= at[t] <= most. stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i]. dst does not
+	// overlap src.
 	stencil, stencilEvens func(dst, src []float32, at []int, most int, w []float32, bias float32)
 	stencilEach           func(dst, src []float32, at []int, w []float32, place []int, bias []float32)
 	// dotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
@@ -91,8 +91,9 @@ type isa struct {
 	affine   *affineRoutines
 	integers map[integerFunction]integerRoutine
 
-	// quads multiply matrices of 8-bit integers. If the instruction takes one unsigned and one signed operand, the left one is unsigned
-	// in quads[0] and the right one in quads[1]. requantize is dst[i] = clamp(round((acc[i] + add[i] + base) * mult[i])) + zero; NaN counts as 0.
+	// quads multiply matrices of 8-bit integers. If the instruction takes one unsigned and one signed operand, the left
+	// one is unsigned in quads[0] and the right one in quads[1]. requantize is dst[i] = clamp(round((acc[i] + add[i] +
+	// base) * mult[i])) + zero; NaN counts as 0.
 	quads      [2]integerProduct
 	requantize func(dst []uint8, acc, add []int32, mult []float32, to *requantizing)
 	folds      *foldRoutines    // nil: reductions use the binary routines
@@ -107,52 +108,55 @@ type isa struct {
 	// threefry is dst[i] = random.Threefry({counter, first+i}, key)[0], for whole vectors; nil: computed one by one.
 	threefry func(dst []uint32, counter, first uint32, key [2]uint32)
 
-	// scans are running sums, products and maxima: dst[i] = acc op src[0] op ... op src[i]. They return the last one, unrounded. nil: loops
-	// in Go.
+	// scans are running sums, products and maxima: dst[i] = acc op src[0] op ... op src[i]. They return the last one,
+	// unrounded. nil: loops in Go.
 	scans [scanCount]func(dst, src []float32, acc float64) float64
 
-	// dotF16 and dotBF16 are dst[r] = x·w[r] for rows of w that are ld elements apart. They return false if x is not a whole number of
-	// vectors. nil: rows are widened first.
+	// dotF16 and dotBF16 are dst[r] = x·w[r] for rows of w that are ld elements apart. They return false if x is not a
+	// whole number of vectors. nil: rows are widened first.
 	dotF16, dotBF16 func(dst []float32, w []uint16, ld int, x []float32) bool
 
 	packed  map[dtype.DType]packedRoutines // for packed weights; loops in Go decode the other types
 	schemes map[string]schemeRoutines      // by SchemeWeights.Values, and int8_asym for int8 with zero points
 
-	// Products of activations rounded to 8 bits, see packed_integers.go. roundRow is quant.RoundActivations for whole groups; sums[i] is
-	// the sum of 16 elements of q. nil: rounded activations are multiplied as floats.
+	// Products of activations rounded to 8 bits, see packed_integers.go. roundRow is quant.RoundActivations for whole
+	// groups; sums[i] is the sum of 16 elements of q. nil: rounded activations are multiplied as floats.
 	integerFormats map[dtype.DType]integerFormat
 	roundRow       func(q []int8, scale, sums, x []float32)
 	dotBytes       map[dtype.DType]byteDot // products with one row of activations, from blocks as they are stored
 
 	split *splitRoutines // nil: products of packed weights and exact activations widen the weights; see packed_tiles.go
 
-	// round rounds to bfloat16 and keeps the values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, with the even
-	// row in the low half, in the order that the products of the set expect. It reads and writes whole vectors. nil if the set has
-	// neither pairs nor tiles.
+	// round rounds to bfloat16 and keeps the values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as
+	// pairs, with the even row in the low half, in the order that the products of the set expect. It reads and writes
+	// whole vectors. nil if the set has neither pairs nor tiles.
 	round func(dst, src []float32)
 	pair  func(dst, panel []float32, width, n int)
-	// tiles is C = init + A·B with C [32*blocks, 32] and k = 32*steps, for A [blocks][steps][32][32 bfloat16] and B as pairs [16*steps, 32].
-	// init may be nil or C. tileRow rounds one row of A, 32*steps floats. nil if the set has no tiles.
+	// tiles is C = init + A·B with C [32*blocks, 32] and k = 32*steps, for A [blocks][steps][32][32 bfloat16] and B as
+	// pairs [16*steps, 32]. init may be nil or C. tileRow rounds one row of A, 32*steps floats. nil if the set has no
+	// tiles.
 	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
 	tileRow func(dst, src []float32, steps int)
-	// blockRowsOut rounds rows of 32*steps floats, ld apart, into adjacent rows of blocks, with stores that bypass the caches.
+	// blockRowsOut rounds rows of 32*steps floats, ld apart, into adjacent rows of blocks, with stores that bypass the
+	// caches.
 	blockRowsOut func(dst, src []float32, ld, rows, steps int)
 	// tilePanel is tiles followed by bias, activation and residual; see tilePanel. nil if tiles is.
 	tilePanel func(t *tilePanel)
-	// stream copies 64*lines bytes with such stores, and brings as many from the addresses next and after into the L1 cache. dst is aligned
-	// to 64 bytes.
+	// stream copies 64*lines bytes with such stores, and brings as many from the addresses next and after into the L1
+	// cache. dst is aligned to 64 bytes.
 	stream     func(dst, src *uint8, next, after uintptr, lines int)
 	storeFence func() // makes the stores that bypass the caches visible before later ones
-	// prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.
-	// nil if the set has no such routine.
+	// prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not
+	// there is memory. rows > 0. nil if the set has no such routine.
 	prefetchRows func(at, stride uintptr, rows int)
 
-	// attend computes attention for one panel of queries in tiles, see attendPanel. nil if the set has no tiles; so are the next five.
+	// attend computes attention for one panel of queries in tiles, see attendPanel. nil if the set has no tiles; so are
+	// the next five.
 	attend func(a *attendPanel)
-	// tileRows rounds n <= 16 rows of 32*steps floats, ld apart, to rows of steps consecutive tiles of bfloat16. tileRowsSplit also rounds
-	// what that rounding loses, into low, and prefetches src from ahead floats on. tilePairs is pair for rows of 16*vectors floats, ld apart.
-	// tileTerms multiplies sums of two bfloat16, see termTiles. tileOut finishes what attend computes: dst[j*ldd+i] = o[i*16+j] / l[j],
-	// i < 16*tiles, j < n.
+	// tileRows rounds n <= 16 rows of 32*steps floats, ld apart, to rows of steps consecutive tiles of bfloat16.
+	// tileRowsSplit also rounds what that rounding loses, into low, and prefetches src from ahead floats on. tilePairs
+	// is pair for rows of 16*vectors floats, ld apart. tileTerms multiplies sums of two bfloat16, see termTiles.
+	// tileOut finishes what attend computes: dst[j*ldd+i] = o[i*16+j] / l[j], i < 16*tiles, j < n.
 	tileRows      func(dst, src []float32, ld, n, steps int)
 	tileRowsSplit func(dst, low, src []float32, ld, n, steps, ahead int)
 	tilePairs     func(dst, src []float32, ld, n, vectors int)
@@ -192,5 +196,6 @@ func chooseISA(name string) (*isa, error) {
 	if i := slices.IndexFunc(sets, func(s *isa) bool { return s.name == name }); i >= 0 {
 		return sets[i], nil
 	}
-	return nil, diag.New(code.Features, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
+	return nil, diag.New(code.Features, subject, "%q is not available on this processor; it has %s", name,
+		strings.Join(Features(), ", "))
 }

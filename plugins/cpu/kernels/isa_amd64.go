@@ -21,6 +21,6 @@ func nativeISAs() []*isa {
 	return sets
 }
 
-// hasF16C reports F16C, bit 29 of ECX of CPUID leaf 1, which x/sys/cpu does not report. HasAVX2 already implies that the operating system
-// saves the registers.
+// hasF16C reports F16C, bit 29 of ECX of CPUID leaf 1, which x/sys/cpu does not report. HasAVX2 already implies that
+// the operating system saves the registers.
 func hasF16C() bool { return cpuidLeaf1ECX()&(1<<29) != 0 }

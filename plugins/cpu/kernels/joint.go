@@ -2,8 +2,9 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// joint computes products of the same activations with different weights, such as q, k and v of attention, in one run of the pool. Between two runs,
-// memory is idle: the workers that end first wait for the last, and then all begin with weights that are not prefetched.
+// joint computes products of the same activations with different weights, such as q, k and v of attention, in one run
+// of the pool. Between two runs, memory is idle: the workers that end first wait for the last, and then all begin with
+// weights that are not prefetched.
 type joint struct {
 	p       *Pool
 	parts   []jointPart
@@ -20,9 +21,9 @@ type jointPart struct {
 	end         int // the number of tasks of this part and of the parts before it
 }
 
-// GemmJoint computes products that have the same A, LDA, M and K. If rounds is set, packed weights are multiplied by rounded activations, as
-// by GemmRounded. It returns false, and computes nothing, if one of them cannot be computed jointly. Only products of a few rows can, because
-// only they are limited by memory.
+// GemmJoint computes products that have the same A, LDA, M and K. If rounds is set, packed weights are multiplied by
+// rounded activations, as by GemmRounded. It returns false, and computes nothing, if one of them cannot be computed
+// jointly. Only products of a few rows can, because only they are limited by memory.
 func GemmJoint(p *Pool, products []GemmArgs, rounds bool) bool {
 	x := keep[joint](p)
 	for i := range products {
@@ -31,7 +32,8 @@ func GemmJoint(p *Pool, products []GemmArgs, rounds bool) bool {
 		}
 	}
 	if n := len(products); len(x.bytes) < n {
-		x.bytes, x.packed, x.plain, x.rounded = make([]byteStrips, n), make([]packedStrips, n), make([]gemvStrips, n), make([]rounding, n)
+		x.bytes, x.packed, x.plain, x.rounded = make([]byteStrips, n), make([]packedStrips, n), make([]gemvStrips, n),
+			make([]rounding, n)
 	}
 	x.p, x.parts = p, x.parts[:0]
 	p.shared.reset()
@@ -68,11 +70,13 @@ func (g *GemmArgs) joins(s *isa, rounds bool) bool {
 	return g.dotsPacked(s, 1)
 }
 
-// roundedRows returns the rounded activations for the last product. Products whose weights have the same excess share them.
+// roundedRows returns the rounded activations for the last product. Products whose weights have the same excess share
+// them.
 func (x *joint) roundedRows(p *Pool, products []GemmArgs) []roundedRow {
 	last := len(products) - 1
 	for i := range last {
-		if was := products[i].B.kind; was.IsPacked() && p.isa.dotBytes[was].excess == p.isa.dotBytes[products[last].B.kind].excess {
+		if was := products[i].B.kind; was.IsPacked() &&
+			p.isa.dotBytes[was].excess == p.isa.dotBytes[products[last].B.kind].excess {
 			return x.bytes[i].rows
 		}
 	}
@@ -100,8 +104,8 @@ func (x *joint) do(lo, hi, worker int) {
 	}
 }
 
-// JointScratch returns what GemmJoint needs for up to m rows of k values and weights of the given types, in addition to what the products need
-// by themselves.
+// JointScratch returns what GemmJoint needs for up to m rows of k values and weights of the given types, in addition to
+// what the products need by themselves.
 func JointScratch(m, k int, types []dtype.DType) (r ScratchSize) {
 	rows := min(m, packedDotRows)
 	for _, d := range types {

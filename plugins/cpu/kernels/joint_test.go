@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestGemmJoint checks that joint products have the same bits as products one by one, for all sets, and that they need no more memory than
-// JointScratch says.
+// TestGemmJoint checks that joint products have the same bits as products one by one, for all sets, and that they need
+// no more memory than JointScratch says.
 func TestGemmJoint(t *testing.T) {
 	types := []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.Q4_0, dtype.Q8_0, dtype.Q4_K, dtype.Q5_1, dtype.Q6_K}
 	r := rng(40)
@@ -24,7 +24,9 @@ func TestGemmJoint(t *testing.T) {
 			for i := range products {
 				n := 1 + r.IntN(200)
 				kinds[i] = types[r.IntN(len(types))]
-				products[i] = GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: weightsIn(kinds[i], equalMatrices(r, kinds[i], n*k, 1)), LDB: k, TransB: true, C: make([]float32, m*n), LDC: n}
+				products[i] = GemmArgs{M: m, N: n, K: k, A: x, LDA: k,
+					B: weightsIn(kinds[i], equalMatrices(r, kinds[i], n*k, 1)), LDB: k, TransB: true,
+					C: make([]float32, m*n), LDC: n}
 				if g := &products[i]; !kinds[i].IsPacked() && r.IntN(2) == 0 {
 					g.Bias, g.Act = randoms(r, n), Silu
 				}
@@ -74,7 +76,8 @@ func TestGemmJointSpecial(t *testing.T) {
 		x[7] = float32(math.Inf(1))
 		products := make([]GemmArgs, 2)
 		for i, d := range []dtype.DType{dtype.F16, dtype.Q4_0} {
-			products[i] = GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, equalMatrices(r, d, n*k, 1)), LDB: k, TransB: true, C: make([]float32, n), LDC: n}
+			products[i] = GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, equalMatrices(r, d, n*k, 1)), LDB: k,
+				TransB: true, C: make([]float32, n), LDC: n}
 		}
 		if GemmJoint(p, products, false) {
 			t.Error("products with an infinite activation were computed jointly")

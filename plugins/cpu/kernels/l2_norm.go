@@ -2,7 +2,8 @@ package kernels
 
 import "math"
 
-// L2Norm divides each row of n elements by max(|x|, eps), where |x| is the square root of the sum of squares. dst may be x.
+// L2Norm divides each row of n elements by max(|x|, eps), where |x| is the square root of the sum of squares. dst may
+// be x.
 func L2Norm(p *Pool, dst, x Weights, rows, n int, eps float32) {
 	if dst.Len() < rows*n || x.Len() < rows*n {
 		panic("BUG: L2Norm: a slice is short")

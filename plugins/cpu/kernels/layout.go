@@ -29,7 +29,8 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 		split(p, n/t.run, 1+elementGrain/t.run, t)
 		return
 	}
-	// Another dim is contiguous in src. Blocks of that dim and the last one touch only a few cache lines on either side.
+	// Another dim is contiguous in src. Blocks of that dim and the last one touch only a few cache lines on either
+	// side.
 	t := blockTranspose[T]{isa: p.isa, dst: dst, src: src}
 	c := 0
 	for from[c] != 1 {
@@ -70,7 +71,8 @@ func (g *runs[T]) do(lo, hi, _ int) {
 	}
 }
 
-// blockTranspose exchanges two dims, c and the last one, in blocks. It iterates over the other dims with their strides in src and dst.
+// blockTranspose exchanges two dims, c and the last one, in blocks. It iterates over the other dims with their strides
+// in src and dst.
 type blockTranspose[T any] struct {
 	isa              *isa
 	dst, src         []T
@@ -121,8 +123,8 @@ func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
 	}
 }
 
-// foldPerm returns the dims of the result and their strides in the source. It drops dims of size 1 and merges dims that are adjacent and in
-// the same order before and after.
+// foldPerm returns the dims of the result and their strides in the source. It drops dims of size 1 and merges dims that
+// are adjacent and in the same order before and after.
 func foldPerm(shape, perm []int) (dims, from [maxRank]int, rank int) {
 	var stride [maxRank]int
 	s := 1
@@ -276,13 +278,14 @@ type Index interface {
 	int32 | int64 | uint32 | float32
 }
 
-// Gather copies rows of table [outer, extent, inner] to dst [outer, len(index), inner]: row i is row index[i] of table. An index outside
-// [0, extent) is an error; dst is then undefined.
+// Gather copies rows of table [outer, extent, inner] to dst [outer, len(index), inner]: row i is row index[i] of table.
+// An index outside [0, extent) is an error; dst is then undefined.
 func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
 	return gather(p, outer*len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index), index})
 }
 
-// GatherBatched is Gather with separate indices for each of the outer tables: index is [outer, k], dst is [outer, k, inner].
+// GatherBatched is Gather with separate indices for each of the outer tables: index is [outer, k], dst is [outer, k,
+// inner].
 func GatherBatched[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
 	return gather(p, len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index) / max(1, outer), index})
 }
@@ -294,7 +297,8 @@ func gather[T any, I Index](p *Pool, rows int, g gathering[T, I]) error {
 	p.bad.Store(0)
 	split(p, rows, 1+elementGrain/max(1, g.inner), g)
 	if b := p.bad.Load(); b > 0 {
-		return diag.New(code.Index, "", "index %v at position %d is out of range 0 to %d", g.index[b-1], b-1, g.extent-1)
+		return diag.New(code.Index, "", "index %v at position %d is out of range 0 to %d", g.index[b-1], b-1,
+			g.extent-1)
 	}
 	return nil
 }
@@ -344,7 +348,8 @@ func (g *gathering[T, I]) do(lo, hi, _ int) {
 
 // report stores position i if it is the first bad one so far.
 func (g *gathering[T, I]) report(i int) {
-	for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
+	for old := g.bad.Load(); (old == 0 || int64(i) < old-1) &&
+		!g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
 	}
 }
 

@@ -160,7 +160,8 @@ func TestGather(t *testing.T) {
 	table, dst := make([]uint8, 10), make([]uint8, 3)
 	for _, bad := range []int64{-1, 10, math.MinInt64, math.MaxInt64} {
 		err := Gather(p, dst, table, 1, 10, 1, []int64{3, bad, -5})
-		if !errors.Is(err, code.Index) || !strings.Contains(err.Error(), "at position 1 ") || !strings.Contains(err.Error(), "0 to 9") {
+		if !errors.Is(err, code.Index) || !strings.Contains(err.Error(), "at position 1 ") ||
+			!strings.Contains(err.Error(), "0 to 9") {
 			t.Errorf("index %d: error %v; want code.Index for position 1, with the range 0 to 9", bad, err)
 		}
 	}

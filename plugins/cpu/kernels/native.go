@@ -8,13 +8,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Adapters for the generated routines. The routines take addresses and whole vectors, the fields of isa take slices of any length. The
-// adapters check the bounds for the assembly: an index expression such as _ = c[n] is the last element that is read or written.
+// Adapters for the generated routines. The routines take addresses and whole vectors, the fields of isa take slices of
+// any length. The adapters check the bounds for the assembly: an index expression such as _ = c[n] is the last element
+// that is read or written.
 
 // gemmAsm is the signature of the generated gemm kernels.
 type gemmAsm = func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)
 
-func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias,
+	residual []float32, ldr int) {
 	return func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
 		if len(a) < rows*k || len(b) < nr*k {
 			panic("BUG: gemm panel is short")
@@ -35,9 +37,11 @@ func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc 
 }
 
 // rowsProductAsm is the signature of the generated kernels for rows as they are stored.
-type rowsProductAsm = func(k int, a *float32, lda int, b, c *float32, ldc, panels, accumulate int, ahead uintptr, aheadStep, aheadRow int)
+type rowsProductAsm = func(k int, a *float32, lda int, b, c *float32, ldc, panels, accumulate int, ahead uintptr,
+	aheadStep, aheadRow int)
 
-func rowsProductOf(mr, nr int, f rowsProductAsm) func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead) {
+func rowsProductOf(mr, nr int, f rowsProductAsm) func(k int, a []float32, lda int, b, c []float32, ldc, panels int,
+	accumulate bool, ahead rowsAhead) {
 	return func(k int, a []float32, lda int, b, c []float32, ldc, panels int, accumulate bool, ahead rowsAhead) {
 		_, _, _ = a[(mr-1)*lda+k-1], b[panels*nr*k-1], c[(mr-1)*ldc+panels*nr-1]
 		acc := 0
@@ -56,8 +60,8 @@ func head(s []float32) *float32 {
 	return &s[0]
 }
 
-// unaryOf turns a routine for whole vectors into one for any length. It computes the last elements in a padded vector by the same
-// routine, so that the bits of a result do not depend on its position.
+// unaryOf turns a routine for whole vectors into one for any length. It computes the last elements in a padded vector
+// by the same routine, so that the bits of a result do not depend on its position.
 func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
 	return func(dst, src []float32) { wholeVectors(lanes, dst, src, f) }
 }
@@ -99,9 +103,10 @@ func (v freeVectors) give(buf *[16]float32) {
 	}
 }
 
-// angleOf is unaryOf for sine, cosine and tangent. Their routines stop before a vector that has an angle of angleLimit or more, which
-// they cannot reduce, and return the number of vectors left. exact computes such angles.
-func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact func(float64) float64) func(dst, src []float32) {
+// angleOf is unaryOf for sine, cosine and tangent. Their routines stop before a vector that has an angle of angleLimit
+// or more, which they cannot reduce, and return the number of vectors left. exact computes such angles.
+func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact func(float64) float64) func(
+	dst, src []float32) {
 	return func(dst, src []float32) {
 		dst = dst[:len(src)]
 		for len(src) > 0 {
@@ -133,7 +138,8 @@ func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact 
 	}
 }
 
-func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func([]float32, int, []float32, int, int, int) {
+func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func(
+	[]float32, int, []float32, int, int, int) {
 	return func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 		if cols == 0 || rows == 0 {
 			return
@@ -143,7 +149,8 @@ func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int,
 	}
 }
 
-func copyRowsOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int)) func([]float32, int, []float32, int, int) {
+func copyRowsOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int)) func(
+	[]float32, int, []float32, int, int) {
 	return func(dst []float32, ldd int, src []float32, lds int, rows int) {
 		if rows == 0 {
 			return
@@ -153,7 +160,8 @@ func copyRowsOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, 
 	}
 }
 
-func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)) func([]float32, int, []float32, int, int, []float32) {
+func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)) func(
+	[]float32, int, []float32, int, int, []float32) {
 	return func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32) {
 		if rows == 0 {
 			return
@@ -193,7 +201,8 @@ func scoreMaxOf(nr int, f func(s *float32, keys int, scale float32, max *float32
 	}
 }
 
-func scoreBiasMaxOf(nr int, f func(s *float32, keys int, scale float32, row, each, max *float32)) func([]float32, float32, []float32, []float32, []float32) {
+func scoreBiasMaxOf(nr int, f func(s *float32, keys int, scale float32, row, each, max *float32)) func(
+	[]float32, float32, []float32, []float32, []float32) {
 	return func(s []float32, scale float32, row, each, max []float32) {
 		_, _ = row[nr-1], max[nr-1]
 		if keys := len(s) / nr; keys > 0 {
@@ -235,7 +244,8 @@ func sumOf(lanes int, f func(x *float32, blocks int) float32) func([]float32) fl
 	}
 }
 
-func deviationsOf(lanes int, f func(x *float32, blocks int, mean float32, distance *float32) float32) func([]float32, float32) (float32, float32) {
+func deviationsOf(lanes int, f func(x *float32, blocks int, mean float32, distance *float32) float32) func(
+	[]float32, float32) (float32, float32) {
 	return func(x []float32, mean float32) (distance, squares float32) {
 		n := len(x) / lanes
 		if n > 0 {
@@ -249,7 +259,8 @@ func deviationsOf(lanes int, f func(x *float32, blocks int, mean float32, distan
 	}
 }
 
-func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mean, scale, shift float32)) func(dst, x, gamma, beta []float32, mean, scale, shift float32) {
+func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mean, scale, shift float32)) func(
+	dst, x, gamma, beta []float32, mean, scale, shift float32) {
 	return func(dst, x, gamma, beta []float32, mean, scale, shift float32) {
 		dst, gamma, beta = dst[:len(x)], gamma[:len(x)], beta[:len(x)]
 		n := len(x) / lanes
@@ -270,11 +281,14 @@ type unaryRoutine struct {
 	angles func(dst, src *float32, blocks int) (left int)    // see angleOf
 }
 
-// setElementwise gives a set its routines of elementwise functions, by their names, and loops in Go for all other functions.
+// setElementwise gives a set its routines of elementwise functions, by their names, and loops in Go for all other
+// functions.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
-	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
+	compare map[string]func(dst *uint8, a, b *float32, blocks int),
+	test map[string]func(dst *uint8, src *float32, blocks int),
 	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int),
-	mixed map[string]func(dst, a *uint16, b *float32, blocks int), rest map[string]func(dst, a, b *float32, n int)) *isa {
+	mixed map[string]func(dst, a *uint16, b *float32, blocks int),
+	rest map[string]func(dst, a, b *float32, n int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -348,7 +362,9 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		b, ok := ParseBinary(op)
 		d, known := dtype.Parse(first)
 		if !ok || !known || second != dtype.F32.String() {
-			panic("BUG: " + s.name + " has a routine for " + name + ", which is not a binary function of f32 and f16 or bf16")
+			panic(
+				"BUG: " + s.name + " has a routine for " + name +
+					", which is not a binary function of f32 and f16 or bf16")
 		}
 		m := mixedFunction{halfFunction{b, d}, swapped}
 		s.halfMixed[m] = mixedOf(s.lanes, f, mixedInGo(m))
@@ -360,7 +376,8 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 }
 
 // testOf is binaryOf for predicates.
-func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(dst []uint8, src []float32)) func(dst []uint8, src []float32) {
+func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(dst []uint8, src []float32)) func(
+	dst []uint8, src []float32) {
 	return func(dst []uint8, src []float32) {
 		dst = dst[:len(src)]
 		n := len(src) / lanes
@@ -388,7 +405,8 @@ func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst,
 }
 
 // mixedOf is binaryOf for functions of f16 or bf16, and f32.
-func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest func(dst, a []uint16, b []float32)) func(dst, a []uint16, b []float32) {
+func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest func(dst, a []uint16, b []float32)) func(
+	dst, a []uint16, b []float32) {
 	return func(dst, a []uint16, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]
 		n := len(a) / lanes
@@ -402,7 +420,8 @@ func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest fun
 }
 
 // compareOf is binaryOf for comparisons.
-func compareOf(lanes int, f func(dst *uint8, a, b *float32, blocks int), rest func(dst []uint8, a, b []float32)) func(dst []uint8, a, b []float32) {
+func compareOf(lanes int, f func(dst *uint8, a, b *float32, blocks int), rest func(dst []uint8, a, b []float32)) func(
+	dst []uint8, a, b []float32) {
 	return func(dst []uint8, a, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]
 		n := len(a) / lanes
@@ -415,7 +434,8 @@ func compareOf(lanes int, f func(dst *uint8, a, b *float32, blocks int), rest fu
 	}
 }
 
-func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks int)) func(dst []float32, cond []uint8, t, f []float32) {
+func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks int)) func(dst []float32, cond []uint8,
+	t, f []float32) {
 	return func(dst []float32, cond []uint8, yes, no []float32) {
 		dst, yes, no = dst[:len(cond)], yes[:len(cond)], no[:len(cond)]
 		n := len(cond) / lanes

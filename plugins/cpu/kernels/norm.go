@@ -9,11 +9,11 @@ import (
 // rowGrain returns the least number of rows of n elements that are worth a task.
 func rowGrain(n int) int { return 1 + elementGrain/max(1, n) }
 
-// NormArgs are the arguments of Norm, for rows of N elements. All tensors have one type. If Residual is not empty, X + Residual is
-// normalized. Dst may be X or Residual.
+// NormArgs are the arguments of Norm, for rows of N elements. All tensors have one type. If Residual is not empty, X +
+// Residual is normalized. Dst may be X or Residual.
 //
-// Norms over the last axis have Groups and Area 0, and Gamma and Beta [N]. A group norm of [batch, channels, Area] has batch*Groups rows of
-// N = channels/Groups * Area elements, and Gamma and Beta [channels].
+// Norms over the last axis have Groups and Area 0, and Gamma and Beta [N]. A group norm of [batch, channels, Area] has
+// batch*Groups rows of N = channels/Groups * Area elements, and Gamma and Beta [channels].
 type NormArgs struct {
 	Dst, X, Residual, Gamma, Beta Weights // Residual may be empty
 
@@ -23,12 +23,13 @@ type NormArgs struct {
 	Center       bool
 }
 
-// Norm computes (x-mean)/sqrt(var+eps)*gamma + beta for each row if Center is set, where var is the biased variance, otherwise
-// x/sqrt(mean(x^2)+eps)*gamma + beta.
+// Norm computes (x-mean)/sqrt(var+eps)*gamma + beta for each row if Center is set, where var is the biased variance,
+// otherwise x/sqrt(mean(x^2)+eps)*gamma + beta.
 func Norm(p *Pool, g NormArgs, rows int) {
 	n := g.N
 	g.Groups, g.Area = max(g.Groups, 1), max(g.Area, 1)
-	if g.Dst.Len() < rows*n || g.X.Len() < rows*n || g.Gamma.Len() < g.Groups*n/g.Area || g.Beta.Len() < g.Groups*n/g.Area ||
+	if g.Dst.Len() < rows*n || g.X.Len() < rows*n || g.Gamma.Len() < g.Groups*n/g.Area ||
+		g.Beta.Len() < g.Groups*n/g.Area ||
 		g.Residual.Len() > 0 && g.Residual.Len() < rows*n {
 		panic("BUG: norm: a slice is short")
 	}
@@ -56,7 +57,8 @@ func (g *normRows) do(lo, hi, worker int) {
 	buf, other := g.X.buffer(sc, n), g.Residual.buffer(sc, n)
 	per := n / g.Area // elements of gamma that a row uses
 	gains := g.Groups * per
-	gamma, beta := g.Gamma.row(s, 0, gains, g.Gamma.buffer(sc, gains)), g.Beta.row(s, 0, gains, g.Beta.buffer(sc, gains))
+	gamma, beta := g.Gamma.row(s, 0, gains, g.Gamma.buffer(sc, gains)),
+		g.Beta.row(s, 0, gains, g.Beta.buffer(sc, gains))
 	var one, two []float32
 	if g.Area > 1 {
 		one, two = sc.floats(spread), sc.floats(spread)
@@ -73,16 +75,19 @@ func (g *normRows) do(lo, hi, worker int) {
 		} else {
 			mean, scale, shift := s.moments(x, g.Eps, true)
 			for c := range per {
-				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean, scale, shift, one, two)
+				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean,
+					scale, shift, one, two)
 			}
 		}
 		g.Dst.put(s, r*n, d)
 	}
 }
 
-// BatchNorm computes (x-mean)/sqrt(variance+eps)*gamma + beta for x [batch, channels, area]; the other operands are [channels]. dst may be x.
+// BatchNorm computes (x-mean)/sqrt(variance+eps)*gamma + beta for x [batch, channels, area]; the other operands are
+// [channels]. dst may be x.
 func BatchNorm(p *Pool, dst, x, gamma, beta, mean, variance []float32, batch, channels, area int, eps float32) {
-	if len(dst) < batch*channels*area || len(x) < batch*channels*area || min(len(gamma), len(beta), len(mean), len(variance)) < channels {
+	if len(dst) < batch*channels*area || len(x) < batch*channels*area ||
+		min(len(gamma), len(beta), len(mean), len(variance)) < channels {
 		panic("BUG: BatchNorm: a slice is short")
 	}
 	split(p, batch*channels, rowGrain(area), batchNorm{dst, x, gamma, beta, mean, variance, channels, area, eps, p})
@@ -114,9 +119,10 @@ func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale, shift flo
 	}
 }
 
-// moments returns the mean of a row, or 0 if center is false, and scale, 1/sqrt(the mean square distance from it + eps). It adds up blocks in
-// float64. The mean is rounded: where all elements are near 1000 and differ by 1, that would cost ten bits of the result. Their distances from the
-// rounded mean are nearly exact, so their mean is what the rounding has taken away; shift is that, times scale.
+// moments returns the mean of a row, or 0 if center is false, and scale, 1/sqrt(the mean square distance from it +
+// eps). It adds up blocks in float64. The mean is rounded: where all elements are near 1000 and differ by 1, that would
+// cost ten bits of the result. Their distances from the rounded mean are nearly exact, so their mean is what the
+// rounding has taken away; shift is that, times scale.
 func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale, shift float32) {
 	var sum, distance, squares float64
 	for i := 0; center && i < len(x); i += reduceBlock {
@@ -143,7 +149,8 @@ type SoftmaxArgs struct {
 	Log             bool
 }
 
-// Softmax computes exp(x-max)/sum(exp(x-max)) or, if Log is set, x-max-log(sum(exp(x-max))). A row of -Inf only gives NaN.
+// Softmax computes exp(x-max)/sum(exp(x-max)) or, if Log is set, x-max-log(sum(exp(x-max))). A row of -Inf only gives
+// NaN.
 func Softmax(p *Pool, g SoftmaxArgs) {
 	if n := g.Outer * g.N * g.Inner; g.Dst.Len() < n || g.X.Len() < n {
 		panic("BUG: Softmax: a slice is short")

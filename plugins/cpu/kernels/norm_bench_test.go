@@ -18,12 +18,23 @@ func BenchmarkNorms(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/elem")
 		})
 	}
-	run("softmax196", 2048*196, func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 196, Inner: 1}) })
-	run("softmax512", 2048*512, func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 512, Inner: 1}) })
-	run("softmaxCols", 64*4096, func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 1, N: 64, Inner: 4096}) })
-	run("logsoftmax512", 2048*512, func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 512, Inner: 1, Log: true}) })
-	run("softmaxBF16", 2048*512, func() { Softmax(p, SoftmaxArgs{Dst: BF16(z), X: BF16(h), Outer: 2048, N: 512, Inner: 1}) })
-	run("softmaxF16", 2048*512, func() { Softmax(p, SoftmaxArgs{Dst: F16(z), X: F16(h), Outer: 2048, N: 512, Inner: 1}) })
+	run(
+		"softmax196", 2048*196,
+		func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 196, Inner: 1}) })
+	run(
+		"softmax512", 2048*512,
+		func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 512, Inner: 1}) })
+	run(
+		"softmaxCols", 64*4096,
+		func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 1, N: 64, Inner: 4096}) })
+	run("logsoftmax512", 2048*512,
+		func() { Softmax(p, SoftmaxArgs{Dst: F32(y), X: F32(x), Outer: 2048, N: 512, Inner: 1, Log: true}) })
+	run(
+		"softmaxBF16", 2048*512,
+		func() { Softmax(p, SoftmaxArgs{Dst: BF16(z), X: BF16(h), Outer: 2048, N: 512, Inner: 1}) })
+	run(
+		"softmaxF16", 2048*512,
+		func() { Softmax(p, SoftmaxArgs{Dst: F16(z), X: F16(h), Outer: 2048, N: 512, Inner: 1}) })
 	run("max1", len(x), func() { ReduceFloats(p, ReduceMax, F32(y), F32(x), []int{4096, 768}, []int{1}) })
 	run("max0", len(x), func() { ReduceFloats(p, ReduceMax, F32(y), F32(x), []int{4096, 768}, []int{0}) })
 	run("maxAll", len(x), func() { ReduceFloats(p, ReduceMax, F32(y), F32(x), []int{4096, 768}, []int{0, 1}) })

@@ -2,8 +2,8 @@ package kernels
 
 import "math"
 
-// NormF64Args are the arguments of NormF64: Rows rows of N elements. Groups, Area, Gamma and Beta are as in NormArgs, but for norms over the
-// last axis Groups and Area are 1. Residual may be nil. Dst may be X or Residual.
+// NormF64Args are the arguments of NormF64: Rows rows of N elements. Groups, Area, Gamma and Beta are as in NormArgs,
+// but for norms over the last axis Groups and Area are 1. Residual may be nil. Dst may be X or Residual.
 type NormF64Args struct {
 	Dst, X, Residual, Gamma, Beta []float64
 	Rows, N, Groups, Area         int

@@ -45,26 +45,34 @@ func TestNorms(t *testing.T) {
 			}
 			const eps = 1e-6
 			run("layer norm", norm64(x, nil, gamma, beta, n, eps, true), func(d []float32) {
-				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+				Norm(
+					p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps,
+						Center: true}, rows)
 			})
 			run("rms norm", norm64(x, nil, gamma, beta, n, eps, false), func(d []float32) {
 				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
 			})
 			run("residual", norm64(x, residual, gamma, beta, n, eps, true), func(d []float32) {
-				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+				Norm(
+					p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta),
+						N: n, Eps: eps, Center: true}, rows)
 			})
 			run("residual rms", norm64(x, residual, gamma, beta, n, eps, false), func(d []float32) {
-				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
+				Norm(
+					p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta),
+						N: n, Eps: eps}, rows)
 			})
 			in := append([]float32(nil), x...)
-			Norm(p, NormArgs{Dst: F32(in), X: F32(in), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+			Norm(
+				p, NormArgs{Dst: F32(in), X: F32(in), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true},
+				rows)
 			compare(t, "in place", in, norm64(x, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
 		}
 	})
 }
 
-// TestNormsFarFromZero normalises rows whose elements are near each other but far from 0. The variance as E[x^2]-mean^2 would lose all digits, and a
-// mean that is rounded to single precision three of them.
+// TestNormsFarFromZero normalises rows whose elements are near each other but far from 0. The variance as E[x^2]-mean^2
+// would lose all digits, and a mean that is rounded to single precision three of them.
 func TestNormsFarFromZero(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(2)
@@ -80,9 +88,13 @@ func TestNormsFarFromZero(t *testing.T) {
 				}
 				dst := make([]float32, len(x))
 				want := norm64(x, nil, one, zero, n, 1e-6, true)
-				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Eps: 1e-6, Center: true}, rows)
+				Norm(
+					p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Eps: 1e-6,
+						Center: true}, rows)
 				compare(t, fmt.Sprintf("%d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
-				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Groups: 1, Area: n, Eps: 1e-6, Center: true}, rows)
+				Norm(
+					p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: n, Groups: 1, Area: n,
+						Eps: 1e-6, Center: true}, rows)
 				compare(t, fmt.Sprintf("a group of %d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
 			}
 		}
@@ -150,7 +162,8 @@ func TestLongSoftmax(t *testing.T) {
 			x[n+3*softmaxChunk] = float32(math.NaN())
 			out := make([]float32, 2*n)
 			for r := range 2 {
-				Softmax(p, SoftmaxArgs{Dst: F32(out[r*n:]), X: F32(x[r*n : (r+1)*n]), Outer: 1, N: n, Inner: 1, Log: log})
+				Softmax(
+					p, SoftmaxArgs{Dst: F32(out[r*n:]), X: F32(x[r*n : (r+1)*n]), Outer: 1, N: n, Inner: 1, Log: log})
 			}
 			if out[n] == out[n] {
 				t.Error("a row with a NaN has a result")

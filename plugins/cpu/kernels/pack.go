@@ -6,13 +6,15 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Layout of packed operands: k is divided into blocks of at most kBlock, all but the last of equal size. Within a block, A is a sequence
-// of panels of up to mr rows (rows floats per k), and B a sequence of panels of nr columns (nr floats per k, zeros past the last column).
-// Panels are written in ascending order, because the transposing copies spill into the next panel.
+// Layout of packed operands: k is divided into blocks of at most kBlock, all but the last of equal size. Within a
+// block, A is a sequence of panels of up to mr rows (rows floats per k), and B a sequence of panels of nr columns (nr
+// floats per k, zeros past the last column). Panels are written in ascending order, because the transposing copies
+// spill into the next panel.
 
 const kBlock = 512 // so that a panel of A stays in the L1 cache
 
-// tileBlockK is kBlock for tiles. A panel of B and the blocks of A that are multiplied with it then fill half of an L1 cache.
+// tileBlockK is kBlock for tiles. A panel of B and the blocks of A that are multiplied with it then fill half of an L1
+// cache.
 const tileBlockK = 256
 
 // kSplit returns the size of the blocks that k is divided into.
@@ -63,12 +65,12 @@ func packCols(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int) {
 	}
 }
 
-// packDepth is the number of values of k that packColsTrans widens and transposes at a time, in whole blocks of every packed type. The widened
-// values and their part of the panel then stay in the first-level cache.
+// packDepth is the number of values of k that packColsTrans widens and transposes at a time, in whole blocks of every
+// packed type. The widened values and their part of the panel then stay in the first-level cache.
 const packDepth = 256
 
-// packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. buf has lanes*k floats if b
-// is not f32.
+// packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. buf has lanes*k floats
+// if b is not f32.
 func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
 	lanes := s.lanes
 	for from := 0; from < k; from += packDepth {
@@ -109,8 +111,9 @@ func (g *GemmArgs) packsTogether(way packing) bool {
 	return way == plain && !g.TransB && !g.B.kind.IsPacked()
 }
 
-// packTogether packs adjacent whole panels, at least one, as packB does one by one. A row of several panels
-// is several adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not prefetch them.
+// packTogether packs adjacent whole panels, at least one, as packB does one by one. A row of several panels is several
+// adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not
+// prefetch them.
 func (g *GemmArgs) packTogether(s *isa, dst []float32, i, j, k, n, panels int, buf []float32) {
 	const ahead = 8 // rows
 	at, wide := i*g.StrideB+k*g.LDB+j, panels*s.nr

@@ -8,36 +8,40 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Packed returns a matrix of weights whose rows are blocks of a packed element type. Gemm needs TransB for it. Leading dimensions and
-// offsets count values, not bytes.
+// Packed returns a matrix of weights whose rows are blocks of a packed element type. Gemm needs TransB for it. Leading
+// dimensions and offsets count values, not bytes.
 func Packed(d dtype.DType, b []byte) Weights { return Weights{byte: b, kind: d} }
 
 // packedRoutines are the routines of a set for weights of one packed type. Rows are whole blocks.
 type packedRoutines struct {
-	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart. sums[i] is the sum of x[32*i : 32*i+32];
-	// types that subtract a minimum from their values need it. nil if products widen the weights first.
+	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart. sums[i] is the sum of
+	// x[32*i : 32*i+32]; types that subtract a minimum from their values need it. nil if products widen the weights
+	// first.
 	dot func(dst []float32, w []byte, stride int, x, sums []float32)
-	// arrange sets dst to the activations in the order and with the factors that dot takes. It returns false if dot cannot take them. nil if
-	// dot takes activations as they are.
+	// arrange sets dst to the activations in the order and with the factors that dot takes. It returns false if dot
+	// cannot take them. nil if dot takes activations as they are.
 	arrange func(dst, x []float32) bool
 	decode  func(dst []float32, w []byte)
 }
 
-// packedDotRows is the largest number of rows of activations that are multiplied one by one by weights as they are stored. For more rows,
-// products unpack the weights first.
+// packedDotRows is the largest number of rows of activations that are multiplied one by one by weights as they are
+// stored. For more rows, products unpack the weights first.
 const packedDotRows = 4
 
 // dotsPacked reports whether a product multiplies rows by packed weights as they are stored.
 func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
-	return g.M <= packedDotRows && batch == 1 && s.packed[g.B.kind].dot != nil && g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA && g.Precision == Float32 &&
+	return g.M <= packedDotRows && batch == 1 && s.packed[g.B.kind].dot != nil && g.K > 0 && g.LDB == g.K && g.TransB &&
+		!g.TransA && g.Precision == Float32 &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }
 
-// packedLimit bounds the magnitude of the activations that routines for packed weights take. They compute the sum of x*(d*q - m) as
-// d*sum(x*q) - m*sum(x). Below the limit neither sum overflows. (Pool.packedLimit is something else: a limit on memory.)
+// packedLimit bounds the magnitude of the activations that routines for packed weights take. They compute the sum of
+// x*(d*q - m) as d*sum(x*q) - m*sum(x). Below the limit neither sum overflows. (Pool.packedLimit is something else: a
+// limit on memory.)
 const packedLimit = 0x1p100
 
-// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if packedStripsOf does.
+// gemvPacked computes a product that dotsPacked accepts. It returns false, and leaves C as it is, if packedStripsOf
+// does.
 func gemvPacked(p *Pool, g *GemmArgs) bool {
 	p.shared.reset()
 	strips, ok := packedStripsOf(p, g)
@@ -47,8 +51,8 @@ func gemvPacked(p *Pool, g *GemmArgs) bool {
 	return ok
 }
 
-// packedStripsOf prepares the activations of a product that dotsPacked accepts, in the pool's shared memory. It returns false if groupSums or
-// arrange returns false for a row of A.
+// packedStripsOf prepares the activations of a product that dotsPacked accepts, in the pool's shared memory. It returns
+// false if groupSums or arrange returns false for a row of A.
 func packedStripsOf(p *Pool, g *GemmArgs) (strips packedStrips, ok bool) {
 	groups := g.K / 32
 	sums := p.shared.floats(g.M * groups)
@@ -70,8 +74,8 @@ func packedStripsOf(p *Pool, g *GemmArgs) (strips packedStrips, ok bool) {
 	return strips, true
 }
 
-// groupSums sets sums[i] to the sum of x[32*i : 32*i+32]. It returns false if an element is NaN or its magnitude is packedLimit/32 or more:
-// 32 such elements could add up to packedLimit.
+// groupSums sets sums[i] to the sum of x[32*i : 32*i+32]. It returns false if an element is NaN or its magnitude is
+// packedLimit/32 or more: 32 such elements could add up to packedLimit.
 func groupSums(sums, x []float32) bool {
 	var most uint32
 	for i := range sums {
@@ -81,16 +85,18 @@ func groupSums(sums, x []float32) bool {
 			a, b, c, d := v[j], v[j+1], v[j+2], v[j+3]
 			s0, s1, s2, s3 = s0+a, s1+b, s2+c, s3+d
 			const magnitude = 1<<31 - 1
-			most = max(most, math.Float32bits(a)&magnitude, math.Float32bits(b)&magnitude, math.Float32bits(c)&magnitude, math.Float32bits(d)&magnitude)
+			most = max(most, math.Float32bits(a)&magnitude, math.Float32bits(b)&magnitude,
+				math.Float32bits(c)&magnitude, math.Float32bits(d)&magnitude)
 		}
 		sums[i] = s0 + s1 + (s2 + s3)
 	}
 	return most < math.Float32bits(packedLimit/32)
 }
 
-// arrangeQuads arranges activations for products in which each lane of a vector holds four weights, in bytes: of 64 activations, it puts first
-// those of the lowest bytes, then those of the second bytes, and so on. It divides them by 1, 256, 65536 and 65536, the factors by which such
-// products multiply the weights. It returns false if the largest magnitude is so small that quotients would lose bits.
+// arrangeQuads arranges activations for products in which each lane of a vector holds four weights, in bytes: of 64
+// activations, it puts first those of the lowest bytes, then those of the second bytes, and so on. It divides them by
+// 1, 256, 65536 and 65536, the factors by which such products multiply the weights. It returns false if the largest
+// magnitude is so small that quotients would lose bits.
 func arrangeQuads(dst, x []float32) bool {
 	var most uint32
 	for len(x) >= 64 {
@@ -98,7 +104,8 @@ func arrangeQuads(dst, x []float32) bool {
 		for l := range 16 {
 			a, b, c, e := v[4*l], v[4*l+1], v[4*l+2], v[4*l+3]
 			d[l], d[16+l], d[32+l], d[48+l] = a, b*0x1p-8, c*0x1p-16, e*0x1p-16
-			most = max(most, 2*math.Float32bits(a), 2*math.Float32bits(b), 2*math.Float32bits(c), 2*math.Float32bits(e)) // without the sign
+			// without the sign
+			most = max(most, 2*math.Float32bits(a), 2*math.Float32bits(b), 2*math.Float32bits(c), 2*math.Float32bits(e))
 		}
 		dst, x = dst[64:], x[64:]
 	}
@@ -119,9 +126,10 @@ func (x *packedStrips) do(lo, hi, _ int) {
 	})
 }
 
-// eachStrip cuts columns [lo, hi) of C into strips, and calls dot for every row m of A in each strip. dst is row m of the strip. w holds the
-// rows of packed weights for its columns, stride bytes apart. The weights of a strip are read from memory for the first row of A, and from
-// a cache for the others. A single row of A needs only one strip, which is read in the longest streams.
+// eachStrip cuts columns [lo, hi) of C into strips, and calls dot for every row m of A in each strip. dst is row m of
+// the strip. w holds the rows of packed weights for its columns, stride bytes apart. The weights of a strip are read
+// from memory for the first row of A, and from a cache for the others. A single row of A needs only one strip, which is
+// read in the longest streams.
 func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
 	b := g.B
 	values, size := b.kind.Values(), b.kind.Size()
@@ -175,7 +183,8 @@ type rounding struct {
 	rows []roundedRow // for products of at most packedDotRows rows
 }
 
-// PackedScratch returns the memory that GemmRounded needs for at most m rows of k values and weights of type d, in addition to what Gemm needs.
+// PackedScratch returns the memory that GemmRounded needs for at most m rows of k values and weights of type d, in
+// addition to what Gemm needs.
 func PackedScratch(p *Pool, d dtype.DType, m, k int) ScratchSize {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
@@ -183,7 +192,8 @@ func PackedScratch(p *Pool, d dtype.DType, m, k int) ScratchSize {
 	return ScratchSize{Other: max(floats, integers), Worker: p.isa.integerFormats[d].scratch(k, groups)}
 }
 
-// GemmRounded computes a product of packed weights with activations that it rounds to 8 bits (see quant.RoundActivations).
+// GemmRounded computes a product of packed weights with activations that it rounds to 8 bits (see
+// quant.RoundActivations).
 func GemmRounded(p *Pool, g *GemmArgs) { keep[rounding](p).multiply(p, g) }
 
 func (x *rounding) multiply(p *Pool, g *GemmArgs) {
@@ -222,7 +232,8 @@ func (r *roundingRows) do(lo, hi, _ int) {
 	for m := lo; m < hi; m++ {
 		to, q, scale := r.x.x[m*r.k:(m+1)*r.k], r.x.q[m*r.k:(m+1)*r.k], r.x.scale[m*r.groups:(m+1)*r.groups]
 		if from := r.from[m*r.k : (m+1)*r.k]; r.s.roundRow != nil && r.k%quant.Group == 0 {
-			r.s.roundRow(q, scale, to[:r.k/16], from) // its sums are not needed, so they go to memory that is overwritten next
+			// its sums are not needed, so they go to memory that is overwritten next
+			r.s.roundRow(q, scale, to[:r.k/16], from)
 		} else {
 			quant.RoundActivations(q, scale, from)
 		}

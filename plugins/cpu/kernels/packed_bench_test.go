@@ -11,9 +11,10 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// BenchmarkPackedCached measures products of packed weights on one thread, for all sets. Weights stay in the second-level cache. f32 and q8 have
-// one row of activations: ns/256 is the time for 256 weights. tile has 16 rows and 16 columns: macs/ns is multiply-adds in a nanosecond. Both
-// are of the fastest call, since other processes slow down most of them on a shared machine.
+// BenchmarkPackedCached measures products of packed weights on one thread, for all sets. Weights stay in the
+// second-level cache. f32 and q8 have one row of activations: ns/256 is the time for 256 weights. tile has 16 rows and
+// 16 columns: macs/ns is multiply-adds in a nanosecond. Both are of the fastest call, since other processes slow down
+// most of them on a shared machine.
 func BenchmarkPackedCached(b *testing.B) {
 	const k, n, side = 2048, 64, integerSide
 	for _, s := range available() {
@@ -47,26 +48,32 @@ func BenchmarkPackedCached(b *testing.B) {
 				run("f32", func() { dot(dst, w, stride, arranged, sums) }, row)
 			}
 			if dot := s.dotBytes[d].dot; dot != nil {
-				r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32), make([]float32, k/16), make([]int32, k/4)}
+				r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32), make([]float32, k/16),
+					make([]int32, k/4)}
 				s.roundRow(r.q, r.scale, r.halves, x)
 				run("q8", func() { dot(dst, w, stride, &r) }, row)
 			}
 			if f := s.integerFormats[d]; f.multiply != nil {
 				groups := integerDepth / f.group
 				floats := func() []float32 { return make([]float32, groups*side) }
-				p := groupProduct{rows: side, groups: groups, group: f.group, a: make([]int8, integerDepth*side), b: make([]int8, integerDepth*f.width()*side),
-					sums: make([]int32, groups*side), dx: floats(), dw: floats(), c: make([]float32, side*side), ldc: side, room: make([]float32, 2*side*side)}
+				p := groupProduct{rows: side, groups: groups, group: f.group, a: make([]int8, integerDepth*side),
+					b:    make([]int8, integerDepth*f.width()*side),
+					sums: make([]int32, groups*side), dx: floats(), dw: floats(), c: make([]float32, side*side),
+					ldc: side, room: make([]float32, 2*side*side)}
 				if f.lows {
 					p.xs, p.low = floats(), floats()
 				}
-				run("tile", func() { f.multiply(p) }, func(b *testing.B, ns float64) { b.ReportMetric(integerDepth*side*side/ns, "macs/ns") })
+				run("tile", func() { f.multiply(p) }, func(b *testing.B, ns float64) {
+					b.ReportMetric(integerDepth*side*side/ns, "macs/ns")
+				})
 			}
 		}
 	}
 }
 
-// BenchmarkMatrixVector measures products of a row of activations and weights that are read from memory, on all processors. floor% is the time
-// for only reading the weights, in percent of the product's time. Both are medians of alternating runs.
+// BenchmarkMatrixVector measures products of a row of activations and weights that are read from memory, on all
+// processors. floor% is the time for only reading the weights, in percent of the product's time. Both are medians of
+// alternating runs.
 func BenchmarkMatrixVector(b *testing.B) {
 	const k, n, bytes = 2048, 8192, 256 << 20
 	p, err := NewPool(0)
@@ -102,7 +109,9 @@ func BenchmarkMatrixVector(b *testing.B) {
 				var products, reads []float64
 				for range b.N {
 					products = append(products, each(func(w []byte) {
-						product(&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, w), LDB: k, TransB: true, C: dst, LDC: n})
+						product(
+							&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, w), LDB: k, TransB: true, C: dst,
+								LDC: n})
 					}))
 					reads = append(reads, each(func(w []byte) {
 						p.split(n, gemvStrip, func(lo, hi, _ int) { dst[lo] = readLines(w[lo*stride : hi*stride]) })
@@ -117,8 +126,9 @@ func BenchmarkMatrixVector(b *testing.B) {
 	}
 }
 
-// BenchmarkMatrixRows measures products of the rows of a prompt and weights that are read from memory, on all processors: the linear layers of a
-// Llama of 1B. GFLOP/s is the median, peak% the same in percent of the best rate of multiply-adds that was seen between the products.
+// BenchmarkMatrixRows measures products of the rows of a prompt and weights that are read from memory, on all
+// processors: the linear layers of a Llama of 1B. GFLOP/s is the median, peak% the same in percent of the best rate of
+// multiply-adds that was seen between the products.
 func BenchmarkMatrixRows(b *testing.B) {
 	const bytes = 64 << 20
 	p, err := NewPool(0)
@@ -128,7 +138,8 @@ func BenchmarkMatrixRows(b *testing.B) {
 	defer p.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
-		for _, size := range []struct{ m, n, k int }{{128, 2048, 2048}, {128, 8192, 2048}, {128, 2048, 8192}, {128, 512, 2048}, {512, 8192, 2048}} {
+		for _, size := range []struct{ m, n, k int }{{128, 2048, 2048}, {128, 8192, 2048}, {128, 2048, 8192},
+			{128, 512, 2048}, {512, 8192, 2048}} {
 			x, dst := make([]float32, size.m*size.k), make([]float32, size.m*size.n)
 			for i := range x {
 				x[i] = rng.Float32() - 0.5
@@ -142,8 +153,11 @@ func BenchmarkMatrixRows(b *testing.B) {
 					w := memory[next*one:][:one]
 					next = (next + 1) % (len(memory) / one)
 					start := time.Now()
-					Gemm(p, &GemmArgs{M: size.m, N: size.n, K: size.k, A: x, LDA: size.k, B: weightsIn(d, w), LDB: size.k, TransB: true, C: dst, LDC: size.n})
-					products = append(products, 2*float64(size.m)*float64(size.n)*float64(size.k)/time.Since(start).Seconds())
+					Gemm(
+						p, &GemmArgs{M: size.m, N: size.n, K: size.k, A: x, LDA: size.k, B: weightsIn(d, w),
+							LDB: size.k, TransB: true, C: dst, LDC: size.n})
+					products = append(
+						products, 2*float64(size.m)*float64(size.n)*float64(size.k)/time.Since(start).Seconds())
 					start = time.Now()
 					peaks = append(peaks, FMAFlops(p, 20000)/time.Since(start).Seconds())
 				}

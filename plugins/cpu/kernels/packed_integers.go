@@ -7,17 +7,18 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// Products of packed weights with activations that are rounded to 8 bits, computed in integers. The blocks of a strip of weights are unpacked
-// to bytes once and multiplied by all rows. A group is a run of values along k that share a scale. Its sum of products is an exact integer,
-// in any order of additions. The sum is scaled, and the groups are added in order.
+// Products of packed weights with activations that are rounded to 8 bits, computed in integers. The blocks of a strip
+// of weights are unpacked to bytes once and multiplied by all rows. A group is a run of values along k that share a
+// scale. Its sum of products is an exact integer, in any order of additions. The sum is scaled, and the groups are
+// added in order.
 
-// integerFormat unpacks blocks of a packed type to integers of 8 bits, and multiplies these. A value is scale*q - low. All values of a group
-// have the same scale and the same low (the minimum of GGUF's formats, subtracted).
+// integerFormat unpacks blocks of a packed type to integers of 8 bits, and multiplies these. A value is scale*q - low.
+// All values of a group have the same scale and the same low (the minimum of GGUF's formats, subtracted).
 type integerFormat struct {
 	group int  // values in a group: 16 or 32
 	lows  bool // false if low is always 0
-	// unpack sets q to the integers of the blocks in w, and scale and low to one number for each group. low is as long as scale. Without
-	// lows it is not written.
+	// unpack sets q to the integers of the blocks in w, and scale and low to one number for each group. low is as long
+	// as scale. Without lows it is not written.
 	unpack func(q []int8, scale, low []float32, w []byte)
 	// excess is added to every integer by unpack, for products that take unsigned ones.
 	excess int
@@ -37,22 +38,25 @@ func (f integerFormat) width() int {
 // integerSide is the number of rows and of columns that integerFormat.multiply computes.
 const integerSide = 16
 
-// groupProduct describes a product of 16 rows and 16 columns: C = the sum over groups of dx*dw*(a·b) - xs*low, where a·b is the sum of
-// products of integers within the group.
+// groupProduct describes a product of 16 rows and 16 columns: C = the sum over groups of dx*dw*(a·b) - xs*low, where
+// a·b is the sum of products of integers within the group.
 type groupProduct struct {
-	rows, groups, group int       // rows in use, at most 16; number of groups; values in a group
-	a                   []int8    // [groups][16 rows][group]
-	sums                []int32   // [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
-	dx, xs              []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
-	b                   []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width
-	dw, low             []float32 // [groups][16 columns]: the scale and the low of b; low is nil for formats without lows
-	c                   []float32 // [16, 16]
-	ldc                 int
-	resume              bool      // add to C
-	room                []float32 // [2, 16, 16], scratch
+	rows, groups, group int    // rows in use, at most 16; number of groups; values in a group
+	a                   []int8 // [groups][16 rows][group]
+	// [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
+	sums   []int32
+	dx, xs []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
+	b      []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width
+	// [groups][16 columns]: the scale and the low of b; low is nil for formats without lows
+	dw, low []float32
+	c       []float32 // [16, 16]
+	ldc     int
+	resume  bool      // add to C
+	room    []float32 // [2, 16, 16], scratch
 }
 
-// integerDepth is the number of values along k in one pass over the rows. With 1024, 16 rows and 16 columns stay in the first-level cache.
+// integerDepth is the number of values along k in one pass over the rows. With 1024, 16 rows and 16 columns stay in the
+// first-level cache.
 const integerDepth = 1024
 
 // integerStrip is the number of columns whose weights are unpacked at a time.
@@ -114,7 +118,8 @@ func (x *integerPacking) do(lo, hi, w int) {
 	for b := lo; b < hi; b++ {
 		to := x.x.tiles[b*integerSide*k:][:integerSide*k]
 		at := b * integerSide * groups
-		dx, xs, total := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups], x.x.sums[at:][:integerSide*groups]
+		dx, xs, total := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups],
+			x.x.sums[at:][:integerSide*groups]
 		for r := range integerSide {
 			m := b*integerSide + r
 			if m >= x.g.M { // the rows of A end within the block
@@ -156,7 +161,8 @@ func (x *integerStrips) do(lo, hi, w int) {
 	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
 	k, groups := g.K, g.K/x.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()
-	// Sizes in floats: the integers of a column; in a panel of 16 columns, all integers, and a scale, or a low, for each group.
+	// Sizes in floats: the integers of a column; in a panel of 16 columns, all integers, and a scale, or a low, for
+	// each group.
 	column := k * f.width() / 4
 	panel, scales := side*column, side*groups
 	b, dw, low := sc.floats(x.strip*column), sc.floats(x.strip*groups), sc.floats(x.strip*groups)
@@ -169,7 +175,8 @@ func (x *integerStrips) do(lo, hi, w int) {
 			n := min(side, cols-q)
 			for i := range n {
 				at := (g.B.start + (j+q+i)*g.LDB) / values * size
-				f.unpack(int8sOf(rowQ[i*column:(i+1)*column]), rowScale[i*groups:][:groups], rowLow[i*groups:][:groups], g.B.byte[at:][:k/values*size])
+				f.unpack(int8sOf(rowQ[i*column:(i+1)*column]), rowScale[i*groups:][:groups], rowLow[i*groups:][:groups],
+					g.B.byte[at:][:k/values*size])
 			}
 			for i := n; i < side; i++ {
 				clear(rowQ[i*column : (i+1)*column])
@@ -190,8 +197,10 @@ func (x *integerStrips) do(lo, hi, w int) {
 					rows, n := min(side, g.M-m), min(side, cols-q)
 					a, at := m*k+k0*side, (m/side*groups+from)*side
 					r := groupProduct{rows: rows, groups: count, group: f.group, resume: k0 > 0, room: room,
-						a: x.x.tiles[a:][:side*depth], sums: x.x.sums[at:][:count*side], dx: x.x.dx[at:][:count*side], xs: x.x.xs[at:][:count*side],
-						b: int8sOf(b[q/side*panel+k0*f.width()*side/4:][:depth*f.width()*side/4]), dw: dw[q/side*scales+from*side:][:count*side]}
+						a: x.x.tiles[a:][:side*depth], sums: x.x.sums[at:][:count*side], dx: x.x.dx[at:][:count*side],
+						xs: x.x.xs[at:][:count*side],
+						b:  int8sOf(b[q/side*panel+k0*f.width()*side/4:][:depth*f.width()*side/4]),
+						dw: dw[q/side*scales+from*side:][:count*side]}
 					if f.lows {
 						r.low = low[q/side*scales+from*side:][:count*side]
 					}

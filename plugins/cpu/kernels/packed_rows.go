@@ -4,8 +4,9 @@ import "github.com/rlx-go/rlx/core/quant"
 
 // byteDot multiplies packed weights, as they are stored, by one row of activations that are rounded to 8 bits.
 type byteDot struct {
-	// excess is added to every integer q of a block where dot reads unsigned bytes, q + excess. That leaves the sum of products too large by
-	// excess times the sum of the activations, for which roundedRow.excess makes up. It is 0 if dot does not read roundedRow.excess.
+	// excess is added to every integer q of a block where dot reads unsigned bytes, q + excess. That leaves the sum of
+	// products too large by excess times the sum of the activations, for which roundedRow.excess makes up. It is 0 if
+	// dot does not read roundedRow.excess.
 	excess int32
 	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
 	dot func(dst []float32, w []byte, stride int, x *roundedRow)
@@ -17,7 +18,8 @@ type roundedRow struct {
 	scale  []float32 // one for 32 activations
 	sums   []float32 // sums of 32 activations, scale*sum(q)
 	halves []float32 // sums of 16 activations
-	excess []int32   // -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
+	// -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
+	excess []int32
 }
 
 // roundedRowBytes returns the memory of so many rounded rows.
@@ -45,7 +47,8 @@ func (x *rounding) roundRows(p *Pool, g *GemmArgs) {
 	excess := s.dotBytes[g.B.kind].excess
 	for m := range g.M {
 		r := &x.rows[m]
-		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group), grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
+		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group),
+			grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
 		s.roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
 		for i, d := range r.scale {
 			h := r.halves[2*i : 2*i+2]

@@ -13,8 +13,8 @@ import (
 // halvesOf lists where the blocks of a type have f16 scales.
 var halvesOf = map[dtype.DType][]int{dtype.Q8_0: {0}, dtype.Q4_0: {0}, dtype.Q4_K: {0, 2}, dtype.Q6_K: {208}}
 
-// extremeBlocks returns rows of blocks with random integers, and their values. All f16 scales of row r are the r-th of these: 0, -0, the
-// smallest subnormal number, the smallest normal one, the largest one, and its opposite.
+// extremeBlocks returns rows of blocks with random integers, and their values. All f16 scales of row r are the r-th of
+// these: 0, -0, the smallest subnormal number, the smallest normal one, the largest one, and its opposite.
 func extremeBlocks(d dtype.DType, blocks int, rng *rand.Rand) (w []byte, values []float32, rows int) {
 	scales := []uint16{0, 0x8000, 1, 0x0400, 0x7bff, 0xfbff}
 	w, values = make([]byte, len(scales)*blocks*d.Size()), make([]float32, len(scales)*blocks*d.Values())
@@ -28,8 +28,8 @@ func extremeBlocks(d dtype.DType, blocks int, rng *rand.Rand) (w []byte, values 
 	return w, values, len(scales)
 }
 
-// TestPackedScales compares blocks with extreme scales with package quant: decoders bit by bit, products of unrounded and of rounded
-// activations with float64.
+// TestPackedScales compares blocks with extreme scales with package quant: decoders bit by bit, products of unrounded
+// and of rounded activations with float64.
 func TestPackedScales(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	for _, s := range available() {
@@ -50,7 +50,8 @@ func TestPackedScales(t *testing.T) {
 					for i := range x {
 						x[i] = (rng.Float32()*4 - 2) * float32(size)
 					}
-					g := GemmArgs{M: 1, N: rows, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: rows}
+					g := GemmArgs{M: 1, N: rows, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c,
+						LDC: rows}
 					check := func(what string, activation func(i int) float64) {
 						for row, got := range c {
 							sum, most := 0.0, 0.0
@@ -59,7 +60,8 @@ func TestPackedScales(t *testing.T) {
 								sum, most = sum+v, most+math.Abs(v)
 							}
 							if e := math.Abs(float64(got) - sum); !(e <= 1e-6*most) {
-								t.Errorf("%s, %v, %d blocks, %s of size %g: row %d is %v; want %v", s.name, d, blocks, what, size, row, got, sum)
+								t.Errorf("%s, %v, %d blocks, %s of size %g: row %d is %v; want %v", s.name, d, blocks,
+									what, size, row, got, sum)
 							}
 						}
 					}
@@ -68,14 +70,17 @@ func TestPackedScales(t *testing.T) {
 					GemmRounded(p, &g)
 					q, scale := make([]int8, k), make([]float32, k/quant.Group)
 					quant.RoundActivations(q, scale, x)
-					check("rounded activations", func(i int) float64 { return float64(q[i]) * float64(scale[i/quant.Group]) })
+					check(
+						"rounded activations",
+						func(i int) float64 { return float64(q[i]) * float64(scale[i/quant.Group]) })
 				}
 			}
 		}
 	}
 }
 
-// TestPackedThreads checks that products of packed weights and one row of activations do not depend on the number of threads.
+// TestPackedThreads checks that products of packed weights and one row of activations do not depend on the number of
+// threads.
 func TestPackedThreads(t *testing.T) {
 	const n, k = 301, 512
 	rng := rand.New(rand.NewPCG(23, 24))
@@ -89,13 +94,15 @@ func TestPackedThreads(t *testing.T) {
 			var want []float32
 			for _, threads := range []int{1, 2, 3} {
 				c := make([]float32, n)
-				Gemm(newPool(t, threads, s.name), &GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n})
+				Gemm(newPool(t, threads, s.name),
+					&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n})
 				if want == nil {
 					want = c
 				}
 				for i, v := range c {
 					if v != want[i] {
-						t.Fatalf("%s, %v: element %d is %v with %d threads, %v with one", s.name, d, i, v, threads, want[i])
+						t.Fatalf("%s, %v: element %d is %v with %d threads, %v with one", s.name, d, i, v, threads,
+							want[i])
 					}
 				}
 			}

@@ -59,8 +59,8 @@ func TestPackedRoutines(t *testing.T) {
 	}
 }
 
-// TestPackedTiny compares products of activations near the smallest float with float64. Routines may scale activations by powers of two, which
-// must not cost bits.
+// TestPackedTiny compares products of activations near the smallest float with float64. Routines may scale activations
+// by powers of two, which must not cost bits.
 func TestPackedTiny(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	const k, n = 512, 9
@@ -68,7 +68,8 @@ func TestPackedTiny(t *testing.T) {
 		for d := range s.packed {
 			for _, size := range []float32{0, 0x1p-122, 0x1p-101, 0x1p-99} {
 				p := newPool(t, 1, s.name)
-				w, x, c, values := make([]byte, n*k/d.Values()*d.Size()), make([]float32, k), make([]float32, n), make([]float32, n*k)
+				w, x, c, values := make([]byte, n*k/d.Values()*d.Size()), make([]float32, k), make([]float32, n),
+					make([]float32, n*k)
 				quant.Random(w, d, rng.Uint32)
 				quant.Decode(values, d, w)
 				for i := range x {
@@ -118,8 +119,8 @@ func weightsIn(d dtype.DType, b []byte) Weights {
 	return Packed(d, b)
 }
 
-// BenchmarkPackedVector measures generating one token: products with weights of a model of 1e9 parameters, which come from memory. The rate
-// is that of bytes of weights. Weights stored as floats are measured too.
+// BenchmarkPackedVector measures generating one token: products with weights of a model of 1e9 parameters, which come
+// from memory. The rate is that of bytes of weights. Weights stored as floats are measured too.
 func BenchmarkPackedVector(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {
@@ -128,7 +129,8 @@ func BenchmarkPackedVector(b *testing.B) {
 	defer p.Close()
 	const k, n = 2048, 8192
 	const copies = 12
-	for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K, dtype.Q5_K, dtype.F32, dtype.F16, dtype.BF16} {
+	for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K, dtype.Q5_K, dtype.F32, dtype.F16,
+		dtype.BF16} {
 		for _, m := range []int{1, 2, 4, 8, 64, 512} {
 			if m > 4 && !d.IsPacked() {
 				continue
@@ -137,26 +139,27 @@ func BenchmarkPackedVector(b *testing.B) {
 				if rounds && !d.IsPacked() {
 					continue
 				}
-				b.Run(fmt.Sprintf("%v/%d/%s", d, m, map[bool]string{false: "f32", true: "q8"}[rounds]), func(b *testing.B) {
-					rng := rand.New(rand.NewPCG(1, 2))
-					memory := equalMatrices(rng, d, n*k, copies)
-					size := len(memory) / copies
-					x, c := make([]float32, m*k), make([]float32, m*n)
-					for i := range x {
-						x[i] = rng.Float32()
-					}
-					b.SetBytes(int64(size))
-					b.ResetTimer()
-					for i := range b.N {
-						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
-						g.B = weightsIn(d, memory[i%copies*size:][:size])
-						if rounds {
-							GemmRounded(p, &g)
-						} else {
-							Gemm(p, &g)
+				b.Run(fmt.Sprintf("%v/%d/%s", d, m, map[bool]string{false: "f32", true: "q8"}[rounds]),
+					func(b *testing.B) {
+						rng := rand.New(rand.NewPCG(1, 2))
+						memory := equalMatrices(rng, d, n*k, copies)
+						size := len(memory) / copies
+						x, c := make([]float32, m*k), make([]float32, m*n)
+						for i := range x {
+							x[i] = rng.Float32()
 						}
-					}
-				})
+						b.SetBytes(int64(size))
+						b.ResetTimer()
+						for i := range b.N {
+							g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
+							g.B = weightsIn(d, memory[i%copies*size:][:size])
+							if rounds {
+								GemmRounded(p, &g)
+							} else {
+								Gemm(p, &g)
+							}
+						}
+					})
 			}
 		}
 	}
@@ -180,7 +183,8 @@ func BenchmarkReadBandwidth(b *testing.B) {
 	}
 }
 
-// TestDotHalves compares rows of 16-bit floats times a vector with float64, for rows of whole vectors. The routines refuse other lengths.
+// TestDotHalves compares rows of 16-bit floats times a vector with float64, for rows of whole vectors. The routines
+// refuse other lengths.
 func TestDotHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, s := range available() {
@@ -256,7 +260,8 @@ func TestIntegerRoutines(t *testing.T) {
 		if s.roundRow == nil {
 			continue
 		}
-		for _, special := range []float32{0, 1, 0x1p-100, 0x1p-101, 0x1p-140, float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, -3} {
+		for _, special := range []float32{0, 1, 0x1p-100, 0x1p-101, 0x1p-140, float32(math.Inf(1)), float32(math.NaN()),
+			math.MaxFloat32, -3} {
 			x := make([]float32, 96)
 			for i := range x {
 				if x[i] = rng.Float32()*4 - 2; special != 1 && special != -3 && i >= 32 && i < 64 {
@@ -264,12 +269,14 @@ func TestIntegerRoutines(t *testing.T) {
 				}
 			}
 			x[40] = special
-			q, scale, sums, wantQ, wantScale := make([]int8, 96), make([]float32, 3), make([]float32, 6), make([]int8, 96), make([]float32, 3)
+			q, scale, sums, wantQ, wantScale := make([]int8, 96), make([]float32, 3), make([]float32, 6),
+				make([]int8, 96), make([]float32, 3)
 			s.roundRow(q, scale, sums, x)
 			quant.RoundActivations(wantQ, wantScale, x)
 			for i, v := range q {
 				if v != wantQ[i] || scale[i/32] != wantScale[i/32] && wantScale[i/32] == wantScale[i/32] {
-					t.Fatalf("%s, %v: element %d is %d times %v; want %d times %v", s.name, special, i, v, scale[i/32], wantQ[i], wantScale[i/32])
+					t.Fatalf("%s, %v: element %d is %d times %v; want %d times %v", s.name, special, i, v, scale[i/32],
+						wantQ[i], wantScale[i/32])
 				}
 				sums[i/16] -= float32(v)
 			}

@@ -2,45 +2,49 @@ package kernels
 
 import "math"
 
-// Products of packed weights and unrounded activations, in AMX tiles of bfloat16. The significand of a bfloat16 has 8 bits and that of a
-// float32 has 24, so each activation is the sum of three bfloat16, its parts. The integers of a block are exact in bfloat16. Thus no operand
-// is rounded, and each product is exact; only sums are rounded, to float32. The sum of a group (values that share a scale) is scaled, and
-// groups are added in order. Parts below 2^-126 count as zero.
+// Products of packed weights and unrounded activations, in AMX tiles of bfloat16. The significand of a bfloat16 has 8
+// bits and that of a float32 has 24, so each activation is the sum of three bfloat16, its parts. The integers of a
+// block are exact in bfloat16. Thus no operand is rounded, and each product is exact; only sums are rounded, to
+// float32. The sum of a group (values that share a scale) is scaled, and groups are added in order. Parts below 2^-126
+// count as zero.
 //
-// Three products in tiles take a fifth of the time of one with vectors of float32, unless something else, such as memory, limits them.
+// Three products in tiles take a fifth of the time of one with vectors of float32, unless something else, such as
+// memory, limits them.
 
 // splitRoutines are the routines of a set for these products. See splitProduct for the operands.
 type splitRoutines struct {
-	// rows packs at most 16 rows of 32*steps activations, which start ld apart, for groups of 16 or 32 values. It returns the bits of the
-	// largest magnitude. NaN counts as the largest.
+	// rows packs at most 16 rows of 32*steps activations, which start ld apart, for groups of 16 or 32 values. It
+	// returns the bits of the largest magnitude. NaN counts as the largest.
 	rows func(dst, sums, src []float32, ld, rows, steps, group int) uint32
-	// pairs converts weights from bytes [16 columns][4] to bfloat16 [2][16 columns][2]. Every `each` floats of src become 2*each floats of
-	// dst. These begin step floats apart.
+	// pairs converts weights from bytes [16 columns][4] to bfloat16 [2][16 columns][2]. Every `each` floats of src
+	// become 2*each floats of dst. These begin step floats apart.
 	pairs    func(dst []float32, step int, src []float32, each int)
 	multiply func(r splitProduct)
 }
 
-// splitProduct describes a product of 16 rows and an even number of panels of 16 columns: C = the sum over groups of scale*(a·b) - low*sums,
-// where a·b is the sum of products within the group.
+// splitProduct describes a product of 16 rows and an even number of panels of 16 columns: C = the sum over groups of
+// scale*(a·b) - low*sums, where a·b is the sum of products within the group.
 type splitProduct struct {
 	panels, groups, group int
 	a                     []float32 // [groups][3 parts][16 rows][group] of bfloat16
 	sums                  []float32 // [groups][16 rows]: the sums of the activations
 	b                     []float32 // [groups][panels][group/2][16 columns][2] of bfloat16
-	scale, low            []float32 // [groups][panels][16 columns]; low is nil for formats without lows, see integerFormat
-	c                     []float32 // [16, 16*panels]
-	ldc                   int
-	resume                bool      // add to C
-	room                  []float32 // scratch: splitRoom(panels) floats
+	// [groups][panels][16 columns]; low is nil for formats without lows, see integerFormat
+	scale, low []float32
+	c          []float32 // [16, 16*panels]
+	ldc        int
+	resume     bool      // add to C
+	room       []float32 // scratch: splitRoom(panels) floats
 }
 
 const (
-	splitSide   = 16
-	splitParts  = 3
-	splitBatch  = 512  // rows that are split at a time
-	splitStrip  = 256  // columns whose weights are unpacked at a time
-	splitDepth  = 2048 // values of k that are unpacked at a time, in whole blocks of every type: they stay in the second-level cache
-	splitUnpack = 512  // values of k for which one panel of the strip is unpacked at a time
+	splitSide  = 16
+	splitParts = 3
+	splitBatch = 512 // rows that are split at a time
+	splitStrip = 256 // columns whose weights are unpacked at a time
+	// values of k that are unpacked at a time, in whole blocks of every type: they stay in the second-level cache
+	splitDepth  = 2048
+	splitUnpack = 512 // values of k for which one panel of the strip is unpacked at a time
 )
 
 // splitRoom returns the length of splitProduct.room.
@@ -52,13 +56,14 @@ func splitA(k int) int { return splitSide * k * splitParts / 2 }
 // splitsPacked reports whether gemmSplit can compute the product.
 func (g *GemmArgs) splitsPacked(s *isa, batch int) bool {
 	f := s.integerFormats[g.B.kind]
-	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && f.unpack != nil && f.excess == 0 &&
+	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && f.unpack != nil &&
+		f.excess == 0 &&
 		g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }
 
-// gemmSplit computes a product of more than packedDotRows rows. It returns false if an activation is NaN or its magnitude is packedLimit or
-// more. C then has arbitrary values.
+// gemmSplit computes a product of more than packedDotRows rows. It returns false if an activation is NaN or its
+// magnitude is packedLimit or more. C then has arbitrary values.
 func gemmSplit(p *Pool, g *GemmArgs) bool {
 	f := p.isa.integerFormats[g.B.kind]
 	most := keep[splitMost](p)
@@ -99,7 +104,8 @@ func (g *GemmArgs) splitScratch() ScratchSize {
 	deep := min(k, splitDepth)
 	return ScratchSize{
 		Shared: floats(blocks*splitA(k), blocks*splitSide*groups),
-		Worker: floats(strip*deep/2, strip*deep/splitSide, strip*deep/splitSide, splitSide*splitUnpack/4, splitSide*splitUnpack/4,
+		Worker: floats(strip*deep/2, strip*deep/splitSide, strip*deep/splitSide, splitSide*splitUnpack/4,
+			splitSide*splitUnpack/4,
 			splitUnpack, splitUnpack, splitSide*strip, splitRoom(strip/splitSide)),
 		Other: sizeOf[uint32](blocks),
 	}
@@ -155,12 +161,14 @@ func (x *packedTiles) do(lo, hi, w int) {
 			for q := 0; q < wide; q += splitSide {
 				unpacking.panel(b[q*group/2:], scale[q:], low[q:], wide, j+q, from, n)
 			}
-			r := splitProduct{panels: wide / splitSide, groups: n / group, group: group, b: b, scale: scale, resume: from > 0, room: room}
+			r := splitProduct{panels: wide / splitSide, groups: n / group, group: group, b: b, scale: scale,
+				resume: from > 0, room: room}
 			if f.lows {
 				r.low = low
 			}
 			for m := 0; m < g.M; m += splitSide {
-				r.a, r.sums = x.a[m/splitSide*splitA(k)+splitA(from):], x.sums[(m/splitSide*x.groups+from/group)*splitSide:]
+				r.a, r.sums = x.a[m/splitSide*splitA(k)+splitA(from):],
+					x.sums[(m/splitSide*x.groups+from/group)*splitSide:]
 				c := g.C[m*g.LDC+j:]
 				rows := min(splitSide, g.M-m)
 				if rows == splitSide && cols == wide {
@@ -195,8 +203,8 @@ func newSplitUnpacking(sc *scratch, s *isa, g *GemmArgs, f integerFormat) splitU
 	return splitUnpacking{s, g, f, sc.floats(bytes), sc.floats(bytes), sc.floats(scales), sc.floats(scales)}
 }
 
-// panel unpacks the weights of columns [j, j+16) for values [from, from+n) of k. They are part of a strip of `wide` columns. Columns past
-// the end of B are zero.
+// panel unpacks the weights of columns [j, j+16) for values [from, from+n) of k. They are part of a strip of `wide`
+// columns. Columns past the end of B are zero.
 func (u *splitUnpacking) panel(b, scale, low []float32, wide, j, from, n int) {
 	g, group := u.g, u.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()

@@ -10,12 +10,14 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestPackedProducts compares products of packed weights and many rows of unrounded activations with float64, for all sets.
+// TestPackedProducts compares products of packed weights and many rows of unrounded activations with float64, for all
+// sets.
 func TestPackedProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for _, s := range available() {
 		for _, d := range dtype.Packed() {
-			sizes := []struct{ m, n, k, threads int }{{5, 19, 256, 1}, {37, 70, 2304, 2}, {16, 32, 32, 1}, {33, 5, 96, 3}, {523, 3, 288, 2}}
+			sizes := []struct{ m, n, k, threads int }{{5, 19, 256, 1}, {37, 70, 2304, 2}, {16, 32, 32, 1},
+				{33, 5, 96, 3}, {523, 3, 288, 2}}
 			for _, size := range sizes[:some(len(sizes))] {
 				m, n, k := size.m, size.n, size.k
 				if k%d.Values() != 0 {
@@ -52,16 +54,18 @@ func TestPackedProducts(t *testing.T) {
 	}
 }
 
-// TestPackedProductSpecial checks rows with an activation that is not finite, or very large or small: their results are as in float64, and
-// the other rows do not change.
+// TestPackedProductSpecial checks rows with an activation that is not finite, or very large or small: their results are
+// as in float64, and the other rows do not change.
 func TestPackedProductSpecial(t *testing.T) {
 	const m, n, k = 21, 40, 512
 	for _, s := range available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_K} {
 			p, one := newPool(t, 3, s.name), newPool(t, 1, s.name)
-			for _, special := range []float32{1, 0x1p-140, 0x1p-120, 0x1p99, 0x1p101, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())} {
+			for _, special := range []float32{1, 0x1p-140, 0x1p-120, 0x1p99, 0x1p101, math.MaxFloat32,
+				float32(math.Inf(1)), float32(math.NaN())} {
 				rng := rand.New(rand.NewPCG(15, 16))
-				x, c, again, w := make([]float32, m*k), make([]float32, m*n), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
+				x, c, again, w := make([]float32, m*k), make([]float32, m*n), make([]float32, m*n),
+					make([]byte, n*k/d.Values()*d.Size())
 				for i := range x {
 					x[i] = rng.Float32()*4 - 2
 				}
@@ -82,7 +86,8 @@ func TestPackedProductSpecial(t *testing.T) {
 						v := float64(v) * float64(values[i%n*k+l])
 						sum, most = sum+v, most+math.Abs(v)
 					}
-					if e := math.Abs(float64(got) - sum); e > 1e-6*most && most < math.MaxFloat32 || most-most != 0 && got-got == 0 {
+					if e := math.Abs(float64(got) - sum); e > 1e-6*most && most < math.MaxFloat32 || most-most != 0 &&
+						got-got == 0 {
 						t.Fatalf("%s, %v, %v: element %d is %v; want %v", s.name, d, special, i, got, sum)
 					}
 				}

@@ -2,10 +2,11 @@ package kernels
 
 import "unsafe"
 
-// splitTileConfig configures the tiles for groups of 16 values and of 32: tiles 0 to 2 are for activations, 3 and 4 for sums, 6 and 7 for
-// weights. Tile 5 is not used.
+// splitTileConfig configures the tiles for groups of 16 values and of 32: tiles 0 to 2 are for activations, 3 and 4 for
+// sums, 6 and 7 for weights. Tile 5 is not used.
 var splitTileConfig = [2][64]byte{
-	{0: 1, 16: 32, 18: 32, 20: 32, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16, 51: 16, 52: 16, 53: 16, 54: 8, 55: 8},
+	{0: 1, 16: 32, 18: 32, 20: 32, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16, 51: 16, 52: 16,
+		53: 16, 54: 8, 55: 8},
 	tileConfig,
 }
 
@@ -46,7 +47,8 @@ var splitAMX = splitRoutines{
 			_ = r.low[n*r.panels-1]
 			f = splitTiles[r.group/16-1][1]
 		}
-		f(config, room, r.panels/2, r.groups, &r.a[0], &r.sums[0], &r.b[0], &r.scale[0], head(r.low), &r.c[0], 4*r.ldc, resume)
+		f(config, room, r.panels/2, r.groups, &r.a[0], &r.sums[0], &r.b[0], &r.scale[0], head(r.low), &r.c[0], 4*r.ldc,
+			resume)
 	},
 }
 

@@ -49,10 +49,10 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 	}}
 }
 
-// prefetchAhead is the distance in bytes at which products of few rows prefetch each of dotStreams streams of weights. Assembly reads it.
-// Intel's own prefetchers stop at the end of a page, so the distance is a page. AMD's go on if they see reads early, so a short distance is
-// enough: 24 cache lines in all, which is how many reads the first-level cache of Zen 4 can wait for. BenchmarkMatrixVector is slower there with
-// greater distances.
+// prefetchAhead is the distance in bytes at which products of few rows prefetch each of dotStreams streams of weights.
+// Assembly reads it. Intel's own prefetchers stop at the end of a page, so the distance is a page. AMD's go on if they
+// see reads early, so a short distance is enough: 24 cache lines in all, which is how many reads the first-level cache
+// of Zen 4 can wait for. BenchmarkMatrixVector is slower there with greater distances.
 //
 //lint:ignore U1000 only assembly reads it
 var prefetchAhead uint64 = 4096
@@ -64,7 +64,8 @@ func init() {
 	}
 }
 
-// dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, what it returns does nothing and reports false.
+// dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, what it returns does nothing and
+// reports false.
 func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int),
 ) func(dst []float32, w []uint16, ld int, x []float32) bool {
 	return func(dst []float32, w []uint16, ld int, x []float32) bool {
@@ -81,8 +82,10 @@ func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, strid
 
 func packedAVX2() map[dtype.DType]packedRoutines {
 	return map[dtype.DType]packedRoutines{
-		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX2, decodeQ8_0AVX2), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX2, decodeQ4_0AVX2),
-		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX2, decodeQ4_KAVX2), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX2, decodeQ6_KAVX2),
+		dtype.Q8_0:   packedOf(dtype.Q8_0, dotQ8_0AVX2, decodeQ8_0AVX2),
+		dtype.Q4_0:   packedOf(dtype.Q4_0, dotQ4_0AVX2, decodeQ4_0AVX2),
+		dtype.Q4_K:   packedOf(dtype.Q4_K, dotQ4_KAVX2, decodeQ4_KAVX2),
+		dtype.Q6_K:   packedOf(dtype.Q6_K, dotQ6_KAVX2, decodeQ6_KAVX2),
 		dtype.Q4_1:   decodedBy(dtype.Q4_1, decodeQ4_1AVX2),
 		dtype.Q5_0:   decodedBy(dtype.Q5_0, decodeQ5_0AVX2),
 		dtype.Q5_1:   decodedBy(dtype.Q5_1, decodeQ5_1AVX2),
@@ -100,7 +103,8 @@ func packedAVX512() map[dtype.DType]packedRoutines {
 	q6 := packedOf(dtype.Q6_K, dotQ6_KAVX512, decodeQ6_KAVX512)
 	q6.arrange = arrangeQuads
 	return map[dtype.DType]packedRoutines{
-		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX512, decodeQ8_0AVX512), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0Wide, decodeQ4_0AVX512),
+		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX512, decodeQ8_0AVX512),
+		dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0Wide, decodeQ4_0AVX512),
 		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX512, decodeQ4_KAVX512), dtype.Q6_K: q6,
 		dtype.Q4_1:   decodedBy(dtype.Q4_1, decodeQ4_1AVX512),
 		dtype.Q5_0:   decodedBy(dtype.Q5_0, decodeQ5_0AVX512),

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// quadExcess returns the correction for an excess in the weights of a group, for products that add pairs of bytes in 16 bits: -excess times the sum of
-// the first two bytes of all quads of a, and -excess times the sum of the last two. These are two int16, the first one in the lower half. len(a) is
-// 16 or 32.
+// quadExcess returns the correction for an excess in the weights of a group, for products that add pairs of bytes in 16
+// bits: -excess times the sum of the first two bytes of all quads of a, and -excess times the sum of the last two.
+// These are two int16, the first one in the lower half. len(a) is 16 or 32.
 func quadExcess(a []int8, excess int) int32 {
 	const low = 0x00ff00ff00ff00ff
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&a[0])), len(a))

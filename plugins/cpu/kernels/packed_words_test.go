@@ -9,12 +9,15 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// TestIntegerExtremes multiplies the largest integers that formats and activations have. Some products add up in 16 bits, without overflow
-// only if the integers are within these bounds. It also compares small integers. Results are exact.
+// TestIntegerExtremes multiplies the largest integers that formats and activations have. Some products add up in 16
+// bits, without overflow only if the integers are within these bounds. It also compares small integers. Results are
+// exact.
 func TestIntegerExtremes(t *testing.T) {
 	bounds := map[dtype.DType][2]int{
-		dtype.Q4_0: {-8, 7}, dtype.Q4_1: {0, 15}, dtype.Q5_0: {-16, 15}, dtype.Q5_1: {0, 31}, dtype.Q8_0: {-128, 127}, dtype.Q2_K: {0, 3}, dtype.Q3_K: {-4, 3},
-		dtype.Q4_K: {0, 15}, dtype.Q5_K: {0, 31}, dtype.Q6_K: {-32, 31}, dtype.Q8_K: {-128, 127}, dtype.IQ4_NL: {-127, 113}, dtype.IQ4_XS: {-127, 113}, dtype.MXFP4: {-12, 12},
+		dtype.Q4_0: {-8, 7}, dtype.Q4_1: {0, 15}, dtype.Q5_0: {-16, 15}, dtype.Q5_1: {0, 31}, dtype.Q8_0: {-128, 127},
+		dtype.Q2_K: {0, 3}, dtype.Q3_K: {-4, 3},
+		dtype.Q4_K: {0, 15}, dtype.Q5_K: {0, 31}, dtype.Q6_K: {-32, 31}, dtype.Q8_K: {-128, 127},
+		dtype.IQ4_NL: {-127, 113}, dtype.IQ4_XS: {-127, 113}, dtype.MXFP4: {-12, 12},
 	}
 	rng := rand.New(rand.NewPCG(17, 18))
 	const side, groups = integerSide, 3
@@ -35,8 +38,10 @@ func TestIntegerExtremes(t *testing.T) {
 							a[i], b[i] = rng.IntN(255)-127, bounds[d][0]+rng.IntN(bounds[d][1]-bounds[d][0]+1)
 						}
 					}
-					r := groupProduct{rows: rows, groups: groups, group: f.group, a: make([]int8, len(a)), b: make([]int8, len(b)*f.width()), ldc: side,
-						sums: make([]int32, groups*side), dx: make([]float32, groups*side), dw: make([]float32, groups*side), c: make([]float32, side*side),
+					r := groupProduct{rows: rows, groups: groups, group: f.group, a: make([]int8, len(a)),
+						b: make([]int8, len(b)*f.width()), ldc: side,
+						sums: make([]int32, groups*side), dx: make([]float32, groups*side),
+						dw: make([]float32, groups*side), c: make([]float32, side*side),
 						room: make([]float32, 2*side*side)}
 					if f.lows {
 						r.xs, r.low = make([]float32, groups*side), make([]float32, groups*side)
@@ -74,7 +79,8 @@ func TestIntegerExtremes(t *testing.T) {
 								want += a[i*side+m] * b[i*side+n]
 							}
 							if got := r.c[m*side+n]; got != float32(want) {
-								t.Fatalf("%s, %v, round %d, %d rows: element %d,%d is %v; want %d", s.name, d, round, rows, m, n, got, want)
+								t.Fatalf("%s, %v, round %d, %d rows: element %d,%d is %v; want %d", s.name, d, round,
+									rows, m, n, got, want)
 							}
 						}
 					}
@@ -84,8 +90,8 @@ func TestIntegerExtremes(t *testing.T) {
 	}
 }
 
-// TestIntegerSets checks that all sets that multiply in integers give the same bits: sums of integers are exact, and scales are applied in the
-// same order.
+// TestIntegerSets checks that all sets that multiply in integers give the same bits: sums of integers are exact, and
+// scales are applied in the same order.
 func TestIntegerSets(t *testing.T) {
 	const m, n, k = 21, 40, 512
 	for _, d := range dtype.Packed() {
@@ -117,7 +123,8 @@ func TestIntegerThreads(t *testing.T) {
 				for _, threads := range []int{2, 3} {
 					for i, v := range roundedProductOn(t, newPool(t, threads, s.name), d, m, 300, 512) {
 						if v != want[i] {
-							t.Fatalf("%s, %v, %d rows: element %d is %v with %d threads, %v with one", s.name, d, m, i, v, threads, want[i])
+							t.Fatalf("%s, %v, %d rows: element %d is %v with %d threads, %v with one", s.name, d, m, i,
+								v, threads, want[i])
 						}
 					}
 				}

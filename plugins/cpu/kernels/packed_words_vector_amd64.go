@@ -6,7 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-type integerWordsAsm = func(room *byte, sums *int32, fours, groups int, a, b *int8, dx, xs, dw, low, c *float32, ldc, resume int)
+type integerWordsAsm = func(room *byte, sums *int32, fours, groups int, a, b *int8, dx, xs, dw, low, c *float32, ldc,
+	resume int)
 
 // multiplyWords returns integerFormat.multiply of a format.
 func (f integerFormat) multiplyWords(multiply integerWordsAsm) func(r groupProduct) {
@@ -15,12 +16,13 @@ func (f integerFormat) multiplyWords(multiply integerWordsAsm) func(r groupProdu
 		_, _ = r.room[2*integerSide*integerSide-1], r.b[r.groups*integerSide*r.group*f.width()-1]
 		_ = r.sums[r.groups*integerSide-1]
 		room := (*byte)(unsafe.Pointer(&r.room[0]))
-		multiply(room, &r.sums[0], (r.rows+3)/4, r.groups, &r.a[0], &r.b[0], &r.dx[0], head(r.xs), &r.dw[0], head(r.low), &r.c[0], r.ldc, r.resumes())
+		multiply(room, &r.sums[0], (r.rows+3)/4, r.groups, &r.a[0], &r.b[0], &r.dx[0], head(r.xs), &r.dw[0],
+			head(r.low), &r.c[0], r.ldc, r.resumes())
 	}
 }
 
-// integersOfWords returns the formats of all packed types, for products that add up in 16 bits. VPMADDUBSW takes one unsigned operand, so
-// the integers have an excess.
+// integersOfWords returns the formats of all packed types, for products that add up in 16 bits. VPMADDUBSW takes one
+// unsigned operand, so the integers have an excess.
 func integersOfWords() map[dtype.DType]integerFormat {
 	all := signedIntegers(nil)
 	set := func(d dtype.DType, excess int, nibbles bool, unpack unpackAsm, multiply integerWordsAsm) {

@@ -1,7 +1,7 @@
 package kernels
 
-// FMAFlops runs n rounds of fused multiply-adds on every worker and returns the number of floating-point operations. Timed, it gives the
-// processor's peak. It returns 0 if the instruction set has no loop for this.
+// FMAFlops runs n rounds of fused multiply-adds on every worker and returns the number of floating-point operations.
+// Timed, it gives the processor's peak. It returns 0 if the instruction set has no loop for this.
 func FMAFlops(p *Pool, n int) float64 {
 	if p.isa.fmaLoop == nil || n <= 0 {
 		return 0
@@ -11,7 +11,8 @@ func FMAFlops(p *Pool, n int) float64 {
 	return float64(pieces*len(p.workers)) * float64(n) * 12 * 2 * float64(p.isa.lanes)
 }
 
-// HalfFlops is FMAFlops for bfloat16 products, in tiles if the instruction set has them, else in vectors. It returns 0 if it has neither.
+// HalfFlops is FMAFlops for bfloat16 products, in tiles if the instruction set has them, else in vectors. It returns 0
+// if it has neither.
 func HalfFlops(p *Pool, n int) float64 {
 	loop, each := p.isa.halfLoop, 12*2*2*float64(p.isa.lanes)
 	if p.isa.tileLoop != nil {

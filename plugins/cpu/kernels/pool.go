@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Pool is a set of worker goroutines with scratch memory. The goroutine that calls Run is worker 0. The others spin for a while after a
-// run and then sleep. A Pool serves one caller at a time.
+// Pool is a set of worker goroutines with scratch memory. The goroutine that calls Run is worker 0. The others spin for
+// a while after a run and then sleep. A Pool serves one caller at a time.
 type Pool struct {
 	isa     *isa
 	workers []worker
@@ -37,8 +37,8 @@ type workerPanic struct {
 	stack []byte
 }
 
-// NewPool returns a pool of n threads with the best instruction set of this processor, or the one that RLX_CPU_FEATURES names.
-// n <= 0 means one thread for each processor that this process may use (affinity, cgroup quota, GOMAXPROCS).
+// NewPool returns a pool of n threads with the best instruction set of this processor, or the one that RLX_CPU_FEATURES
+// names. n <= 0 means one thread for each processor that this process may use (affinity, cgroup quota, GOMAXPROCS).
 func NewPool(n int) (*Pool, error) { return NewPoolFor(n, "") }
 
 // NewPoolFor is NewPool with the name of an instruction set, one of Features(). "" chooses as NewPool does.
@@ -50,8 +50,9 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, streamFrom: streamFrom, kept: map[any]any{}, spinTime: spinTimeFor(n),
-		ended: make(chan struct{})}
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, streamFrom: streamFrom, kept: map[any]any{},
+		spinTime: spinTimeFor(n),
+		ended:    make(chan struct{})}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
@@ -72,8 +73,8 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run calls f once for each task in [0, tasks), on any worker and in any order, and returns when all are done. worker is in
-// [0, Threads()). If f panics, the run ends and Run panics. Run starts no goroutines and allocates nothing.
+// Run calls f once for each task in [0, tasks), on any worker and in any order, and returns when all are done. worker
+// is in [0, Threads()). If f panics, the run ends and Run panics. Run starts no goroutines and allocates nothing.
 func (p *Pool) Run(tasks int, f func(task, worker int)) { p.each(tasks, 1, taskFunc(f)) }
 
 type taskFunc func(task, worker int)
@@ -87,7 +88,8 @@ func (f taskFunc) do(lo, hi, worker int) {
 // each runs work over items [0, items) in tasks of size items.
 func (p *Pool) each(items, size int, work part) { p.run(items, size, math.MaxInt32, work) }
 
-// run runs work over items [0, items) in tasks of size items. A worker runs one in oneIn of its remaining tasks at a time, and at least one.
+// run runs work over items [0, items) in tasks of size items. A worker runs one in oneIn of its remaining tasks at a
+// time, and at least one.
 func (p *Pool) run(items, size, oneIn int, work part) {
 	if items <= 0 {
 		return
@@ -155,8 +157,8 @@ func (p *Pool) do(lo, hi, worker int) {
 	p.work.do(lo*p.size, min(p.items, hi*p.size), worker)
 }
 
-// scratch allocates slices from one block that it keeps between uses. After the first few tasks the block is large enough, and nothing
-// is allocated any more.
+// scratch allocates slices from one block that it keeps between uses. After the first few tasks the block is large
+// enough, and nothing is allocated any more.
 type scratch struct {
 	block []float32
 	used  int // floats of block that are in use
@@ -221,8 +223,8 @@ func (s *scratch) reset() {
 // scratch returns the memory of a worker. What is allocated from it is valid until the task ends.
 func (p *Pool) scratch(worker int) *scratch { return &p.workers[worker].scratch }
 
-// part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure, which would be
-// allocated at each call. The pool keeps one value of each type; see keep.
+// part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure,
+// which would be allocated at each call. The pool keeps one value of each type; see keep.
 type part interface{ do(lo, hi, worker int) }
 
 // keep returns the pool's value of type A, as its last user left it.
@@ -236,8 +238,8 @@ func keep[A any](p *Pool) *A {
 	return a
 }
 
-// split divides n items among the workers and runs args.do on pieces of at least grain items. The pieces depend on the number of threads and
-// on time, so the result of an item must not depend on the piece that it is in.
+// split divides n items among the workers and runs args.do on pieces of at least grain items. The pieces depend on the
+// number of threads and on time, so the result of an item must not depend on the piece that it is in.
 func split[A any, P interface {
 	*A
 	part
@@ -247,8 +249,8 @@ func split[A any, P interface {
 	p.share(n, grain, P(a))
 }
 
-// shareOneIn: a worker takes a quarter of its remaining items at a time. Long pieces read memory in long streams. The last pieces are short, so
-// all workers end at about the same time.
+// shareOneIn: a worker takes a quarter of its remaining items at a time. Long pieces read memory in long streams. The
+// last pieces are short, so all workers end at about the same time.
 const shareOneIn = 4
 
 // share is split for a part that is already kept.

@@ -31,8 +31,8 @@ func TestPoolRunsEveryTaskOnce(t *testing.T) {
 	}
 }
 
-// TestPoolShares checks that share runs every item once, in pieces that begin at multiples of the grain, and that other workers take the items
-// of one that is slow.
+// TestPoolShares checks that share runs every item once, in pieces that begin at multiples of the grain, and that other
+// workers take the items of one that is slow.
 func TestPoolShares(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7} {
 		p := newPool(t, n, "")
@@ -118,7 +118,8 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 }
 
-// TestPoolGaps pauses for different times between runs, so that workers are parked, or about to park, when the next run begins.
+// TestPoolGaps pauses for different times between runs, so that workers are parked, or about to park, when the next run
+// begins.
 func TestPoolGaps(t *testing.T) {
 	for _, n := range []int{2, 3, 7} { // with more threads than processors, as 7 on some machines, workers do not spin
 		p := newPool(t, n, "")
@@ -127,7 +128,8 @@ func TestPoolGaps(t *testing.T) {
 			var ran atomic.Int64
 			tasks := 1 + r.IntN(2*n)
 			p.Run(tasks, func(_, _ int) {
-				for range i % 4 * 1000 { // tasks of different lengths, so that workers end before and after the caller begins to wait
+				// tasks of different lengths, so that workers end before and after the caller begins to wait
+				for range i % 4 * 1000 {
 					ran.Load()
 				}
 				ran.Add(1)
@@ -135,7 +137,8 @@ func TestPoolGaps(t *testing.T) {
 			if got := int(ran.Load()); got != tasks {
 				t.Fatalf("%d of %d tasks had run at the end of run %d", got, tasks, i)
 			}
-			for start, gap := time.Now(), []time.Duration{0, spinTime / 2, spinTime, 2 * spinTime}[r.IntN(4)]; time.Since(start) < gap; {
+			for start, gap := time.Now(),
+				[]time.Duration{0, spinTime / 2, spinTime, 2 * spinTime}[r.IntN(4)]; time.Since(start) < gap; {
 			}
 		}
 	}

@@ -8,8 +8,8 @@ type Precision uint8
 // The precisions. Both sum in float32.
 const (
 	Float32 Precision = iota
-	// BFloat16 rounds both operands to bfloat16, ties to even. If the processor has instructions for that, these may take denormal
-	// operands and results as zero.
+	// BFloat16 rounds both operands to bfloat16, ties to even. If the processor has instructions for that, these may
+	// take denormal operands and results as zero.
 	BFloat16
 )
 
@@ -80,8 +80,9 @@ func (s *isa) panelRows(w packing) int {
 	return s.mr
 }
 
-// convert turns a panel of floats [k, width] into the packing w, in dst. If w is plain or rounded, panel may be dst. If it is pairs or
-// tiled, convert pads panel with rows of zeros, for which it must have room: 2*w.depth(k) rows. Both have spill floats behind them.
+// convert turns a panel of floats [k, width] into the packing w, in dst. If w is plain or rounded, panel may be dst. If
+// it is pairs or tiled, convert pads panel with rows of zeros, for which it must have room: 2*w.depth(k) rows. Both
+// have spill floats behind them.
 func (s *isa) convert(w packing, dst, panel []float32, width, k int) {
 	switch w {
 	case rounded:
@@ -124,8 +125,8 @@ func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
 	}
 }
 
-// pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs. It rounds them into blocks in buf and transposes
-// these. buf has the size of the panel.
+// pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs. It rounds them into blocks in buf
+// and transposes these. buf has the size of the panel.
 func (s *isa) pairBlocked(dst, buf, src []float32, ld, cols, k int) {
 	const block = tileSide * tileSide / 2
 	s.packTileRows(buf, src, ld, cols, k)

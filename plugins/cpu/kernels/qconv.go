@@ -1,7 +1,7 @@
 package kernels
 
-// QConv describes a convolution of 8-bit integers with channels first. Let acc be the convolution of X - XZero by W - WZero, plus Bias. The
-// result is acc * Mult + YZero, rounded and limited as in QGemm. Padding has the value XZero.
+// QConv describes a convolution of 8-bit integers with channels first. Let acc be the convolution of X - XZero by W -
+// WZero, plus Bias. The result is acc * Mult + YZero, rounded and limited as in QGemm. Padding has the value XZero.
 type QConv[T int8 | uint8] struct {
 	Size    ConvArgs // not transposed, not Last; its slices are nil
 	X, Dst  []T
@@ -25,8 +25,8 @@ type QConvKept struct {
 	tasks  any
 }
 
-// qconv is the state of a call of Run. It views the image as one of 32-bit elements, the units of integerProduct: a unit holds up to four
-// channels. So it shares the code of convolution, except for the products.
+// qconv is the state of a call of Run. It views the image as one of 32-bit elements, the units of integerProduct: a
+// unit holds up to four channels. So it shares the code of convolution, except for the products.
 type qconv[T int8 | uint8] struct {
 	convolution
 	QConv[T]
@@ -49,7 +49,8 @@ func (q *QConv[T]) Run(p *Pool) {
 	if volume(x.out)*x.N*x.Cout == 0 {
 		return
 	}
-	x.left, x.right = x.by.operands(integerOperand{signed: q.WSigned, zero: q.WZero}, integerOperand{signed: signed[T](), zero: q.XZero})
+	x.left, x.right = x.by.operands(integerOperand{signed: q.WSigned, zero: q.WZero},
+		integerOperand{signed: signed[T](), zero: q.XZero})
 	x.channels, x.og, x.taps = q.Size.Cin/x.Groups, x.Cout/x.Groups, volume(x.Kernel)
 	x.cg = x.by.units(x.channels)
 	x.Cin, x.fill = x.cg*x.Groups, x.by.word(x.right)
@@ -61,7 +62,8 @@ func (q *QConv[T]) Run(p *Pool) {
 	p.share(x.N*x.Cin, 1+elementGrain/max(1, plane), (*qconvImage[T])(x))
 	k := q.Keep
 	if depth := x.deep; !k.Fixed || len(k.sum) != x.Cout {
-		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.groupSize()+x.by.mr*depth), resized(k.ones, x.by.mr*depth), grown(k.sum, x.Cout)
+		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.groupSize()+x.by.mr*depth),
+			resized(k.ones, x.by.mr*depth), grown(k.sum, x.Cout)
 		p.share(x.Groups, 1, (*qconvWeights[T])(x))
 	}
 	x.cut()
@@ -86,7 +88,8 @@ func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
 	return ScratchSize{
 		Shared: floats(g.N * c.cg * g.Groups * volume(g.In)),
 		Worker: max(c.productScratch()+floats(most, most, most, by.mr*most, by.mr*s.nr), floats(by.mr*c.deep)),
-		Other:  floats(g.Groups*c.groupSize()+by.mr*c.deep, by.mr*c.deep) + sizeOf[int32](g.Cout) + sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
+		Other: floats(g.Groups*c.groupSize()+by.mr*c.deep, by.mr*c.deep) + sizeOf[int32](g.Cout) +
+			sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
 	}
 }
 
@@ -120,7 +123,8 @@ func (x *qconvWeights[T]) do(lo, hi, worker int) {
 				for c := range x.cg {
 					n := min(by.unit, x.channels-c*by.unit)
 					for l := range x.taps {
-						sum += by.put(rows[i*depth+c*x.taps+l:][:1], x.W[(o*x.channels+c*by.unit)*x.taps+l:], n, x.taps, x.left)
+						sum += by.put(rows[i*depth+c*x.taps+l:][:1], x.W[(o*x.channels+c*by.unit)*x.taps+l:], n, x.taps,
+							x.left)
 					}
 				}
 				k.sum[o] = sum

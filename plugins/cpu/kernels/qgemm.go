@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// QGemm describes a matrix product of 8-bit integers. With acc = (X - XZero)·(W - WZero) + Bias, the result is acc * Mult + YZero, rounded
-// half to even and limited to the range of T.
+// QGemm describes a matrix product of 8-bit integers. With acc = (X - XZero)·(W - WZero) + Bias, the result is acc *
+// Mult + YZero, rounded half to even and limited to the range of T.
 type QGemm[T int8 | uint8] struct {
 	M, N, K int
 	X, Dst  []T
@@ -32,8 +32,10 @@ func QGemmScratch(p *Pool, n, k int) ScratchSize {
 	s, by := p.isa, &p.isa.quads[0]
 	units, panels := by.depth(by.units(k)), (n+s.nr-1)/s.nr
 	return ScratchSize{
-		Worker: max(floats(s.nr*units), floats(by.mr*units, quadRows*by.mr*units+spill, quadRows*by.mr, quadPanels*by.mr*s.nr, by.mr*s.nr)),
-		Other:  floats(panels*s.nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
+		Worker: max(
+			floats(s.nr*units), floats(by.mr*units, quadRows*by.mr*units+spill, quadRows*by.mr, quadPanels*by.mr*s.nr,
+				by.mr*s.nr)),
+		Other: floats(panels*s.nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
 	}
 }
 
@@ -46,15 +48,17 @@ const (
 // signed reports whether T is signed.
 func signed[T int8 | uint8]() bool { return T(0)-1 < 0 }
 
-// Multiply computes the product. It multiplies the integers as they are stored and then corrects for the zero points: WZero by the sums of
-// the rows of X, and XZero by the sums of the columns of W. All of this wraps in 32 bits, so the order does not matter.
+// Multiply computes the product. It multiplies the integers as they are stored and then corrects for the zero points:
+// WZero by the sums of the rows of X, and XZero by the sums of the columns of W. All of this wraps in 32 bits, so the
+// order does not matter.
 func (q *QGemm[T]) Multiply(p *Pool) {
 	if q.M == 0 || q.N == 0 {
 		return
 	}
 	s, k := p.isa, q.Keep
 	x := qgemmTasks[T]{QGemm: *q, p: p, by: &s.quads[0], to: requantizingTo(signed[T](), q.YZero)}
-	x.left, x.right = x.by.operands(integerOperand{signed: signed[T](), zero: q.XZero}, integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
+	x.left, x.right = x.by.operands(integerOperand{signed: signed[T](), zero: q.XZero},
+		integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
 	x.units, x.panels = x.by.depth(x.by.units(q.K)), (q.N+s.nr-1)/s.nr
 	if !k.Fixed || len(k.sum) != q.N {
 		k.panels, k.sum = resized(k.panels, x.panels*s.nr*x.units+spill), grown(k.sum, q.N)

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for isa.gemm, but with units in place of
-// floats. A unit is 32 bits that hold integers that are adjacent along k.
+// integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for isa.gemm, but
+// with units in place of floats. A unit is 32 bits that hold integers that are adjacent along k.
 type integerProduct struct {
 	unit int // integers in a unit: 4 of 8 bits, 2 of 16 bits, or 1 as float32
-	// For units of 4: whether the instruction takes A and B as unsigned integers. An operand of the other signedness is stored with 128 added
-	// or subtracted (integerOperand.flip).
+	// For units of 4: whether the instruction takes A and B as unsigned integers. An operand of the other signedness is
+	// stored with 128 added or subtracted (integerOperand.flip).
 	leftUnsigned, rightUnsigned bool
 	mr, deep                    int // the most rows that multiply takes; K is padded to a multiple of `deep` units
-	// multiply sets c[rows, panels*nr] to A·B, for k units along k and adjacent panels of B; rows <= mr. tmp has mr*nr floats. With tiles, A
-	// is not packed: a holds mr rows of k units, and up to mr rows of c are written.
+	// multiply sets c[rows, panels*nr] to A·B, for k units along k and adjacent panels of B; rows <= mr. tmp has mr*nr
+	// floats. With tiles, A is not packed: a holds mr rows of k units, and up to mr rows of c are written.
 	tiles    bool
 	multiply func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32)
 	// pairBytes is dst[2*i] = a[i], dst[2*i+1] = b[i], for units of 2; nil: a loop in Go.
@@ -25,7 +25,8 @@ type integerProduct struct {
 type integerOperand struct {
 	signed bool
 	zero   int
-	flip   bool // it is stored with the highest bit inverted: 128 is added to signed integers, subtracted from unsigned ones
+	// it is stored with the highest bit inverted: 128 is added to signed integers, subtracted from unsigned ones
+	flip bool
 }
 
 // operands returns the operands as they are stored. Where 128 is added or subtracted, the zero point moves too.
@@ -63,7 +64,8 @@ func (q *integerProduct) pack(s *isa, dst, rows []float32, h, k int) {
 	}
 }
 
-// put stores n integers, step bytes apart in src, as units. The rest of the last unit is zero. It returns the sum of the integers as stored.
+// put stores n integers, step bytes apart in src, as units. The rest of the last unit is zero. It returns the sum of
+// the integers as stored.
 func (q *integerProduct) put(dst []float32, src []uint8, n, step int, o integerOperand) (sum int32) {
 	flip := uint8(0)
 	if o.flip {
@@ -150,7 +152,8 @@ func (q *integerProduct) putPlanes(dst []float32, src []uint8, n int, o integerO
 		return
 	}
 	if n == 4 {
-		a, b, c, d, words := src[:plane], src[plane:][:plane], src[2*plane:][:plane], src[3*plane:][:plane], elementsOf[uint32](to)
+		a, b, c, d, words := src[:plane], src[plane:][:plane], src[2*plane:][:plane], src[3*plane:][:plane],
+			elementsOf[uint32](to)
 		for i := range words {
 			words[i] = uint32(a[i]) | uint32(b[i])<<8 | uint32(c[i])<<16 | uint32(d[i])<<24
 		}
@@ -219,27 +222,28 @@ func (s *scratch) ints(n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(s.floats(n)))), n)
 }
 
-// setIntegersInGo makes a set multiply integers with its product of floats. float32 holds integers exactly up to 2^24, which is more than a
-// sum of 256 products of bytes, so longer sums are continued in integers.
+// setIntegersInGo makes a set multiply integers with its product of floats. float32 holds integers exactly up to 2^24,
+// which is more than a sum of 256 products of bytes, so longer sums are continued in integers.
 func (s *isa) setIntegersInGo() *isa {
 	gemm, nr := s.gemm, s.nr
-	q := integerProduct{unit: 1, mr: s.mr, deep: 1, multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
-		for q := range panels {
-			c, b := c[q*nr:], b[q*nr*k:]
-			for r := range rows {
-				clear(c[r*ldc:][:nr])
-			}
-			for at := 0; at < k; at += 256 {
-				gemm(rows, min(256, k-at), a[at*rows:], b[at*nr:], tmp, nr, false, nil, nil, 0)
+	q := integerProduct{unit: 1, mr: s.mr, deep: 1,
+		multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
+			for q := range panels {
+				c, b := c[q*nr:], b[q*nr*k:]
 				for r := range rows {
-					to := c[r*ldc:][:nr]
-					for j, v := range tmp[r*nr:][:nr] {
-						to[j] += int32(v)
+					clear(c[r*ldc:][:nr])
+				}
+				for at := 0; at < k; at += 256 {
+					gemm(rows, min(256, k-at), a[at*rows:], b[at*nr:], tmp, nr, false, nil, nil, 0)
+					for r := range rows {
+						to := c[r*ldc:][:nr]
+						for j, v := range tmp[r*nr:][:nr] {
+							to[j] += int32(v)
+						}
 					}
 				}
 			}
-		}
-	}}
+		}}
 	s.quads, s.requantize = [2]integerProduct{q, q}, requantizeGeneric
 	return s
 }
@@ -255,8 +259,8 @@ func requantizeGeneric(dst []uint8, acc, add []int32, mult []float32, to *requan
 	}
 }
 
-// requantizing has the parameters that turn a sum of products into an 8-bit integer. The steps: add base, multiply by a scale, round, limit
-// to [lo, hi], add zero.
+// requantizing has the parameters that turn a sum of products into an 8-bit integer. The steps: add base, multiply by a
+// scale, round, limit to [lo, hi], add zero.
 type requantizing struct {
 	base, zero int32
 	lo, hi     float32

@@ -1,5 +1,5 @@
-// What the products of 8-bit integers do for one row: the four integers, or the two of 16 bits, at CX+disp times a row of B, added to
-// sums. Go's VPDPBUSD takes the signed operand first.
+// What the products of 8-bit integers do for one row: the four integers, or the two of 16 bits, at CX+disp times a row
+// of B, added to sums. Go's VPDPBUSD takes the signed operand first.
 
 // B is signed.
 #define QUADS_LEFT(disp, x, b0, b1, sum0, sum1) \

@@ -59,7 +59,8 @@ func multipliers(r *rand.Rand, n int) []float32 {
 	for i := range m {
 		m[i] = r.Float32() * 0.001
 		if r.IntN(12) == 0 {
-			m[i] = [...]float32{0, -0.01, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e30, 1e-40}[r.IntN(7)]
+			m[i] = [...]float32{0, -0.01, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e30,
+				1e-40}[r.IntN(7)]
 		}
 	}
 	return m
@@ -77,7 +78,8 @@ func biases(r *rand.Rand, n int) []int32 {
 }
 
 func checkQGemm[T, U int8 | uint8](t *testing.T, p *Pool, r *rand.Rand) {
-	q := QGemm[T]{M: r.IntN(70), N: r.IntN(90), K: r.IntN(300), TransB: r.IntN(2) == 0, XZero: randomZero[T](r), YZero: randomZero[T](r), WZero: randomZero[U](r),
+	q := QGemm[T]{M: r.IntN(70), N: r.IntN(90), K: r.IntN(300), TransB: r.IntN(2) == 0, XZero: randomZero[T](r),
+		YZero: randomZero[T](r), WZero: randomZero[U](r),
 		Keep: &QKept{Fixed: r.IntN(2) == 0}}
 	w := randomBytes[U](r, q.K*q.N)
 	q.X, q.Mult, q.Bias = randomBytes[T](r, q.M*q.K), multipliers(r, max(1, q.N)), biases(r, q.N)
@@ -110,7 +112,8 @@ func checkQGemm[T, U int8 | uint8](t *testing.T, p *Pool, r *rand.Rand) {
 				acc += q.Bias[col]
 			}
 			if want := finished[T](acc, q.Mult[col%len(q.Mult)], q.YZero); got != want {
-				t.Fatalf("%s: %d x %d x %d, zeros %d %d %d: element %d, %d is %d, want %d (sum %d)", p.Features(), q.M, q.N, q.K, q.XZero, q.WZero, q.YZero, row, col, got, want, acc)
+				t.Fatalf("%s: %d x %d x %d, zeros %d %d %d: element %d, %d is %d, want %d (sum %d)", p.Features(), q.M,
+					q.N, q.K, q.XZero, q.WZero, q.YZero, row, col, got, want, acc)
 			}
 		}
 	}
@@ -133,8 +136,10 @@ func checkQConv[T, U int8 | uint8](t *testing.T, p *Pool, r *rand.Rand) {
 	g.Last = false
 	in, weights := make([]int, g.N*g.Cin*volume(g.In)), make([]int, g.Weight.Len())
 	x, w := randomBytes[T](r, len(in)), randomBytes[U](r, len(weights))
-	q := QConv[T]{Size: ConvArgs{N: g.N, Cin: g.Cin, Cout: g.Cout, In: g.In, Kernel: g.Kernel, Stride: g.Stride, Pad: g.Pad, Dilation: g.Dilation, Groups: g.Groups},
-		X: x, W: bytesOf(w), WSigned: signed[U](), Mult: multipliers(r, g.Cout), Bias: biases(r, g.Cout), XZero: randomZero[T](r), WZero: randomZero[U](r),
+	q := QConv[T]{Size: ConvArgs{N: g.N, Cin: g.Cin, Cout: g.Cout, In: g.In, Kernel: g.Kernel, Stride: g.Stride,
+		Pad: g.Pad, Dilation: g.Dilation, Groups: g.Groups},
+		X: x, W: bytesOf(w), WSigned: signed[U](), Mult: multipliers(r, g.Cout), Bias: biases(r, g.Cout),
+		XZero: randomZero[T](r), WZero: randomZero[U](r),
 		YZero: randomZero[T](r), Keep: &QConvKept{Fixed: r.IntN(2) == 0}}
 	// The definition in float64 is exact.
 	g.Bias, g.X, g.Weight = nil, make([]float32, len(in)), F32(make([]float32, len(weights)))
@@ -182,13 +187,15 @@ func TestQConvScratch(t *testing.T) {
 		g.Last = false
 		larger := *g
 		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
-		x, w, dst := randomBytes[uint8](r, g.N*g.Cin*volume(g.In)), randomBytes[uint8](r, g.Weight.Len()), make([]uint8, g.N*g.Cout*volume(g.OutSize()))
+		x, w, dst := randomBytes[uint8](r, g.N*g.Cin*volume(g.In)), randomBytes[uint8](r, g.Weight.Len()),
+			make([]uint8, g.N*g.Cout*volume(g.OutSize()))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
 			need := larger.QConvScratch(p)
 			reserve(t, p, need)
 			size := *g
 			size.X, size.Weight, size.Bias = nil, Weights{}, nil
-			q := QConv[uint8]{Size: size, X: x, Dst: dst, W: w, Mult: []float32{1e-3}, XZero: 7, WZero: 3, Keep: &QConvKept{}}
+			q := QConv[uint8]{Size: size, X: x, Dst: dst, W: w, Mult: []float32{1e-3}, XZero: 7, WZero: 3,
+				Keep: &QConvKept{}}
 			q.Run(p)
 			fits(t, p, need, fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(), describeConv(g)))
 		})
@@ -202,7 +209,8 @@ func BenchmarkIntegers(b *testing.B) {
 	}
 	b.Run("qmatmul", func(b *testing.B) {
 		const m, k, n = 512, 768, 768
-		q := QGemm[int8]{M: m, N: n, K: k, X: randomBytes[int8](r, m*k), W: I8(randomBytes[uint8](r, k*n)), Dst: make([]int8, m*n), TransB: true, Mult: []float32{1e-3}, Keep: &QKept{Fixed: true}}
+		q := QGemm[int8]{M: m, N: n, K: k, X: randomBytes[int8](r, m*k), W: I8(randomBytes[uint8](r, k*n)),
+			Dst: make([]int8, m*n), TransB: true, Mult: []float32{1e-3}, Keep: &QKept{Fixed: true}}
 		p := newPool(b, 0, "")
 		for b.Loop() {
 			q.Multiply(p)
@@ -211,7 +219,8 @@ func BenchmarkIntegers(b *testing.B) {
 	})
 	b.Run("qconv2d", func(b *testing.B) {
 		g := conv2D(56, 64, 64, 3, 1, 1, 1, false)
-		q := QConv[uint8]{Size: g, X: randomBytes[uint8](r, 64*56*56), W: randomBytes[uint8](r, 64*64*9), WSigned: true, Dst: make([]uint8, 64*56*56), Mult: []float32{1e-3}, Keep: &QConvKept{Fixed: true}}
+		q := QConv[uint8]{Size: g, X: randomBytes[uint8](r, 64*56*56), W: randomBytes[uint8](r, 64*64*9), WSigned: true,
+			Dst: make([]uint8, 64*56*56), Mult: []float32{1e-3}, Keep: &QConvKept{Fixed: true}}
 		p := newPool(b, 0, "")
 		for b.Loop() {
 			q.Run(p)

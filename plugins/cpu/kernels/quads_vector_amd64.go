@@ -31,7 +31,8 @@ func pairBytesOf(dst []int16, a, b []uint8, signed bool) {
 	}
 }
 
-type quadTilesAsm = func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)
+type quadTilesAsm = func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc,
+	panels int)
 
 // quadTilesOf adapts a routine for 16 rows and one for 32 rows.
 func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
@@ -54,14 +55,17 @@ func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []i
 // setQuadTiles makes a set multiply 8-bit integers with AMX.
 func (s *isa) setQuadTiles() {
 	s.quads = [2]integerProduct{
-		{unit: 4, mr: 32, deep: 16, tiles: true, leftUnsigned: true, multiply: quadTilesOf(quadTilesLeft16, quadTilesLeft32)},
-		{unit: 4, mr: 32, deep: 16, tiles: true, rightUnsigned: true, multiply: quadTilesOf(quadTilesRight16, quadTilesRight32)},
+		{unit: 4, mr: 32, deep: 16, tiles: true, leftUnsigned: true,
+			multiply: quadTilesOf(quadTilesLeft16, quadTilesLeft32)},
+		{unit: 4, mr: 32, deep: 16, tiles: true, rightUnsigned: true,
+			multiply: quadTilesOf(quadTilesRight16, quadTilesRight32)},
 	}
 }
 
 // setHalves makes a set multiply 8-bit integers as integers of 16 bits.
 func (s *isa) setHalves(kernels []quadsAsm,
-	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)) *isa {
+	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32,
+		zero int32)) *isa {
 	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr), pairBytes: pairBytesOf}
 	s.quads = [2]integerProduct{q, q}
 	lanes := s.lanes
@@ -78,8 +82,8 @@ func (s *isa) setHalves(kernels []quadsAsm,
 	return s
 }
 
-// setQuads makes a set multiply 8-bit integers with VNNI. left has the routines for an unsigned left operand, right those for an unsigned
-// right one.
+// setQuads makes a set multiply 8-bit integers with VNNI. left has the routines for an unsigned left operand, right
+// those for an unsigned right one.
 func (s *isa) setQuads(left, right []quadsAsm) *isa {
 	s.quads = [2]integerProduct{
 		{unit: 4, mr: s.mr, deep: 1, leftUnsigned: true, multiply: quadsOf(left, s.nr)},

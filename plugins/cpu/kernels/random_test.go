@@ -19,7 +19,8 @@ func TestThreefry(t *testing.T) {
 			s.threefry(got, counter, first, key)
 			for i, w := range got {
 				if want := random.Threefry([2]uint32{counter, first + uint32(i)}, key)[0]; w != want {
-					t.Fatalf("%s: word %d from (%x, %x) on, key %x, is %x; want %x", name, i, counter, first, key, w, want)
+					t.Fatalf("%s: word %d from (%x, %x) on, key %x, is %x; want %x", name, i, counter, first, key, w,
+						want)
 				}
 			}
 		}

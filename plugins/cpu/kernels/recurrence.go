@@ -2,17 +2,17 @@ package kernels
 
 import "math"
 
-// Recurrences over tokens. The columns of their states do not depend on each other, so threads share strips of columns. A thread goes
-// through all tokens with one strip, which stays in its cache.
+// Recurrences over tokens. The columns of their states do not depend on each other, so threads share strips of columns.
+// A thread goes through all tokens with one strip, which stays in its cache.
 
 // strips are an instruction set's routines for one token of a recurrence.
 type strips struct {
-	// delta is a token of the gated delta rule, on a strip s [n, deltaWidth] of the state, with n = len(k): e = decay*(k s), d = beta*(v-e),
-	// s = decay*s + k^T d, o = scale*(q s).
+	// delta is a token of the gated delta rule, on a strip s [n, deltaWidth] of the state, with n = len(k): e =
+	// decay*(k s), d = beta*(v-e), s = decay*s + k^T d, o = scale*(q s).
 	deltaWidth int
 	delta      func(s, q, k, v, o []float32, decay, beta, scale float32)
-	// The other strips have len(delta), len(y) or len(dst) columns, a multiple of lanes. decay is dst[j] = a[j]*delta for all rows j. scan is
-	// s[j] = decay[j]*s[j] + b[j]*dx for all rows j, and y = the sum of c[j]*s[j] over j.
+	// The other strips have len(delta), len(y) or len(dst) columns, a multiple of lanes. decay is dst[j] = a[j]*delta
+	// for all rows j. scan is s[j] = decay[j]*s[j] + b[j]*dx for all rows j, and y = the sum of c[j]*s[j] over j.
 	decay func(dst, a, delta []float32)
 	scan  func(s, decay, dx, b, c, y []float32)
 	// taps is dst = bias + sum of x[j*ldx:]*w[j*ldw:] over j < k.
@@ -74,13 +74,15 @@ func stripsInGo() strips {
 // Delta are the sizes of GatedDelta: q and k are [B, T, Groups, N], v [B, T, Heads, M].
 type Delta struct{ B, T, Groups, Heads, N, M int }
 
-// GatedDelta computes op.GatedDeltaNetDef: o [B, T, Heads, M] and the final state [B, Heads, N, M]. The first state may be nil, for zeros.
+// GatedDelta computes op.GatedDeltaNetDef: o [B, T, Heads, M] and the final state [B, Heads, N, M]. The first state may
+// be nil, for zeros.
 //
-// It goes token by token. Other implementations turn chunks of tokens into matrix products; that takes more multiplications, which pays
-// only if these are much faster than updating a strip of the state in the L1 cache.
+// It goes token by token. Other implementations turn chunks of tokens into matrix products; that takes more
+// multiplications, which pays only if these are much faster than updating a strip of the state in the L1 cache.
 func GatedDelta(p *Pool, d Delta, q, k, v, g, beta, state, o, final []float32) {
 	gates := d.B * d.T * d.Heads
-	if len(q) < d.B*d.T*d.Groups*d.N || len(k) < len(q) || len(v) < gates*d.M || len(g) < gates || len(beta) < gates || len(o) < gates*d.M ||
+	if len(q) < d.B*d.T*d.Groups*d.N || len(k) < len(q) || len(v) < gates*d.M || len(g) < gates || len(beta) < gates ||
+		len(o) < gates*d.M ||
 		len(final) < d.B*d.Heads*d.N*d.M || state != nil && len(state) < d.B*d.Heads*d.N*d.M {
 		panic("BUG: GatedDelta: a slice is short")
 	}
@@ -89,7 +91,8 @@ func GatedDelta(p *Pool, d Delta, q, k, v, g, beta, state, o, final []float32) {
 	}
 	width := p.isa.strips.deltaWidth
 	strips := (d.M + width - 1) / width
-	split(p, d.B*d.Heads*strips, 1+elementGrain/(width*d.N*(d.T+1)), deltaStrips{p, d, strips, q, k, v, g, beta, state, o, final})
+	split(p, d.B*d.Heads*strips, 1+elementGrain/(width*d.N*(d.T+1)),
+		deltaStrips{p, d, strips, q, k, v, g, beta, state, o, final})
 }
 
 type deltaStrips struct {
@@ -124,7 +127,8 @@ func (a *deltaStrips) do(lo, hi, worker int) {
 				copy(padded, v)
 				v, to = padded[:width], padded[width:]
 			}
-			steps.delta(s, a.q[key:][:a.N], a.k[key:][:a.N], v, to, float32(math.Exp(float64(a.g[at]))), a.beta[at], scale)
+			steps.delta(s, a.q[key:][:a.N], a.k[key:][:a.N], v, to, float32(math.Exp(float64(a.g[at]))), a.beta[at],
+				scale)
 			if w < width {
 				copy(o, to)
 			}
@@ -147,15 +151,17 @@ const selectiveWidth = 64
 // Selective are the sizes of SelectiveScan: x and delta are [B, T, C], a [C, N], b and c [B, T, N].
 type Selective struct{ B, T, C, N int }
 
-// SelectiveScan computes op.SelectiveScanDef: y [B, T, C] and the final state [B, C, N]. The first state may be nil, for zeros. A worker
-// transposes its strip of a and of the state, so that vectors run along the channels.
+// SelectiveScan computes op.SelectiveScanDef: y [B, T, C] and the final state [B, C, N]. The first state may be nil,
+// for zeros. A worker transposes its strip of a and of the state, so that vectors run along the channels.
 func SelectiveScan(p *Pool, d Selective, x, delta, a, b, c, state, y, final []float32) {
-	if all := d.B * d.T * d.C; len(x) < all || len(delta) < all || len(y) < all || len(a) < d.C*d.N || len(b) < d.B*d.T*d.N || len(c) < d.B*d.T*d.N ||
+	if all := d.B * d.T * d.C; len(x) < all || len(delta) < all || len(y) < all || len(a) < d.C*d.N ||
+		len(b) < d.B*d.T*d.N || len(c) < d.B*d.T*d.N ||
 		len(final) < d.B*d.C*d.N || state != nil && len(state) < d.B*d.C*d.N {
 		panic("BUG: SelectiveScan: a slice is short")
 	}
 	strips := (d.C + selectiveWidth - 1) / selectiveWidth
-	split(p, d.B*strips, 1+elementGrain/(8*selectiveWidth*(d.N+1)*(d.T+1)), selectiveStrips{p, d, strips, x, delta, a, b, c, state, y, final})
+	split(p, d.B*strips, 1+elementGrain/(8*selectiveWidth*(d.N+1)*(d.T+1)),
+		selectiveStrips{p, d, strips, x, delta, a, b, c, state, y, final})
 }
 
 type selectiveStrips struct {
@@ -168,7 +174,8 @@ type selectiveStrips struct {
 func (g *selectiveStrips) do(lo, hi, worker int) {
 	set, steps := g.p.isa, &g.p.isa.strips
 	scratch := g.p.scratch(worker)
-	s, a, decay := scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth)
+	s, a, decay := scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth),
+		scratch.floats(g.N*selectiveWidth)
 	row := scratch.floats(3 * selectiveWidth)
 	for item := lo; item < hi; item++ {
 		b, from := item/g.strips, item%g.strips*selectiveWidth
@@ -234,15 +241,17 @@ const tapsWidth = 256
 // Causal are the sizes of CausalConv: x is [B, T, C], w [C, K].
 type Causal struct{ B, T, C, K int }
 
-// CausalConv computes op.CausalConv1DDef: y [B, T, C], and in next the last K-1 tokens [B, K-1, C]. bias [C] and pad [B, K-1, C], the tokens
-// before the first, may be nil, for zeros.
+// CausalConv computes op.CausalConv1DDef: y [B, T, C], and in next the last K-1 tokens [B, K-1, C]. bias [C] and pad
+// [B, K-1, C], the tokens before the first, may be nil, for zeros.
 func CausalConv(p *Pool, d Causal, x, w, bias, pad, y, next []float32, silu bool) {
-	if all := d.B * d.T * d.C; d.K < 1 || len(x) < all || len(y) < all || len(w) < d.C*d.K || bias != nil && len(bias) < d.C || pad != nil && len(pad) < d.B*(d.K-1)*d.C ||
+	if all := d.B * d.T * d.C; d.K < 1 || len(x) < all || len(y) < all || len(w) < d.C*d.K || bias != nil &&
+		len(bias) < d.C || pad != nil && len(pad) < d.B*(d.K-1)*d.C ||
 		len(next) < d.B*(d.K-1)*d.C {
 		panic("BUG: CausalConv: a slice is short")
 	}
 	strips := (d.C + tapsWidth - 1) / tapsWidth
-	split(p, d.B*strips, 1+elementGrain/(tapsWidth*(d.T+d.K)), causalStrips{p, d, strips, x, w, bias, pad, y, next, silu})
+	split(p, d.B*strips, 1+elementGrain/(tapsWidth*(d.T+d.K)),
+		causalStrips{p, d, strips, x, w, bias, pad, y, next, silu})
 }
 
 type causalStrips struct {

@@ -8,8 +8,8 @@ import (
 // ReduceOp is a reduction.
 type ReduceOp uint8
 
-// The reductions. NaN propagates through all of them. Of no elements they give, in this order, 0, NaN, -Inf, +Inf and 1; for integers, the
-// least and the largest value take the place of the infinities.
+// The reductions. NaN propagates through all of them. Of no elements they give, in this order, 0, NaN, -Inf, +Inf and
+// 1; for integers, the least and the largest value take the place of the infinities.
 const (
 	Sum ReduceOp = iota
 	Mean
@@ -38,8 +38,8 @@ func ParseReduce(name string) (ReduceOp, bool) {
 	return 0, false
 }
 
-// Reduce reduces src, of the given shape, over axes, which are in any order and without duplicates. Without axes it copies. dst has the
-// remaining dims. Integers wrap. There is no Mean of integers.
+// Reduce reduces src, of the given shape, over axes, which are in any order and without duplicates. Without axes it
+// copies. dst has the remaining dims. Integers wrap. There is no Mean of integers.
 func Reduce[T float64 | Integer](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 	if op >= reduceCount || op == Mean && !isFloat[T]() {
 		panic("BUG: reduce by " + op.String())
@@ -68,7 +68,8 @@ type folder[A any] interface {
 	start() A
 	// runs folds n contiguous elements from index at + i*ld on into acc[i], for each i.
 	runs(acc []A, at, n, ld, worker int)
-	// columns folds rows of elements into an accumulator for each column. The first row is at index at, the next ones stride apart.
+	// columns folds rows of elements into an accumulator for each column. The first row is at index at, the next ones
+	// stride apart.
 	columns(acc []A, at, rows, stride, worker int)
 	// merge folds the accumulators src into dst.
 	merge(dst, src []A)
@@ -76,19 +77,21 @@ type folder[A any] interface {
 	finish(at int, acc []A, count int)
 }
 
-// reducing iterates over the elements of an operand. Adjacent axes that are both kept, or both reduced, are merged, and axes of size 1
-// dropped. Threads share strips of results along the innermost axis that is kept. If the last axis is reduced, a strip is made from runs of
-// contiguous elements, one or several for each result. If it is kept, the elements of a strip are columns.
+// reducing iterates over the elements of an operand. Adjacent axes that are both kept, or both reduced, are merged, and
+// axes of size 1 dropped. Threads share strips of results along the innermost axis that is kept. If the last axis is
+// reduced, a strip is made from runs of contiguous elements, one or several for each result. If it is kept, the
+// elements of a strip are columns.
 type reducing[A any] struct {
-	f                                folder[A]
-	keep, keepStride, cut, cutStride [maxRank]int // sizes and strides of outer axes that are kept, and of axes that are reduced
-	kept, cuts                       int          // their numbers
-	outer, inner, count              int          // results are [outer, inner], each of count elements
-	ld, width                        int          // distance between the elements of inner results; results in a strip
-	runs                             bool         // the last axis is reduced
+	f folder[A]
+	// sizes and strides of outer axes that are kept, and of axes that are reduced
+	keep, keepStride, cut, cutStride [maxRank]int
+	kept, cuts                       int  // their numbers
+	outer, inner, count              int  // results are [outer, inner], each of count elements
+	ld, width                        int  // distance between the elements of inner results; results in a strip
+	runs                             bool // the last axis is reduced
 
-	// If there are few results, the elements of each are divided into chunks. The chunks depend on the shape alone, so that sums have the
-	// same bits for any number of threads.
+	// If there are few results, the elements of each are divided into chunks. The chunks depend on the shape alone, so
+	// that sums have the same bits for any number of threads.
 	chunks, chunk int
 	partial       []A              // [outer, chunks, inner]
 	acc           [][reduceWidth]A // one for each worker
@@ -173,8 +176,8 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	}
 }
 
-// ReduceScratch returns what a reduction of up to so many elements needs: the partial results of chunks. With chunks there are at most
-// 2*reduceTasks tasks, each with a strip of results.
+// ReduceScratch returns what a reduction of up to so many elements needs: the partial results of chunks. With chunks
+// there are at most 2*reduceTasks tasks, each with a strip of results.
 func ReduceScratch(elements int) ScratchSize {
 	if elements <= 2*elementGrain {
 		return ScratchSize{}

@@ -65,13 +65,15 @@ func TestReduce(t *testing.T) {
 		for op := range reduceCount {
 			src := randoms(r, product(shape))
 			if len(src) > 0 && r.IntN(3) == 0 {
-				src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(-1)), float32(math.Inf(1))}[r.IntN(3)]
+				src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(-1)),
+					float32(math.Inf(1))}[r.IntN(3)]
 			}
 			want := reduce64(op, src, shape, axes)
 			dst := make([]float32, len(want))
 			ReduceFloats(p, op, F32(dst), F32(src), shape, axes)
 			abs := 1e-6
-			if op == Sum { // blocks are summed in f32, so the error grows with the size, and the op's tolerance allows that
+			// blocks are summed in f32, so the error grows with the size, and the op's tolerance allows that
+			if op == Sum {
 				abs *= math.Sqrt(float64(max(1, len(src)/max(1, len(want)))))
 			}
 			compare(t, describeShape(op.String(), shape, axes), dst, want, abs, 1e-6)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// A region is a graph of elementwise operations that are computed together, block by block, so that intermediate values stay in the L1
-// cache.
+// A region is a graph of elementwise operations that are computed together, block by block, so that intermediate values
+// stay in the L1 cache.
 
 // RegionRef is an operand of a step of a region: an input, the result of an earlier step, or a number.
 type RegionRef struct {
@@ -28,16 +28,16 @@ const (
 	RegionNumber
 )
 
-// RegionStep is one operation of a region. Op is a name that ParseUnary, ParseBinary or ParseCompare knows, "where", or the element type of a
-// cast: f32 or bool; in the last step also the other types of RegionValue.
+// RegionStep is one operation of a region. Op is a name that ParseUnary, ParseBinary or ParseCompare knows, "where", or
+// the element type of a cast: f32 or bool; in the last step also the other types of RegionValue.
 type RegionStep struct {
 	Op     string
 	Params []float64 // for UnaryOp.With
 	In     []RegionRef
 }
 
-// RegionValue is a tensor. F32 is set if it is float32; otherwise Bytes and Type are. Of bools, any byte but 0 is true. f16, bf16, i8, u8 and
-// i32 are read and written only by casts to and from f32.
+// RegionValue is a tensor. F32 is set if it is float32; otherwise Bytes and Type are. Of bools, any byte but 0 is true.
+// f16, bf16, i8, u8 and i32 are read and written only by casts to and from f32.
 type RegionValue struct {
 	F32   []float32
 	Bytes []uint8
@@ -91,8 +91,8 @@ type regionOperand struct {
 
 const regionBlock = 2048 // elements of a block: 8 KB of float32, a quarter of an L1 cache of 32 KB
 
-// NewRegion compiles steps over inputs of the given element types. The result is that of the last step. The error names a step for which
-// there is no routine.
+// NewRegion compiles steps over inputs of the given element types. The result is that of the last step. The error names
+// a step for which there is no routine.
 func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	r := &Region{inputs: slices.Clone(types), half: asHalf(types, steps)}
 	steps = fuseAffine(types, steps)
@@ -121,8 +121,10 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 			}
 			out.in = append(out.in, regionOperand{ref, in[k]})
 		}
-		if out.run, made[i] = regionRun(st, in); out.run == nil || !slices.Contains(regionTypes[:2], made[i]) && i < len(steps)-1 {
-			return nil, fmt.Errorf("region: step %d: no routine for %s with %d operands of these types", i, st.Op, len(st.In))
+		if out.run, made[i] = regionRun(st, in); out.run == nil || !slices.Contains(regionTypes[:2], made[i]) &&
+			i < len(steps)-1 {
+			return nil, fmt.Errorf("region: step %d: no routine for %s with %d operands of these types", i, st.Op,
+				len(st.In))
 		}
 		out.typ = made[i]
 		for k, ref := range st.In {
@@ -135,7 +137,8 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 				free[class(made[ref.Index])] = append(free[class(made[ref.Index])], register[ref.Index])
 			}
 		}
-		// The result may overwrite the register of an operand that is not used later: all routines read an element before they write it.
+		// The result may overwrite the register of an operand that is not used later: all routines read an element
+		// before they write it.
 		c := class(made[i])
 		switch n := len(free[c]); {
 		case i == len(steps)-1:
@@ -153,7 +156,8 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 		return nil, fmt.Errorf("region: no steps")
 	}
 	r.grain = elementGrain
-	if slices.ContainsFunc(steps, func(st RegionStep) bool { u, ok := ParseUnary(st.Op); return ok && functions[u.id].ulp != 0 }) {
+	if slices.ContainsFunc(
+		steps, func(st RegionStep) bool { u, ok := ParseUnary(st.Op); return ok && functions[u.id].ulp != 0 }) {
 		r.grain = max(elementGrain/functionCost, regionBlock)
 	}
 	return r, nil
@@ -162,8 +166,8 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 // affineStep is the op of steps that fuseAffine makes: (x - zero) * scale, for x of type i8 or u8.
 const affineStep = "affine"
 
-// fuseAffine replaces casts of 8-bit integers to f32 that are then multiplied, as dequantisation does, by one step: f32(x), minus a number
-// if there is one, times an operand.
+// fuseAffine replaces casts of 8-bit integers to f32 that are then multiplied, as dequantisation does, by one step:
+// f32(x), minus a number if there is one, times an operand.
 func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
 	uses := make([]int, len(steps))
 	for _, st := range steps {
@@ -226,7 +230,8 @@ func class(d dtype.DType) int {
 }
 
 // regionRun returns the routine of a step and the type of its result; nil if there is none for operands of these types.
-func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValue, in *[3]RegionValue), out dtype.DType) {
+func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValue, in *[3]RegionValue),
+	out dtype.DType) {
 	name := st.Op
 	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
 		return regionCast(in[0], to), to
@@ -290,12 +295,14 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 				}
 			}, dtype.Bool
 		}
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bytes, in[0].F32, in[1].F32) }, dtype.Bool
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bytes, in[0].F32, in[1].F32) },
+			dtype.Bool
 	}
 	return nil, out
 }
 
-// regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other casts.
+// regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other
+// casts.
 func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]RegionValue) {
 	if !slices.Contains(regionTypes, from) || !slices.Contains(regionTypes, to) {
 		return nil
@@ -317,8 +324,9 @@ func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]Regio
 	return nil
 }
 
-// Run computes dst, which has the type of the last step's result. An input may have fewer elements than dst: element i of dst reads element i
-// modulo their number, which broadcasts leading axes. An input of the same size may be dst itself.
+// Run computes dst, which has the type of the last step's result. An input may have fewer elements than dst: element i
+// of dst reads element i modulo their number, which broadcasts leading axes. An input of the same size may be dst
+// itself.
 func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	n := dst.Len()
 	if n == 0 {
@@ -437,8 +445,8 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 	}
 }
 
-// input returns elements [lo, lo+n) of input i: in place, or repeated. A short input is repeated once, so that a block may begin at any of
-// its elements; a longer one only where a block crosses its end. No block is longer than the first.
+// input returns elements [lo, lo+n) of input i: in place, or repeated. A short input is repeated once, so that a block
+// may begin at any of its elements; a longer one only where a block crosses its end. No block is longer than the first.
 func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
 	period := v.Len()
 	at := lo % period

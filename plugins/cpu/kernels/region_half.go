@@ -6,8 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function, and a cast back. One operand
-// may instead be f32, such as a row of weights, or a number. With a routine for the function, one pass replaces three or four.
+// halfRegion is a region that computes one binary function of f16 or bf16: casts of its inputs to f32, the function,
+// and a cast back. One operand may instead be f32, such as a row of weights, or a number. With a routine for the
+// function, one pass replaces three or four.
 type halfRegion struct {
 	function halfFunction
 	in       [2]RegionRef // inputs, which may be the same, or a number
@@ -23,7 +24,8 @@ func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
 	function, cast := steps[n-2], steps[n-1]
 	op, ok := ParseBinary(function.Op)
 	d, _ := dtype.Parse(cast.Op)
-	if !ok || d != dtype.F16 && d != dtype.BF16 || !slices.Equal(cast.In, []RegionRef{{Kind: RegionResult, Index: n - 2}}) || len(function.In) != 2 {
+	if !ok || d != dtype.F16 && d != dtype.BF16 ||
+		!slices.Equal(cast.In, []RegionRef{{Kind: RegionResult, Index: n - 2}}) || len(function.In) != 2 {
 		return nil
 	}
 	h := &halfRegion{function: halfFunction{op, d}, wide: -1}

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// regionCase is a random region of operations whose results are exact or rounded once. So it can be evaluated in float64 one element at a
-// time, with a rounding after each step.
+// regionCase is a random region of operations whose results are exact or rounded once. So it can be evaluated in
+// float64 one element at a time, with a rounding after each step.
 type regionCase struct {
 	bools []bool
 	steps []RegionStep
@@ -126,7 +126,8 @@ func (c regionCase) eval(in []RegionValue, i int) float64 {
 		case st.Op == "where":
 			results[s] = x[2]
 		default:
-			if st.Op == "eq" && x[0] == x[1] || st.Op == "ne" && x[0] != x[1] || st.Op == "lt" && x[0] < x[1] || st.Op == "le" && x[0] <= x[1] ||
+			if st.Op == "eq" && x[0] == x[1] || st.Op == "ne" && x[0] != x[1] || st.Op == "lt" && x[0] < x[1] ||
+				st.Op == "le" && x[0] <= x[1] ||
 				st.Op == "gt" && x[0] > x[1] || st.Op == "ge" && x[0] >= x[1] {
 				results[s] = 1
 			}
@@ -151,7 +152,8 @@ func (c regionCase) values(r *rand.Rand, n int, periods []int) []RegionValue {
 		}
 		in[i].F32 = randoms(r, m)
 		for range 1 + m/10 {
-			in[i].F32[r.IntN(m)] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e-40}[r.IntN(5)]
+			in[i].F32[r.IntN(m)] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0,
+				1e-40}[r.IntN(5)]
 		}
 	}
 	return in
@@ -221,7 +223,9 @@ func TestRegionActivation(t *testing.T) {
 
 func TestRegionThreads(t *testing.T) {
 	sameForAnyThreads(t, func(p *Pool) []float32 {
-		c := regionCase{bools: []bool{false, false}, steps: []RegionStep{{Op: "exp", In: []RegionRef{{Index: 0}}}, {Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 1}}}}}
+		c := regionCase{bools: []bool{false, false},
+			steps: []RegionStep{{Op: "exp", In: []RegionRef{{Index: 0}}},
+				{Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 1}}}}}
 		region, err := NewRegion(c.types(), c.steps)
 		if err != nil {
 			t.Fatal(err)
@@ -234,8 +238,11 @@ func TestRegionThreads(t *testing.T) {
 }
 
 func TestRegionRefusesUnknown(t *testing.T) {
-	for _, st := range []RegionStep{{Op: "gather", In: []RegionRef{{}}}, {Op: "add", In: []RegionRef{{Index: 1}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Index: 1}}}, {Op: "where", In: []RegionRef{{}, {}, {}}}} {
-		if _, err := NewRegion([]dtype.DType{dtype.F32, dtype.Bool}, []RegionStep{st}); err == nil || !strings.Contains(err.Error(), st.Op) {
+	for _, st := range []RegionStep{{Op: "gather", In: []RegionRef{{}}},
+		{Op: "add", In: []RegionRef{{Index: 1}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Index: 1}}},
+		{Op: "where", In: []RegionRef{{}, {}, {}}}} {
+		if _, err := NewRegion([]dtype.DType{dtype.F32, dtype.Bool}, []RegionStep{st}); err == nil ||
+			!strings.Contains(err.Error(), st.Op) {
 			t.Errorf("step %v: error %v; want one that names the op", st, err)
 		}
 	}
@@ -244,7 +251,9 @@ func TestRegionRefusesUnknown(t *testing.T) {
 func BenchmarkRegion(b *testing.B) {
 	p := newPool(b, 0, "")
 	region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32, dtype.F32}, []RegionStep{
-		{Op: "add", In: []RegionRef{{Index: 0}, {Index: 1}}}, {Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 2}}}, {Op: "relu", In: []RegionRef{{Kind: RegionResult, Index: 1}}}})
+		{Op: "add", In: []RegionRef{{Index: 0}, {Index: 1}}},
+		{Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 2}}},
+		{Op: "relu", In: []RegionRef{{Kind: RegionResult, Index: 1}}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -257,7 +266,8 @@ func BenchmarkRegion(b *testing.B) {
 	b.SetBytes(int64(n) * 12)
 }
 
-// TestRegionHalves compares binary functions of f16 and bf16, which a set may compute in one pass, with the formula rounded once.
+// TestRegionHalves compares binary functions of f16 and bf16, which a set may compute in one pass, with the formula
+// rounded once.
 func TestRegionHalves(t *testing.T) {
 	r := rng(32)
 	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }
@@ -273,8 +283,10 @@ func TestRegionHalves(t *testing.T) {
 			return x
 		}
 		for _, op := range floatBinaries() {
-			twice := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}}, {Op: op.String(), In: []RegionRef{result(0), result(0)}}, {Op: d.String(), In: []RegionRef{result(1)}}}
-			both := []RegionStep{twice[0], {Op: "f32", In: []RegionRef{input(1)}}, {Op: op.String(), In: []RegionRef{result(1), result(0)}}, {Op: d.String(), In: []RegionRef{result(2)}}}
+			twice := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}},
+				{Op: op.String(), In: []RegionRef{result(0), result(0)}}, {Op: d.String(), In: []RegionRef{result(1)}}}
+			both := []RegionStep{twice[0], {Op: "f32", In: []RegionRef{input(1)}},
+				{Op: op.String(), In: []RegionRef{result(1), result(0)}}, {Op: d.String(), In: []RegionRef{result(2)}}}
 			for _, steps := range [][]RegionStep{twice, both} {
 				region, err := NewRegion([]dtype.DType{d, d}, steps)
 				if err != nil {
@@ -298,10 +310,12 @@ func TestRegionHalves(t *testing.T) {
 								}
 								want[i] = float32(half64(d, one(float32(binary64(op, a, b)))))
 							}
-							region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d}, []RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {Bytes: bytesOfHalves(y), Type: d}})
+							region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d},
+								[]RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {Bytes: bytesOfHalves(y), Type: d}})
 							for i, v := range x {
 								if got := float32(half64(d, v)); got != want[i] && (got == got || want[i] == want[i]) {
-									t.Fatalf("%v of %v, %d and %d elements: element %d is %v, want %v", op, d, n, m, i, got, want[i])
+									t.Fatalf("%v of %v, %d and %d elements: element %d is %v, want %v", op, d, n, m, i,
+										got, want[i])
 								}
 							}
 						}
@@ -312,17 +326,21 @@ func TestRegionHalves(t *testing.T) {
 	}
 }
 
-// TestRegionHalvesAndFloats compares binary functions of f16 or bf16, and f32 or a number, with the formula rounded once. The f32 may repeat.
+// TestRegionHalvesAndFloats compares binary functions of f16 or bf16, and f32 or a number, with the formula rounded
+// once. The f32 may repeat.
 func TestRegionHalvesAndFloats(t *testing.T) {
 	r := rng(33)
 	half, number := RegionRef{RegionResult, 0, 0}, RegionRef{RegionNumber, 0, -0.3}
 	for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
-		special := []uint16{one(float32(math.Inf(1))), one(float32(math.Inf(-1))), one(float32(math.NaN())), 0, 0x8000, 1}
+		special := []uint16{one(float32(math.Inf(1))), one(float32(math.Inf(-1))), one(float32(math.NaN())), 0, 0x8000,
+			1}
 		for _, op := range floatBinaries() {
 			for _, other := range []RegionRef{{RegionInput, 1, 0}, number} {
 				for _, in := range [][]RegionRef{{half, other}, {other, half}} {
 					types := []dtype.DType{d, dtype.F32}[:2-int(bit(other == number))]
-					region, err := NewRegion(types, []RegionStep{{Op: "f32", In: []RegionRef{{RegionInput, 0, 0}}}, {Op: op.String(), In: in}, {Op: d.String(), In: []RegionRef{{RegionResult, 1, 0}}}})
+					region, err := NewRegion(
+						types, []RegionStep{{Op: "f32", In: []RegionRef{{RegionInput, 0, 0}}},
+							{Op: op.String(), In: in}, {Op: d.String(), In: []RegionRef{{RegionResult, 1, 0}}}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -354,10 +372,13 @@ func TestRegionHalvesAndFloats(t *testing.T) {
 									}
 									want[i] = float32(half64(d, one(float32(binary64(op, a, b)))))
 								}
-								region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d}, []RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {F32: y}}[:len(types)])
+								region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d},
+									[]RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {F32: y}}[:len(types)])
 								for i, v := range x {
-									if got := float32(half64(d, v)); got != want[i] && (got == got || want[i] == want[i]) {
-										t.Fatalf("%v of %v and f32, %d and %d elements: element %d is %v, want %v", op, d, n, m, i, got, want[i])
+									if got := float32(half64(d, v)); got != want[i] &&
+										(got == got || want[i] == want[i]) {
+										t.Fatalf("%v of %v and f32, %d and %d elements: element %d is %v, want %v", op,
+											d, n, m, i, got, want[i])
 									}
 								}
 							}
@@ -369,8 +390,8 @@ func TestRegionHalvesAndFloats(t *testing.T) {
 	}
 }
 
-// TestRegionCasts compares (x - zero) * scale of 8-bit integers, and casts of f16 and bf16, in regions with the same one element at a time. The
-// result may overwrite an operand.
+// TestRegionCasts compares (x - zero) * scale of 8-bit integers, and casts of f16 and bf16, in regions with the same
+// one element at a time. The result may overwrite an operand.
 func TestRegionCasts(t *testing.T) {
 	r := rng(31)
 	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }
@@ -379,9 +400,11 @@ func TestRegionCasts(t *testing.T) {
 		for _, n := range []int{1, 15, 16, 33, 2047, 2049, 5001} {
 			for _, d := range []dtype.DType{dtype.I8, dtype.U8} {
 				for _, zero := range []float32{0, 3, 128} {
-					steps := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}}, {Op: "mul", In: []RegionRef{result(0), input(1)}}}
+					steps := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}},
+						{Op: "mul", In: []RegionRef{result(0), input(1)}}}
 					if zero != 0 {
-						steps = []RegionStep{steps[0], {Op: "sub", In: []RegionRef{result(0), {RegionNumber, 0, zero}}}, {Op: "mul", In: []RegionRef{result(1), input(1)}}}
+						steps = []RegionStep{steps[0], {Op: "sub", In: []RegionRef{result(0), {RegionNumber, 0, zero}}},
+							{Op: "mul", In: []RegionRef{result(1), input(1)}}}
 					}
 					region, err := NewRegion([]dtype.DType{d, dtype.F32}, steps)
 					if err != nil || len(region.steps) != 1 {
@@ -408,9 +431,12 @@ func TestRegionCasts(t *testing.T) {
 					compare(t, "affine in place", scale, want, 0, 0)
 				}
 			}
-			for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
-				region, err := NewRegion([]dtype.DType{d, dtype.F32}, []RegionStep{{Op: "f32", In: []RegionRef{input(0)}},
-					{Op: "add", In: []RegionRef{result(0), input(1)}}, {Op: d.String(), In: []RegionRef{result(1)}}})
+			for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16,
+				dtype.BF16: dtype.F32ToBF16} {
+				region, err := NewRegion([]dtype.DType{d, dtype.F32},
+					[]RegionStep{{Op: "f32", In: []RegionRef{input(0)}},
+						{Op: "add", In: []RegionRef{result(0), input(1)}},
+						{Op: d.String(), In: []RegionRef{result(1)}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -420,7 +446,8 @@ func TestRegionCasts(t *testing.T) {
 					halves[i] = one(v)
 					want[i] = one(float32(half64(d, halves[i])) + y[0])
 				}
-				region.Run(p, RegionValue{Bytes: bytesOfHalves(halves), Type: d}, []RegionValue{{Bytes: bytesOfHalves(halves), Type: d}, {F32: y}})
+				region.Run(p, RegionValue{Bytes: bytesOfHalves(halves), Type: d},
+					[]RegionValue{{Bytes: bytesOfHalves(halves), Type: d}, {F32: y}})
 				if !slices.Equal(halves, want) {
 					t.Fatalf("%d numbers of %v differ", n, d)
 				}

@@ -2,7 +2,8 @@ package kernels
 
 import "slices"
 
-// Images describes a resize: Count images of H by W become ToH by ToW. Rows and Cols map result positions to those of the original.
+// Images describes a resize: Count images of H by W become ToH by ToW. Rows and Cols map result positions to those of
+// the original.
 type Images struct {
 	Count, H, W, ToH, ToW int
 	Rows, Cols            Positions
@@ -11,7 +12,8 @@ type Images struct {
 // Positions maps an axis of the result to the original one: element i is at max(0, Step*i + First) / Den.
 type Positions struct{ Step, First, Den int }
 
-// at returns the element, among n, at or before the position of element i of the result, and the fraction of the way to the next.
+// at returns the element, among n, at or before the position of element i of the result, and the fraction of the way to
+// the next.
 func (l Positions) at(i, n int) (k int, fraction float64) {
 	p := max(l.Step*i+l.First, 0)
 	if p/l.Den >= n-1 {
@@ -20,7 +22,8 @@ func (l Positions) at(i, n int) (k int, fraction float64) {
 	return p / l.Den, float64(p%l.Den) / float64(l.Den)
 }
 
-// ResizeNearest copies to each element of dst [Count, ToH, ToW] the element of src [Count, H, W] at or before its position.
+// ResizeNearest copies to each element of dst [Count, ToH, ToW] the element of src [Count, H, W] at or before its
+// position.
 func ResizeNearest[T any](p *Pool, dst, src []T, m Images) {
 	split(p, m.Count*m.ToH, 1+elementGrain/m.ToW, nearest[T]{dst, src, m})
 }
@@ -69,8 +72,8 @@ func (m *nearest[T]) do(lo, hi, _ int) {
 	}
 }
 
-// ResizeLinear interpolates src [Count, H, W] to dst [Count, ToH, ToW], first between columns, then between rows. It interpolates the columns
-// of a row of src once for all consecutive rows of dst that need it.
+// ResizeLinear interpolates src [Count, H, W] to dst [Count, ToH, ToW], first between columns, then between rows. It
+// interpolates the columns of a row of src once for all consecutive rows of dst that need it.
 func ResizeLinear(p *Pool, dst, src []float32, m Images) {
 	split(p, m.Count*m.ToH, 1+elementGrain/m.ToW, linear{p, dst, src, m})
 }

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// RopeArgs describes rotary position embedding. In each head of Dim elements, the first 2*Half are rotated in pairs: i with i+Half or, if
-// Adjacent is set, 2i with 2i+1. The other elements are copied.
+// RopeArgs describes rotary position embedding. In each head of Dim elements, the first 2*Half are rotated in pairs: i
+// with i+Half or, if Adjacent is set, 2i with 2i+1. The other elements are copied.
 type RopeArgs struct {
 	B, S, Heads, Dim, Half int
 	Adjacent               bool
@@ -14,7 +14,8 @@ type RopeArgs struct {
 	XBits, OutBits  []uint16
 	XStride, Stride Strides
 
-	// Angles returns the Half cosines and sines of token s of batch element b. It may store them in buf, which has 2*Half floats.
+	// Angles returns the Half cosines and sines of token s of batch element b. It may store them in buf, which has
+	// 2*Half floats.
 	Angles func(b, s int, buf []float32) (cos, sin []float32)
 }
 
@@ -23,7 +24,8 @@ func Rope(p *Pool, g *RopeArgs) {
 	if g.B*g.S*g.Heads == 0 {
 		return
 	}
-	if last := (g.B-1)*g.XStride.Batch + (g.S-1)*g.XStride.Seq + (g.Heads-1)*g.XStride.Head + g.Dim; max(len(g.X), len(g.XBits)) < last ||
+	if last := (g.B-1)*g.XStride.Batch + (g.S-1)*g.XStride.Seq + (g.Heads-1)*g.XStride.Head +
+		g.Dim; max(len(g.X), len(g.XBits)) < last ||
 		max(len(g.Out), len(g.OutBits)) < g.B*g.S*g.Heads*g.Dim || 2*g.Half > g.Dim {
 		panic("BUG: Rope: a slice is short")
 	}

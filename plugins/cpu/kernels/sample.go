@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/random"
 )
 
-// SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP have one value, or one for each row. Seed and Step have a pair of
-// words, or a pair for each row.
+// SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP have one value, or one for each row. Seed
+// and Step have a pair of words, or a pair for each row.
 type SampleArgs struct {
 	N           int     // logits of a row
 	Logits      Weights // [rows, N]
@@ -23,11 +23,13 @@ type SampleArgs struct {
 	Alone       bool    // draw each row as if it were row 0
 }
 
-// Sample draws a token for each row as op.SampleDef defines. It returns an error for parameters out of range and for rows of NaN.
+// Sample draws a token for each row as op.SampleDef defines. It returns an error for parameters out of range and for
+// rows of NaN.
 //
-// Survivors of top_k and top_p are found by a radix select, first on counts and then on probabilities: a few passes, all but the first over a
-// short list of the logits that can still survive. Probabilities are summed as integers, so that the order does not matter. A random number
-// is computed only for tokens that can still win. Threads share rows, or parts of long ones.
+// Survivors of top_k and top_p are found by a radix select, first on counts and then on probabilities: a few passes,
+// all but the first over a short list of the logits that can still survive. Probabilities are summed as integers, so
+// that the order does not matter. A random number is computed only for tokens that can still win. Threads share rows,
+// or parts of long ones.
 func Sample(p *Pool, a SampleArgs) error {
 	rows := len(a.Out)
 	for row := range rows {
@@ -315,9 +317,9 @@ func (s *sampledRow) below(x float32) float64 {
 	return (float64(x) - float64(s.top)) / s.temperature
 }
 
-// draw finds the token of a part with the largest score. It skips tokens that cannot win with any random number u, and tokens whose own u is
-// too small. Since 1-u <= -ln u, replacing -ln u by 1-u gives an upper bound of the score. For each of some ranges of logits, part.most is
-// the largest 1-u that can win.
+// draw finds the token of a part with the largest score. It skips tokens that cannot win with any random number u, and
+// tokens whose own u is too small. Since 1-u <= -ln u, replacing -ln u by 1-u gives an upper bound of the score. For
+// each of some ranges of logits, part.most is the largest 1-u that can win.
 func (s *sampledRow) draw(part *sampledPart) {
 	best, rank, least := s.first, uint64(part.equal), valueOf(s.least)
 	vector := s.g.p.isa.threefry
@@ -329,7 +331,8 @@ func (s *sampledRow) draw(part *sampledPart) {
 	bound := func() {
 		enough = float64(s.top) + (best.sum-mostGumbel)*s.temperature
 		for i := range part.most {
-			part.most[i] = uint32(min(1<<24, math.Exp(-best.sum-float64(i)*mostGumbel/bands)*(1<<24)*(1+1e-6)+1)) // for the largest logit of the range
+			// for the largest logit of the range
+			part.most[i] = uint32(min(1<<24, math.Exp(-best.sum-float64(i)*mostGumbel/bands)*(1<<24)*(1+1e-6)+1))
 		}
 	}
 	bound()

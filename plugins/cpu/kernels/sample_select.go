@@ -22,8 +22,8 @@ func valueOf(key uint32) float32 {
 	return math.Float32frombits(key ^ 1<<31)
 }
 
-// selectKeys raises least, and sets equal, so that the survivors are the fewest largest elements whose weights add up to goal(total), where
-// total is the sum of all weights.
+// selectKeys raises least, and sets equal, so that the survivors are the fewest largest elements whose weights add up
+// to goal(total), where total is the sum of all weights.
 func (s *sampledRow) selectKeys(goal func(total uint64) uint64) {
 	s.prefix, s.from, s.width = 0, 32, 0
 	least, limit := s.least, s.equal
@@ -104,7 +104,8 @@ func (s *sampledRow) narrow(floor float32) {
 	s.cut(min(s.active, 1+n/sampledAlone))
 }
 
-// keepFrom copies the logits of a part that are at least floor, and their tokens. It returns their number, or -1 if there is no room for all.
+// keepFrom copies the logits of a part that are at least floor, and their tokens. It returns their number, or -1 if
+// there is no room for all.
 func (s *sampledRow) keepFrom(part *sampledPart, values []float32, tokens []int32) int {
 	n := 0
 	for lo := part.lo; lo < part.hi; lo += sampledBlock {

@@ -45,26 +45,32 @@ func TestSample(t *testing.T) {
 			top := []float32{1, 0, 0.5, 0.95}[r.IntN(4)]
 			seed, step := []uint32{r.Uint32(), r.Uint32()}, []uint32{r.Uint32(), 0}
 			want := &tensor.Array{Shape: []int{rows}, I: make([]int64, rows)}
-			if err := op.SampleDef.Eval(op.SampleAttrs{}, []*tensor.Array{wide, {F: []float64{float64(temperature)}}, {I: []int64{int64(k)}}, {F: []float64{float64(top)}},
-				{I: []int64{int64(seed[0]), int64(seed[1])}}, {I: []int64{int64(step[0]), int64(step[1])}}}, want); err != nil {
+			if err := op.SampleDef.Eval(
+				op.SampleAttrs{}, []*tensor.Array{wide, {F: []float64{float64(temperature)}}, {I: []int64{int64(k)}},
+					{F: []float64{float64(top)}},
+					{I: []int64{int64(seed[0]), int64(seed[1])}}, {I: []int64{int64(step[0]), int64(step[1])}}},
+				want); err != nil {
 				t.Fatal(err)
 			}
 			got := make([]int32, rows)
-			if err := kernels.Sample(p, kernels.SampleArgs{N: n, Logits: kernels.F32(logits), Temperature: []float32{temperature}, TopK: []int32{k}, TopP: []float32{top},
-				Seed: seed, Step: step, Out: got}); err != nil {
+			if err := kernels.Sample(
+				p, kernels.SampleArgs{N: n, Logits: kernels.F32(logits), Temperature: []float32{temperature},
+					TopK: []int32{k}, TopP: []float32{top},
+					Seed: seed, Step: step, Out: got}); err != nil {
 				t.Fatal(err)
 			}
 			for row := range got {
 				if int64(got[row]) != want.I[row] {
-					t.Errorf("%d threads, %d of %d logits, temperature %v, top_k %d, top_p %v: token %d; want %d", threads, row, n, temperature, k, top, got[row], want.I[row])
+					t.Errorf("%d threads, %d of %d logits, temperature %v, top_k %d, top_p %v: token %d; want %d",
+						threads, row, n, temperature, k, top, got[row], want.I[row])
 				}
 			}
 		}
 	}
 }
 
-// TestSampleAfterLonger draws from a short row of equal logits, all of which survive top_p, after a longer row of which half survived. No
-// state of the longer row may remain: each token of the short row must win for some seed.
+// TestSampleAfterLonger draws from a short row of equal logits, all of which survive top_p, after a longer row of which
+// half survived. No state of the longer row may remain: each token of the short row must win for some seed.
 func TestSampleAfterLonger(t *testing.T) {
 	p, err := kernels.NewPool(2)
 	if err != nil {
@@ -73,8 +79,10 @@ func TestSampleAfterLonger(t *testing.T) {
 	defer p.Close()
 	draw := func(n int, k int32, top float32, seed uint32) int32 {
 		out := make([]int32, 1)
-		if err := kernels.Sample(p, kernels.SampleArgs{N: n, Logits: kernels.F32(make([]float32, n)), Temperature: []float32{1}, TopK: []int32{k}, TopP: []float32{top},
-			Seed: []uint32{seed, 0}, Step: []uint32{0, 0}, Out: out}); err != nil {
+		if err := kernels.Sample(
+			p, kernels.SampleArgs{N: n, Logits: kernels.F32(make([]float32, n)), Temperature: []float32{1},
+				TopK: []int32{k}, TopP: []float32{top},
+				Seed: []uint32{seed, 0}, Step: []uint32{0, 0}, Out: out}); err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
@@ -109,8 +117,10 @@ func BenchmarkSample(b *testing.B) {
 			step := []uint32{0, 0}
 			for b.Loop() {
 				step[0]++
-				if err := kernels.Sample(p, kernels.SampleArgs{N: n, Logits: kernels.F32(logits), Temperature: []float32{1}, TopK: []int32{c.k}, TopP: []float32{c.p},
-					Seed: []uint32{1, 2}, Step: step, Out: make([]int32, 1)}); err != nil {
+				if err := kernels.Sample(
+					p, kernels.SampleArgs{N: n, Logits: kernels.F32(logits), Temperature: []float32{1},
+						TopK: []int32{c.k}, TopP: []float32{c.p},
+						Seed: []uint32{1, 2}, Step: step, Out: make([]int32, 1)}); err != nil {
 					b.Fatal(err)
 				}
 			}

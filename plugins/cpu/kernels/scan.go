@@ -11,8 +11,8 @@ const (
 	scanCount
 )
 
-// Scan computes y_i = x_0 op ... op x_i along the middle axis of [outer, n, inner]. If exclusive is set, it leaves out x_i; if reverse is
-// set, it goes from the last element to the first. Floats are folded in float64; integers wrap.
+// Scan computes y_i = x_0 op ... op x_i along the middle axis of [outer, n, inner]. If exclusive is set, it leaves out
+// x_i; if reverse is set, it goes from the last element to the first. Floats are folded in float64; integers wrap.
 func Scan[T Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, exclusive, reverse bool) {
 	if isFloat[T]() {
 		scan[T, float64](p, op, dst, src, outer, n, inner, exclusive, reverse)
@@ -49,9 +49,9 @@ func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, ex
 	}
 }
 
-// scanning scans rows. In a plain loop, each addition waits for the result of the previous one. So a row is divided into blocks: first the
-// totals of scanChains blocks are computed, then these blocks are scanned together, each starting from the total of those before it. The
-// blocks depend on the length of the row alone.
+// scanning scans rows. In a plain loop, each addition waits for the result of the previous one. So a row is divided
+// into blocks: first the totals of scanChains blocks are computed, then these blocks are scanned together, each
+// starting from the total of those before it. The blocks depend on the length of the row alone.
 type scanning[T, A Number] struct {
 	op          ScanOp
 	dst, src    []T
@@ -207,14 +207,16 @@ func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
 		}
 	default:
 		for range n {
-			a0, a1, a2, a3 = larger(a0, A(src[p0])), larger(a1, A(src[p1])), larger(a2, A(src[p2])), larger(a3, A(src[p3]))
+			a0, a1, a2, a3 = larger(a0, A(src[p0])), larger(a1, A(src[p1])), larger(a2, A(src[p2])),
+				larger(a3, A(src[p3]))
 			dst[p0+shift], dst[p1+shift], dst[p2+shift], dst[p3+shift] = T(a0), T(a1), T(a2), T(a3)
 			p0, p1, p2, p3 = p0+step, p1+step, p2+step, p3+step
 		}
 	}
 }
 
-// runsOf is runs for contiguous elements. The blocks are slices of the same length, so the compiler can drop bounds checks.
+// runsOf is runs for contiguous elements. The blocks are slices of the same length, so the compiler can drop bounds
+// checks.
 func (s *scanning[T, A]) runsOf(x, y []T, n int, acc [scanChains]A) {
 	x0, x1, x2, x3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
 	y0, y1, y2, y3 := y[:n], y[n:][:n], y[2*n:][:n], y[3*n:][:n]

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestScan compares running sums, products and maxima of rows with loops over float64, at sizes around those of vectors.
+// TestScan compares running sums, products and maxima of rows with loops over float64, at sizes around those of
+// vectors.
 func TestScan(t *testing.T) {
 	eachSet(t, 3, func(t *testing.T, p *Pool) {
 		r := rng(9)
@@ -24,11 +25,14 @@ func TestScan(t *testing.T) {
 			}
 			if i%5 == 4 {
 				for range 1 + r.IntN(3) {
-					src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1))}[r.IntN(5)]
+					src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+						0, float32(math.Copysign(0, -1))}[r.IntN(5)]
 				}
 			}
 			for op, fold := range map[ScanOp]func(a, b float64) float64{
-				CumSum: func(a, b float64) float64 { return a + b }, CumProd: func(a, b float64) float64 { return a * b }, CumMax: larger[float64],
+				CumSum: func(a, b float64) float64 { return a + b }, CumProd: func(a, b float64) float64 {
+					return a * b
+				}, CumMax: larger[float64],
 			} {
 				want := make([]float64, len(src))
 				for row := range outer {

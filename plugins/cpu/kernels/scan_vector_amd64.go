@@ -1,7 +1,8 @@
 package kernels
 
 // scansOf adapts a set's routines of scans. Sums and products are computed in vectors of float64.
-func scansOf(lanes int, sum, prod, max func(dst, src *float32, blocks int, acc float64) float64) [scanCount]func(dst, src []float32, acc float64) float64 {
+func scansOf(lanes int, sum, prod, max func(dst, src *float32, blocks int, acc float64) float64) [scanCount]func(
+	dst, src []float32, acc float64) float64 {
 	return [scanCount]func(dst, src []float32, acc float64) float64{
 		CumSum:  scanOf(lanes/2, func(a, b float64) float64 { return a + b }, sum),
 		CumProd: scanOf(lanes/2, func(a, b float64) float64 { return a * b }, prod),
@@ -10,7 +11,8 @@ func scansOf(lanes int, sum, prod, max func(dst, src *float32, blocks int, acc f
 }
 
 // scanOf turns a routine for whole vectors into one for any length. fold computes the last elements.
-func scanOf(lanes int, fold func(a, b float64) float64, f func(dst, src *float32, blocks int, acc float64) float64) func(dst, src []float32, acc float64) float64 {
+func scanOf(lanes int, fold func(a, b float64) float64,
+	f func(dst, src *float32, blocks int, acc float64) float64) func(dst, src []float32, acc float64) float64 {
 	return func(dst, src []float32, acc float64) float64 {
 		dst = dst[:len(src)]
 		n := len(src) / lanes

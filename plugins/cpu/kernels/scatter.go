@@ -5,9 +5,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// ScatterAdd sets dst [rows, inner] to zeros and adds row i of src [len(index), inner] to row index[i] of dst, for ascending i. An index
-// outside [0, rows) is an error; dst is then undefined. Threads share the rows of dst, so that sums are in the same order for any number of
-// threads.
+// ScatterAdd sets dst [rows, inner] to zeros and adds row i of src [len(index), inner] to row index[i] of dst, for
+// ascending i. An index outside [0, rows) is an error; dst is then undefined. Threads share the rows of dst, so that
+// sums are in the same order for any number of threads.
 func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index []I) error {
 	if len(dst) < rows*inner || len(src) < len(index)*inner {
 		panic("BUG: ScatterAdd: a slice is short")

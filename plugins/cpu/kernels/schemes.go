@@ -6,9 +6,11 @@ import (
 	"github.com/rlx-go/rlx/core/quant"
 )
 
-// SchemeWeights is a row-major matrix [K, N] of quantised weights whose scales are separate tensors. A weight is (value - zero) * scale.
+// SchemeWeights is a row-major matrix [K, N] of quantised weights whose scales are separate tensors. A weight is
+// (value - zero) * scale.
 type SchemeWeights struct {
-	Values string // int8, int4 (two's complement), e2m1, e4m3 or e5m2; of 4-bit values, a byte holds two, the low half first
+	// int8, int4 (two's complement), e2m1, e4m3 or e5m2; of 4-bit values, a byte holds two, the low half first
+	Values string
 	Data   []byte
 	N      int
 	Block  int       // consecutive rows of a column that share a scale and zero; 0: all
@@ -21,8 +23,10 @@ type SchemeWeights struct {
 
 // schemeRoutines compute whole vectors of columns. Rows of w are ld bytes apart. zero is nil except for int8_asym.
 type schemeRoutines struct {
-	dot    func(dst []float32, w []byte, ld, rows int, x, scale, zero []float32)             // dst += scale (x·(w - zero))
-	decode func(dst []float32, ldd int, w []byte, ld, rows, cols int, scale, zero []float32) // dst[r] = scale (w[r] - zero)
+	// dst += scale (x·(w - zero))
+	dot func(dst []float32, w []byte, ld, rows int, x, scale, zero []float32)
+	// dst[r] = scale (w[r] - zero)
+	decode func(dst []float32, ldd int, w []byte, ld, rows, cols int, scale, zero []float32)
 }
 
 const (
@@ -37,7 +41,9 @@ func (w *SchemeWeights) values() *[256]float32 { return schemeValues()[w.Values]
 var schemeValues = sync.OnceValue(func() map[string]*[256]float32 {
 	m := map[string]*[256]float32{}
 	for name, f := range map[string]func(q byte) float32{
-		"int8": func(q byte) float32 { return float32(int8(q)) }, "int4": func(q byte) float32 { return float32(int8(q<<4) >> 4) },
+		"int8": func(q byte) float32 { return float32(int8(q)) }, "int4": func(q byte) float32 {
+			return float32(int8(q<<4) >> 4)
+		},
 		"e2m1": quant.E2M1, "e4m3": quant.E4M3, "e5m2": quant.E5M2,
 	} {
 		m[name] = new([256]float32)
@@ -58,8 +64,8 @@ func (w *SchemeWeights) at(values *[256]float32, i int) float32 {
 	return values[w.Data[i]]
 }
 
-// routines returns the set's routines, the data of the weights from row r and column j on, and the distance of rows in bytes. The routines
-// are nil if rows do not begin at whole bytes.
+// routines returns the set's routines, the data of the weights from row r and column j on, and the distance of rows in
+// bytes. The routines are nil if rows do not begin at whole bytes.
 func (w *SchemeWeights) routines(s *isa, r, j int) (f schemeRoutines, data []byte, ld int) {
 	name, at := w.Values, r*w.N+j
 	if w.Zero != nil {
@@ -115,9 +121,10 @@ func (w *SchemeWeights) decode(s *isa, dst []float32, ldd, r, rows, j, cols int,
 	}
 }
 
-// blocks divides rows [first, end) into pieces of at most schemeRows rows that share scales, and calls f for each with the scales and zeros of
-// columns [j, j+cols); cols <= schemeStrip.
-func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int, f func(r, rows int, scale, zero []float32)) {
+// blocks divides rows [first, end) into pieces of at most schemeRows rows that share scales, and calls f for each with
+// the scales and zeros of columns [j, j+cols); cols <= schemeStrip.
+func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int,
+	f func(r, rows int, scale, zero []float32)) {
 	buf, all := sc.floats(cols), sc.floats(cols)
 	fillWith(all, 1)
 	if w.Small != nil {
@@ -160,7 +167,8 @@ type SchemeProduct struct {
 func SchemeScratch(p *Pool, m, k, n int, precision Precision) ScratchSize {
 	g := GemmArgs{M: m, N: min(n, widenedColumns(k)), K: k, Precision: precision}
 	strip := min(n, schemeStrip)
-	own := ScratchSize{Worker: floats(strip, strip, strip, schemeRows*strip), Other: sizeOf[float32](g.N*k+m*k) + int64(m*k)*5/4}
+	own := ScratchSize{Worker: floats(strip, strip, strip, schemeRows*strip),
+		Other: sizeOf[float32](g.N*k+m*k) + int64(m*k)*5/4}
 	return own.With(g.ScratchSize(p, false))
 }
 
@@ -186,7 +194,8 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 		one.N = min(cols, g.N-j)
 		one.LDB, one.C = one.N, g.C[j:]
 		x.widened = grown(x.widened, one.K*one.N)
-		split(p, (one.K+schemeRows-1)/schemeRows, 1+elementGrain/(schemeRows*one.N), schemeDecoding{p, w, x.widened, one.K, j, one.N})
+		split(p, (one.K+schemeRows-1)/schemeRows, 1+elementGrain/(schemeRows*one.N),
+			schemeDecoding{p, w, x.widened, one.K, j, one.N})
 		one.B = F32(x.widened)
 		Gemm(p, &one)
 	}
@@ -224,9 +233,9 @@ func (x *schemeStrips) do(lo, hi, worker int) {
 	}
 }
 
-// widen recomputes the elements of c that are not finite, from scaled weights. dot scales the sum of a block, and that sum may overflow, or
-// the scale be infinite, when products with scaled weights are finite. Elements that are finite stay as they are: which ones share a strip
-// with them depends on the number of threads.
+// widen recomputes the elements of c that are not finite, from scaled weights. dot scales the sum of a block, and that
+// sum may overflow, or the scale be infinite, when products with scaled weights are finite. Elements that are finite
+// stay as they are: which ones share a strip with them depends on the number of threads.
 func (x *schemeStrips) widen(c, a []float32, j int, sc *scratch) {
 	n := len(c)
 	wide, sums := sc.floats(schemeRows*n), sc.floats(n)
@@ -256,7 +265,8 @@ type schemeDecoding struct {
 
 func (x *schemeDecoding) do(lo, hi, worker int) {
 	s := x.p.isa
-	x.w.blocks(s, x.p.scratch(worker), lo*schemeRows, min(x.k, hi*schemeRows), x.j, x.n, func(r, rows int, scale, zero []float32) {
-		x.w.decode(s, x.dst[r*x.n:], x.n, r, rows, x.j, x.n, scale, zero)
-	})
+	x.w.blocks(s, x.p.scratch(worker), lo*schemeRows, min(x.k, hi*schemeRows), x.j, x.n,
+		func(r, rows int, scale, zero []float32) {
+			x.w.decode(s, x.dst[r*x.n:], x.n, r, rows, x.j, x.n, scale, zero)
+		})
 }

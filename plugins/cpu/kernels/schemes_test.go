@@ -93,7 +93,8 @@ func TestSchemeProducts(t *testing.T) {
 	eachNewPool(t, func(t *testing.T, like *Pool) {
 		r := rng(16)
 		for _, kind := range schemeKinds {
-			for _, size := range [][3]int{{1, 1, 1}, {1, 70, 96}, {3, 33, 47}, {2, 300, 130}, {4, 64, 64}, {5, 80, 70}, {6, 290, 33}, {2, 5, 0}} {
+			for _, size := range [][3]int{{1, 1, 1}, {1, 70, 96}, {3, 33, 47}, {2, 300, 130}, {4, 64, 64}, {5, 80, 70},
+				{6, 290, 33}, {2, 5, 0}} {
 				m, n, k := size[0], size[1], size[2]
 				p := newPool(t, like.Threads(), like.Features())
 				w := randomScheme(r, kind, k, n)
@@ -126,8 +127,8 @@ func TestSchemeProducts(t *testing.T) {
 	})
 }
 
-// TestSchemeRoutines checks that all bit patterns, also NaN and infinities, are decoded as by package quant, and that infinite weights and NaN
-// affect a product as they affect that of the decoded weights.
+// TestSchemeRoutines checks that all bit patterns, also NaN and infinities, are decoded as by package quant, and that
+// infinite weights and NaN affect a product as they affect that of the decoded weights.
 func TestSchemeRoutines(t *testing.T) {
 	const k, n = 16, 32
 	for _, s := range available() {
@@ -157,7 +158,8 @@ func TestSchemeRoutines(t *testing.T) {
 					if e := float64(got[l*n+j]); e != want && !(math.IsNaN(e) && math.IsNaN(want)) {
 						t.Fatalf("%s, %s: weight %d,%d is %v; want %v", s.name, kind, l, j, e, want)
 					}
-					if v64 := schemeValue64(w, l*n+j); math.IsNaN(v64) != math.IsNaN(want) || math.Abs(v64-want) > 1e-6*math.Abs(want) {
+					if v64 := schemeValue64(w, l*n+j); math.IsNaN(v64) != math.IsNaN(want) ||
+						math.Abs(v64-want) > 1e-6*math.Abs(want) {
 						t.Fatalf("%s, %s: the table has %v for weight %d,%d; want %v", s.name, kind, want, l, j, v64)
 					}
 					sum += float64(x[l]) * want
@@ -170,7 +172,8 @@ func TestSchemeRoutines(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemes runs a layer as in a model of 1e9 weights, so that these come from memory. MB/s counts weights and scales.
+// BenchmarkSchemes runs a layer as in a model of 1e9 weights, so that these come from memory. MB/s counts weights and
+// scales.
 func BenchmarkSchemes(b *testing.B) {
 	p, err := NewPool(0)
 	if err != nil {

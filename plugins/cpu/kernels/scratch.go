@@ -2,8 +2,8 @@ package kernels
 
 import "reflect"
 
-// ScratchSize is an upper bound of the memory that a kernel needs beside its operands, in bytes. It counts only what grows with the
-// operands.
+// ScratchSize is an upper bound of the memory that a kernel needs beside its operands, in bytes. It counts only what
+// grows with the operands.
 type ScratchSize struct {
 	Shared int64 // scratch memory that all workers share
 	Worker int64 // scratch memory of each worker
@@ -16,14 +16,16 @@ func (r ScratchSize) With(o ScratchSize) ScratchSize {
 	return ScratchSize{max(r.Shared, o.Shared), max(r.Worker, o.Worker), max(r.Other, o.Other), r.Packed + o.Packed}
 }
 
-// Bytes returns the total for all workers of a pool. It adds a quarter to Other and Packed, the most by which Go's allocator rounds up.
+// Bytes returns the total for all workers of a pool. It adds a quarter to Other and Packed, the most by which Go's
+// allocator rounds up.
 func (r ScratchSize) Bytes(p *Pool) int64 {
 	own := r.Other + r.Packed
 	return r.Shared + int64(len(p.workers))*r.Worker + own + own/4
 }
 
-// Reserve allocates the scratch memory in advance. allocate must return the given number of floats, aligned to 64 bytes. Without Reserve
-// the pool grows its memory when a kernel needs more, and holds the old block beside the new one until it is collected.
+// Reserve allocates the scratch memory in advance. allocate must return the given number of floats, aligned to 64
+// bytes. Without Reserve the pool grows its memory when a kernel needs more, and holds the old block beside the new one
+// until it is collected.
 func (p *Pool) Reserve(r ScratchSize, allocate func(floats int64) ([]float32, error)) error {
 	err := p.shared.reserve(r.Shared, allocate)
 	for i := 0; i < len(p.workers) && err == nil; i++ {
@@ -50,9 +52,9 @@ func floats(lengths ...int) (n int64) {
 // sizeOf returns the size in bytes of n values of type T.
 func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().Size()) }
 
-// ScratchSize returns what Gemm needs for up to M rows, N columns and Batch products of depth K. If the weights are fixed, it includes
-// what PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and the transpositions of g. The bound
-// covers a residual that is C itself.
+// ScratchSize returns what Gemm needs for up to M rows, N columns and Batch products of depth K. If the weights are
+// fixed, it includes what PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and
+// the transpositions of g. The bound covers a residual that is C itself.
 func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	s, way := p.isa, p.isa.packing(g.Precision)
 	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
@@ -81,7 +83,8 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		return int64(blocks) * floats(rows*kb)
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, g.stripWorker(s)+end+pack, g.rowsWorker(s), floats(g.K, gemvRun))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack,
+		g.stripWorker(s)+end+pack, g.rowsWorker(s), floats(g.K, gemvRun))
 	own := ownSize + s.nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
 		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
@@ -113,7 +116,8 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	c := convolution{ConvArgs: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
 	c.k = c.cg * taps
 	c.reach()
-	r := ScratchSize{Other: floats(g.Cout*taps, g.Cout) + sizeOf[GemmArgs](g.Groups) + sizeOf[tap](taps) + sizeOf[phase](taps) + sizeOf[int](c.k)}
+	r := ScratchSize{Other: floats(g.Cout*taps, g.Cout) + sizeOf[GemmArgs](g.Groups) + sizeOf[tap](taps) +
+		sizeOf[phase](taps) + sizeOf[int](c.k)}
 	r.Shared = floats(g.Cout * c.k)
 	switch {
 	case g.Last:
@@ -126,7 +130,9 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += floats(g.Groups * blocks * (c.blockRows()*c.k + spill*taps))
 		columns := min(panelsMost, (volume(c.out)+s.nr-1)/s.nr) * s.nr
-		r.Worker = max(floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps, c.blockRows()*s.nr, c.blockSize()), c.productScratch(), floats(c.blockRows()*taps, c.blockRows()/s.mr*taps*s.lanes))
+		r.Worker = max(
+			floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps, c.blockRows()*s.nr,
+				c.blockSize()), c.productScratch(), floats(c.blockRows()*taps, c.blockRows()/s.mr*taps*s.lanes))
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
@@ -143,8 +149,8 @@ func TopKScratch(p *Pool, n, k int) ScratchSize {
 	return ScratchSize{Worker: floats(n / topKBlock), Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
-// ScratchSize returns what Attention needs for up to B batch elements, SQ queries and SK keys. It reads only the sizes, the mask and the
-// precision of g.
+// ScratchSize returns what Attention needs for up to B batch elements, SQ queries and SK keys. It reads only the sizes,
+// the mask and the precision of g.
 func (g *AttentionArgs) ScratchSize(p *Pool) (r ScratchSize) {
 	sc, shared := scratch{counting: true}, scratch{counting: true}
 	var a attnTile

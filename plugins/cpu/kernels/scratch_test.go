@@ -21,7 +21,8 @@ func fits(t *testing.T, p *Pool, r ScratchSize, what string) {
 	}
 	var other int64
 	if c, ok := p.kept[any((*convolution)(nil))].(*convolution); ok {
-		other += floats(cap(c.patch), cap(c.bias), cap(c.row)) + sizeOf[GemmArgs](cap(c.each)) + sizeOf[tap](cap(c.taps)) + sizeOf[phase](cap(c.phases)) + sizeOf[int](cap(c.at))
+		other += floats(cap(c.patch), cap(c.bias), cap(c.row)) + sizeOf[GemmArgs](cap(c.each)) +
+			sizeOf[tap](cap(c.taps)) + sizeOf[phase](cap(c.phases)) + sizeOf[int](cap(c.at))
 	}
 	if o, ok := p.kept[any((*ownPanels)(nil))].(*ownPanels); ok {
 		for _, panels := range o.panels {
@@ -60,14 +61,16 @@ func TestGemmScratch(t *testing.T) {
 		grow := r.IntN(2) // 1: reserve memory for a larger product
 		g := randomGemm(r, size(), size(), size(), 1+r.IntN(2)*r.IntN(4))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
-			need := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act, TransA: g.TransA, Precision: g.Precision}).ScratchSize(p, true)
+			need := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act,
+				TransA: g.TransA, Precision: g.Precision}).ScratchSize(p, true)
 			reserve(t, p, need)
 			what := fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(), describe(g))
 			c := *g
 			runGemm(t, p, &c, what)
 			fits(t, p, need, what)
 			if w := PackWeights(p, g); w != nil && g.Batch <= 1 && floats(len(w.panels)) > need.Packed {
-				t.Errorf("%s: packed weights have %d bytes; ScratchSize says %d", what, floats(len(w.panels)), need.Packed)
+				t.Errorf("%s: packed weights have %d bytes; ScratchSize says %d", what, floats(len(w.panels)),
+					need.Packed)
 			}
 		})
 	}
@@ -100,13 +103,15 @@ func TestTopKScratch(t *testing.T) {
 
 func TestAttentionScratch(t *testing.T) {
 	r := rng(9)
-	for _, c := range [][7]int{{2, 6, 2, 3, 1200, 40, 37}, {1, 8, 1, 4, 600, 64, 64}, {1, 2, 2, 1, 40, 16, 16}, {2, 4, 2, 300, 500, 33, 20}, {1, 2, 1, 70, 17, 20, 7}} {
+	for _, c := range [][7]int{{2, 6, 2, 3, 1200, 40, 37}, {1, 8, 1, 4, 600, 64, 64}, {1, 2, 2, 1, 40, 16, 16},
+		{2, 4, 2, 300, 500, 33, 20}, {1, 2, 1, 70, 17, 20, 7}} {
 		for range some(3) {
 			grow := r.IntN(2)
 			g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], MaskCausal)
 			g.Precision = []Precision{Float32, BFloat16}[r.IntN(2)]
 			eachNewPool(t, func(t *testing.T, p *Pool) {
-				need := (&AttentionArgs{B: g.B + grow, Heads: g.Heads, KVHeads: g.KVHeads, SQ: g.SQ + 5*grow, SK: g.SK + 100*grow, DK: g.DK, DV: g.DV, Precision: g.Precision}).ScratchSize(p)
+				need := (&AttentionArgs{B: g.B + grow, Heads: g.Heads, KVHeads: g.KVHeads, SQ: g.SQ + 5*grow,
+					SK: g.SK + 100*grow, DK: g.DK, DV: g.DV, Precision: g.Precision}).ScratchSize(p)
 				reserve(t, p, need)
 				Attention(p, g)
 				fits(t, p, need, fmt.Sprintf("%s with %d threads: %v %v", p.Features(), p.Threads(), c, g.Precision))
@@ -123,7 +128,8 @@ func TestSortScratch(t *testing.T) {
 	}
 	for _, outer := range []int{1, 3} { // threads share one line, but take three whole
 		eachNewPool(t, func(t *testing.T, p *Pool) {
-			Sort(p, make([]int64, outer*n), make([]byte, 4*outer*n), dtype.I32, src, 1, n, outer, false, IntOrder[int64]())
+			Sort(p, make([]int64, outer*n), make([]byte, 4*outer*n), dtype.I32, src, 1, n, outer, false,
+				IntOrder[int64]())
 			fits(t, p, SortScratch(p, n, 8), "sort")
 		})
 	}

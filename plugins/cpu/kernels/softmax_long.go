@@ -9,7 +9,8 @@ import (
 // softmaxChunk is the number of elements of a long row that are a task: whole blocks of a sum.
 const softmaxChunk = 4 * reduceBlock
 
-// long reports whether threads share each row. Then there are few rows, and each is long, as the logits of a vocabulary are.
+// long reports whether threads share each row. Then there are few rows, and each is long, as the logits of a vocabulary
+// are.
 func (g SoftmaxArgs) long(p *Pool) bool {
 	return g.X.kind == dtype.F32 && p.isa.softmax != nil && g.Outer < len(p.workers) && g.N >= 2*softmaxChunk
 }

@@ -13,17 +13,18 @@ import (
 // Order says how elements are compared: by their keys, as integers.
 type Order[T any] struct {
 	Keys func(dst []uint64, src []T)
-	// Low is the number of low bits of keys that can be ignored, because elements whose keys differ there differ in higher bits, too. Keys
-	// of floats narrower than f64 have such bits.
+	// Low is the number of low bits of keys that can be ignored, because elements whose keys differ there differ in
+	// higher bits, too. Keys of floats narrower than f64 have such bits.
 	Low int
 }
 
-// Sort sorts along the middle axis of src [outer, n, inner]; equal elements stay in their order. values receives the elements, and indices
-// their former positions on the axis, as elements of type index (i32, i64, u32 or f32).
+// Sort sorts along the middle axis of src [outer, n, inner]; equal elements stay in their order. values receives the
+// elements, and indices their former positions on the axis, as elements of type index (i32, i64, u32 or f32).
 //
-// A line is the n elements along the axis. Each element becomes a word, which has the significant bits of its key above its index. A radix
-// sort orders the words by key, which is stable. Threads share lines, or parts of long ones.
-func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, outer, n, inner int, descending bool, by Order[T]) {
+// A line is the n elements along the axis. Each element becomes a word, which has the significant bits of its key above
+// its index. A radix sort orders the words by key, which is stable. Threads share lines, or parts of long ones.
+func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, outer, n, inner int, descending bool,
+	by Order[T]) {
 	if len(src) < outer*n*inner || len(values) < outer*n*inner || len(indices) < outer*n*inner*index.Size() {
 		panic(fmt.Sprintf("BUG: sort: a slice is short for %d x %d x %d", outer, n, inner))
 	}
@@ -31,7 +32,8 @@ func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 		return
 	}
 	g := keep[sorting[T]](p)
-	g.p, g.values, g.indices, g.src, g.n, g.inner, g.descending, g.by = p, values, indexSlice{indices, index}, src, n, inner, descending, by
+	g.p, g.values, g.indices, g.src, g.n, g.inner, g.descending, g.by = p, values, indexSlice{indices, index}, src, n,
+		inner, descending, by
 	if g.lines == nil {
 		g.lines = make([]sortedLine[T], len(p.workers))
 	}
@@ -215,8 +217,8 @@ func (l *sortedLine[T]) count(part *sortedPart) {
 	}
 }
 
-// offsets turns the counts of digits into positions: for each digit and part, where its first word goes. It returns false if all words have
-// the same digit.
+// offsets turns the counts of digits into positions: for each digit and part, where its first word goes. It returns
+// false if all words have the same digit.
 func (l *sortedLine[T]) offsets(parts int) bool {
 	at := uint32(0)
 	for d := range 1 << l.digit {
@@ -259,7 +261,8 @@ func (l *sortedLine[T]) finish() {
 				}
 				l.pending = append(l.pending, ranked{key, i})
 			}
-			slices.SortFunc(l.pending, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at)) })
+			slices.SortFunc(
+				l.pending, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at)) })
 			for k, r := range l.pending {
 				l.words[lo+k] = uint64(r.at) // put reads only the index
 			}
@@ -275,7 +278,8 @@ func (l *sortedLine[T]) put(part *sortedPart) {
 		for i := part.lo; i < part.hi; i++ {
 			from := l.words[i] & mask
 			values[i] = l.src[from]
-			indices[4*i], indices[4*i+1], indices[4*i+2], indices[4*i+3] = byte(from), byte(from>>8), byte(from>>16), byte(from>>24)
+			indices[4*i], indices[4*i+1], indices[4*i+2], indices[4*i+3] = byte(from), byte(from>>8), byte(from>>16),
+				byte(from>>24)
 		}
 		return
 	}

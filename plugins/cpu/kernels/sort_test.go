@@ -9,11 +9,12 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestSort compares Sort with the stable sort of package slices, on lines of many lengths, contiguous and strided, with ties and special
-// values, in both directions, on 1 to 16 threads.
+// TestSort compares Sort with the stable sort of package slices, on lines of many lengths, contiguous and strided, with
+// ties and special values, in both directions, on 1 to 16 threads.
 func TestSort(t *testing.T) {
 	r := rng(12)
-	pool := []float64{0, math.Copysign(0, -1), 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-45, 3, 3 + 1e-15}
+	pool := []float64{0, math.Copysign(0, -1), 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-45, 3,
+		3 + 1e-15}
 	for _, threads := range []int{3, 1, 2, 16}[:some(4)] {
 		p, err := NewPool(threads)
 		if err != nil {
@@ -21,7 +22,8 @@ func TestSort(t *testing.T) {
 		}
 		defer p.Close()
 		for _, c := range []struct{ outer, n, inner int }{
-			{1, 1, 1}, {3, 7, 1}, {2, 256, 1}, {2, 257, 3}, {300, 33, 2}, {1, 20000, 1}, {1, 17001, 2}, {2, 0, 3}, {0, 5, 1},
+			{1, 1, 1}, {3, 7, 1}, {2, 256, 1}, {2, 257, 3}, {300, 33, 2}, {1, 20000, 1}, {1, 17001, 2}, {2, 0, 3},
+			{0, 5, 1},
 		} {
 			for _, special := range []bool{false, true} {
 				for _, descending := range []bool{false, true} {
@@ -38,7 +40,8 @@ func TestSort(t *testing.T) {
 						narrow[i] = float32(x[i])
 					}
 					checkSorted(t, p, narrow, c.outer, c.n, c.inner, descending, FloatOrder[float32]())
-					wide := make([]int64, len(x)) // keys that do not fit into words, many of which differ only in the last bits
+					// keys that do not fit into words, many of which differ only in the last bits
+					wide := make([]int64, len(x))
 					for i := range wide {
 						wide[i] = (r.Int64N(64)-32)<<58 | r.Int64N(5)
 					}
@@ -49,7 +52,8 @@ func TestSort(t *testing.T) {
 	}
 }
 
-func checkSorted[T int64 | float32 | float64](t *testing.T, p *Pool, x []T, outer, n, inner int, descending bool, by Order[T]) {
+func checkSorted[T int64 | float32 | float64](t *testing.T, p *Pool, x []T, outer, n, inner int, descending bool,
+	by Order[T]) {
 	t.Helper()
 	values, indices := make([]T, len(x)), make([]byte, 4*len(x))
 	Sort(p, values, indices, dtype.I32, x, outer, n, inner, descending, by)
@@ -75,7 +79,8 @@ func checkSorted[T int64 | float32 | float64](t *testing.T, p *Pool, x []T, oute
 		for k, from := range order {
 			got, v, want := int(binary.LittleEndian.Uint32(indices[4*at(k):])), values[at(k)], x[at(from)]
 			if got != from || math.Float64bits(float64(v)) != math.Float64bits(float64(want)) {
-				t.Fatalf("%d threads, %T[%d,%d,%d], descending %v: place %d of line %d is %v from %d; want %v from %d", len(p.workers), x, outer, n, inner, descending, k, line, v, got, want, from)
+				t.Fatalf("%d threads, %T[%d,%d,%d], descending %v: place %d of line %d is %v from %d; want %v from %d",
+					len(p.workers), x, outer, n, inner, descending, k, line, v, got, want, from)
 			}
 		}
 	}

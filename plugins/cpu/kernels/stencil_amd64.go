@@ -1,7 +1,8 @@
 package kernels
 
 // setCopies gives a set its routines that copy images for convolutions. For the index expressions see native.go.
-func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, rows int), evens func(dst, src *float32, blocks int),
+func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, rows int),
+	evens func(dst, src *float32, blocks int),
 	zip func(dst, a, b *float32, blocks int)) *isa {
 	lanes := s.lanes
 	s.copyAt = func(dst []float32, ldd int, src []float32, places []int, most int) {
@@ -32,7 +33,8 @@ func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, ro
 	return s
 }
 
-// setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index expressions see native.go.
+// setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index
+// expressions see native.go.
 func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
 	stencil, evens func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
 	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *isa {

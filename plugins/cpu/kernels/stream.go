@@ -2,14 +2,15 @@ package kernels
 
 import "unsafe"
 
-// streamFrom is the default of Pool.streamFrom. If operands and result take at least this many bytes, elementwise kernels store the result with
-// non-temporal stores, which bypass the caches. An ordinary store first reads its cache line from memory, a third or more of the traffic. But the
-// next kernel must read such a result from memory, so it pays only if most of the result would have been evicted anyway. On a processor with 32 MB
-// of cache, kernels of 100 MB took a third less time, and kernels of 50 MB a third more.
+// streamFrom is the default of Pool.streamFrom. If operands and result take at least this many bytes, elementwise
+// kernels store the result with non-temporal stores, which bypass the caches. An ordinary store first reads its cache
+// line from memory, a third or more of the traffic. But the next kernel must read such a result from memory, so it pays
+// only if most of the result would have been evicted anyway. On a processor with 32 MB of cache, kernels of 100 MB took
+// a third less time, and kernels of 50 MB a third more.
 const streamFrom = 96 << 20
 
-// streamBytes is the size of a block of the result. A block is computed in the L1 cache and then stored. Meanwhile the operands of the next block
-// are prefetched, so memory is read and written at the same time.
+// streamBytes is the size of a block of the result. A block is computed in the L1 cache and then stored. Meanwhile the
+// operands of the next block are prefetched, so memory is read and written at the same time.
 const streamBytes = 2048
 
 // streaming describes how a kernel writes its result.
@@ -37,8 +38,8 @@ func (s *streaming) read(x []uint8, size int) {
 	}
 }
 
-// put copies a block of the result to dst, and prefetches the operands from element hi on. The caller must call isa.storeFence before it reports
-// the task as done.
+// put copies a block of the result to dst, and prefetches the operands from element hi on. The caller must call
+// isa.storeFence before it reports the task as done.
 func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
 	const line = 64
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
@@ -50,7 +51,8 @@ func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
 		_ = dst[n*line-1]
 		var next [2]uintptr
 		for i, x := range s.ahead {
-			next[i] = x.base + uintptr(hi*x.size) // if there is no such operand, this is no valid address, and the prefetch does nothing
+			// if there is no such operand, this is no valid address, and the prefetch does nothing
+			next[i] = x.base + uintptr(hi*x.size)
 		}
 		set.stream(&dst[0], &block[0], next[0], next[1], n)
 	}
@@ -64,8 +66,9 @@ type output[T any] struct {
 	stream streaming
 }
 
-// newOutput returns the output dst of a kernel with the given operands. It bypasses the caches only if dst is not an operand, whose cache lines are
-// read anyway, and if quick is set: memory must take longer than the arithmetic, because ordinary stores overlap with arithmetic.
+// newOutput returns the output dst of a kernel with the given operands. It bypasses the caches only if dst is not an
+// operand, whose cache lines are read anyway, and if quick is set: memory must take longer than the arithmetic, because
+// ordinary stores overlap with arithmetic.
 func newOutput[T any](p *Pool, quick bool, dst []T, operands ...[]T) output[T] {
 	o := output[T]{p: p, dst: dst}
 	bytes, inPlace := len(bytesOf(dst)), false

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// TestStream compares results that bypass the caches with ordinary ones, bit by bit. They begin at any offset from a cache line.
+// TestStream compares results that bypass the caches with ordinary ones, bit by bit. They begin at any offset from a
+// cache line.
 func TestStream(t *testing.T) {
 	r := rng(41)
 	for _, name := range Features() {
@@ -37,8 +38,12 @@ func TestStream(t *testing.T) {
 					}
 					check("abs", func(p *Pool, dst, x, _ []float32) { UnaryF32(p, Abs, dst, x) })
 					check("add", func(p *Pool, dst, x, y []float32) { Binary(p, Add, dst, x, shape, y, shape) })
-					check("div by a row", func(p *Pool, dst, x, y []float32) { Binary(p, Div, dst, x, shape, y[:cols], shape[1:]) })
-					check("max of a column", func(p *Pool, dst, x, y []float32) { Binary(p, Max, dst, y[:rows], []int{rows, 1}, x, shape) })
+					check("div by a row", func(p *Pool, dst, x, y []float32) {
+						Binary(p, Div, dst, x, shape, y[:cols], shape[1:])
+					})
+					check("max of a column", func(p *Pool, dst, x, y []float32) {
+						Binary(p, Max, dst, y[:rows], []int{rows, 1}, x, shape)
+					})
 					check("abs in place", func(p *Pool, dst, x, _ []float32) {
 						copy(dst, x)
 						UnaryF32(p, Abs, dst, dst)
@@ -59,8 +64,10 @@ func TestStreamDecision(t *testing.T) {
 		if o := newOutput(p, true, y, x); o.stream.on != can {
 			t.Errorf("%s: a large result bypasses the caches: %v, want %v", name, o.stream.on, can)
 		}
-		if newOutput(p, true, y[:7], x[:7]).stream.on || newOutput(p, true, y, y).stream.on || newOutput(p, true, y, x, y).stream.on || newOutput(p, false, y, x).stream.on {
-			t.Errorf("%s: a small result, one in place of an operand, or one of a slow function bypasses the caches", name)
+		if newOutput(p, true, y[:7], x[:7]).stream.on || newOutput(p, true, y, y).stream.on ||
+			newOutput(p, true, y, x, y).stream.on || newOutput(p, false, y, x).stream.on {
+			t.Errorf("%s: a small result, one in place of an operand, or one of a slow function bypasses the caches",
+				name)
 		}
 	}
 }

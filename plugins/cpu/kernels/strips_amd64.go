@@ -1,8 +1,10 @@
 package kernels
 
 // stripsOf adapts a set's routines of recurrences. For the index expressions see native.go.
-func stripsOf(lanes int, delta func(s *float32, n int, q, k, v, o *float32, decay, beta, scale float32), decay func(dst, a, delta *float32, rows, vectors int),
-	scan func(s, decay, dx, b, c, y *float32, rows, vectors int), taps func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)) strips {
+func stripsOf(lanes int, delta func(s *float32, n int, q, k, v, o *float32, decay, beta, scale float32),
+	decay func(dst, a, delta *float32, rows, vectors int),
+	scan func(s, decay, dx, b, c, y *float32, rows, vectors int),
+	taps func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)) strips {
 	width := 4 * lanes
 	return strips{
 		deltaWidth: width,

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// nativeISAs returns NEON, which every arm64 processor has, and, if the processor has the instructions, NEON with products of bytes and
-// with products of bfloat16. The last set has all of them.
+// nativeISAs returns NEON, which every arm64 processor has, and, if the processor has the instructions, NEON with
+// products of bytes and with products of bfloat16. The last set has all of them.
 func nativeISAs() []*isa {
 	sets := []*isa{neon()}
 	if hasDotProducts() {
@@ -24,16 +24,19 @@ func neon() *isa {
 	return (&isa{
 		name: "neon", lanes: lanes, mr: 6,
 		panel: panel{
-			nr:       2 * lanes,
-			gemm:     gemmOf([]gemmAsm{gemm1x16NEON, gemm2x16NEON, gemm3x16NEON, gemm4x16NEON, gemm5x16NEON, gemm6x16NEON}, 2*lanes),
+			nr: 2 * lanes,
+			gemm: gemmOf(
+				[]gemmAsm{gemm1x16NEON, gemm2x16NEON, gemm3x16NEON, gemm4x16NEON, gemm5x16NEON, gemm6x16NEON}, 2*lanes),
 			scoreMax: scoreMaxOf(2*lanes, scoreMaxNEON), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxNEON),
 			expSum: expSumOf(2*lanes, expSumNEON), scaleRows: scaleRowsOf(2*lanes, scaleRowsNEON),
 		},
 		narrow: panel{
-			nr:       lanes,
-			gemm:     gemmOf([]gemmAsm{gemm1x8NEON, gemm2x8NEON, gemm3x8NEON, gemm4x8NEON, gemm5x8NEON, gemm6x8NEON}, lanes),
-			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowNEON), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowNEON),
-			expSum: expSumOf(lanes, expSumNarrowNEON), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowNEON),
+			nr: lanes,
+			gemm: gemmOf([]gemmAsm{gemm1x8NEON, gemm2x8NEON, gemm3x8NEON, gemm4x8NEON, gemm5x8NEON, gemm6x8NEON},
+				lanes),
+			scoreMax:     scoreMaxOf(lanes, scoreMaxNarrowNEON),
+			scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowNEON),
+			expSum:       expSumOf(lanes, expSumNarrowNEON), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowNEON),
 		},
 		transpose:  transposeOf(lanes, transposeNEON),
 		copyRows:   copyRowsOf(lanes, copyRowsNEON),
@@ -51,7 +54,8 @@ func neon() *isa {
 		packed:    packedNEON(),
 		roundRow:  roundRowOf(roundRowNEON),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil, nil).setCasts(castNEON, nil).setStencilsInGo().setIntegersInGo()
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON, nil, nil, nil).setCasts(castNEON,
+		nil).setStencilsInGo().setIntegersInGo()
 }
 
 // addDotProducts adds products of bytes, and names the set.
@@ -64,8 +68,10 @@ func (s *isa) addDotProducts() *isa {
 // addBF16 adds products of pairs of bfloat16, and names the set.
 func (s *isa) addBF16() *isa {
 	s.name = "neonbf16"
-	s.pairs = gemmOf([]gemmAsm{pairs1x16NEON, pairs2x16NEON, pairs3x16NEON, pairs4x16NEON, pairs5x16NEON, pairs6x16NEON}, 2*s.lanes)
-	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x8NEON, pairs2x8NEON, pairs3x8NEON, pairs4x8NEON, pairs5x8NEON, pairs6x8NEON}, s.lanes)
+	s.pairs = gemmOf(
+		[]gemmAsm{pairs1x16NEON, pairs2x16NEON, pairs3x16NEON, pairs4x16NEON, pairs5x16NEON, pairs6x16NEON}, 2*s.lanes)
+	s.narrow.pairs = gemmOf(
+		[]gemmAsm{pairs1x8NEON, pairs2x8NEON, pairs3x8NEON, pairs4x8NEON, pairs5x8NEON, pairs6x8NEON}, s.lanes)
 	s.pair = packPairs
 	s.halfLoop = pairsPeakNEON
 	return s

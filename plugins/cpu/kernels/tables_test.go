@@ -9,16 +9,18 @@ import (
 	"testing"
 )
 
-// TestTables checks that no set in assembly lacks a routine. If one were missing from a table by mistake, slow loops in Go would silently
-// replace it. If one such set has a routine for a function, all must have it.
+// TestTables checks that no set in assembly lacks a routine. If one were missing from a table by mistake, slow loops in
+// Go would silently replace it. If one such set has a routine for a function, all must have it.
 func TestTables(t *testing.T) {
 	optional := []string{ // bfloat16 and tiles, which some processors lack
-		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel", "storeFence", "attend",
+		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel",
+		"storeFence", "attend",
 		"tileRows", "tileRowsSplit", "tilePairs", "tileTerms", "tileOut", "tileLoop", "unary[0]",
 		"dotF16", "dotBF16", // NEON widens a row at a time
 		"binary[9]", "binary[10]", "binary[11]", "binary[12]", "binary[13]", // not functions of floats
 	}
-	if runtime.GOARCH == "arm64" { // scans, random numbers, prefetches and stores past the caches have no NEON routines yet
+	// scans, random numbers, prefetches and stores past the caches have no NEON routines yet
+	if runtime.GOARCH == "arm64" {
 		optional = append(optional, "stream", "prefetchRows", "threefry", "scans[0]", "scans[1]", "scans[2]")
 	}
 	var lacks func(name string, v reflect.Value) []string

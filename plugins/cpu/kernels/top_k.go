@@ -8,12 +8,13 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TopK finds the k largest of the n elements of each row of src, largest first, equal ones in the order of their indices. values receives
-// the elements, and indices their positions in the row, as elements of type index (i32, i64, u32 or f32).
+// TopK finds the k largest of the n elements of each row of src, largest first, equal ones in the order of their
+// indices. values receives the elements, and indices their positions in the row, as elements of type index (i32, i64,
+// u32 or f32).
 //
-// One pass over a row keeps the k best so far in a heap whose root is the worst of them, so most elements of a long row are compared with
-// the root only. If there are far more than k blocks of f32, only those are searched whose largest element may be among the best. Threads
-// share rows, or parts of long ones, whose results are then merged.
+// One pass over a row keeps the k best so far in a heap whose root is the worst of them, so most elements of a long row
+// are compared with the root only. If there are far more than k blocks of f32, only those are searched whose largest
+// element may be among the best. Threads share rows, or parts of long ones, whose results are then merged.
 func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, rows, n, k int, by Order[T]) {
 	if k < 1 || k > n || len(src) < rows*n || len(values) < rows*k || len(indices) < rows*k*index.Size() {
 		panic(fmt.Sprintf("BUG: top_k: the %d largest of %d in %d rows", k, n, rows))

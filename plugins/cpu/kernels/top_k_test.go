@@ -13,7 +13,8 @@ import (
 // TestTopK compares TopK with a stable sort, on rows of many lengths, with ties and special values, on 1 to 16 threads.
 func TestTopK(t *testing.T) {
 	r := rng(11)
-	pool := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, -1e-45, 3}
+	pool := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)),
+		float32(math.Inf(-1)), 1e-45, -1e-45, 3}
 	for _, threads := range []int{1, 2, 3, 16} {
 		p, err := NewPool(threads)
 		if err != nil {
@@ -21,7 +22,8 @@ func TestTopK(t *testing.T) {
 		}
 		defer p.Close()
 		for _, c := range []struct{ rows, n, k int }{
-			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10}, {2, 40000, 100}, {1, 16384, 200}, {1, 50001, 3}, {0, 9, 2},
+			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10},
+			{2, 40000, 100}, {1, 16384, 200}, {1, 50001, 3}, {0, 9, 2},
 			{8, 1000, 3}, {8, 2077, 15}, {8, 65, 1}, {2, 40003, 7}, // longer than 2*k blocks
 		} {
 			src := make([]float32, c.rows*c.n)
@@ -42,8 +44,10 @@ func TestTopK(t *testing.T) {
 				x := src[row*c.n:][:c.n]
 				for j, i := range sorted(x)[:c.k] {
 					at := row*c.k + j
-					if got := int(int32(binary.LittleEndian.Uint32(indices[4*at:]))); got != i || math.Float32bits(values[at]) != math.Float32bits(x[i]) {
-						t.Fatalf("%d threads, %+v: place %d of row %d is %v at %d; want %v at %d", threads, c, j, row, values[at], got, x[i], i)
+					if got := int(int32(binary.LittleEndian.Uint32(indices[4*at:]))); got != i ||
+						math.Float32bits(values[at]) != math.Float32bits(x[i]) {
+						t.Fatalf("%d threads, %+v: place %d of row %d is %v at %d; want %v at %d", threads, c, j, row,
+							values[at], got, x[i], i)
 					}
 				}
 			}

@@ -49,7 +49,8 @@ var otherFormulas = map[UnaryOp]func(float64) float64{
 // allUnaries returns all functions, those with parameters for several values of them.
 func allUnaries() (ops []UnaryOp) {
 	values := map[UnaryOp][][]float64{
-		Elu: {{1}, {0.3}, {-2}}, Celu: {{1}, {0.25}, {4}}, LeakyRelu: {{0.01}, {-0.5}, {3}}, Clamp: {{1, -1}, {math.Inf(1), 0.5}, {-1, 2}},
+		Elu: {{1}, {0.3}, {-2}}, Celu: {{1}, {0.25}, {4}}, LeakyRelu: {{0.01}, {-0.5}, {3}},
+		Clamp:       {{1, -1}, {math.Inf(1), 0.5}, {-1, 2}},
 		Hardsigmoid: {{1. / 6, 0.5}, {0.2, 0.5}, {-3, 1}}, Softplus: {{1, 20}, {3, 20}, {0.5, math.Inf(1)}, {1, 0}},
 	}
 	for _, op := range Unaries() {
@@ -63,8 +64,8 @@ func allUnaries() (ops []UnaryOp) {
 	return ops
 }
 
-// reference64 computes a function in float64. The conformance suite compares kernels with the ops' definitions; the tests here compare
-// routines with formulas.
+// reference64 computes a function in float64. The conformance suite compares kernels with the ops' definitions; the
+// tests here compare routines with formulas.
 func reference64(op UnaryOp, x float64) float64 {
 	if f := otherFormulas[UnaryOp{id: op.id}]; f != nil {
 		return f(x)
@@ -85,7 +86,8 @@ func TestUnaryAccuracy(t *testing.T) {
 	for x := range 32 {
 		src = append(src, float32(x)-16, float32(x)*8-128)
 	}
-	src = append(src, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 0, float32(math.Copysign(0, -1)))
+	src = append(src, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 0,
+		float32(math.Copysign(0, -1)))
 	dst, want := make([]float32, len(src)), make([]float64, len(src))
 	for _, op := range allUnaries() {
 		for i, x := range src {
@@ -120,7 +122,8 @@ func TestUnarySpotValues(t *testing.T) {
 		for _, c := range []struct {
 			op      UnaryOp
 			x, want float64
-		}{{Gelu, 1, 0.841344746}, {GeluTanh, 1, 0.841191991}, {Silu, 1, 0.731058579}, {Gelu, -1, -0.158655254}, {GeluTanh, 3, 2.996362608},
+		}{{Gelu, 1, 0.841344746}, {GeluTanh, 1, 0.841191991}, {Silu, 1, 0.731058579}, {Gelu, -1, -0.158655254},
+			{GeluTanh, 3, 2.996362608},
 			{Gelu, 3, 2.995950306}, {Round, 0.5, 0}, {Round, 1.5, 2}, {Round, 2.5, 2}, {Erf, 0.5, 0.5204998778}} {
 			x := []float32{float32(c.x)}
 			UnaryF32(p, c.op, x, x)
@@ -136,8 +139,8 @@ func TestUnarySpotValues(t *testing.T) {
 	})
 }
 
-// TestUnaryLengths checks that an element's value does not depend on its position, that nothing past the end is written, and that no element
-// is computed twice in place, also if threads share the work.
+// TestUnaryLengths checks that an element's value does not depend on its position, that nothing past the end is
+// written, and that no element is computed twice in place, also if threads share the work.
 func TestUnaryLengths(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		src := randoms(rng(2), 3*elementGrain+77)
@@ -176,8 +179,8 @@ func TestUnaryLengths(t *testing.T) {
 	})
 }
 
-// TestAngles compares sine, cosine and tangent with series in extended precision, over all exponents and at the arguments that come closest
-// to multiples of pi/2.
+// TestAngles compares sine, cosine and tangent with series in extended precision, over all exponents and at the
+// arguments that come closest to multiples of pi/2.
 func TestAngles(t *testing.T) {
 	const prec = 400
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
@@ -196,7 +199,8 @@ func TestAngles(t *testing.T) {
 	half := new(big.Float).Mul(number(8), atanOfInverse(5)) // Machin: pi/4 = 4 atan(1/5) - atan(1/239)
 	half.Sub(half, new(big.Float).Mul(number(2), atanOfInverse(239)))
 	sinCos := func(x float32) (sin, cos float64) {
-		n, _ := new(big.Float).Add(new(big.Float).Quo(number(float64(x)), half), number(math.Copysign(0.5, float64(x)))).Int(nil)
+		n, _ := new(big.Float).Add(new(big.Float).Quo(number(float64(x)), half),
+			number(math.Copysign(0.5, float64(x)))).Int(nil)
 		r := new(big.Float).Mul(new(big.Float).SetPrec(prec).SetInt(n), half)
 		r.Sub(number(float64(x)), r)
 		s, c, term := number(0), number(0), number(1)
@@ -222,7 +226,8 @@ func TestAngles(t *testing.T) {
 		}
 		return fs, fc
 	}
-	src := []float32{16367173 * 0x1p72, -16367173 * 0x1p72, angleLimit, math.Nextafter32(angleLimit, 0), math.MaxFloat32}
+	src := []float32{16367173 * 0x1p72, -16367173 * 0x1p72, angleLimit, math.Nextafter32(angleLimit, 0),
+		math.MaxFloat32}
 	for k := 1; k < 1<<17; k = k*5/4 + 1 { // the closest float32 to k*pi/2 and the next ones
 		x := float32(float64(k) * math.Pi / 2)
 		src = append(src, x, math.Nextafter32(x, 0), -math.Nextafter32(x, 1e9))
@@ -242,7 +247,8 @@ func TestAngles(t *testing.T) {
 			UnaryF32(p, op, got, src)
 			for i, x := range src {
 				if u := ulps(got[i], want[i]); u > functions[op.id].ulp {
-					t.Errorf("%v(%v) = %v, want %v: %.2f ulp, bound %v", op, x, got[i], want[i], u, functions[op.id].ulp)
+					t.Errorf("%v(%v) = %v, want %v: %.2f ulp, bound %v", op, x, got[i], want[i], u,
+						functions[op.id].ulp)
 				}
 			}
 		}
@@ -253,7 +259,8 @@ func TestAngles(t *testing.T) {
 func TestLogLimits(t *testing.T) {
 	inf := math.Inf(1)
 	eachPool(t, func(t *testing.T, p *Pool) {
-		for x, want := range map[float64]float64{0: -inf, math.Copysign(0, -1): -inf, 0x1p-149: -149 * math.Ln2, inf: inf, 1: 0, -1: math.NaN(), -inf: math.NaN(), -0x1p-149: math.NaN()} {
+		for x, want := range map[float64]float64{0: -inf, math.Copysign(0, -1): -inf, 0x1p-149: -149 * math.Ln2,
+			inf: inf, 1: 0, -1: math.NaN(), -inf: math.NaN(), -0x1p-149: math.NaN()} {
 			got := []float32{float32(x)}
 			UnaryF32(p, Log, got, got)
 			if !near(got[0], want, 0, 1e-7) {
@@ -271,7 +278,8 @@ func TestUnaryOtherTypes(t *testing.T) {
 		UnaryF64(p, op, got, x)
 		for i, v := range x {
 			want := reference64(op, v)
-			if d := math.Abs(got[i] - want); d > 1e-14*max(1, math.Abs(want)) || math.IsNaN(got[i]) != math.IsNaN(want) {
+			if d := math.Abs(got[i] - want); d > 1e-14*max(1, math.Abs(want)) ||
+				math.IsNaN(got[i]) != math.IsNaN(want) {
 				t.Errorf("%v(%v) = %v, want %v", op, v, got[i], want)
 			}
 		}

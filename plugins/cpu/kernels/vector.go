@@ -1,7 +1,7 @@
 package kernels
 
-// The routines of elementwise functions take operands of equal length. An operand that repeats one element along a row is first copied
-// into a buffer of spread elements, so that each function needs only one routine.
+// The routines of elementwise functions take operands of equal length. An operand that repeats one element along a row
+// is first copied into a buffer of spread elements, so that each function needs only one routine.
 
 const spread = 256
 
@@ -17,8 +17,8 @@ func spreadTo[T any](buf []T, x T, n int) []T {
 	return b
 }
 
-// pieces calls f for pieces of a row of n elements, with the elements of both operands from i on as slices of equal length. The steps sa
-// and sb are 1, or 0 if the operand repeats its first element. buf has 2*spread elements.
+// pieces calls f for pieces of a row of n elements, with the elements of both operands from i on as slices of equal
+// length. The steps sa and sb are 1, or 0 if the operand repeats its first element. buf has 2*spread elements.
 func pieces[T any](n int, a, b []T, sa, sb int, buf []T, f func(i int, a, b []T)) {
 	if sa == 1 && sb == 1 {
 		f(0, a[:n], b[:n])
@@ -36,8 +36,8 @@ func pieces[T any](n int, a, b []T, sa, sb int, buf []T, f func(i int, a, b []T)
 	}
 }
 
-// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines keep them for the last elements of a row,
-// which do not fill a vector.
+// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines keep them for the last
+// elements of a row, which do not fill a vector.
 func (s *isa) setElementwiseInGo() {
 	s.unary, s.slow, s.bits = unaryInGo(), map[any]bool{}, bitsInGo()
 	for id := range s.unary {

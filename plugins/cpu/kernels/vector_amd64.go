@@ -23,7 +23,8 @@ func pairOf(lanes int, f func(dst, src *float32, width, pairs int)) func(dst, pa
 }
 
 // tileConfig is the operand of LDTILECFG: eight tiles of 16 rows of 64 bytes.
-var tileConfig = [64]byte{0: 1, 16: 64, 18: 64, 20: 64, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16, 51: 16, 52: 16, 53: 16, 54: 16, 55: 16}
+var tileConfig = [64]byte{0: 1, 16: 64, 18: 64, 20: 64, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16,
+	51: 16, 52: 16, 53: 16, 54: 16, 55: 16}
 
 func tilesAMX(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int) {
 	if blocks*steps == 0 {

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Weights is a matrix stored as f32, f16, bf16, i8, u8 or a packed (block-quantised) type. Kernels widen it to f32 as they read it, unless
-// they have routines for the type.
+// Weights is a matrix stored as f32, f16, bf16, i8, u8 or a packed (block-quantised) type. Kernels widen it to f32 as
+// they read it, unless they have routines for the type.
 type Weights struct {
 	f32   []float32
 	half  []uint16
@@ -77,7 +77,8 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// rows widens rows of n elements, which begin at element i and are ld elements apart. The rows of dst are ldd floats apart.
+// rows widens rows of n elements, which begin at element i and are ld elements apart. The rows of dst are ldd floats
+// apart.
 func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32, ldd int) {
 	values := max(1, w.kind.Values())
 	decode := s.packed[w.kind].decode
@@ -97,7 +98,8 @@ func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32, ldd int) {
 	}
 }
 
-// dotHalves is dst[r] = x·w[r] for rows of f16 or bf16 that are ld elements apart. It returns false if the set has no routine for that.
+// dotHalves is dst[r] = x·w[r] for rows of f16 or bf16 that are ld elements apart. It returns false if the set has no
+// routine for that.
 func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
 	switch {
 	case w.kind == dtype.F16 && s.dotF16 != nil:

@@ -6,15 +6,16 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Condition is a tensor of any type that serves as a condition: an element is true if it is not 0, so also if it is NaN.
+// Condition is a tensor of any type that serves as a condition: an element is true if it is not 0, so also if it is
+// NaN.
 type Condition struct {
 	Data  []byte
 	Shape []int
 	DType dtype.DType
 }
 
-// truths returns n bytes that are not 0 where the elements at, at+step, ... are true: a slice of Data if elements are contiguous bytes, else
-// buf.
+// truths returns n bytes that are not 0 where the elements at, at+step, ... are true: a slice of Data if elements are
+// contiguous bytes, else buf.
 func (c *Condition) truths(buf []uint8, at, n, step int) []uint8 {
 	switch size := c.DType.Size(); {
 	case size == 1 && step == 1:
@@ -54,8 +55,8 @@ func holds[T uint16 | uint32 | uint64](dst []uint8, src []T, mask T) {
 	}
 }
 
-// Where is dst = t where cond is true, else f, with NumPy broadcast of all three. It copies without computing, so T may be any type of the
-// element's size.
+// Where is dst = t where cond is true, else f, with NumPy broadcast of all three. It copies without computing, so T may
+// be any type of the element's size.
 func Where[T any](p *Pool, dst []T, cond Condition, t []T, tShape []int, f []T, fShape []int) {
 	g, n, ok := newGrid(cond.Shape, tShape, fShape)
 	if !ok || len(dst) < n {
@@ -86,17 +87,19 @@ func (x *whereRows[T]) do(lo, hi, worker int) {
 			return
 		}
 		if d, ok := any(x.dst).([]float32); ok {
-			pieces(n, any(x.t).([]float32)[at[1]:], any(x.f).([]float32)[at[2]:], st, sf, buf, func(i int, t, f []float32) {
-				for k := 0; k < len(t); k += spread { // not pieces, which does not divide rows of dense operands
-					m := min(spread, len(t)-k)
-					x.p.isa.choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
-				}
-			})
+			pieces(n, any(x.t).([]float32)[at[1]:], any(x.f).([]float32)[at[2]:], st, sf, buf,
+				func(i int, t, f []float32) {
+					for k := 0; k < len(t); k += spread { // not pieces, which does not divide rows of dense operands
+						m := min(spread, len(t)-k)
+						x.p.isa.choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
+					}
+				})
 			return
 		}
 		for i := 0; i < n; i += spread {
 			m := min(spread, n-i)
-			whereRow(x.dst[out+i:][:m], x.cond.truths(truths, at[0]+i, m, 1), x.t[at[1]+i*st:], x.f[at[2]+i*sf:], 1, st, sf)
+			whereRow(x.dst[out+i:][:m], x.cond.truths(truths, at[0]+i, m, 1), x.t[at[1]+i*st:], x.f[at[2]+i*sf:], 1, st,
+				sf)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 package kernels
 
-// WindowArgs describes pooling: a reduction of the elements in windows that move over three axes. Pooling over fewer axes leaves out the
-// first ones, with size, kernel and stride 1.
+// WindowArgs describes pooling: a reduction of the elements in windows that move over three axes. Pooling over fewer
+// axes leaves out the first ones, with size, kernel and stride 1.
 type WindowArgs struct {
 	Op           ReduceOp
 	Outer, Inner int // elements before the axes, and after them
@@ -34,10 +34,11 @@ func (g *WindowArgs) most(axis int) int {
 	return min(g.Kernel[axis], g.In[axis])
 }
 
-// Windows reduces src [Outer, In, Inner] to dst [Outer, Out, Inner]. Padding is left out, but a mean divides by the size of the kernel.
-// Floats are summed in float64, f32 in f32 if windows have up to some hundred elements.
+// Windows reduces src [Outer, In, Inner] to dst [Outer, Out, Inner]. Padding is left out, but a mean divides by the
+// size of the kernel. Floats are summed in float64, f32 in f32 if windows have up to some hundred elements.
 func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
-	if g.Op >= reduceCount || g.Op == Mean && !isFloat[T]() || len(src) < g.Outer*volume(g.In)*g.Inner || len(dst) < g.Outer*volume(g.Out)*g.Inner {
+	if g.Op >= reduceCount || g.Op == Mean && !isFloat[T]() || len(src) < g.Outer*volume(g.In)*g.Inner ||
+		len(dst) < g.Outer*volume(g.Out)*g.Inner {
 		panic("BUG: windows by " + g.Op.String())
 	}
 	if volume(g.Out)*g.Inner == 0 {
@@ -48,7 +49,8 @@ func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
 		return
 	}
 	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
-		split(p, g.Outer*g.Out[0]*g.Out[1], 1+elementGrain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))), windowLines{g, p, any(dst).([]float32), x})
+		split(p, g.Outer*g.Out[0]*g.Out[1], 1+elementGrain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))),
+			windowLines{g, p, any(dst).([]float32), x})
 		return
 	}
 	if isFloat[T]() {
@@ -120,7 +122,8 @@ func (g *windowFold[T, A]) do(lo, hi, _ int) {
 	}
 }
 
-// windowLines computes lines of the result. For each it first reduces the lines of x in the window to one line, and then that line.
+// windowLines computes lines of the result. For each it first reduces the lines of x in the window to one line, and
+// then that line.
 type windowLines struct {
 	WindowArgs
 	p        *Pool
@@ -130,9 +133,11 @@ type windowLines struct {
 var windowFolds = [reduceCount]struct {
 	by    BinaryOp
 	start float32
-}{Sum: {Add, 0}, Mean: {Add, 0}, ReduceMax: {Max, lowest[float32]()}, ReduceMin: {Min, highest[float32]()}, Prod: {Mul, 1}}
+}{Sum: {Add, 0}, Mean: {Add, 0}, ReduceMax: {Max, lowest[float32]()}, ReduceMin: {Min, highest[float32]()},
+	Prod: {Mul, 1}}
 
-// even reports whether all windows have the same size and lie in one plane, so that those of a line of the result are adjacent lines.
+// even reports whether all windows have the same size and lie in one plane, so that those of a line of the result are
+// adjacent lines.
 func (g *WindowArgs) even() bool {
 	divides := func(axis int) bool { return g.In[axis] >= g.Out[axis] && g.In[axis]%g.Out[axis] == 0 }
 	return g.Adaptive && g.Inner == 1 && g.In[0] == g.Out[0] && divides(1) && divides(2)
@@ -306,8 +311,8 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 	}
 }
 
-// halves reports whether windows along a line are adjacent and of 4, 8, 16 ... elements, so that folding neighbours again and again gives the
-// result.
+// halves reports whether windows along a line are adjacent and of 4, 8, 16 ... elements, so that folding neighbours
+// again and again gives the result.
 func (g *WindowArgs) halves() bool {
 	step := g.Stride[2]
 	return !g.Adaptive && g.Inner == 1 && step == g.Kernel[2] && step >= 4 && step&(step-1) == 0

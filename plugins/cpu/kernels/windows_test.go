@@ -11,10 +11,12 @@ func TestAdaptiveMean(t *testing.T) {
 	r := rng(51)
 	eachPool(t, func(t *testing.T, p *Pool) {
 		for _, c := range []struct{ outer, d, h, w, h2, w2 int }{
-			{512, 1, 28, 28, 7, 7}, {3, 1, 6, 6, 3, 2}, {2, 4, 15, 34, 5, 17}, {1, 2, 8, 3000, 2, 1500}, {1, 1, 7, 9, 1, 3}, {5, 1, 4, 6, 4, 6},
+			{512, 1, 28, 28, 7, 7}, {3, 1, 6, 6, 3, 2}, {2, 4, 15, 34, 5, 17}, {1, 2, 8, 3000, 2, 1500},
+			{1, 1, 7, 9, 1, 3}, {5, 1, 4, 6, 4, 6},
 			{3, 1, 9, 1, 3, 1}, {2, 1, 10, 13, 4, 7}, {2, 1, 12, 13, 4, 7}, {2, 1, 3, 28, 7, 7},
 		} {
-			g := WindowArgs{Op: Mean, Outer: c.outer, Inner: 1, In: [3]int{c.d, c.h, c.w}, Out: [3]int{c.d, c.h2, c.w2}, Adaptive: true}
+			g := WindowArgs{Op: Mean, Outer: c.outer, Inner: 1, In: [3]int{c.d, c.h, c.w}, Out: [3]int{c.d, c.h2, c.w2},
+				Adaptive: true}
 			x := randoms(r, c.outer*volume(g.In))
 			x[len(x)/2], x[len(x)/3] = float32(math.Inf(1)), 1e38
 			want := make([]float64, c.outer*volume(g.Out))
@@ -52,11 +54,14 @@ func TestWindowLines(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		for _, op := range []ReduceOp{ReduceMax, Mean} {
 			for _, c := range []struct{ w, kernel, stride, pad, out int }{
-				{4096, 4, 4, 0, 1024}, {71, 4, 4, 0, 17}, {67, 4, 4, 1, 17}, {64, 8, 8, 0, 8}, {37, 16, 16, 0, 2}, {13, 4, 4, 0, 4}, // the last windows are cut
+				// the last windows are cut
+				{4096, 4, 4, 0, 1024}, {71, 4, 4, 0, 17}, {67, 4, 4, 1, 17}, {64, 8, 8, 0, 8}, {37, 16, 16, 0, 2},
+				{13, 4, 4, 0, 4},
 				{112, 3, 2, 1, 56}, {65, 2, 2, 0, 32}, {33, 5, 2, 2, 17}, {40, 3, 3, 0, 13}, {1, 2, 2, 1, 1},
 			} {
 				const lines = 3
-				g := WindowArgs{Op: op, Outer: lines, Inner: 1, In: [3]int{1, 1, c.w}, Out: [3]int{1, 1, c.out}, Kernel: [3]int{1, 1, c.kernel},
+				g := WindowArgs{Op: op, Outer: lines, Inner: 1, In: [3]int{1, 1, c.w}, Out: [3]int{1, 1, c.out},
+					Kernel: [3]int{1, 1, c.kernel},
 					Stride: [3]int{1, 1, c.stride}, Pad: [3]int{0, 0, c.pad}}
 				x := randoms(r, lines*c.w)
 				x[len(x)/2], x[len(x)/3] = float32(math.Inf(1)), -1e38

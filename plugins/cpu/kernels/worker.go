@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// worker is one thread of a pool. After a run it spins for a while before it parks, and the caller of Run spins before it sleeps, because
-// waking a thread takes longer than many kernels run.
+// worker is one thread of a pool. After a run it spins for a while before it parks, and the caller of Run spins before
+// it sleeps, because waking a thread takes longer than many kernels run.
 type worker struct {
 	state   atomic.Int32
 	tasks   taskRange     // its tasks of a run that are not started
@@ -16,15 +16,17 @@ type worker struct {
 	_       [64]byte // so that no two workers share a cache line
 }
 
-// taskRange holds a worker's tasks that are not started: task first in the low 32 bits, end in the high ones. Each run divides its tasks
-// among the workers in the same way, so that a worker finds data of earlier runs in its caches; fetching a cache line that another core
-// has written takes about as long as fetching it from memory. A worker takes its tasks from the front. Others steal from the back, so
-// that both walk through memory in order for as long as possible.
+// taskRange holds a worker's tasks that are not started: task first in the low 32 bits, end in the high ones. Each run
+// divides its tasks among the workers in the same way, so that a worker finds data of earlier runs in its caches;
+// fetching a cache line that another core has written takes about as long as fetching it from memory. A worker takes
+// its tasks from the front. Others steal from the back, so that both walk through memory in order for as long as
+// possible.
 type taskRange struct{ bounds atomic.Uint64 }
 
 func (r *taskRange) set(first, end int) { r.bounds.Store(uint64(end)<<32 | uint64(first)) }
 
-// first removes tasks from the front: one in so many of those that are left, and at least one. If none is left, lo is hi.
+// first removes tasks from the front: one in so many of those that are left, and at least one. If none is left, lo is
+// hi.
 func (r *taskRange) first(oneIn int) (lo, hi int) {
 	for {
 		b := r.bounds.Load()
@@ -65,8 +67,8 @@ const (
 
 const (
 	spinTime = 50 * time.Microsecond // a thread spins this long before it sleeps
-	// After this time without work, a worker that spins yields to other threads. After the last step of a run it would otherwise keep
-	// the host, which waits for the result, from its processor.
+	// After this time without work, a worker that spins yields to other threads. After the last step of a run it would
+	// otherwise keep the host, which waits for the result, from its processor.
 	yieldAfter = 10 * time.Microsecond
 )
 
@@ -125,7 +127,8 @@ func (p *Pool) serve(i int) {
 	}
 }
 
-// spinTimeFor returns 0 if there are more threads than processors: a spinning thread could then keep another from running.
+// spinTimeFor returns 0 if there are more threads than processors: a spinning thread could then keep another from
+// running.
 func spinTimeFor(threads int) time.Duration {
 	if threads > runtime.GOMAXPROCS(0) {
 		return 0

@@ -59,13 +59,14 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 	})
 }
 
-// Prepare lists the adapters and opens the first one in advance, because drivers take a while to open a device. It ignores errors: Load tries again and
-// returns them.
+// Prepare lists the adapters and opens the first one in advance, because drivers take a while to open a device. It
+// ignores errors: Load tries again and returns them.
 func (b *Backend) Prepare() {
 	_, _ = guard(b.api, func() (*gpu, error) { return b.open("") })
 }
 
-// choose returns the adapter with an ID. An empty ID selects the first adapter, which is a GPU if there is one. The caller holds mu.
+// choose returns the adapter with an ID. An empty ID selects the first adapter, which is a GPU if there is one. The
+// caller holds mu.
 func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 	if err := b.find(); err != nil {
 		return nil, device.Device{}, err
@@ -77,10 +78,12 @@ func (b *Backend) choose(id string) (Adapter, device.Device, error) {
 		}
 		known = append(known, fmt.Sprintf("%s (%s, %s)", d.ID, d.Name, d.Type))
 	}
-	return nil, device.Device{}, diag.New(device.ErrUnavailable, b.api.Name(), "no device %q; there are %s", id, strings.Join(known, ", "))
+	return nil, device.Device{},
+		diag.New(device.ErrUnavailable, b.api.Name(), "no device %q; there are %s", id, strings.Join(known, ", "))
 }
 
-// open returns the open device with an ID, and opens it first if necessary. All executables on an adapter share its device.
+// open returns the open device with an ID, and opens it first if necessary. All executables on an adapter share its
+// device.
 func (b *Backend) open(id string) (*gpu, error) {
 	g, err := b.begin(id)
 	if err != nil {
@@ -89,7 +92,8 @@ func (b *Backend) open(id string) (*gpu, error) {
 	return g, g.ready()
 }
 
-// begin is like open, but does not wait until the device is open. The caller may use its limits at once, and must call ready before it uses dev.
+// begin is like open, but does not wait until the device is open. The caller may use its limits at once, and must call
+// ready before it uses dev.
 func (b *Backend) begin(id string) (*gpu, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +104,8 @@ func (b *Backend) begin(id string) (*gpu, error) {
 	if g := b.opened[info.ID]; g != nil && !g.useless() {
 		return g, nil
 	}
-	g := &gpu{api: b.api, name: info.Name, adapter: a, limits: a.Limits(), opened: make(chan struct{}), pipelines: map[string]Pipeline{}}
+	g := &gpu{api: b.api, name: info.Name, adapter: a, limits: a.Limits(), opened: make(chan struct{}),
+		pipelines: map[string]Pipeline{}}
 	b.opened[info.ID] = g
 	go g.request()
 	return g, nil
@@ -147,7 +152,8 @@ func (g *gpu) useless() bool {
 	}
 }
 
-// seen returns err, and stores it in lost if the device was lost. It checks for nil first, because errors.Is allocates and each poll calls seen.
+// seen returns err, and stores it in lost if the device was lost. It checks for nil first, because errors.Is allocates
+// and each poll calls seen.
 func (g *gpu) seen(err error) error {
 	if err != nil && errors.Is(err, device.ErrDeviceLost) {
 		g.lostMu.Lock()
@@ -177,13 +183,16 @@ func (g *gpu) fold(n int) (x, y uint32, err error) {
 	return uint32((n + rows - 1) / rows), uint32(rows), nil
 }
 
-// checkLoops returns an error if a shader's loops have more iterations than the device allows. The device would end them silently.
+// checkLoops returns an error if a shader's loops have more iterations than the device allows. The device would end
+// them silently.
 func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
 	if s.Loops == nil || g.limits.Loops == 0 {
 		return nil
 	}
 	if n := s.Loops(c); n > g.limits.Loops {
-		return fmt.Errorf("loops with %d iterations in an invocation; %s ends them after %d, and the result would be wrong", n, g.name, g.limits.Loops)
+		return fmt.Errorf(
+			"loops with %d iterations in an invocation; %s ends them after %d, and the result would be wrong", n,
+			g.name, g.limits.Loops)
 	}
 	return nil
 }

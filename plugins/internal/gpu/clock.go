@@ -17,27 +17,29 @@ func (x *executable) clockBytes() int64 {
 	return x.clock.Bytes()
 }
 
-// ticks waits for the device and returns the times of a clock, in ticks. The caller has submitted the clock's Collect. Clocks with few bits may wrap around, so
-// a time that is earlier than the previous one is replaced by it.
+// ticks waits for the device and returns the times of a clock, in ticks. The caller has submitted the clock's Collect.
+// Clocks with few bits may wrap around, so a time that is earlier than the previous one is replaced by it.
 func (g *gpu) ticks(c Clock, marks int) (ticks []uint64, err error) {
 	const size = 8
-	err = g.access(&staging{buffer: c.Ticks(), size: int64(marks) * size}, int64(marks)*size, time.Time{}, func(b []byte) {
-		for k := range marks {
-			t := binary.LittleEndian.Uint64(b[k*size:])
-			if k > 0 {
-				t = max(t, ticks[k-1])
+	err = g.access(&staging{buffer: c.Ticks(), size: int64(marks) * size}, int64(marks)*size, time.Time{},
+		func(b []byte) {
+			for k := range marks {
+				t := binary.LittleEndian.Uint64(b[k*size:])
+				if k > 0 {
+					t = max(t, ticks[k-1])
+				}
+				ticks = append(ticks, t)
 			}
-			ticks = append(ticks, t)
-		}
-	})
+		})
 	return ticks, err
 }
 
-// calibrationTime is the time between the two marks that measure the length of a tick. The host notices the end of a submission about 10 us late, so
-// the measured length is off by up to 0.1 %.
+// calibrationTime is the time between the two marks that measure the length of a tick. The host notices the end of a
+// submission about 10 us late, so the measured length is off by up to 0.1 %.
 const calibrationTime = 20 * time.Millisecond
 
-// tick returns the length of a tick of the device in nanoseconds. WebGPU does not report it, so the first call measures it by the host's clock.
+// tick returns the length of a tick of the device in nanoseconds. WebGPU does not report it, so the first call measures
+// it by the host's clock.
 func (g *gpu) tick() (float64, error) {
 	if g.tickLength > 0 {
 		return g.tickLength, nil
@@ -78,8 +80,8 @@ func (g *gpu) tick() (float64, error) {
 	return length, nil
 }
 
-// times converts ticks to the start and length of each step. The first mark was submitted at from, and the host saw the last one at to. These times and the
-// starts count from the start of the run.
+// times converts ticks to the start and length of each step. The first mark was submitted at from, and the host saw the
+// last one at to. These times and the starts count from the start of the run.
 func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
 	first := ticks[0]
 	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
@@ -93,8 +95,8 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 	return starts, lengths
 }
 
-// startClock prepares a profiled run. The device measures the steps if it has a clock, unless an option requires that the steps run one by one. The host
-// measures them otherwise.
+// startClock prepares a profiled run. The device measures the steps if it has a clock, unless an option requires that
+// the steps run one by one. The host measures them otherwise.
 func (c *recording) startClock() (err error) {
 	x := c.x
 	if !c.r.Opts.Profile {

@@ -6,14 +6,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// API is a graphics API, such as WebGPU or Metal. Its errors reach users: they are *diag.Error with messages of one line.
+// API is a graphics API, such as WebGPU or Metal. Its errors reach users: they are *diag.Error with messages of one
+// line.
 type API interface {
 	// Name is the name of the backend, such as "wgpu". Error messages begin with it.
 	Name() string
 	// Adapters lists the devices of this machine, best first. It returns an error if there are none.
 	Adapters() ([]Adapter, error)
-	// Aborted returns a channel that is closed when the API has failed in such a way that calls may block forever. After that, why returns the
-	// error. If this cannot happen, Aborted returns nil.
+	// Aborted returns a channel that is closed when the API has failed in such a way that calls may block forever.
+	// After that, why returns the error. If this cannot happen, Aborted returns nil.
 	Aborted() (closed <-chan struct{}, why func() error)
 }
 
@@ -32,42 +33,50 @@ type Limits struct {
 	Binding, Buffer int64 // largest binding and largest buffer, in bytes; multiples of 256
 	Bindings        int   // bindings of a shader
 	Groups          int   // workgroups of a dispatch, in each of two dimensions
-	Loops           int   // loop iterations of an invocation in total, after which the device silently ends its loops; 0 for no limit
-	Clock           bool  // NewClock is supported
-	Page            int64 // page size in bytes if the Device is an InPlace; 0 if it is not, or cannot use memory of the host
-	Kernels         kernels.Limits
+	// loop iterations of an invocation in total, after which the device silently ends its loops; 0 for no limit
+	Loops int
+	Clock bool // NewClock is supported
+	// page size in bytes if the Device is an InPlace; 0 if it is not, or cannot use memory of the host
+	Page    int64
+	Kernels kernels.Limits
 }
 
-// Device is an open device, which all executables on it share. Calls are serialised, with one exception: while a program is loaded, one goroutine
-// calls NewBuffer, Upload and Uploaded while another one calls Compile, Bind and Exclusive.
+// Device is an open device, which all executables on it share. Calls are serialised, with one exception: while a
+// program is loaded, one goroutine calls NewBuffer, Upload and Uploaded while another one calls Compile, Bind and
+// Exclusive.
 type Device interface {
 	// Use is called before a series of calls, such as a load or a run. The caller calls end after the last of them.
 	Use() (end func())
-	// Exclusive calls f while no other goroutine is in a method of the device. f may record commands, but must not wait for the device.
+	// Exclusive calls f while no other goroutine is in a method of the device. f may record commands, but must not wait
+	// for the device.
 	Exclusive(f func())
 
 	// NewBuffer allocates a buffer and zeroes it. If there is no memory, the error is a MemoryError with the label.
 	NewBuffer(label string, bytes int64, use Usage) (Buffer, error)
-	// Upload copies data to a buffer. If data ends within a word of 4 bytes, the rest of that word is cleared. Upload may keep data until Uploaded
-	// returns. Uploaded blocks until the device has read all of it.
+	// Upload copies data to a buffer. If data ends within a word of 4 bytes, the rest of that word is cleared. Upload
+	// may keep data until Uploaded returns. Uploaded blocks until the device has read all of it.
 	Upload(to Buffer, offset int64, data []byte) error
 	Uploaded() error
-	// Write writes data to the beginning of a buffer of usage Parameters. All later submissions see it; earlier ones do not.
+	// Write writes data to the beginning of a buffer of usage Parameters. All later submissions see it; earlier ones do
+	// not.
 	Write(to Buffer, data []byte) error
 
-	// Compile compiles the sources to pipelines; made[i] belongs to sources[i]. If a source cannot be compiled, failed is its index. Then made contains the
-	// pipelines that were compiled before the error, and nil for others; it may be shorter than sources.
+	// Compile compiles the sources to pipelines; made[i] belongs to sources[i]. If a source cannot be compiled, failed
+	// is its index. Then made contains the pipelines that were compiled before the error, and nil for others; it may be
+	// shorter than sources.
 	Compile(sources []Source) (made []Pipeline, failed int, err error)
-	// Bind makes the operands of a dispatch, with one piece for each binding of the pipeline, in order. label names the step in errors.
+	// Bind makes the operands of a dispatch, with one piece for each binding of the pipeline, in order. label names the
+	// step in errors.
 	Bind(label string, p Pipeline, pieces []Piece) (Bindings, error)
 
 	NewEncoder(label string) (Encoder, error)
 	// Submit queues commands to run after all earlier submissions. It releases them, even if it fails.
 	Submit(Commands) error
-	// OnDone registers a callback. A later Poll or Submit calls f once everything that was submitted before OnDone has ended.
+	// OnDone registers a callback. A later Poll or Submit calls f once everything that was submitted before OnDone has
+	// ended.
 	OnDone(f func())
-	// Poll does not block. It calls the callbacks of OnDone that are due, completes requests of Map, and reports whether all submissions have ended. The
-	// error is that of a submission that failed.
+	// Poll does not block. It calls the callbacks of OnDone that are due, completes requests of Map, and reports
+	// whether all submissions have ended. The error is that of a submission that failed.
 	Poll() (idle bool, err error)
 
 	// NewClock makes a clock for the given number of times. It is called only if Limits.Clock is set.
@@ -76,9 +85,9 @@ type Device interface {
 
 // InPlace is implemented by a Device that can use mapped memory of the host as a buffer, without copies.
 type InPlace interface {
-	// Over makes a buffer over mapped memory that begins at a page boundary. The buffer ends with the last page of the memory. Commands must not write to it
-	// unless the memory is writable. The host sees their writes after they have ended. The memory must stay mapped until the buffer is released and all
-	// submissions have ended.
+	// Over makes a buffer over mapped memory that begins at a page boundary. The buffer ends with the last page of the
+	// memory. Commands must not write to it unless the memory is writable. The host sees their writes after they have
+	// ended. The memory must stay mapped until the buffer is released and all submissions have ended.
 	Over(label string, memory []byte) (Buffer, error)
 }
 
@@ -104,11 +113,12 @@ type (
 	Commands Released
 )
 
-// Buffer is memory of a device. Buffers of usage ToDevice and ToHost can be mapped; others have only Release. Between Map and Unmap no
-// submission may use the buffer.
+// Buffer is memory of a device. Buffers of usage ToDevice and ToHost can be mapped; others have only Release. Between
+// Map and Unmap no submission may use the buffer.
 type Buffer interface {
 	Released
-	// Map requests access to the first n bytes for the host. The request completes in Poll, after the submissions that use the buffer have ended.
+	// Map requests access to the first n bytes for the host. The request completes in Poll, after the submissions that
+	// use the buffer have ended.
 	Map(n int64) error
 	// Mapped reports whether the request has completed. The error is that of the request or of a submission.
 	Mapped() (bool, error)
@@ -129,7 +139,8 @@ type Source struct {
 	Bindings    int    // number of bindings; the last one holds the parameters
 }
 
-// Encoder records commands. They run in order, and each sees the writes of earlier ones. Finish may return the error of an earlier method.
+// Encoder records commands. They run in order, and each sees the writes of earlier ones. Finish may return the error of
+// an earlier method.
 type Encoder interface {
 	// Clear sets a piece to zero.
 	Clear(p Piece) error
@@ -158,7 +169,9 @@ type Clock interface {
 // MemoryHint is the hint of errors for too little device memory.
 const MemoryHint = "end other programs on the device, choose another with --device, or run with --backend cpu"
 
-// MemoryError returns a device.ErrMemory for a buffer that cannot be allocated. api is the name of the API, and on that of the device.
+// MemoryError returns a device.ErrMemory for a buffer that cannot be allocated. api is the name of the API, and on that
+// of the device.
 func MemoryError(api, on, label string, bytes int64, why error) error {
-	return diag.New(device.ErrMemory, api, "a buffer of %s for %s cannot be allocated on %s: %w", megabytes(bytes), label, on, why).WithHint(MemoryHint)
+	return diag.New(device.ErrMemory, api, "a buffer of %s for %s cannot be allocated on %s: %w", megabytes(bytes),
+		label, on, why).WithHint(MemoryHint)
 }

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// A long run is divided into several submissions, because a submission cannot be cancelled: its length determines how long a cancelled run continues. The
-// device idles briefly between two submissions, so a short run has only two: a small one, and the rest, which is submitted while the device works on the
-// first. Submitting takes half a microsecond per dispatch.
+// A long run is divided into several submissions, because a submission cannot be cancelled: its length determines how
+// long a cancelled run continues. The device idles briefly between two submissions, so a short run has only two: a
+// small one, and the rest, which is submitted while the device works on the first. Submitting takes half a microsecond
+// per dispatch.
 const (
-	headDispatches  = 16                    // dispatches in the first submission of a run, if the run has more than twice as many
-	streamGrowth    = 4                     // while a run is recorded and submitted at the same time, each submission has this many times as many dispatches
+	// dispatches in the first submission of a run, if the run has more than twice as many
+	headDispatches = 16
+	// while a run is recorded and submitted at the same time, each submission has this many times as many dispatches
+	streamGrowth    = 4
 	firstDispatches = 8                     // dispatches per submission until the time of a dispatch is known
 	submissionTime  = 25 * time.Millisecond // desired length of a submission, estimated from the previous run
 	maxInFlight     = 2                     // submissions at a time: one that runs, and the next
@@ -29,7 +32,8 @@ type flow struct {
 	reported    int // the last argument of Progress
 }
 
-// begin sets the size of submissions for a run with a number of dispatches. pace is the average time of a dispatch in the previous run, or 0 if there was none.
+// begin sets the size of submissions for a run with a number of dispatches. pace is the average time of a dispatch in
+// the previous run, or 0 if there was none.
 func (f *flow) begin(dispatches int, pace time.Duration) {
 	f.size = firstDispatches
 	if pace > 0 {
@@ -40,7 +44,8 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 	}
 }
 
-// startShort makes the first submission of a long run short, so that the device starts sooner. growth is the factor in flow.
+// startShort makes the first submission of a long run short, so that the device starts sooner. growth is the factor in
+// flow.
 func (f *flow) startShort(dispatches, growth int) {
 	if dispatches > 2*headDispatches {
 		f.head, f.growth = headDispatches, growth
@@ -111,11 +116,14 @@ func (c *recording) report() {
 	}
 }
 
-// settle ends a run. It discards commands that are not submitted, and waits for those that are, because the next run uses the same memory.
+// settle ends a run. It discards commands that are not submitted, and waits for those that are, because the next run
+// uses the same memory.
 func (c *recording) settle() {
 	c.drop()
 	if c.x.io.host != nil {
-		c.x.g.drain() // waits for all submissions even if one fails, because the host may write to the io space as soon as the run has ended
+		// waits for all submissions even if one fails, because the host may write to the io space as soon as the run
+		// has ended
+		c.x.g.drain()
 		return
 	}
 	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {

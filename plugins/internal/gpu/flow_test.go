@@ -58,7 +58,8 @@ func TestPatience(t *testing.T) {
 	for _, c := range []struct{ due, at, nap time.Duration }{
 		{0, 0, 0}, {0, 1900 * us, 0}, {0, 3 * ms, 20 * us}, {0, 40 * ms, 200 * us}, {0, time.Second, ms}, // unknown
 		{27 * ms, 0, ms}, {27 * ms, 25900 * us, 100 * us}, {27 * ms, 26100 * us, 0}, {27 * ms, 27900 * us, 0},
-		{27 * ms, 28100 * us, 20 * us}, {27 * ms, 67 * ms, 200 * us}, {27 * ms, time.Second, ms}, {500 * us, 0, 0}, {500 * us, 1800 * us, 0},
+		{27 * ms, 28100 * us, 20 * us}, {27 * ms, 67 * ms, 200 * us}, {27 * ms, time.Second, ms}, {500 * us, 0, 0},
+		{500 * us, 1800 * us, 0},
 	} {
 		var due time.Time
 		if c.due > 0 {

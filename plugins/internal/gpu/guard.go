@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// guard calls f on another goroutine and returns its results. If the API aborts meanwhile, guard returns the API's error at once, and f may never return.
+// guard calls f on another goroutine and returns its results. If the API aborts meanwhile, guard returns the API's
+// error at once, and f may never return.
 func guard[T any](api API, f func() (T, error)) (T, error) {
 	aborted, why := api.Aborted()
 	type result struct {
@@ -37,7 +38,8 @@ func guard[T any](api API, f func() (T, error)) (T, error) {
 	}
 }
 
-// panicked is the value of a panic, as an error. guard passes a panic of f to the goroutine of its caller, where it can be recovered, and panics again there.
+// panicked is the value of a panic, as an error. guard passes a panic of f to the goroutine of its caller, where it can
+// be recovered, and panics again there.
 type panicked struct {
 	value any
 	stack []byte

@@ -38,7 +38,8 @@ func TestPanics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, "out of range") || !strings.Contains(text, "goroutine ") {
+				if text, _ := recover().(string); !strings.Contains(text, "out of range") ||
+					!strings.Contains(text, "goroutine ") {
 					t.Errorf("the panic is %q", text)
 				}
 			}()

@@ -40,14 +40,16 @@ func (i Inspection) Forget() {
 	i.x.tape = nil
 }
 
-// Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many submissions may be in flight.
+// Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many
+// submissions may be in flight.
 func (i Inspection) Slow() (inFlight int) {
 	i.Forget()
 	i.x.pace = submissionTime
 	return maxInFlight
 }
 
-// Buffers returns all buffers of the program, the one for parameters last. weights is the number of bytes of the weights section that the program reads.
+// Buffers returns all buffers of the program, the one for parameters last. weights is the number of bytes of the
+// weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, s := range append(slices.Clone(i.x.weights), i.x.arena, i.x.io, i.x.scratch, i.x.status) {
 		out = append(out, s.buffers...)

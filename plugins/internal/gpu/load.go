@@ -47,8 +47,8 @@ type executable struct {
 	pace   time.Duration   // average time of a dispatch in the last plain run; 0 before the first
 }
 
-// dispatch is one execution of a shader. It runs a step, a part of a step, or a group of consecutive steps. The dispatches of a group's single steps are kept,
-// for runs in which the group cannot be used.
+// dispatch is one execution of a shader. It runs a step, a part of a step, or a group of consecutive steps. The
+// dispatches of a group's single steps are kept, for runs in which the group cannot be used.
 type dispatch struct {
 	step     int      // index of the step, or of the last step of a group
 	node     *ir.Node // the node of step
@@ -84,7 +84,8 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 	})
 }
 
-// load plans the program while the device may still be opening. Then it allocates buffers and uploads weights on one goroutine, and compiles on another.
+// load plans the program while the device may still be opening. Then it allocates buffers and uploads weights on one
+// goroutine, and compiles on another.
 func (x *executable) load() (err error) {
 	if err := x.plan(); err != nil {
 		return err
@@ -123,8 +124,9 @@ func (x *executable) load() (err error) {
 	return cmp.Or(err, <-uploaded)
 }
 
-// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the smallest sizes, which are the only sizes of
-// most programs. It also records the run, unless the program has a state, which is not known yet. The run reports errors.
+// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the
+// smallest sizes, which are the only sizes of most programs. It also records the run, unless the program has a state,
+// which is not known yet. The run reports errors.
 func (x *executable) prepareFirstRun() {
 	x.g.dev.Exclusive(func() {
 		if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
@@ -156,7 +158,8 @@ func (x *executable) allocate() (err error) {
 	return x.makeStaging()
 }
 
-// upload copies the weights that the program reads to the device, except weights that are used in place, and waits until that is done.
+// upload copies the weights that the program reads to the device, except weights that are used in place, and waits
+// until that is done.
 func (x *executable) upload() (err error) {
 	defer caught(&err)
 	for _, r := range x.resident {
@@ -168,10 +171,12 @@ func (x *executable) upload() (err error) {
 	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
 }
 
-// driverMemory is memory that is left to the driver, in bytes: for pipelines, command buffers and the unused ends of allocations.
+// driverMemory is memory that is left to the driver, in bytes: for pipelines, command buffers and the unused ends of
+// allocations.
 const driverMemory = 64 << 20
 
-// checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything is allocated.
+// checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything
+// is allocated.
 func (x *executable) checkMemory() error {
 	free, staging := x.g.adapter.Free(), x.upBytes+x.downBytes
 	weights := total(x.weights)
@@ -185,8 +190,10 @@ func (x *executable) checkMemory() error {
 			largest = n
 		}
 	}
-	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); %s are free; the largest tensor, %s, has %s",
-		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
+	return diag.New(device.ErrMemory, x.p.Method,
+		"needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); %s are free; the largest tensor, %s, has %s",
+		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging),
+		megabytes(x.scratchBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
 		WithHint(MemoryHint)
 }
@@ -215,7 +222,8 @@ func (x *executable) bindGroup(d *dispatch) error {
 		d.bound.Release()
 		d.bound = nil
 	}
-	bound, err := x.g.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline, append(pieces, Piece{x.params, d.at, d.size}))
+	bound, err := x.g.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline,
+		append(pieces, Piece{x.params, d.at, d.size}))
 	if err != nil {
 		return x.unprepared(d, err)
 	}
@@ -253,12 +261,14 @@ func (x *executable) compile() error {
 
 // unprepared returns the error for a dispatch whose shader cannot be generated, compiled or bound.
 func (x *executable) unprepared(d *dispatch, err error) error {
-	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.Op.Name, err)
+	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.Op.Name,
+		err)
 }
 
 // memory returns the size of all buffers of the program in bytes.
 func (x *executable) memory() int64 {
-	return x.paramBytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) + x.stagingBytes()
+	return x.paramBytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) +
+		x.stagingBytes()
 }
 
 // total returns the size of spaces in bytes.

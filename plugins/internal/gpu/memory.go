@@ -36,13 +36,15 @@ func (g *gpu) spaceOver(host []byte, bytes int64) *space {
 	return &space{buffers: make([]Buffer, (bytes+most-1)/most), size: most, bytes: bytes, host: host}
 }
 
-// atPage reports whether the device can use memory of the host in place: it must support that, and the memory must begin at a page boundary.
+// atPage reports whether the device can use memory of the host in place: it must support that, and the memory must
+// begin at a page boundary.
 func (g *gpu) atPage(memory []byte) bool {
 	page := g.limits.Page
 	return page > 0 && len(memory) > 0 && uintptr(unsafe.Pointer(&memory[0]))%uintptr(page) == 0
 }
 
-// make allocates the buffers. If the device rejects the memory of the host, they get memory of their own. After an error no buffers are left.
+// make allocates the buffers. If the device rejects the memory of the host, they get memory of their own. After an
+// error no buffers are left.
 func (s *space) make(g *gpu, what string) (err error) {
 	if s.host != nil {
 		if err := s.over(g.dev.(InPlace), what); err == nil {
@@ -92,7 +94,8 @@ func (s *space) empty() {
 	}
 }
 
-// pieces divides a range of the space at the boundaries of buffers and, unless most is 0, into pieces of at most that many bytes.
+// pieces divides a range of the space at the boundaries of buffers and, unless most is 0, into pieces of at most that
+// many bytes.
 func (s *space) pieces(offset, size, most int64) (out []Piece) {
 	for size > 0 {
 		i := offset / s.size
@@ -107,8 +110,8 @@ func (s *space) pieces(offset, size, most int64) (out []Piece) {
 	return out
 }
 
-// view returns the bindings for a range of a space. If the offset is not aligned, the first binding begins before it, and View.Skip is the number of elements
-// between.
+// view returns the bindings for a range of a space. If the offset is not aligned, the first binding begins before it,
+// and View.Skip is the number of elements between.
 func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]Piece, kernels.View) {
 	begin := offset &^ (program.Align - 1)
 	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // a multiple of the size of a vector
@@ -131,8 +134,10 @@ type staging struct {
 func (g *gpu) newStaging(use Usage, size int64) (*staging, error) {
 	size = program.AlignUp(max(size, 1))
 	if most := g.limits.Buffer; size > most {
-		return nil, diag.New(device.ErrMemory, g.api.Name(), "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, most).
-			WithHint("choose another device with --device, or run with --backend cpu")
+		return nil,
+			diag.New(device.ErrMemory, g.api.Name(), "inputs or outputs of %d bytes; %s has buffers of at most %d",
+				size, g.name, most).
+				WithHint("choose another device with --device, or run with --backend cpu")
 	}
 	b, err := g.dev.NewBuffer("staging", size, use)
 	if err != nil {
@@ -160,7 +165,8 @@ func (s *staging) show(n int64) error {
 	return nil
 }
 
-// await waits until the request of show has completed and returns the mapped bytes. due is when the device is expected to finish; zero means unknown.
+// await waits until the request of show has completed and returns the mapped bytes. due is when the device is expected
+// to finish; zero means unknown.
 func (g *gpu) await(s *staging, due time.Time) ([]byte, error) {
 	for wait := NewPatience(due); ; wait.Pause() {
 		done, err := s.buffer.Mapped()
@@ -197,7 +203,8 @@ func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	return s.hide()
 }
 
-// wait waits until the device has finished all submissions, or one of them fails. due is when that is expected; zero means unknown.
+// wait waits until the device has finished all submissions, or one of them fails. due is when that is expected; zero
+// means unknown.
 func (g *gpu) wait(due time.Time) error {
 	for wait := NewPatience(due); ; wait.Pause() {
 		if idle, err := g.poll(); idle || err != nil {
@@ -206,7 +213,8 @@ func (g *gpu) wait(due time.Time) error {
 	}
 }
 
-// drain waits until the device has finished all submissions, even if some fail. It drops their errors, since the runs that they belong to have ended.
+// drain waits until the device has finished all submissions, even if some fail. It drops their errors, since the runs
+// that they belong to have ended.
 func (g *gpu) drain() {
 	for wait := NewPatience(time.Time{}); ; wait.Pause() {
 		if idle, _ := g.poll(); idle {
@@ -243,11 +251,13 @@ func (g *gpu) deviceError(err error) error {
 	return diag.New(device.ErrDevice, g.api.Name(), "%w", err)
 }
 
-// Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, nor around the time when the work is expected to end. Otherwise it
-// sleeps, and longer the longer the wait takes: each poll takes processor time, which a software device or other programs need.
+// Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, nor around the time when the
+// work is expected to end. Otherwise it sleeps, and longer the longer the wait takes: each poll takes processor time,
+// which a software device or other programs need.
 type Patience struct{ since, due time.Time }
 
-// NewPatience returns a Patience for a wait that begins now. due is when the work is expected to end; zero means unknown.
+// NewPatience returns a Patience for a wait that begins now. due is when the work is expected to end; zero means
+// unknown.
 func NewPatience(due time.Time) Patience { return Patience{time.Now(), due} }
 
 // Pause returns when it is time to poll again. It yields the processor to other goroutines if it does not sleep.

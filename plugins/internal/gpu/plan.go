@@ -31,7 +31,8 @@ func (x *executable) plan() error {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s", i+1, n.Label(), x.g.api.Name(), n, why)
+			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s",
+				i+1, n.Label(), x.g.api.Name(), n, why)
 		}
 		found = append(found, k)
 		names[n.Op.Name] = true
@@ -54,7 +55,9 @@ func (x *executable) plan() error {
 			}
 		}
 		if steps > 0 {
-			x.add(dispatch{step: i - 1, node: group.steps[steps-1], shader: group.shader, steps: group.steps, group: number})
+			x.add(
+				dispatch{step: i - 1, node: group.steps[steps-1], shader: group.shader, steps: group.steps,
+					group: number})
 		}
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
@@ -77,14 +80,16 @@ func (x *executable) planIO() *space {
 	}
 	s := x.g.spaceOver(x.hostIO[:x.p.IOSize], x.p.IOSize)
 	for _, pl := range x.p.Places {
-		if pl.Space == program.IO && pl.Offset >= s.bytes { // an empty value at the end needs slack, which memory of the host lacks
+		// an empty value at the end needs slack, which memory of the host lacks
+		if pl.Space == program.IO && pl.Offset >= s.bytes {
 			return x.g.planSpace(x.p.IOSize)
 		}
 	}
 	return s
 }
 
-// add appends a dispatch, and assigns it a range of the parameter buffer and, if its shader can refuse values, a slot in the status buffer.
+// add appends a dispatch, and assigns it a range of the parameter buffer and, if its shader can refuse values, a slot
+// in the status buffer.
 func (x *executable) add(d dispatch) {
 	d.status = -1
 	if slices.ContainsFunc(d.shader.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
@@ -100,8 +105,9 @@ func (x *executable) add(d dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, which is 0 if there is no group. Workgroups of
-// a dispatch do not wait for each other, so findGroup rejects groups with results that overlap other operands.
+// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, which
+// is 0 if there is no group. Workgroups of a dispatch do not wait for each other, so findGroup rejects groups with
+// results that overlap other operands.
 func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	var nodes []*ir.Node
 	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
@@ -114,7 +120,8 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	d := dispatch{shader: g.Shader, steps: nodes[:g.Steps]}
 	for i, b := range g.Shader.Bindings {
 		for _, other := range g.Shader.Bindings[:i] {
-			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o && (b.Operand < 0 || other.Operand < 0) && x.p.Places[n.ID].Overlaps(x.p.Places[o.ID]) {
+			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o &&
+				(b.Operand < 0 || other.Operand < 0) && x.p.Places[n.ID].Overlaps(x.p.Places[o.ID]) {
 				return dispatch{}, 0
 			}
 		}
@@ -122,8 +129,8 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	return d, g.Steps
 }
 
-// planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all ranges or, if the device can use the
-// section in place, a space over each range.
+// planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all
+// ranges or, if the device can use the section in place, a space over each range.
 func (x *executable) planWeights() {
 	if !x.mapped || !x.g.atPage(x.section) {
 		x.resident = merge(x.weightsRead(), program.Align, 0)
@@ -147,12 +154,12 @@ func (x *executable) planWeights() {
 	}
 }
 
-// inPlaceGap is the largest number of unread bytes between two weights that one buffer covers together. Unread bytes take memory of the device, since it keeps
-// whole buffers in memory, but thousands of buffers take time.
+// inPlaceGap is the largest number of unread bytes between two weights that one buffer covers together. Unread bytes
+// take memory of the device, since it keeps whole buffers in memory, but thousands of buffers take time.
 const inPlaceGap = 1 << 20
 
-// merge sorts intervals, rounds their beginnings down to multiples of unit, a power of two, and merges neighbours that are at most gap bytes apart. The end of
-// an interval counts as rounded up to a unit for that.
+// merge sorts intervals, rounds their beginnings down to multiples of unit, a power of two, and merges neighbours that
+// are at most gap bytes apart. The end of an interval counts as rounded up to a unit for that.
 func merge(list []interval, unit, gap int64) (out []interval) {
 	slices.SortFunc(list, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	for _, r := range list {
@@ -188,7 +195,9 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	case program.State:
 		return cmp.Or(x.state, x.stateShape), pl.Offset
 	}
-	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int { return cmp.Compare(r.from, off) })
+	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int {
+		return cmp.Compare(r.from, off)
+	})
 	if !found {
 		i--
 	}
@@ -208,7 +217,8 @@ func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece
 	return views, pieces, nil
 }
 
-// planTexts generates the WGSL of all dispatches in parallel. Hundreds of dispatches share a few texts, each of which is generated once.
+// planTexts generates the WGSL of all dispatches in parallel. Hundreds of dispatches share a few texts, each of which
+// is generated once.
 func (x *executable) planTexts() error {
 	type written struct {
 		once sync.Once
@@ -229,10 +239,12 @@ func (x *executable) planTexts() error {
 			}
 			n := len(pieces) + 1
 			if n > x.g.limits.Bindings {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step+1, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
+				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d",
+					d.step+1, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
 			}
 			s := d.shader
-			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
+			found, _ := texts.LoadOrStore(
+				key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
 			w := found.(*written)
 			w.once.Do(func() { w.text, w.err = s.Text(views) })
 			if w.err != nil {
@@ -270,7 +282,8 @@ func (d *dispatch) operand(b kernels.Binding) *ir.Node {
 		return n.In[b.Operand]
 	}
 	results := n.Values()
-	if i := slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == b.Operand }); i >= 0 {
+	if i := slices.IndexFunc(
+		results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == b.Operand }); i >= 0 {
 		return results[i]
 	}
 	return nil

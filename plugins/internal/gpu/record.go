@@ -16,7 +16,8 @@ type recording struct {
 	r     device.Run
 	start time.Time
 	stats *device.Stats
-	value []byte // buffer for the result of read; reused, because the wgpu backend turns off garbage collection during a run
+	// buffer for the result of read; reused, because the wgpu backend turns off garbage collection during a run
+	value []byte
 	enc   Encoder
 
 	flow        flow
@@ -30,7 +31,8 @@ type recording struct {
 	tick  float64 // length of a tick of clock in nanoseconds
 }
 
-// single reports whether each step must be submitted by itself, because its results are examined or the host measures its time.
+// single reports whether each step must be submitted by itself, because its results are examined or the host measures
+// its time.
 func (c *recording) single() bool {
 	o := c.r.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
@@ -83,7 +85,8 @@ func (g *gpu) submit(enc Encoder) error {
 	return g.dev.Submit(commands)
 }
 
-// copySpace records a copy between a space at offset at and a buffer at offset offset. bytes is rounded up to whole words.
+// copySpace records a copy between a space at offset at and a buffer at offset offset. bytes is rounded up to whole
+// words.
 func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset int64, toBuffer bool) error {
 	for _, p := range s.pieces(at, (bytes+3)&^3, 0) {
 		var err error

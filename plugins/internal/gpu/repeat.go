@@ -8,9 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Repeat is for benchmarks. It runs all steps of a loaded program the given number of times, in one submission, with the inputs and sizes of the last run. It
-// returns the average time of a repetition, measured by the clock of the device. A profile reads the clock after each step, which adds some microseconds to the
-// step; Repeat reads it only at the beginning and the end.
+// Repeat is for benchmarks. It runs all steps of a loaded program the given number of times, in one submission, with
+// the inputs and sizes of the last run. It returns the average time of a repetition, measured by the clock of the
+// device. A profile reads the clock after each step, which adds some microseconds to the step; Repeat reads it only at
+// the beginning and the end.
 func Repeat(exe device.Executable, times int) (time.Duration, error) {
 	x := exe.(*executable)
 	return guard(x.g.api, func() (time.Duration, error) {
@@ -18,7 +19,10 @@ func Repeat(exe device.Executable, times int) (time.Duration, error) {
 		defer x.g.mu.Unlock()
 		defer x.g.dev.Use()()
 		if !x.g.limits.Clock || x.b == nil {
-			return 0, diag.New(device.ErrUnsupported, x.p.Method, "cannot be repeated: the device %s must have a clock, and the program must have run before", x.g.name)
+			return 0,
+				diag.New(device.ErrUnsupported, x.p.Method,
+					"cannot be repeated: the device %s must have a clock, and the program must have run before",
+					x.g.name)
 		}
 		return x.repeat(times)
 	})

@@ -28,10 +28,13 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	stats := device.Stats{FirstNaN: -1}
 	start := time.Now()
 	if int64(len(r.IO)) < x.p.IOSize {
-		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
+		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d",
+			len(r.IO), x.p.IOSize)
 	}
 	if host := x.io.host; host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
-		return stats, diag.New(device.ErrInput, x.p.Method, "the inputs and outputs of the run are not in the memory that Load was given")
+		return stats,
+			diag.New(device.ErrInput, x.p.Method,
+				"the inputs and outputs of the run are not in the memory that Load was given")
 	}
 	if err := x.g.lostError(); err != nil {
 		return stats, err
@@ -171,8 +174,8 @@ func (c *recording) submitAndWait() error {
 	return c.x.g.wait(time.Time{})
 }
 
-// grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs all of these steps and examines no
-// values between them.
+// grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs
+// all of these steps and examines no values between them.
 func (c *recording) grouped() []bool {
 	out := make([]bool, c.x.groups)
 	for _, d := range c.x.dispatches {
@@ -187,11 +190,13 @@ func (c *recording) grouped() []bool {
 	return out
 }
 
-// examine records the time of step i, which has ended, and examines its results. It is used in runs that submit each step by itself.
+// examine records the time of step i, which has ended, and examines its results. It is used in runs that submit each
+// step by itself.
 func (c *recording) examine(i int, begin time.Duration) error {
 	s := c.x.b.Steps[i]
 	if c.r.Opts.Profile {
-		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
+		c.stats.Steps = append(
+			c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
 	}
 	for _, out := range s.Outs {
 		err := c.r.Opts.Examine(s.Node, c.x.p.Graph.Nodes[out.Node], c.stats, func() (t tensor.Tensor, err error) {

@@ -18,7 +18,8 @@ type sizes struct {
 	workgroups [][2]uint32 // number of workgroups of each dispatch, along x and y
 }
 
-// bind writes the parameters of all shaders for the sizes of a run, unless they are the sizes of the last run. It discards the tape if the sizes are new.
+// bind writes the parameters of all shaders for the sizes of a run, unless they are the sizes of the last run. It
+// discards the tape if the sizes are new.
 func (x *executable) bind(syms map[string]int64) error {
 	if x.b != nil && maps.Equal(x.syms, syms) {
 		return nil
@@ -82,7 +83,8 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 			continue
 		}
 		if err != nil {
-			return nil, diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(), err).WithHint("run with --backend cpu")
+			return nil, diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(),
+				err).WithHint("run with --backend cpu")
 		}
 	}
 	return out, nil
@@ -91,7 +93,8 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 // appendParams appends the bytes of a parameter struct, whose declaration in WGSL is made from the shader's fields.
 func appendParams(to []byte, s kernels.Shader, values []uint32) []byte {
 	if n := s.ParamWords(); len(values) != n {
-		panic(fmt.Sprintf("BUG: shader %s has %d values for %d words of parameters %v", s.Name, len(values), n, s.Fields))
+		panic(
+			fmt.Sprintf("BUG: shader %s has %d values for %d words of parameters %v", s.Name, len(values), n, s.Fields))
 	}
 	for _, v := range values {
 		to = binary.LittleEndian.AppendUint32(to, v)

@@ -29,7 +29,8 @@ func (b *Backend) NewState(_ context.Context, id string, size int64) (device.Sta
 		defer g.dev.Use()()
 		s := &state{g, size, g.planSpace(size)}
 		if free := g.adapter.Free(); free > 0 && s.space.bytes > free {
-			return nil, diag.New(device.ErrMemory, b.api.Name(), "a state of %s does not fit: %s has %s of free memory", megabytes(size), g.name, megabytes(free)).WithHint(MemoryHint)
+			return nil, diag.New(device.ErrMemory, b.api.Name(), "a state of %s does not fit: %s has %s of free memory",
+				megabytes(size), g.name, megabytes(free)).WithHint(MemoryHint)
 		}
 		if err := s.space.make(g, "state"); err != nil {
 			return nil, err
@@ -73,7 +74,9 @@ func (s *state) Clear(context.Context) error {
 func (s *state) Copy(_ context.Context, from device.State) error {
 	f, ok := from.(*state)
 	if !ok || f.g != s.g || f.size != s.size {
-		return diag.New(device.ErrInput, s.g.api.Name(), "a state of %d bytes cannot be copied to this one of %d; want the same device and size", from.Size(), s.size)
+		return diag.New(device.ErrInput, s.g.api.Name(),
+			"a state of %d bytes cannot be copied to this one of %d; want the same device and size", from.Size(),
+			s.size)
 	}
 	return s.do(func() error {
 		if f.space == nil {
@@ -138,7 +141,8 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 	}
 	return s.do(func() error {
 		begin := offset &^ 3
-		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // read the words that are written in part, to preserve their other bytes
+		// read the words that are written in part, to preserve their other bytes
+		if end := offset + int64(len(b)); begin != offset || end&3 != 0 {
 			whole := make([]byte, (end+3)&^3-begin)
 			if err := s.read(begin, whole); err != nil {
 				return err
@@ -165,7 +169,8 @@ func (s *state) Close() error {
 	return err
 }
 
-// useState checks the state, the feeds and the keeps of a run against the sizes that were bound last, and binds the state to the stateful dispatches.
+// useState checks the state, the feeds and the keeps of a run against the sizes that were bound last, and binds the
+// state to the stateful dispatches.
 func (x *executable) useState(r device.Run) error {
 	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
 		return err
@@ -188,7 +193,8 @@ func (x *executable) useState(r device.Run) error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; d.stateful {
 			if err := x.bindGroup(d); err != nil {
-				x.state = nil // some bind groups have the new state and some the old one, so the next run must bind all of them
+				// some bind groups have the new state and some the old one, so the next run must bind all of them
+				x.state = nil
 				return err
 			}
 		}
@@ -200,7 +206,8 @@ func (x *executable) useState(r device.Run) error {
 func (x *executable) onDevice(st device.State) (*state, error) {
 	s, ok := st.(*state)
 	if !ok || s.g != x.g || s.space == nil {
-		return nil, diag.New(device.ErrInput, x.p.Method, "the state is closed, or belongs to another backend or device")
+		return nil,
+			diag.New(device.ErrInput, x.p.Method, "the state is closed, or belongs to another backend or device")
 	}
 	return s, nil
 }
@@ -215,7 +222,8 @@ func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	return false
 }
 
-// transfer records the copies of device.Run.Feeds from states to inputs or, if keep is set, of device.Run.Keeps from outputs to states.
+// transfer records the copies of device.Run.Feeds from states to inputs or, if keep is set, of device.Run.Keeps from
+// outputs to states.
 func (c *recording) transfer(list []device.Transfer, values []program.Operand, keep bool) error {
 	for _, t := range list {
 		o, s := values[t.Tensor], t.State.(*state).space

@@ -9,9 +9,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// tape holds the recorded commands of a whole plain run (see plain). Recording takes longer than short programs run. It depends only on the sizes and the
-// wanted outputs, so while the device works on a run, the host records a tape for the next one. A tape is submitted once, because neither WebGPU nor Metal has
-// reusable command buffers.
+// tape holds the recorded commands of a whole plain run (see plain). Recording takes longer than short programs run. It
+// depends only on the sizes and the wanted outputs, so while the device works on a run, the host records a tape for the
+// next one. A tape is submitted once, because neither WebGPU nor Metal has reusable command buffers.
 type tape struct {
 	submissions []submission
 	outputs     []bool // device.Run.Outputs
@@ -20,8 +20,9 @@ type tape struct {
 // submission is a recorded submission of a tape.
 type submission struct {
 	commands Commands
-	next     int  // number of steps that have ended when it ends
-	download bool // it only copies results to the host, which is so quick that it is submitted without waiting for a slot
+	next     int // number of steps that have ended when it ends
+	// it only copies results to the host, which is so quick that it is submitted without waiting for a slot
+	download bool
 }
 
 // release releases the submissions that are left. t may be nil.
@@ -34,7 +35,8 @@ func (t *tape) release() {
 	}
 }
 
-// plain reports whether the run can use a tape: it has no feeds and no keeps, it is not profiled, and no step is submitted by itself.
+// plain reports whether the run can use a tape: it has no feeds and no keeps, it is not profiled, and no step is
+// submitted by itself.
 func (c *recording) plain() bool {
 	return !c.single() && !c.r.Opts.Profile && len(c.r.Feeds)+len(c.r.Keeps) == 0
 }
@@ -48,7 +50,8 @@ func (x *executable) record(outputs []bool) (*tape, error) {
 	return t, err
 }
 
-// exactError repeats a recording that failed with err, with one dispatch per submission, and returns its error, which names the step.
+// exactError repeats a recording that failed with err, with one dispatch per submission, and returns its error, which
+// names the step.
 func (x *executable) exactError(err error, outputs []bool) error {
 	single, exact := x.recordAt(submissionTime, outputs)
 	single.release()
@@ -91,7 +94,8 @@ func (c *recording) endSubmission() error {
 	return nil
 }
 
-// submitPlain submits the tape for this run, or records and submits the run if there is none. Then it records a tape for the next run while the device works.
+// submitPlain submits the tape for this run, or records and submits the run if there is none. Then it records a tape
+// for the next run while the device works.
 func (c *recording) submitPlain() error {
 	x := c.x
 	outputs := c.r.Outputs
@@ -136,8 +140,8 @@ func (c *recording) submitTape() error {
 	return nil
 }
 
-// stream records and submits at the same time, because recording a run whose sizes are new may take milliseconds. Each submission is several times as
-// long as the one before, so the device has work while the next one is recorded.
+// stream records and submits at the same time, because recording a run whose sizes are new may take milliseconds. Each
+// submission is several times as long as the one before, so the device has work while the next one is recorded.
 func (c *recording) stream() error {
 	x := c.x
 	c.needed = x.p.Needed(c.r.Computed(), nil)
@@ -158,7 +162,9 @@ func (c *recording) stream() error {
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]
-		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next, len(c.x.p.Steps), n.Op.Name, err)
+		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next,
+			len(c.x.p.Steps), n.Op.Name, err)
 	}
-	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), err)
+	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1,
+		max(next, first+1), len(c.x.p.Steps), err)
 }

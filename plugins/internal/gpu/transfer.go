@@ -12,17 +12,20 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through one staging buffer. Results are copied
-// to the host through several: while the device fills one, the host reads the one before. If the io space lies over the host's memory, neither is needed.
+// downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through
+// one staging buffer. Results are copied to the host through several: while the device fills one, the host reads the
+// one before. If the io space lies over the host's memory, neither is needed.
 const downloadChunk = 32 << 20
 
-// joinGap is the maximum number of unused bytes between two tensors that one command copies together. A command costs a device some microseconds.
+// joinGap is the maximum number of unused bytes between two tensors that one command copies together. A command costs a
+// device some microseconds.
 const joinGap = 64 << 10
 
 // stretch is a range of bytes that is copied between offset io of the io space and offset at of the staging buffers.
 type stretch struct{ io, at, bytes int64 }
 
-// join merges successive stretches if the gap between them is the same in the io space and in the staging buffers, and at most joinGap.
+// join merges successive stretches if the gap between them is the same in the io space and in the staging buffers, and
+// at most joinGap.
 func join(list []stretch) (out []stretch) {
 	for _, s := range list {
 		if k := len(out) - 1; k >= 0 {
@@ -48,7 +51,8 @@ func within(list []stretch, from, n int64) (out []stretch) {
 	return out
 }
 
-// planTransfers plans the staging buffers. Inputs are laid out like in the io space, at the same distances, so that join can merge their copies.
+// planTransfers plans the staging buffers. Inputs are laid out like in the io space, at the same distances, so that
+// join can merge their copies.
 func (x *executable) planTransfers() {
 	x.upAt, x.upBytes, x.downBytes = nil, 0, x.statusBytes()
 	x.chunk = min(downloadChunk, x.g.limits.Buffer)
@@ -96,8 +100,8 @@ func (x *executable) releaseStaging() {
 	x.up, x.down = nil, nil
 }
 
-// statusBytes returns the size of the status slots, in which shaders report values that they refuse. The slots are at the beginning of the first staging
-// buffer for results.
+// statusBytes returns the size of the status slots, in which shaders report values that they refuse. The slots are at
+// the beginning of the first staging buffer for results.
 func (x *executable) statusBytes() int64 { return int64(x.statuses) * program.Align }
 
 // uploads returns the copies of inputs to the device.
@@ -155,7 +159,8 @@ func (c *recording) inputs() error {
 	return c.transfer(c.r.Feeds, x.b.Inputs, false)
 }
 
-// outputs records the copies after the steps. The copies to each staging buffer after the first are a submission of their own.
+// outputs records the copies after the steps. The copies to each staging buffer after the first are a submission of
+// their own.
 func (c *recording) outputs() error {
 	x := c.x
 	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
@@ -201,7 +206,8 @@ func (c *recording) nextDownload() error {
 	return c.begin()
 }
 
-// results waits for the device and copies the results to the host. If a shader refused a value, it returns an error instead.
+// results waits for the device and copies the results to the host. If a shader refused a value, it returns an error
+// instead.
 func (c *recording) results() error {
 	x := c.x
 	list, end := x.downloads(&c.r)
@@ -255,7 +261,8 @@ func (c *recording) results() error {
 	}
 	n := x.b.Steps[refused].Node
 	k, _ := kernels.Find(n)
-	return device.StepError(device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
+	return device.StepError(
+		device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
 }
 
 // measure sets the pace, if this is a plain run. It is called when the device has finished.
@@ -278,7 +285,8 @@ func (x *executable) refusedStep(statuses []byte) int {
 // clearStatus clears the status words, unless they are known to be zero.
 func (x *executable) clearStatus() error {
 	if x.unclear {
-		err := x.g.commands(func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })
+		err := x.g.commands(
+			func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })
 		if err != nil {
 			return err
 		}

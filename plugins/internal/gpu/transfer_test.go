@@ -10,8 +10,9 @@ func TestJoin(t *testing.T) {
 	for _, c := range []struct{ list, want []stretch }{
 		{nil, nil},
 		{[]stretch{{0, 0, 4}, {256, 256, 8}, {512, 512, 4}}, []stretch{{0, 0, 516}}},
-		{[]stretch{{0, 256, 4}, {4096, 4352, 4}}, []stretch{{0, 256, 4100}}},                  // a gap
-		{[]stretch{{0, 0, 4}, {joinGap + 4, joinGap + 4, 4}}, []stretch{{0, 0, joinGap + 8}}}, // the largest gap that is copied
+		{[]stretch{{0, 256, 4}, {4096, 4352, 4}}, []stretch{{0, 256, 4100}}}, // a gap
+		// the largest gap that is copied
+		{[]stretch{{0, 0, 4}, {joinGap + 4, joinGap + 4, 4}}, []stretch{{0, 0, joinGap + 8}}},
 		{[]stretch{{0, 0, 4}, {joinGap + 5, joinGap + 5, 4}}, []stretch{{0, 0, 4}, {joinGap + 5, joinGap + 5, 4}}},
 		{[]stretch{{0, 0, 4}, {512, 256, 4}}, []stretch{{0, 0, 4}, {512, 256, 4}}}, // another distance
 		{[]stretch{{512, 512, 4}, {0, 0, 4}}, []stretch{{512, 512, 4}, {0, 0, 4}}}, // another order

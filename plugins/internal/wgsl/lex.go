@@ -20,7 +20,8 @@ const (
 
 // long lists the punctuation of several characters, the longest first.
 var long = []string{
-	"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>",
+	"<<=", ">>=", "->", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=",
+	"<<", ">>",
 }
 
 // lex splits a source into tokens. The last token has the kind end. It panics as fail does.

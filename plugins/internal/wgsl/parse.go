@@ -363,7 +363,8 @@ func (p *parser) simple() Statement {
 // levels holds the binary operators by precedence, lowest first. WGSL requires parentheses in some expressions that
 // this parser accepts without.
 var levels = [][]string{
-	{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"},
+	{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>"}, {"+", "-"},
+	{"*", "/", "%"},
 }
 
 func (p *parser) expr(level int) Expr {

@@ -15,8 +15,8 @@ import (
 // New returns a backend for the Metal devices of this machine.
 func New() *gpu.Backend { return gpu.New(api{cache: cacheFolder()}) }
 
-// cacheFolder returns the folder in which compiled pipelines are cached between runs: rlx/metal in the user's cache directory. It returns "", which turns
-// caching off, if the user has no cache directory or others could write to it.
+// cacheFolder returns the folder in which compiled pipelines are cached between runs: rlx/metal in the user's cache
+// directory. It returns "", which turns caching off, if the user has no cache directory or others could write to it.
 func cacheFolder() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -44,7 +44,8 @@ func (api) Aborted() (<-chan struct{}, func() error) { return nil, nil }
 // Adapters lists the devices in the system's order. An Apple processor has one.
 func (a api) Adapters() ([]gpu.Adapter, error) {
 	if native == nil || (*function)(copyAllDevices).address() == 0 {
-		return nil, diag.New(device.ErrUnavailable, "metal", "this system has no Metal").WithHint("use --backend wgpu or cpu")
+		return nil, diag.New(device.ErrUnavailable, "metal", "this system has no Metal").WithHint(
+			"use --backend wgpu or cpu")
 	}
 	defer pool()()
 	list := copyAllDevices.call()
@@ -71,14 +72,15 @@ type adapter struct {
 func (a *adapter) Info() device.Device { return a.info }
 func (a *adapter) Limits() gpu.Limits  { return a.limits }
 
-// Free returns the recommended size of the working set less what this process has allocated. The memory that other processes use is not subtracted,
-// because Metal does not report it.
+// Free returns the recommended size of the working set less what this process has allocated. The memory that other
+// processes use is not subtracted, because Metal does not report it.
 func (a *adapter) Free() int64 {
 	return max(1, int64(workingSet.to(a.mtlDevice))-int64(allocatedSize.to(a.mtlDevice)))
 }
 
 const (
-	maxBinding = 2 << 30  // kernels get the size of a binding in 32 bits; with at most half of that range, indices are positive as int32, too
+	// kernels get the size of a binding in 32 bits; with at most half of that range, indices are positive as int32, too
+	maxBinding = 2 << 30
 	maxGroups  = 1 << 16  // in each dimension; Metal documents no limit
 	pageSize   = 16 << 10 // of macOS on Apple silicon
 )
@@ -86,7 +88,8 @@ const (
 func (a api) describe(d mtlDevice) *adapter {
 	buffer, shared := int64(maxBufferLength.to(d))&^255, int(maxSharedLength.to(d))
 	out := &adapter{mtlDevice: d, cache: a.cache, limits: gpu.Limits{
-		Binding: min(buffer, maxBinding), Buffer: buffer, Bindings: maxBuffers - 1, // the last buffer of a kernel holds the sizes of the others
+		// the last buffer of a kernel holds the sizes of the others
+		Binding: min(buffer, maxBinding), Buffer: buffer, Bindings: maxBuffers - 1,
 		Groups: maxGroups, Clock: true, Kernels: kernels.Limits{WorkgroupStorage: shared},
 	}}
 	out.info = device.Device{Name: goString(deviceName.to(d)), Type: "gpu", Memory: int64(workingSet.to(d)),
@@ -95,7 +98,8 @@ func (a api) describe(d mtlDevice) *adapter {
 	out.limits.Kernels.Tile, out.limits.Kernels.AttentionMatrices = a.tile, a.attention
 	for family := nsInteger(gpuFamilyApple10); family >= gpuFamilyApple1; family-- {
 		if supportsFamily.to(d, family) != 0 {
-			out.info.Features = append([]string{fmt.Sprintf("apple %d", family-gpuFamilyApple1+1)}, out.info.Features...)
+			out.info.Features = append([]string{fmt.Sprintf("apple %d", family-gpuFamilyApple1+1)},
+				out.info.Features...)
 			break
 		}
 	}
@@ -110,7 +114,8 @@ func (a *adapter) Open() (gpu.Device, error) {
 	defer pool()()
 	q := newCommandQueue.to(a.mtlDevice)
 	if q == 0 {
-		return nil, diag.New(device.ErrUnavailable, "metal", "%s cannot be opened: Metal returned no command queue", a.info.Name)
+		return nil, diag.New(device.ErrUnavailable, "metal", "%s cannot be opened: Metal returned no command queue",
+			a.info.Name)
 	}
 	settings := newCommandBufferSettings.to(classCommandBufferDescriptor.object())
 	setErrorOptions.to(settings, commandBufferErrorOptionEncoderExecutionStatus)

@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 )
 
-// archive is a cache of compiled pipelines, stored in one file in the user's cache directory. Errors of the cache are ignored: a pipeline that cannot be
-// read is compiled, and one that cannot be stored is compiled again by the next process. An archive whose objects are 0 caches nothing.
+// archive is a cache of compiled pipelines, stored in one file in the user's cache directory. Errors of the cache are
+// ignored: a pipeline that cannot be read is compiled, and one that cannot be stored is compiled again by the next
+// process. An archive whose objects are 0 caches nothing.
 type archive struct {
 	d       *opened
 	objects mtlBinaryArchive
@@ -14,11 +15,12 @@ type archive struct {
 	path    string
 }
 
-// largestArchive is the size in bytes from which a file is not read any more but replaced. Pipelines of earlier versions of the kernels are never removed
-// from a file, so it would grow without bound.
+// largestArchive is the size in bytes from which a file is not read any more but replaced. Pipelines of earlier
+// versions of the kernels are never removed from a file, so it would grow without bound.
 const largestArchive = 256 << 20
 
-// openArchive opens the archive in the cache folder, or starts an empty one if the file does not exist, is too large, or is rejected by Metal.
+// openArchive opens the archive in the cache folder, or starts an empty one if the file does not exist, is too large,
+// or is rejected by Metal.
 func (d *opened) openArchive() *archive {
 	a := &archive{d: d}
 	if d.cache == "" || os.MkdirAll(d.cache, 0o755) != nil {
@@ -47,8 +49,8 @@ func (d *opened) openArchive() *archive {
 	return a
 }
 
-// find returns the pipeline for a descriptor, or 0 if the archive does not contain it. missed reports that the caller should compile the pipeline and add
-// it to the archive; it is false if there is no archive.
+// find returns the pipeline for a descriptor, or 0 if the archive does not contain it. missed reports that the caller
+// should compile the pipeline and add it to the archive; it is false if there is no archive.
 func (a *archive) find(settings mtlComputePipelineDescriptor) (p mtlComputePipelineState, missed bool) {
 	if a.objects == 0 {
 		return 0, false
@@ -76,7 +78,8 @@ func (a *archive) add(settings []mtlComputePipelineDescriptor) {
 	if !changed {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(a.path), "archive") // renamed once it is complete, because other processes may read the file
+	// renamed once it is complete, because other processes may read the file
+	f, err := os.CreateTemp(filepath.Dir(a.path), "archive")
 	if err != nil {
 		return
 	}

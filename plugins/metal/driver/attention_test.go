@@ -19,7 +19,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// attentionCandidates are the tile shapes of attention with matrices that TestDeviceAttention times. A report from a Mac shows which is fastest.
+// attentionCandidates are the tile shapes of attention with matrices that TestDeviceAttention times. A report from a
+// Mac shows which is fastest.
 var attentionCandidates = append(kernels.AttentionMatrixTiles(),
 	kernels.AttentionMatrices{Blocks: 2, Rows: 1, Keys: 32},
 	kernels.AttentionMatrices{Blocks: 4, Rows: 1, Keys: 64},
@@ -28,8 +29,9 @@ var attentionCandidates = append(kernels.AttentionMatrixTiles(),
 	kernels.AttentionMatrices{Blocks: 8, Rows: 1, Keys: 32},
 )
 
-// attentionCase is one of two kinds of attention. If tokens is not 0, it is the causal attention of a prompt with that many tokens. Otherwise it is the
-// attention of side x side tokens with relative positions, in windows of window x window tokens if window is not 0.
+// attentionCase is one of two kinds of attention. If tokens is not 0, it is the causal attention of a prompt with that
+// many tokens. Otherwise it is the attention of side x side tokens with relative positions, in windows of window x
+// window tokens if window is not 0.
 type attentionCase struct {
 	name         string
 	heads, kv, d int
@@ -55,11 +57,13 @@ func (c attentionCase) node(g *ir.Graph) *ir.Node {
 	if side == 0 {
 		side = c.side
 	}
-	return op.GridAttention(in("x", 1, c.side, c.side, width), in("pad", width), in("rh", side, side, c.d), in("rw", side, side, c.d),
+	return op.GridAttention(in("x", 1, c.side, c.side, width), in("pad", width), in("rh", side, side, c.d),
+		in("rw", side, side, c.d),
 		op.GridAttentionAttrs{Heads: c.heads, Window: c.window})
 }
 
-// attentions runs an attention without matrices and with each of the candidates, compares the results, and logs the speeds. open returns a backend.
+// attentions runs an attention without matrices and with each of the candidates, compares the results, and logs the
+// speeds. open returns a backend.
 func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c attentionCase, times int) {
 	t.Helper()
 	g := ir.NewGraph("attention")
@@ -108,7 +112,8 @@ func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c att
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("report: attention %s, %d heads of %d, %s: %.0f GFLOP/s, %.0f us", c.name, c.heads, c.d, name, flop/float64(max(took, time.Nanosecond)), float64(took)/1e3)
+			t.Logf("report: attention %s, %d heads of %d, %s: %.0f GFLOP/s, %.0f us", c.name, c.heads, c.d, name,
+				flop/float64(max(took, time.Nanosecond)), float64(took)/1e3)
 		})
 	}
 	one("without matrices", api{plain: true})

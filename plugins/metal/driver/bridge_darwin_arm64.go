@@ -23,7 +23,8 @@ type pure struct {
 }
 
 func (*pure) symbol(library, name string) (uintptr, error) {
-	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL) // a library that is open already is not loaded again
+	// a library that is open already is not loaded again
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return 0, err
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// clock implements gpu.Clock with the end times of command buffers, so each Mark starts a new command buffer. Metal's counter samples are no alternative:
-// on Apple's GPUs they cannot be taken between dispatches. The gap between two command buffers counts towards the later one.
+// clock implements gpu.Clock with the end times of command buffers, so each Mark starts a new command buffer. Metal's
+// counter samples are no alternative: on Apple's GPUs they cannot be taken between dispatches. The gap between two
+// command buffers counts towards the later one.
 type clock struct {
 	marks int
 	ticks *buffer // a uint64 for each mark, and 4 bytes that a command buffer without other commands fills

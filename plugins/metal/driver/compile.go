@@ -23,8 +23,8 @@ func (p *pipeline) Release() {
 	free(p.mtlComputePipelineState)
 }
 
-// Compile compiles the sources in parallel, on all cores. For a pipeline that is in the archive, only the source text is compiled to a library, because
-// Metal does not archive libraries.
+// Compile compiles the sources in parallel, on all cores. For a pipeline that is in the archive, only the source text
+// is compiled to a library, because Metal does not archive libraries.
 func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int, err error) {
 	d.archiving.Lock()
 	defer d.archiving.Unlock()
@@ -55,8 +55,8 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	return made, 0, nil
 }
 
-// compile returns the pipeline of a source. If the pipeline should be added to the archive, missing is its descriptor, which the caller must free;
-// otherwise missing is 0.
+// compile returns the pipeline of a source. If the pipeline should be added to the archive, missing is its descriptor,
+// which the caller must free; otherwise missing is 0.
 func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineDescriptor, err error) {
 	k, err := msl.Translate(s.Text)
 	if err != nil {
@@ -66,7 +66,8 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 	options := newCompileOptions.to(classCompileOptions.object())
 	defer free(options)
 	precise(options)
-	library, err := try(func(e nsErrorAddress) mtlLibrary { return newLibrary.to(d.mtlDevice, toNSString(k.Text), options, e) })
+	library, err := try(
+		func(e nsErrorAddress) mtlLibrary { return newLibrary.to(d.mtlDevice, toNSString(k.Text), options, e) })
 	if err != nil {
 		return nil, 0, fmt.Errorf("the kernel is refused by Metal: %w", err)
 	}
@@ -87,10 +88,12 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 	if err == nil {
 		if most := int(maxThreads.to(state)); most < k.Threads {
 			free(state)
-			err = fmt.Errorf("the kernel has %d threads in a threadgroup; %s runs at most %d threads of this kernel", k.Threads, d.info.Name, most)
+			err = fmt.Errorf("the kernel has %d threads in a threadgroup; %s runs at most %d threads of this kernel",
+				k.Threads, d.info.Name, most)
 		} else if width := executionWidth.to(state); k.Matrices && width != 32 {
 			free(state)
-			err = fmt.Errorf("the kernel has matrices for simdgroups of 32 threads; %s has simdgroups of %d", d.info.Name, width)
+			err = fmt.Errorf("the kernel has matrices for simdgroups of 32 threads; %s has simdgroups of %d",
+				d.info.Name, width)
 		}
 	}
 	if err != nil || !missed {
@@ -100,7 +103,8 @@ func (d *opened) compile(s gpu.Source) (p *pipeline, missing mtlComputePipelineD
 	return p, settings, err
 }
 
-func (d *opened) pipelineState(settings mtlComputePipelineDescriptor, options nsUInteger) (mtlComputePipelineState, error) {
+func (d *opened) pipelineState(settings mtlComputePipelineDescriptor, options nsUInteger) (
+	mtlComputePipelineState, error) {
 	return try(func(e nsErrorAddress) mtlComputePipelineState {
 		return newPipelineState.to(d.mtlDevice, settings, options, 0, e)
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// opened is an open device with its command queue. The command buffers of a queue run in the order in which they are committed. Metal tracks hazards of all
-// buffers, so each command sees what earlier ones have written.
+// opened is an open device with its command queue. The command buffers of a queue run in the order in which they are
+// committed. Metal tracks hazards of all buffers, so each command sees what earlier ones have written.
 type opened struct {
 	*adapter
 	queue    mtlCommandQueue
@@ -75,17 +75,20 @@ func (d *opened) newBuffer(label string, bytes int64) (*buffer, error) {
 	return &buffer{d, b, pointer(uintptr(contents.to(b))), bytes}, nil
 }
 
-// Over makes a buffer over memory that this process has mapped. The GPU uses these pages directly: Limits.Page is set only if it shares the processor's memory.
+// Over makes a buffer over memory that this process has mapped. The GPU uses these pages directly: Limits.Page is set
+// only if it shares the processor's memory.
 func (d *opened) Over(label string, memory []byte) (gpu.Buffer, error) {
 	defer pool()()
 	bytes := (int64(len(memory)) + pageSize - 1) &^ (pageSize - 1)
-	b := newBufferNoCopy.to(d.mtlDevice, bytesAddress(unsafe.Pointer(&memory[0])), nsUInteger(bytes), resourceStorageModeShared, 0)
+	b := newBufferNoCopy.to(d.mtlDevice, bytesAddress(unsafe.Pointer(&memory[0])), nsUInteger(bytes),
+		resourceStorageModeShared, 0)
 	if b != 0 && int64(bufferLength.to(b)) != bytes { // some virtual machines return buffers of length 0
 		free(b)
 		b = 0
 	}
 	if b == 0 {
-		return nil, gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("it cannot use this memory in place"))
+		return nil,
+			gpu.MemoryError("metal", d.info.Name, label, bytes, errors.New("it cannot use this memory in place"))
 	}
 	return &buffer{d, b, unsafe.Pointer(&memory[0]), bytes}, nil
 }
@@ -142,7 +145,8 @@ func (d *opened) collect() (idle bool) {
 	return true
 }
 
-// retire handles a submission that has ended: it records an error, sets the marks to the end time, and frees the command buffer. The caller holds mu.
+// retire handles a submission that has ended: it records an error, sets the marks to the end time, and frees the
+// command buffer. The caller holds mu.
 func (d *opened) retire(s submission, status nsUInteger) {
 	defer pool()()
 	if status == commandBufferStatusError && d.err == nil {
@@ -208,7 +212,8 @@ func (d *opened) failure(s submission) error {
 		}
 	}
 	if several {
-		hint = strings.TrimPrefix(hint+"; --profile runs each step by itself, so that the error names a single step", "; ")
+		hint = strings.TrimPrefix(hint+"; --profile runs each step by itself, so that the error names a single step",
+			"; ")
 	}
 	out := diag.New(kind, "metal", "%s failed on %s%s: %s", s.label, d.info.Name, where, why)
 	if hint != "" {
@@ -217,9 +222,10 @@ func (d *opened) failure(s submission) error {
 	return out
 }
 
-// whereFailed returns the steps of the encoder that caused an error, such as " in step 3 (matmul layers.0.q)". If Metal reports only which encoders were
-// affected, as after a timeout, it returns the steps of the first one, such as ", probably in step 3 (matmul layers.0.q)". It returns "" if Metal reports no
-// encoder. several reports whether there is more than one step.
+// whereFailed returns the steps of the encoder that caused an error, such as " in step 3 (matmul layers.0.q)". If Metal
+// reports only which encoders were affected, as after a timeout, it returns the steps of the first one, such as ",
+// probably in step 3 (matmul layers.0.q)". It returns "" if Metal reports no encoder. several reports whether there is
+// more than one step.
 func whereFailed(e nsError) (where string, several bool) {
 	info := errorUserInfo.to(e)
 	key := encoderInfoErrorKey.value()

@@ -50,7 +50,8 @@ func TestDevice(t *testing.T) {
 	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDevicePlain runs a sample of the conformance suite without simdgroup matrices. If it passes and TestDevice fails, look at the matrices first.
+// TestDevicePlain runs a sample of the conformance suite without simdgroup matrices. If it passes and TestDevice fails,
+// look at the matrices first.
 func TestDevicePlain(t *testing.T) {
 	b := describedBackend(t, api{plain: true})
 	devicetest.Run(t, func(*testing.T) device.Backend { return b }, devicetest.Options{MustHave: mustHave})
@@ -64,16 +65,20 @@ func TestDeviceProducts(t *testing.T) {
 	}
 }
 
-// TestDeviceAttention times attention with and without matrices, in the sizes of SAM's image encoder (over all tokens and in windows) and of a language
-// model's prompt.
+// TestDeviceAttention times attention with and without matrices, in the sizes of SAM's image encoder (over all tokens
+// and in windows) and of a language model's prompt.
 func TestDeviceAttention(t *testing.T) {
-	for _, c := range []attentionCase{{name: "sam, all tokens", heads: 12, d: 64, side: 64}, {name: "sam, windows", heads: 12, d: 64, side: 64, window: 14},
-		{name: "sam-h, windows", heads: 16, d: 80, side: 64, window: 14}, {name: "prompt", heads: 32, kv: 8, d: 128, tokens: 1024}, {name: "short heads", heads: 32, kv: 8, d: 64, tokens: 512}} {
+	for _, c := range []attentionCase{{name: "sam, all tokens", heads: 12, d: 64, side: 64},
+		{name: "sam, windows", heads: 12, d: 64, side: 64, window: 14},
+		{name: "sam-h, windows", heads: 16, d: 80, side: 64, window: 14},
+		{name: "prompt", heads: 32, kv: 8, d: 128, tokens: 1024},
+		{name: "short heads", heads: 32, kv: 8, d: 64, tokens: 512}} {
 		attentions(t, describedBackend, c, 20)
 	}
 }
 
-// TestDeviceInPlaceIO runs a sample of the conformance suite with inputs and results in place, if the device can use them so.
+// TestDeviceInPlaceIO runs a sample of the conformance suite with inputs and results in place, if the device can use
+// them so.
 func TestDeviceInPlaceIO(t *testing.T) {
 	b := cached(t, t.TempDir())
 	list, err := api{}.Adapters()
@@ -95,7 +100,8 @@ func TestDeviceInPlaceIO(t *testing.T) {
 	devicetest.Run(t, func(*testing.T) device.Backend { return inPlace{b, t} }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDeviceArchive loads a program in a backend with an empty cache and in a second one that finds the pipelines of the first, and logs the times.
+// TestDeviceArchive loads a program in a backend with an empty cache and in a second one that finds the pipelines of
+// the first, and logs the times.
 func TestDeviceArchive(t *testing.T) {
 	dir := t.TempDir()
 	for _, which := range []string{"first", "second"} {
@@ -103,7 +109,8 @@ func TestDeviceArchive(t *testing.T) {
 		if err := use(t, cached(t, dir)); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("report: the %s backend loads and runs a program in %v", which, time.Since(begin).Round(time.Millisecond/10))
+		t.Logf("report: the %s backend loads and runs a program in %v", which,
+			time.Since(begin).Round(time.Millisecond/10))
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 1 {
@@ -119,7 +126,8 @@ func TestDeviceMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(s.Clear(t.Context()), s.Close(), use(t, b, device.RunOptions{Profile: true})); err != nil {
+		if err := errors.Join(s.Clear(t.Context()), s.Close(),
+			use(t, b, device.RunOptions{Profile: true})); err != nil {
 			t.Fatal(err)
 		}
 	}

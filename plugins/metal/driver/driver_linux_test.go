@@ -56,12 +56,13 @@ func startAPI(t *testing.T, a api) (*fake, *gpu.Backend) {
 	return f, gpu.New(translating{a, f})
 }
 
-// TestConformance runs the conformance suite's checks of a backend's behaviour, and those of a few ops, with inputs and results that are copied, and in place.
-// It also checks that the driver sends every message of the table.
+// TestConformance runs the conformance suite's checks of a backend's behaviour, and those of a few ops, with inputs and
+// results that are copied, and in place. It also checks that the driver sends every message of the table.
 func TestConformance(t *testing.T) {
 	f, b := start(t, t.TempDir())
 	conform(t, b)
-	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo", "objectForKey:", "label", "errorState",
+	elsewhere := []string{"setFastMathEnabled:", "setUrl:", "GPUEndTime", "code", "domain", "error", "userInfo",
+		"objectForKey:", "label", "errorState",
 		"newBufferWithBytesNoCopy:length:options:deallocator:", "length"} // other tests send these
 	for _, m := range messages {
 		if f.sent[m.selector] == 0 && !slices.Contains(elsewhere, m.selector) {
@@ -78,7 +79,8 @@ func TestConformance(t *testing.T) {
 
 func conform(t *testing.T, b device.Backend) {
 	t.Helper()
-	for _, config := range []devicetest.Config{{Brief: true}, {Brief: true, Ops: []string{"add", "softmax", "matmul"}}} {
+	for _, config := range []devicetest.Config{{Brief: true},
+		{Brief: true, Ops: []string{"add", "softmax", "matmul"}}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		passed := 0
 		open := func(context.Context) (device.Backend, error) { return b, nil }
@@ -102,14 +104,17 @@ func conform(t *testing.T, b device.Backend) {
 	}
 }
 
-// lasting counts the objects, by class, that live as long as the device after the program of use was loaded. It has 2 kernels.
-var lasting = map[string]int{"MTLDevice": 1, "NSString": 2, "MTLCommandQueue": 1, "MTLCommandBufferDescriptor": 1, "MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
+// lasting counts the objects, by class, that live as long as the device after the program of use was loaded. It has 2
+// kernels.
+var lasting = map[string]int{"MTLDevice": 1, "NSString": 2, "MTLCommandQueue": 1, "MTLCommandBufferDescriptor": 1,
+	"MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
 
 // TestLeaks checks that programs and states release their objects when they are closed, after runs of different kinds.
 func TestLeaks(t *testing.T) {
 	f, b := start(t, t.TempDir())
 	for range 3 {
-		if err := use(t, b, device.RunOptions{}, device.RunOptions{Profile: true}, device.RunOptions{CheckNaN: true}); err != nil {
+		if err := use(t, b, device.RunOptions{}, device.RunOptions{Profile: true},
+			device.RunOptions{CheckNaN: true}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := b.NewState(t.Context(), "", 1<<12)
@@ -125,8 +130,8 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// TestFailures checks the error of a run for several domains and codes of a command buffer's error, and that the next run succeeds. The device is opened again
-// if it was lost.
+// TestFailures checks the error of a run for several domains and codes of a command buffer's error, and that the next
+// run succeeds. The device is opened again if it was lost.
 func TestFailures(t *testing.T) {
 	f, b := start(t, "")
 	for _, c := range []struct {
@@ -134,7 +139,8 @@ func TestFailures(t *testing.T) {
 		want error
 		say  string
 	}{
-		{failure{domain: "MTLCommandBufferErrorDomain", code: 8}, device.ErrMemory, "failed on Fake M1: it went wrong (MTLCommandBufferErrorDomain, code 8)"},
+		{failure{domain: "MTLCommandBufferErrorDomain", code: 8}, device.ErrMemory,
+			"failed on Fake M1: it went wrong (MTLCommandBufferErrorDomain, code 8)"},
 		{failure{domain: "MTLCommandBufferErrorDomain", code: 2}, device.ErrDevice, "code 2"},
 		{failure{domain: "MTLCommandBufferErrorDomain", code: 3}, device.ErrDevice, "code 3"},
 		{failure{domain: "MTLCommandBufferErrorDomain", code: 1}, device.ErrDevice, "code 1"},
@@ -160,7 +166,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFailedStep checks that the error of a run names the steps of the encoder that failed, if Metal reports which one that is.
+// TestFailedStep checks that the error of a run names the steps of the encoder that failed, if Metal reports which one
+// that is.
 func TestFailedStep(t *testing.T) {
 	f, b := start(t, "")
 	const domain = "MTLCommandBufferErrorDomain"
@@ -173,26 +180,39 @@ func TestFailedStep(t *testing.T) {
 		want      error
 		say, hint string
 	}{
-		{failure{domain: domain, code: 3, faulted: "step 2 ("}, true, device.ErrDevice, " failed on Fake M1 in step 2 (abs abs1): it went wrong (MTLC", "report it, and run with --backend wgpu or cpu"},
-		{failure{domain: domain, code: 3, faulted: "step 1 ("}, false, device.ErrDevice, " failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it went", "--backend wgpu or cpu; --profile runs each step by itself"},
-		{failure{domain: domain, code: 11, affected: "step 3 ("}, true, device.ErrDeviceLost, " failed on Fake M1, probably in step 3 (neg neg2): it went wrong", "log may have the reason"},
-		{failure{domain: domain, code: 8, affected: "step 4 ("}, false, device.ErrMemory, " failed on Fake M1, probably in step 1 (neg neg0) to step 4 (abs abs3): it", gpu.MemoryHint + "; --profile runs"},
-		{failure{domain: domain, code: 1, affected: "copies"}, false, device.ErrDevice, " failed on Fake M1, probably in copies: it went wrong", ""},
-		{failure{domain: domain, code: 1, affected: "copies", faulted: "step 4 ("}, false, device.ErrDevice, " failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it", "--profile runs"},
-		{failure{domain: domain, code: 2, faulted: "step 2 (", silent: true}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on the GPU"},
-		{failure{domain: domain, code: 2}, true, device.ErrDevice, " failed on Fake M1: it went wrong", "less other work on the GPU"},
+		{failure{domain: domain, code: 3, faulted: "step 2 ("}, true, device.ErrDevice,
+			" failed on Fake M1 in step 2 (abs abs1): it went wrong (MTLC",
+			"report it, and run with --backend wgpu or cpu"},
+		{failure{domain: domain, code: 3, faulted: "step 1 ("}, false, device.ErrDevice,
+			" failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it went",
+			"--backend wgpu or cpu; --profile runs each step by itself"},
+		{failure{domain: domain, code: 11, affected: "step 3 ("}, true, device.ErrDeviceLost,
+			" failed on Fake M1, probably in step 3 (neg neg2): it went wrong", "log may have the reason"},
+		{failure{domain: domain, code: 8, affected: "step 4 ("}, false, device.ErrMemory,
+			" failed on Fake M1, probably in step 1 (neg neg0) to step 4 (abs abs3): it",
+			gpu.MemoryHint + "; --profile runs"},
+		{failure{domain: domain, code: 1, affected: "copies"}, false, device.ErrDevice,
+			" failed on Fake M1, probably in copies: it went wrong", ""},
+		{failure{domain: domain, code: 1, affected: "copies", faulted: "step 4 ("}, false, device.ErrDevice,
+			" failed on Fake M1 in step 1 (neg neg0) to step 4 (abs abs3): it", "--profile runs"},
+		{failure{domain: domain, code: 2, faulted: "step 2 (", silent: true}, true, device.ErrDevice,
+			" failed on Fake M1: it went wrong", "less other work on the GPU"},
+		{failure{domain: domain, code: 2}, true, device.ErrDevice, " failed on Fake M1: it went wrong",
+			"less other work on the GPU"},
 	} {
 		f.status = &c.failure
 		err := use(t, b, device.RunOptions{Profile: c.profile})
 		f.status = nil
 		var d *diag.Error
-		if !errors.Is(err, c.want) || !errors.As(err, &d) || !strings.Contains(d.Msg, c.say) || !strings.Contains(d.Hint, c.hint) {
+		if !errors.Is(err, c.want) || !errors.As(err, &d) || !strings.Contains(d.Msg, c.say) ||
+			!strings.Contains(d.Hint, c.hint) {
 			t.Errorf("%+v: %v; want %v, %q, and the hint %q", c.failure, err, c.want, c.say, c.hint)
 		}
 		if err := use(t, b, device.RunOptions{Profile: true}); err != nil {
 			t.Errorf("after %+v: %v", c.failure, err)
 		}
-		if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"]+n["NSError"]+n["NSDictionary"]+n["MTLCommandBufferEncoderInfo"] > 0 {
+		if n := f.count(t); n["MTLBuffer"]+n["MTLCommandBuffer"]+n["NSError"]+n["NSDictionary"]+
+			n["MTLCommandBufferEncoderInfo"] > 0 {
 			t.Errorf("after %+v these objects are left: %v", c.failure, n)
 		}
 	}
@@ -206,10 +226,13 @@ func TestOneCommandBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commits []int // of each run; more than one where this machine was too busy and the dispatches seemed to take long
+	// of each run; more than one where this machine was too busy and the dispatches seemed to take long
+	var commits []int
 	for range 8 {
 		before := f.sent["commit"]
-		if _, err := x.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 3}, IO: tensor.AlignedBytes(int(p.IOSize))}); err != nil {
+		if _, err := x.Run(
+			t.Context(),
+			device.Run{Syms: map[string]int64{"N": 3}, IO: tensor.AlignedBytes(int(p.IOSize))}); err != nil {
 			t.Fatal(err)
 		}
 		commits = append(commits, f.sent["commit"]-before)
@@ -222,10 +245,13 @@ func TestOneCommandBuffer(t *testing.T) {
 	}
 }
 
-// TestEncoders checks that no encoder has more than dispatchesPerEncoder dispatches, and that its label names the first and the last step.
+// TestEncoders checks that no encoder has more than dispatchesPerEncoder dispatches, and that its label names the first
+// and the last step.
 func TestEncoders(t *testing.T) {
 	f, d := openDevice(t)
-	source := []gpu.Source{{Text: "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  y[0] = y[0] + 1u;\n}\n", Bindings: 1}}
+	source := []gpu.Source{
+		{Text: "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  y[0] = y[0] + 1u;\n}\n",
+			Bindings: 1}}
 	if _, err := f.compileForShim(source); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +291,8 @@ func TestEncoders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{"step 1 to step 16", "step 17 to step 32", "step 33 to step 35", "copies", "step 50"}; !slices.Equal(got, want) {
+	if want := []string{"step 1 to step 16", "step 17 to step 32", "step 33 to step 35", "copies",
+		"step 50"}; !slices.Equal(got, want) {
 		t.Errorf("the encoders are %q; want %q", got, want)
 	}
 	if n := binary.LittleEndian.Uint32(b.Bytes(256)); n != 2*dispatchesPerEncoder+6 {
@@ -273,7 +300,8 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// TestRefusals checks the error if Metal refuses to make an object, and that no objects are left then. Errors of the archive are ignored.
+// TestRefusals checks the error if Metal refuses to make an object, and that no objects are left then. Errors of the
+// archive are ignored.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		selector string
@@ -282,9 +310,11 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"newCommandQueue", device.ErrUnavailable, "Metal returned no command queue"},
 		{"newBufferWithLength:options:", device.ErrMemory, "a buffer of"},
-		{"newLibraryWithSource:options:error:", device.ErrDevice, "the kernel is refused by Metal: newLibraryWithSource:options:error: fails, as the test requires"},
+		{"newLibraryWithSource:options:error:", device.ErrDevice,
+			"the kernel is refused by Metal: newLibraryWithSource:options:error: fails, as the test requires"},
 		{"newFunctionWithName:", device.ErrDevice, "no function rlx_main"},
-		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice, "fails, as the test requires"},
+		{"newComputePipelineStateWithDescriptor:options:reflection:error:", device.ErrDevice,
+			"fails, as the test requires"},
 		{"commandBufferWithDescriptor:", device.ErrDevice, "Metal returned no command buffer"},
 		{"computeCommandEncoder", device.ErrDevice, "Metal returned no encoder"},
 		{"blitCommandEncoder", device.ErrDevice, "Metal returned no encoder"},
@@ -294,7 +324,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		f, b := start(t, t.TempDir())
 		f.failing[c.selector] = true
-		if err := use(t, b); !errors.Is(err, c.want) || err != nil && (!strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n")) {
+		if err := use(t, b); !errors.Is(err, c.want) || err != nil &&
+			(!strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v; want %v, and %q", c.selector, err, c.want, c.say)
 		}
 		for class, n := range f.count(t) {
@@ -305,10 +336,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestArchive checks that a second backend finds the pipelines of the first, and that a file that Metal rejects or that is too large is replaced.
+// TestArchive checks that a second backend finds the pipelines of the first, and that a file that Metal rejects or that
+// is too large is replaced.
 func TestArchive(t *testing.T) {
 	cache := t.TempDir()
-	const add, find = "addComputePipelineFunctionsWithDescriptor:error:", "newComputePipelineStateWithDescriptor:options:reflection:error:"
+	const add, find = "addComputePipelineFunctionsWithDescriptor:error:",
+		"newComputePipelineStateWithDescriptor:options:reflection:error:"
 	file := filepath.Join(cache, "Fake M1.archive")
 	for _, c := range []struct {
 		before      func() error
@@ -329,7 +362,8 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.sent[add] != c.added || f.sent[find] != c.made {
-			t.Errorf("%d pipelines were added and %d requested; want %d and %d", f.sent[add], f.sent[find], c.added, c.made)
+			t.Errorf("%d pipelines were added and %d requested; want %d and %d", f.sent[add], f.sent[find], c.added,
+				c.made)
 		}
 		if list, err := os.ReadDir(cache); err != nil || len(list) != 1 {
 			t.Errorf("the cache contains the files %v, %v; want one archive", list, err)
@@ -352,7 +386,8 @@ func openDevice(t *testing.T) (*fake, gpu.Device) {
 	return f, d
 }
 
-// record returns an encoder with a command for each of the numbers: a clear of word k of a buffer or, for a negative k, mark -k-1 of a clock.
+// record returns an encoder with a command for each of the numbers: a clear of word k of a buffer or, for a negative k,
+// mark -k-1 of a clock.
 func record(t *testing.T, d gpu.Device, b gpu.Buffer, c gpu.Clock, what ...int) gpu.Encoder {
 	t.Helper()
 	e, err := d.NewEncoder("test")
@@ -393,7 +428,8 @@ func finish(t *testing.T, d gpu.Device, list ...gpu.Encoder) {
 	}
 }
 
-// TestClock checks that a mark has the end time of the commands before it, and that marks without commands between them are equal.
+// TestClock checks that a mark has the end time of the commands before it, and that marks without commands between them
+// are equal.
 func TestClock(t *testing.T) {
 	f, d := openDevice(t)
 	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
@@ -409,7 +445,8 @@ func TestClock(t *testing.T) {
 	for k := range 5 {
 		ticks = append(ticks, binary.LittleEndian.Uint64(c.Ticks().Bytes(c.Bytes())[8*k:]))
 	}
-	if ticks[0] < 1e15 || ticks[0] != ticks[1] || !slices.IsSorted(ticks) || ticks[1] == ticks[2] || ticks[2] == ticks[3] || ticks[3] == ticks[4] {
+	if ticks[0] < 1e15 || ticks[0] != ticks[1] || !slices.IsSorted(ticks) || ticks[1] == ticks[2] ||
+		ticks[2] == ticks[3] || ticks[3] == ticks[4] {
 		t.Errorf("the marks are %v", ticks)
 	}
 	if f.encoded != 3+1+2 { // the commands after the last mark have a command buffer, too
@@ -417,7 +454,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestAhead checks that more recordings can be finished before the first is submitted than the queue has command buffers.
+// TestAhead checks that more recordings can be finished before the first is submitted than the queue has command
+// buffers.
 func TestAhead(t *testing.T) {
 	f, d := openDevice(t)
 	b, err := d.NewBuffer("", 1<<10, gpu.Storage)
@@ -443,7 +481,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestUploadWaits checks that an upload takes effect after earlier submissions, although it does not go through the queue.
+// TestUploadWaits checks that an upload takes effect after earlier submissions, although it does not go through the
+// queue.
 func TestUploadWaits(t *testing.T) {
 	_, d := openDevice(t)
 	b, err := d.NewBuffer("", 256<<20, gpu.Storage)
@@ -491,10 +530,13 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// TestMatrices checks that matrix products use simdgroup matrices on GPUs of family Apple 7 and later, and the error if simdgroups do not have 32 threads.
+// TestMatrices checks that matrix products use simdgroup matrices on GPUs of family Apple 7 and later, and the error if
+// simdgroups do not have 32 threads.
 func TestMatrices(t *testing.T) {
 	g := ir.NewGraph("product")
-	g.Return("y", op.MatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, 64, 64)), op.Input(g, "w", ir.TypeOf(dtype.F32, 64, 64)), op.MatMulAttrs{}))
+	g.Return(
+		"y", op.MatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, 64, 64)), op.Input(g, "w", ir.TypeOf(dtype.F32, 64, 64)),
+			op.MatMulAttrs{}))
 	p, _, err := sched.Build(g, sched.Options{Target: "metal"})
 	if err != nil {
 		t.Fatal(err)
@@ -556,7 +598,8 @@ func TestProducts(t *testing.T) {
 
 // TestAttention checks the results of the kernels that TestDeviceAttention times on a Mac, with smaller sizes.
 func TestAttention(t *testing.T) {
-	for _, c := range []attentionCase{{name: "grid", heads: 1, d: 16, side: 9, window: 7}, {name: "prompt", heads: 2, kv: 1, d: 24, tokens: 70}} {
+	for _, c := range []attentionCase{{name: "grid", heads: 1, d: 16, side: 9, window: 7},
+		{name: "prompt", heads: 2, kv: 1, d: 24, tokens: 70}} {
 		attentions(t, func(t *testing.T, a api) *gpu.Backend {
 			_, b := startAPI(t, a)
 			return b
@@ -564,7 +607,8 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestKernel runs a kernel with 4 bytes of threadgroup memory, which the driver must round up to 16, in a grid of two dimensions.
+// TestKernel runs a kernel with 4 bytes of threadgroup memory, which the driver must round up to 16, in a grid of two
+// dimensions.
 func TestKernel(t *testing.T) {
 	const text = `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -598,7 +642,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 	e, _ := d.NewEncoder("")
 	e.Dispatch(made[0], bound, 3, 2)
 	finish(t, d, e)
-	for i, want := range []uint32{496, 32496, 64496, 96496, 128496, 0} { // the sixth is beyond the 20 bytes that the kernel sees
+	// the sixth is beyond the 20 bytes that the kernel sees
+	for i, want := range []uint32{496, 32496, 64496, 96496, 128496, 0} {
 		if got := binary.LittleEndian.Uint32(b.Bytes(1 << 12)[256+4*i:]); got != want {
 			t.Errorf("word %d is %d; want %d", i, got, want)
 		}

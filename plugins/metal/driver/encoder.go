@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// encoder collects commands in Go. Finish or Submit encodes a whole command buffer at once, in one autorelease pool, so no Metal encoder is ever left open.
+// encoder collects commands in Go. Finish or Submit encodes a whole command buffer at once, in one autorelease pool, so
+// no Metal encoder is ever left open.
 type encoder struct {
 	d     *opened
 	label string
@@ -56,9 +57,10 @@ func (e *encoder) Dispatch(p gpu.Pipeline, b gpu.Bindings, x, y uint32) {
 	e.add(command{pipeline: p.(*pipeline), bound: b.(*bindings), x: x, y: y})
 }
 
-// Finish encodes the commands unless Submit has to do it. Submit encodes recordings with marks, which may need several command buffers, and all recordings
-// that are finished while many command buffers are encoded and not submitted. A queue blocks while commandBuffersOfQueue command buffers exist that have not
-// ended, so a caller that finishes more recordings than that before it submits the first would block forever.
+// Finish encodes the commands unless Submit has to do it. Submit encodes recordings with marks, which may need several
+// command buffers, and all recordings that are finished while many command buffers are encoded and not submitted. A
+// queue blocks while commandBuffersOfQueue command buffers exist that have not ended, so a caller that finishes more
+// recordings than that before it submits the first would block forever.
 func (e *encoder) Finish() (gpu.Commands, error) {
 	c := &commands{encoder: e}
 	e.d.mu.Lock()
@@ -118,7 +120,8 @@ func (d *opened) Submit(of gpu.Commands) error {
 	return nil
 }
 
-// start commits the command buffer of a submission and adds the submission to inFlight. It takes over the reference to the command buffer.
+// start commits the command buffer of a submission and adds the submission to inFlight. It takes over the reference to
+// the command buffer.
 func (d *opened) start(s submission) {
 	defer pool()()
 	d.mu.Lock()
@@ -128,15 +131,17 @@ func (d *opened) start(s submission) {
 	d.sent++
 }
 
-// dispatchesPerEncoder is the maximum number of dispatches in a compute encoder. Metal's errors name an encoder, so small encoders make errors precise. But
-// an encoder costs the processor three messages and a string, and the GPU a gap between two dispatches. With 16 dispatches this is little compared to the
-// dispatches themselves, and an error names about a layer of a model or less. In a profiled run, each step has a command buffer and so an encoder of its own.
+// dispatchesPerEncoder is the maximum number of dispatches in a compute encoder. Metal's errors name an encoder, so
+// small encoders make errors precise. But an encoder costs the processor three messages and a string, and the GPU a gap
+// between two dispatches. With 16 dispatches this is little compared to the dispatches themselves, and an error names
+// about a layer of a model or less. In a profiled run, each step has a command buffer and so an encoder of its own.
 const dispatchesPerEncoder = 16
 
 // labelRange separates the first and the last step in the label of an encoder.
 const labelRange = " to "
 
-// labelOf returns the label of a compute encoder whose first command is list[0]: the first and the last step of its dispatches.
+// labelOf returns the label of a compute encoder whose first command is list[0]: the first and the last step of its
+// dispatches.
 func labelOf(list []command) string {
 	first, last := list[0].bound.label, ""
 	for i := 0; i < min(len(list), dispatchesPerEncoder) && list[i].pipeline != nil; i++ {
@@ -148,8 +153,9 @@ func labelOf(list []command) string {
 	return first + labelRange + last
 }
 
-// encode returns a command buffer with the given commands, which the caller must commit or free. Up to dispatchesPerEncoder consecutive dispatches share a
-// compute encoder, which runs them one after the other. Consecutive copies and fills share a blit encoder.
+// encode returns a command buffer with the given commands, which the caller must commit or free. Up to
+// dispatchesPerEncoder consecutive dispatches share a compute encoder, which runs them one after the other. Consecutive
+// copies and fills share a blit encoder.
 func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 	defer pool()()
 	b := retained(queueCommandBuffer.to(d.queue, d.settings))
@@ -198,13 +204,17 @@ func (d *opened) encode(list []command) (mtlCommandBuffer, error) {
 				}
 			}
 			n := len(c.bound.buffers)
-			setBuffers.to(compute, mtlBufferAddress(unsafe.Pointer(&c.bound.buffers[0])), nsUIntegerAddress(unsafe.Pointer(&c.bound.offsets[0])), 0, nsRangeLength(n))
+			setBuffers.to(compute, mtlBufferAddress(unsafe.Pointer(&c.bound.buffers[0])),
+				nsUIntegerAddress(unsafe.Pointer(&c.bound.offsets[0])), 0, nsRangeLength(n))
 			setBytes.to(compute, bytesAddress(unsafe.Pointer(&c.bound.sizes[0])), nsUInteger(4*n), nsUInteger(n))
-			sizes.groups, sizes.threads = mtlSize{nsUInteger(c.x), nsUInteger(c.y), 1}, mtlSize{nsUInteger(last.threads), 1, 1}
-			dispatchGroups.to(compute, mtlSizeAddress(unsafe.Pointer(&sizes.groups)), mtlSizeAddress(unsafe.Pointer(&sizes.threads)))
+			sizes.groups, sizes.threads = mtlSize{nsUInteger(c.x), nsUInteger(c.y), 1},
+				mtlSize{nsUInteger(last.threads), 1, 1}
+			dispatchGroups.to(compute, mtlSizeAddress(unsafe.Pointer(&sizes.groups)),
+				mtlSizeAddress(unsafe.Pointer(&sizes.threads)))
 		case c.bytes == 0:
 		case c.from != nil:
-			copyBetweenBuffers.to(blit, c.from.mtlBuffer, nsUInteger(c.fromAt), c.to.mtlBuffer, nsUInteger(c.toAt), nsUInteger(c.bytes))
+			copyBetweenBuffers.to(blit, c.from.mtlBuffer, nsUInteger(c.fromAt), c.to.mtlBuffer, nsUInteger(c.toAt),
+				nsUInteger(c.bytes))
 		default:
 			fillBuffer.to(blit, c.to.mtlBuffer, nsRangeLocation(c.toAt), nsRangeLength(c.bytes), 0)
 		}
@@ -230,7 +240,8 @@ func (d *opened) Bind(label string, p gpu.Pipeline, pieces []gpu.Piece) (gpu.Bin
 	}
 	b := &bindings{label: label}
 	for _, p := range pieces {
-		b.buffers, b.offsets, b.sizes = append(b.buffers, p.Buffer.(*buffer).mtlBuffer), append(b.offsets, nsUInteger(p.Offset)), append(b.sizes, uint32(p.Size))
+		b.buffers, b.offsets, b.sizes = append(b.buffers, p.Buffer.(*buffer).mtlBuffer),
+			append(b.offsets, nsUInteger(p.Offset)), append(b.sizes, uint32(p.Size))
 	}
 	return b, nil
 }

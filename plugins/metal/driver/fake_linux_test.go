@@ -15,8 +15,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// fake is a bridge that replaces Objective-C and Metal. It counts references, checks Metal's documented rules, and runs kernels and copies on the shim. It
-// panics if a rule is broken. On a Mac that would raise an exception, which ends the process.
+// fake is a bridge that replaces Objective-C and Metal. It counts references, checks Metal's documented rules, and runs
+// kernels and copies on the shim. It panics if a rule is broken. On a Mac that would raise an exception, which ends the
+// process.
 type fake struct {
 	mu      sync.Mutex
 	shim    gpu.Device
@@ -37,17 +38,19 @@ type fake struct {
 	flat   bool    // buffers over memory of the process have length 0, as in some virtual machines
 
 	// Errors to inject.
-	failing map[string]bool // messages with these selectors return nil or NO, and an NSError if they have an argument for it
-	status  *failure        // failure of the command buffers that end next
-	late    int             // after a failure, this many queries for the status of a completed command buffer answer that it has not ended
+	// messages with these selectors return nil or NO, and an NSError if they have an argument for it
+	failing map[string]bool
+	status  *failure // failure of the command buffers that end next
+	// after a failure, this many queries for the status of a completed command buffer answer that it has not ended
+	late int
 
 	seen    bool    // the status of a failed command buffer was queried
 	infoKey uintptr // the variable MTLCommandBufferEncoderInfoErrorKey
 }
 
-// failure describes the error of a command buffer. If faulted or affected is set, only command buffers fail that have an encoder whose label contains it. The
-// error reports the state of each encoder, unless silent is set: faulted or affected for that encoder, completed for earlier ones, and pending for those that
-// follow a faulted one.
+// failure describes the error of a command buffer. If faulted or affected is set, only command buffers fail that have
+// an encoder whose label contains it. The error reports the state of each encoder, unless silent is set: faulted or
+// affected for that encoder, completed for earlier ones, and pending for those that follow a faulted one.
 type failure struct {
 	domain            string
 	code              uint64
@@ -107,7 +110,8 @@ type object struct {
 // autoreleased is an autorelease pool.
 type autoreleased struct{ objects []uintptr }
 
-// selectors holds the names of selectors. A selector is an index in it. The driver stores selectors, so they must be the same for all fakes.
+// selectors holds the names of selectors. A selector is an index in it. The driver stores selectors, so they must be
+// the same for all fakes.
 var selectors = struct {
 	sync.Mutex
 	names []string
@@ -306,7 +310,8 @@ func word8(b bool) uintptr {
 
 // install replaces the system by a fake with one device until the test ends.
 func install(t *testing.T, shim gpu.Device) *fake {
-	f := &fake{shim: shim, kernels: map[string]compiled{}, objects: map[uintptr]*object{}, pools: map[int][]*autoreleased{}, sent: map[string]int{},
+	f := &fake{shim: shim, kernels: map[string]compiled{}, objects: map[uintptr]*object{},
+		pools: map[int][]*autoreleased{}, sent: map[string]int{},
 		failing: map[string]bool{}, began: time.Now()}
 	d := f.make("MTLDevice")
 	d.values["name"] = f.string("Fake M1").at
@@ -325,7 +330,8 @@ func (f *fake) checkReleased(t *testing.T) {
 	}
 }
 
-// count returns the number of objects of each class. Class objects are not counted. It fails the test if a pool is open.
+// count returns the number of objects of each class. Class objects are not counted. It fails the test if a pool is
+// open.
 func (f *fake) count(t *testing.T) map[string]int {
 	t.Helper()
 	f.mu.Lock()
@@ -344,8 +350,8 @@ func (f *fake) count(t *testing.T) map[string]int {
 	return n
 }
 
-// translating is the driver's API for package gpu. Before the driver compiles a source, it compiles the source for the shim, so that the fake can run the
-// kernel when the driver hands it the MSL text.
+// translating is the driver's API for package gpu. Before the driver compiles a source, it compiles the source for the
+// shim, so that the fake can run the kernel when the driver hands it the MSL text.
 type translating struct {
 	gpu.API
 	f *fake
@@ -388,7 +394,8 @@ func (d translatingDevice) Compile(sources []gpu.Source) ([]gpu.Pipeline, int, e
 	return d.Device.Compile(sources)
 }
 
-// compileForShim compiles sources for the shim and adds them to f.kernels. failed is the index of the source of an error.
+// compileForShim compiles sources for the shim and adds them to f.kernels. failed is the index of the source of an
+// error.
 func (f *fake) compileForShim(sources []gpu.Source) (failed int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

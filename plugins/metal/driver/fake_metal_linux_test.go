@@ -46,7 +46,9 @@ func init() {
 			}
 			return f.autorelease(f.string(string(unsafe.Slice((*byte)(pointer(a[0])), n))))
 		},
-		"NSString UTF8String":    func(_ *fake, o *object, _ []uintptr) uintptr { return uintptr(unsafe.Pointer(&o.text[0])) },
+		"NSString UTF8String": func(_ *fake, o *object, _ []uintptr) uintptr {
+			return uintptr(unsafe.Pointer(&o.text[0]))
+		},
 		"NSArray count":          func(_ *fake, o *object, _ []uintptr) uintptr { return uintptr(len(o.holds)) },
 		"NSArray objectAtIndex:": func(_ *fake, o *object, a []uintptr) uintptr { return o.holds[a[0]] },
 		"class NSArray arrayWithObject:": func(f *fake, _ *object, a []uintptr) uintptr {
@@ -76,11 +78,15 @@ func init() {
 			}
 			return uintptr(n)
 		},
-		"MTLDevice maxBufferLength":            func(f *fake, _ *object, _ []uintptr) uintptr { return uintptr(f.most) },
+		"MTLDevice maxBufferLength": func(f *fake, _ *object, _ []uintptr) uintptr {
+			return uintptr(f.most)
+		},
 		"MTLDevice maxThreadgroupMemoryLength": func(*fake, *object, []uintptr) uintptr { return 32 << 10 },
 		"MTLDevice hasUnifiedMemory":           func(*fake, *object, []uintptr) uintptr { return word8(true) },
-		"MTLDevice supportsFamily:":            func(f *fake, _ *object, a []uintptr) uintptr { return word8(a[0] <= 1000+f.family) },
-		"MTLDevice newCommandQueue":            maker("MTLCommandQueue"),
+		"MTLDevice supportsFamily:": func(f *fake, _ *object, a []uintptr) uintptr {
+			return word8(a[0] <= 1000+f.family)
+		},
+		"MTLDevice newCommandQueue": maker("MTLCommandQueue"),
 		"MTLDevice newBufferWithLength:options:": func(f *fake, _ *object, a []uintptr) uintptr {
 			if a[0] == 0 || a[1] != 0 {
 				panic(fmt.Sprintf("a buffer of %d bytes with options %d", a[0], a[1]))
@@ -93,7 +99,8 @@ func init() {
 			o.buffer, o.size, o.free = b, uint64(a[0]), b.Release
 			return o.at
 		},
-		"MTLDevice newBufferWithBytesNoCopy:length:options:deallocator:": func(f *fake, _ *object, a []uintptr) uintptr {
+		"MTLDevice newBufferWithBytesNoCopy:length:options:deallocator:": func(
+			f *fake, _ *object, a []uintptr) uintptr {
 			if a[0]%(16<<10) != 0 || a[1]%(16<<10) != 0 || a[1] == 0 || int(a[1]) > f.most || a[2] != 0 || a[3] != 0 {
 				panic(fmt.Sprintf("a buffer over %d bytes at %#x with options %d", a[1], a[0], a[2]))
 			}
@@ -147,7 +154,8 @@ func init() {
 		"MTLComputePipelineDescriptor setComputeFunction:":               setter("function"),
 		"MTLComputePipelineDescriptor setMaxTotalThreadsPerThreadgroup:": setter("threads"),
 		"MTLComputePipelineDescriptor setBinaryArchives:":                setter("archives"),
-		"MTLDevice newComputePipelineStateWithDescriptor:options:reflection:error:": func(f *fake, _ *object, a []uintptr) uintptr {
+		"MTLDevice newComputePipelineStateWithDescriptor:options:reflection:error:": func(
+			f *fake, _ *object, a []uintptr) uintptr {
 			d := f.get(a[0])
 			c := f.get(d.values["function"]).compiled
 			if a[1] != 0 && (a[1] != 4 || !f.archived(d, c)) {
@@ -161,9 +169,11 @@ func init() {
 			return s.at
 		},
 		"MTLComputePipelineState maxTotalThreadsPerThreadgroup": getter("threads"),
-		"MTLComputePipelineState threadExecutionWidth":          func(f *fake, _ *object, _ []uintptr) uintptr { return f.width },
-		"class MTLBinaryArchiveDescriptor new":                  maker("MTLBinaryArchiveDescriptor"),
-		"MTLBinaryArchiveDescriptor setUrl:":                    setter("url"),
+		"MTLComputePipelineState threadExecutionWidth": func(f *fake, _ *object, _ []uintptr) uintptr {
+			return f.width
+		},
+		"class MTLBinaryArchiveDescriptor new": maker("MTLBinaryArchiveDescriptor"),
+		"MTLBinaryArchiveDescriptor setUrl:":   setter("url"),
 		"MTLDevice newBinaryArchiveWithDescriptor:error:": func(f *fake, _ *object, a []uintptr) uintptr {
 			ar := f.make("MTLBinaryArchive")
 			if url := f.get(a[0]).values["url"]; url != 0 {
@@ -178,7 +188,8 @@ func init() {
 			}
 			return ar.at
 		},
-		"MTLBinaryArchive addComputePipelineFunctionsWithDescriptor:error:": func(f *fake, o *object, a []uintptr) uintptr {
+		"MTLBinaryArchive addComputePipelineFunctionsWithDescriptor:error:": func(
+			f *fake, o *object, a []uintptr) uintptr {
 			o.text = append(append(o.text, f.get(f.get(a[0]).values["function"]).compiled.kernel.Text...), 0)
 			return word8(true)
 		},
@@ -275,11 +286,15 @@ func init() {
 			if a[2] != 0 || a[3] == 0 || a[3] > 30 {
 				panic(fmt.Sprintf("buffers %d to %d", a[2], a[3]))
 			}
-			buffers, offsets := unsafe.Slice((*uintptr)(pointer(a[0])), a[3]), unsafe.Slice((*uint64)(pointer(a[1])), a[3])
+			buffers, offsets := unsafe.Slice((*uintptr)(pointer(a[0])), a[3]),
+				unsafe.Slice((*uint64)(pointer(a[1])), a[3])
 			o.pieces = nil
 			for i, b := range buffers {
 				f.hold(o.commands, b)
-				o.pieces = append(o.pieces, gpu.Piece{Buffer: f.get(b).buffer, Offset: int64(offsets[i]), Size: int64(f.get(b).size - offsets[i])})
+				o.pieces = append(
+					o.pieces,
+					gpu.Piece{Buffer: f.get(b).buffer, Offset: int64(offsets[i]),
+						Size: int64(f.get(b).size - offsets[i])})
 			}
 			return 0
 		},
@@ -297,14 +312,19 @@ func init() {
 			o.values["shared"] = a[0]
 			return 0
 		},
-		"MTLComputeCommandEncoder dispatchThreadgroups:threadsPerThreadgroup:": func(f *fake, o *object, a []uintptr) uintptr {
+		"MTLComputeCommandEncoder dispatchThreadgroups:threadsPerThreadgroup:": func(
+			f *fake, o *object, a []uintptr) uintptr {
 			groups, threads := (*[3]uint64)(pointer(a[0])), (*[3]uint64)(pointer(a[1]))
 			c := o.pipeline.compiled
-			if int(threads[0]) != c.kernel.Threads || threads[1] != 1 || threads[2] != 1 || groups[2] != 1 || groups[0]*groups[1] == 0 {
+			if int(threads[0]) != c.kernel.Threads || threads[1] != 1 || threads[2] != 1 || groups[2] != 1 ||
+				groups[0]*groups[1] == 0 {
 				panic(fmt.Sprintf("%v threads in %v groups; the kernel has %d", threads, groups, c.kernel.Threads))
 			}
-			if c.kernel.Buffers != len(o.pieces) || len(o.sizes) != len(o.pieces) || c.kernel.Shared > int(o.values["shared"]) {
-				panic(fmt.Sprintf("%d buffers, %d sizes and %d bytes of threadgroup memory for %+v", len(o.pieces), len(o.sizes), o.values["shared"], c.kernel))
+			if c.kernel.Buffers != len(o.pieces) || len(o.sizes) != len(o.pieces) ||
+				c.kernel.Shared > int(o.values["shared"]) {
+				panic(
+					fmt.Sprintf("%d buffers, %d sizes and %d bytes of threadgroup memory for %+v", len(o.pieces),
+						len(o.sizes), o.values["shared"], c.kernel))
 			}
 			for i := range o.pieces {
 				if int64(o.sizes[i]) > o.pieces[i].Size {
@@ -326,15 +346,17 @@ func init() {
 			}
 			return check(o.commands.encoder.Clear(f.piece(o, a[0], a[1], a[2])))
 		},
-		"MTLBlitCommandEncoder copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:": func(f *fake, o *object, a []uintptr) uintptr {
+		"MTLBlitCommandEncoder copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:": func(
+			f *fake, o *object, a []uintptr) uintptr {
 			from, to := f.piece(o, a[0], a[1], a[4]), f.piece(o, a[2], a[3], a[4])
 			return check(o.commands.encoder.Copy(to.Buffer, to.Offset, from))
 		},
 	}
 }
 
-// copyToShim copies the memory of the process that a buffer lies over to the memory of the shim, whose kernels run in another process. It does so when a
-// command buffer is committed, unless another one uses the buffer already. If the memory is no longer mapped, the test crashes here.
+// copyToShim copies the memory of the process that a buffer lies over to the memory of the shim, whose kernels run in
+// another process. It does so when a command buffer is committed, unless another one uses the buffer already. If the
+// memory is no longer mapped, the test crashes here.
 func (o *object) copyToShim() {
 	if o.over != nil {
 		if o.users == 0 {
@@ -344,8 +366,8 @@ func (o *object) copyToShim() {
 	}
 }
 
-// copyFromShim copies the memory of the shim back when a command buffer has ended, if it has changed. If the memory of the process is read-only or no longer
-// mapped, the test crashes here.
+// copyFromShim copies the memory of the shim back when a command buffer has ended, if it has changed. If the memory of
+// the process is read-only or no longer mapped, the test crashes here.
 func (o *object) copyFromShim() {
 	if o.over != nil {
 		if b := o.buffer.Bytes(int64(len(o.over))); !bytes.Equal(o.over, b) {
@@ -403,10 +425,12 @@ func labelEncoder(f *fake, o *object, a []uintptr) uintptr {
 	return 0
 }
 
-// errorOf returns the NSError of a failed command buffer. It reports the state of each encoder if the command buffer was made with the option for that.
+// errorOf returns the NSError of a failed command buffer. It reports the state of each encoder if the command buffer
+// was made with the option for that.
 func (f *fake) errorOf(o *object) *object {
 	e := f.make("NSError")
-	e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code), f.string("it went wrong").at
+	e.values["domain"], e.values["code"], e.values["text"] = f.string(f.status.domain).at, uintptr(f.status.code),
+		f.string("it went wrong").at
 	info := f.make("NSDictionary")
 	e.values["info"] = info.at
 	e.holds = []uintptr{e.values["domain"], e.values["text"], info.at}

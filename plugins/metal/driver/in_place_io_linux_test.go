@@ -32,7 +32,8 @@ func sums(t *testing.T) *program.Program {
 	return p
 }
 
-// TestInPlaceIO checks that inputs and results are not copied if Load is told their memory and Metal accepts it, and copied otherwise.
+// TestInPlaceIO checks that inputs and results are not copied if Load is told their memory and Metal accepts it, and
+// copied otherwise.
 func TestInPlaceIO(t *testing.T) {
 	const copied = "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"
 	p := sums(t)
@@ -76,7 +77,8 @@ func TestInPlaceIO(t *testing.T) {
 			if over != c.buffers {
 				t.Errorf("%d buffers over the memory; want %d", over, c.buffers)
 			}
-			for n, r := range []device.Run{{}, {}, {Outputs: []bool{false, true}}, {Opts: device.RunOptions{Profile: true}}, {Opts: device.RunOptions{CheckNaN: true}}, {}} {
+			for n, r := range []device.Run{{}, {}, {Outputs: []bool{false, true}},
+				{Opts: device.RunOptions{Profile: true}}, {Opts: device.RunOptions{CheckNaN: true}}, {}} {
 				r.IO = io
 				clear(io)
 				for i := range elems {
@@ -85,12 +87,14 @@ func TestInPlaceIO(t *testing.T) {
 				if _, err := e.Run(t.Context(), r); err != nil {
 					t.Fatal(err)
 				}
-				if sent := f.sent[copied] - before; n < 4 && (sent > 0) != (c.buffers == 0) { // a check for NaN reads all values
+				// a check for NaN reads all values
+				if sent := f.sent[copied] - before; n < 4 && (sent > 0) != (c.buffers == 0) {
 					t.Errorf("%d copies until run %d", sent, n)
 				}
 				for i := range elems {
 					for k, place := range []int64{x, y, z} {
-						got, want := math.Float32frombits(binary.LittleEndian.Uint32(io[place+int64(4*i):])), float32((k+1)*n*i)
+						got, want := math.Float32frombits(binary.LittleEndian.Uint32(io[place+int64(4*i):])),
+							float32((k+1)*n*i)
 						if got != want && (k == 0 || r.Wants(k-1)) {
 							t.Fatalf("run %d: element %d of tensor %d is %v; want %v", n, i, k, got, want)
 						}
@@ -98,7 +102,8 @@ func TestInPlaceIO(t *testing.T) {
 				}
 			}
 			_, err = e.Run(t.Context(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize))})
-			if (c.buffers > 0) != errors.Is(err, device.ErrInput) || c.buffers > 0 && !strings.Contains(err.Error(), "not in the memory that Load was given") {
+			if (c.buffers > 0) != errors.Is(err, device.ErrInput) || c.buffers > 0 &&
+				!strings.Contains(err.Error(), "not in the memory that Load was given") {
 				t.Errorf("a run in other memory: %v", err)
 			}
 			if err := e.Close(); err != nil {
@@ -110,7 +115,8 @@ func TestInPlaceIO(t *testing.T) {
 	}
 }
 
-// TestInPlaceIOAfterFailure checks that a run that fails returns only after all its command buffers have ended, because the host may reuse the memory then.
+// TestInPlaceIOAfterFailure checks that a run that fails returns only after all its command buffers have ended, because
+// the host may reuse the memory then.
 func TestInPlaceIOAfterFailure(t *testing.T) {
 	f, b := start(t, "")
 	p := sums(t)
@@ -123,7 +129,8 @@ func TestInPlaceIOAfterFailure(t *testing.T) {
 	if _, err := x.Run(t.Context(), profiled); err != nil {
 		t.Fatal(err)
 	}
-	f.status, f.late = &failure{domain: commandBufferErrorDomain, code: commandBufferErrorPageFault, faulted: "step 1 ("}, 100
+	f.status, f.late = &failure{domain: commandBufferErrorDomain, code: commandBufferErrorPageFault,
+		faulted: "step 1 ("}, 100
 	if _, err := x.Run(t.Context(), profiled); !errors.Is(err, device.ErrDevice) {
 		t.Errorf("%v; want %v", err, device.ErrDevice)
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// weightAt holds the offsets of the weights of sumOfWeights. About 2 MiB between a and b are not read; b begins within a page, and c ends within one.
+// weightAt holds the offsets of the weights of sumOfWeights. About 2 MiB between a and b are not read; b begins within
+// a page, and c ends within one.
 var weightAt = map[string]int64{"a": 256, "b": 2<<20 + 256, "c": 2<<20 + 8*elems}
 
 const elems = 4 << 10
@@ -34,7 +35,11 @@ func sumOfWeights(t *testing.T) *program.Program {
 		y = op.Add(y, op.Param(g, name, typ))
 	}
 	g.Return("y", y)
-	p, _, err := sched.Build(g, sched.Options{Target: "metal", Weights: func(name string) (int64, bool) { at, ok := weightAt[name]; return at, ok }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "metal", Weights: func(name string) (int64, bool) {
+			at, ok := weightAt[name]
+			return at, ok
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +59,8 @@ func weightsOfSum() []byte {
 
 func weight(name string, i int) float32 { return float32(int(name[0])*1000 + i) }
 
-// TestInPlace checks that mapped weights are used in place if possible, and copied otherwise. Either way the results must be right, and nothing may read the
-// weights after Close.
+// TestInPlace checks that mapped weights are used in place if possible, and copied otherwise. Either way the results
+// must be right, and nothing may read the weights after Close.
 func TestInPlace(t *testing.T) {
 	p := sumOfWeights(t)
 	for _, c := range []struct {
@@ -71,7 +76,8 @@ func TestInPlace(t *testing.T) {
 		{"within a page", 256, false, nil, 0, 0},
 		{"refused", 0, false, func(f *fake) { f.failing[noCopy] = true }, 0, 2},
 		{"of length 0", 0, false, func(f *fake) { f.flat = true }, 0, 2},
-		{"small buffers", 0, false, func(f *fake) { f.most = 32<<10 + 256 }, 3, 3}, // the last two have 32 KiB and the rest of c
+		// the last two have 32 KiB and the rest of c
+		{"small buffers", 0, false, func(f *fake) { f.most = 32<<10 + 256 }, 3, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, b := start(t, "")
@@ -90,19 +96,23 @@ func TestInPlace(t *testing.T) {
 				}
 			}
 			if over != c.made || f.sent[noCopy] != c.asked {
-				t.Errorf("%d buffers over the weights, %d requested; want %d, %d", over, f.sent[noCopy], c.made, c.asked)
+				t.Errorf("%d buffers over the weights, %d requested; want %d, %d", over, f.sent[noCopy], c.made,
+					c.asked)
 			}
 			for n := range 2 { // the commands of the second run were recorded during the first
 				io := tensor.AlignedBytes(int(p.IOSize))
 				for i := range elems {
-					binary.LittleEndian.PutUint32(io[p.Places[p.Graph.Inputs()[0].ID].Offset+int64(4*i):], math.Float32bits(float32(n*i)))
+					binary.LittleEndian.PutUint32(io[p.Places[p.Graph.Inputs()[0].ID].Offset+int64(4*i):],
+						math.Float32bits(float32(n*i)))
 				}
 				if _, err := x.Run(t.Context(), device.Run{IO: io}); err != nil {
 					t.Fatal(err)
 				}
 				for i := range elems {
 					want := float32(n*i) + weight("a", i) + weight("b", i) + weight("c", i)
-					if got := math.Float32frombits(binary.LittleEndian.Uint32(io[p.Places[p.Graph.Outputs[0].Node.ID].Offset+int64(4*i):])); got != want {
+					if got := math.Float32frombits(
+						binary.LittleEndian.Uint32(
+							io[p.Places[p.Graph.Outputs[0].Node.ID].Offset+int64(4*i):])); got != want {
 						t.Fatalf("run %d: element %d is %v; want %v", n, i, got, want)
 					}
 				}
@@ -116,7 +126,8 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestInPlaceAfterFailure checks that Close waits for submissions that follow a failed one, because the host may unmap the weights after Close.
+// TestInPlaceAfterFailure checks that Close waits for submissions that follow a failed one, because the host may unmap
+// the weights after Close.
 func TestInPlaceAfterFailure(t *testing.T) {
 	f, b := start(t, "")
 	p := sumOfWeights(t)
@@ -125,11 +136,13 @@ func TestInPlaceAfterFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiled := device.Run{IO: tensor.AlignedBytes(int(p.IOSize)), Opts: device.RunOptions{Profile: true}} // a command buffer for each step
+	// a command buffer for each step
+	profiled := device.Run{IO: tensor.AlignedBytes(int(p.IOSize)), Opts: device.RunOptions{Profile: true}}
 	if _, err := x.Run(t.Context(), profiled); err != nil {
 		t.Fatal(err)
 	}
-	f.status, f.late = &failure{domain: commandBufferErrorDomain, code: commandBufferErrorPageFault, faulted: "step 1 ("}, 100
+	f.status, f.late = &failure{domain: commandBufferErrorDomain, code: commandBufferErrorPageFault,
+		faulted: "step 1 ("}, 100
 	if _, err := x.Run(t.Context(), profiled); !errors.Is(err, device.ErrDevice) {
 		t.Errorf("%v; want %v", err, device.ErrDevice)
 	}

@@ -37,8 +37,8 @@ func mapPages(t *testing.T, contents []byte, skip int, writable bool) (section [
 	}
 }
 
-// inPlace is a backend whose programs have their inputs and results in mapped memory. Between runs the memory is filled with 0x5a, and check reports writes by
-// command buffers of earlier runs.
+// inPlace is a backend whose programs have their inputs and results in mapped memory. Between runs the memory is filled
+// with 0x5a, and check reports writes by command buffers of earlier runs.
 type inPlace struct {
 	device.Backend
 	t *testing.T

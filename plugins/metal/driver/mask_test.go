@@ -26,7 +26,8 @@ func TestMasks(t *testing.T) {
 		}
 	}
 	iou := overlap(masks[0], masks[1])
-	t.Logf("report: the IoU of the masks of metal and cpu is %.5f; the files are the same: %t", iou, bytes.Equal(files[0], files[1]))
+	t.Logf("report: the IoU of the masks of metal and cpu is %.5f; the files are the same: %t", iou,
+		bytes.Equal(files[0], files[1]))
 	if !(iou > 0.999) {
 		t.Errorf("IoU %v; want more than 0.999", iou)
 	}
@@ -48,7 +49,8 @@ func mask(file []byte) (out []bool, err error) {
 	return out, nil
 }
 
-// overlap returns the intersection over the union of two masks. It is NaN for empty masks, and 0 for masks of different sizes.
+// overlap returns the intersection over the union of two masks. It is NaN for empty masks, and 0 for masks of different
+// sizes.
 func overlap(a, b []bool) float64 {
 	both, any := 0, 0
 	if len(a) != len(b) {

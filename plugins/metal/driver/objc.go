@@ -9,8 +9,9 @@ import (
 	"unsafe"
 )
 
-// bridge calls C functions and sends Objective-C messages. All arguments and results are words, which are passed in the general registers of arm64. A call
-// has at most 8 arguments, including the receiver and the selector of a message, so none is passed on the stack.
+// bridge calls C functions and sends Objective-C messages. All arguments and results are words, which are passed in the
+// general registers of arm64. A call has at most 8 arguments, including the receiver and the selector of a message, so
+// none is passed on the stack.
 type bridge interface {
 	// symbol returns the address of a C function or variable.
 	symbol(library, name string) (uintptr, error)
@@ -82,8 +83,8 @@ func (m *message) sel() sel {
 	return sel(s)
 }
 
-// messageN is a message with N words of arguments and a result of type R. O is the type of the receiver: an object, or the class for a class method
-// (declared with +).
+// messageN is a message with N words of arguments and a result of type R. O is the type of the receiver: an object, or
+// the class for a class method (declared with +).
 type (
 	message0[O, R word]                message
 	message1[O, A, R word]             message
@@ -162,7 +163,8 @@ type (
 
 func declareFunction(library, declaration string, types ...reflect.Type) *function {
 	name, _, _ := strings.Cut(declaration, "(")
-	f := &function{library: library, declaration: declaration, name: name[strings.LastIndexAny(name, " *")+1:], types: types}
+	f := &function{library: library, declaration: declaration, name: name[strings.LastIndexAny(name, " *")+1:],
+		types: types}
 	functions = append(functions, f)
 	return f
 }
@@ -217,8 +219,9 @@ type class[O word] string
 
 func (c class[O]) object() O { return O(native.class(string(c))) }
 
-// pool opens an autorelease pool on this thread and returns a function that drains it. Methods whose names do not begin with new or copy return objects that
-// belong to the pool: draining releases them, so objects that are used after that must be retained.
+// pool opens an autorelease pool on this thread and returns a function that drains it. Methods whose names do not begin
+// with new or copy return objects that belong to the pool: draining releases them, so objects that are used after that
+// must be retained.
 func pool() (drain func()) {
 	runtime.LockOSThread()
 	p := autoreleasePoolPush.call()
@@ -245,7 +248,8 @@ func free[O word](objects ...O) {
 	}
 }
 
-// try calls f with the address of an NSError pointer. If f returns nil or NO, try returns the error that f stored there. The caller has opened a pool.
+// try calls f with the address of an NSError pointer. If f returns nil or NO, try returns the error that f stored
+// there. The caller has opened a pool.
 func try[R word](f func(nsErrorAddress) R) (R, error) {
 	place := new(nsError)
 	var pin runtime.Pinner
@@ -287,5 +291,6 @@ func goString(s nsString) string {
 	return string(unsafe.Slice((*byte)(pointer(at)), n))
 }
 
-// pointer converts an address outside of Go's memory. go vet rejects the plain conversion, which is unsafe for addresses of Go's own memory.
+// pointer converts an address outside of Go's memory. go vet rejects the plain conversion, which is unsafe for
+// addresses of Go's own memory.
 func pointer(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }

@@ -17,7 +17,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// candidates are tile shapes for products with simdgroup matrices. TestDeviceProducts reports the speed of each on a Mac.
+// candidates are tile shapes for products with simdgroup matrices. TestDeviceProducts reports the speed of each on a
+// Mac.
 var candidates = append(kernels.MatrixTiles(),
 	kernels.Tile{BlocksM: 1, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Matrices: true},
 	kernels.Tile{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Matrices: true},
@@ -25,8 +26,8 @@ var candidates = append(kernels.MatrixTiles(),
 	kernels.Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true},
 )
 
-// products computes an m x k by k x n product with and without simdgroup matrices, and for f32 with each of the candidates. It checks elements of the
-// results, and logs the speeds. open returns a backend.
+// products computes an m x k by k x n product with and without simdgroup matrices, and for f32 with each of the
+// candidates. It checks elements of the results, and logs the speeds. open returns a backend.
 func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype.DType, m, n, k, times int) {
 	t.Helper()
 	g := ir.NewGraph("product")
@@ -68,7 +69,8 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("report: product of %v, %dx%dx%d, %s: %.0f GFLOP/s", d, m, n, k, name, 2*float64(m)*float64(n)*float64(k)/float64(max(took, time.Nanosecond)))
+			t.Logf("report: product of %v, %dx%dx%d, %s: %.0f GFLOP/s", d, m, n, k, name,
+				2*float64(m)*float64(n)*float64(k)/float64(max(took, time.Nanosecond)))
 		})
 	}
 	one("without matrices", api{plain: true})
@@ -77,6 +79,7 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype
 		return
 	}
 	for _, tile := range candidates {
-		one(fmt.Sprintf("matrices, tile %v, blocks %dx%d, depth %d", tile, tile.BlockM(), tile.BlockN(), tile.Depth), api{tile: &tile})
+		one(fmt.Sprintf("matrices, tile %v, blocks %dx%d, depth %d", tile, tile.BlockM(), tile.BlockN(), tile.Depth),
+			api{tile: &tile})
 	}
 }

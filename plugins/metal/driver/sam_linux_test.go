@@ -14,8 +14,8 @@ import (
 	_ "github.com/rlx-go/rlx/models/sam"
 )
 
-// TestSAM runs a small SAM through the driver and compares its results with those of the authors' implementation. Its weights are mapped. The commands of the
-// second run were recorded during the first.
+// TestSAM runs a small SAM through the driver and compares its results with those of the authors' implementation. Its
+// weights are mapped. The commands of the second run were recorded during the first.
 func TestSAM(t *testing.T) {
 	const dir = "../../../testdata/goldens/sam_tiny/"
 	f, b := start(t, t.TempDir())

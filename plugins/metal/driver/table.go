@@ -1,6 +1,7 @@
 package driver
 
-// Types of objects. Each has the name of its Objective-C class or protocol; TestTable compares them with the declarations below.
+// Types of objects. Each has the name of its Objective-C class or protocol; TestTable compares them with the
+// declarations below.
 type (
 	nsObject     uintptr
 	nsArray      uintptr
@@ -45,7 +46,8 @@ type (
 	reflectionAddress uintptr // MTLAutoreleasedComputePipelineReflection *
 	autoreleasePool   uintptr // void *
 
-	// A struct of more than 16 bytes is passed by the address of a copy, which the callee may change: AAPCS64, 6.8.2, B.4.
+	// A struct of more than 16 bytes is passed by the address of a copy, which the callee may change: AAPCS64, 6.8.2,
+	// B.4.
 	mtlSizeAddress uintptr // MTLSize
 
 	// A struct of up to 16 bytes is passed in two registers. An NSRange is passed as these two arguments.
@@ -66,7 +68,8 @@ var (
 	autoreleasePoolPop  = function1Of[autoreleasePool, void](bridgeLibrary, "void objc_autoreleasePoolPop(void *pool);")
 	copyAllDevices      = function0Of[nsArray](metalFramework, "NSArray<id<MTLDevice>> *MTLCopyAllDevices(void);")
 
-	encoderInfoErrorKey = variableOf[nsString](metalFramework, "NSErrorUserInfoKey const MTLCommandBufferEncoderInfoErrorKey;")
+	encoderInfoErrorKey = variableOf[nsString](
+		metalFramework, "NSErrorUserInfoKey const MTLCommandBufferEncoderInfoErrorKey;")
 )
 
 const (
@@ -88,7 +91,8 @@ var (
 	objectAtIndex        = declare1[nsArray, nsUInteger, nsObject]("- (ObjectType)objectAtIndex:(NSUInteger)index;")
 	arrayWithObject      = declare1[nsArray, nsObject, nsArray]("+ (instancetype)arrayWithObject:(ObjectType)anObject;")
 	objectForKey         = declare1[nsDictionary, nsObject, nsObject]("- (ObjectType)objectForKey:(KeyType)aKey;")
-	stringWithUTF8String = declare1[nsString, cString, nsString]("+ (instancetype)stringWithUTF8String:(const char *)nullTerminatedCString;")
+	stringWithUTF8String = declare1[nsString, cString, nsString](
+		"+ (instancetype)stringWithUTF8String:(const char *)nullTerminatedCString;")
 	utf8String           = declare0[nsString, cString]("- (const char *)UTF8String;")
 	fileURLWithPath      = declare1[nsURL, nsString, nsURL]("+ (NSURL *)fileURLWithPath:(NSString *)path;")
 	errorCode            = declare0[nsError, nsInteger]("- (NSInteger)code;")
@@ -99,65 +103,92 @@ var (
 
 // Devices, buffers and queues.
 var (
-	deviceName               = declare0[mtlDevice, nsString]("- (NSString *)name;")
-	workingSet               = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
-	allocatedSize            = declare0[mtlDevice, nsUInteger]("- (NSUInteger)currentAllocatedSize;")
-	maxBufferLength          = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxBufferLength;")
-	maxSharedLength          = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxThreadgroupMemoryLength;")
-	hasUnifiedMemory         = declare0[mtlDevice, boolean]("- (BOOL)hasUnifiedMemory;")
-	supportsFamily           = declare1[mtlDevice, nsInteger, boolean]("- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;")
-	newCommandQueue          = declare0[mtlDevice, mtlCommandQueue]("- (id<MTLCommandQueue>)newCommandQueue;")
-	newBuffer                = declare2[mtlDevice, nsUInteger, nsUInteger, mtlBuffer]("- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;")
-	newBufferNoCopy          = declare4[mtlDevice, bytesAddress, nsUInteger, nsUInteger, deallocatorBlock, mtlBuffer]("- (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;")
+	deviceName       = declare0[mtlDevice, nsString]("- (NSString *)name;")
+	workingSet       = declare0[mtlDevice, nsUInteger]("- (uint64_t)recommendedMaxWorkingSetSize;")
+	allocatedSize    = declare0[mtlDevice, nsUInteger]("- (NSUInteger)currentAllocatedSize;")
+	maxBufferLength  = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxBufferLength;")
+	maxSharedLength  = declare0[mtlDevice, nsUInteger]("- (NSUInteger)maxThreadgroupMemoryLength;")
+	hasUnifiedMemory = declare0[mtlDevice, boolean]("- (BOOL)hasUnifiedMemory;")
+	supportsFamily   = declare1[mtlDevice, nsInteger, boolean](
+		"- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;")
+	newCommandQueue = declare0[mtlDevice, mtlCommandQueue]("- (id<MTLCommandQueue>)newCommandQueue;")
+	newBuffer       = declare2[mtlDevice, nsUInteger, nsUInteger, mtlBuffer](
+		"- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;")
+	newBufferNoCopy = declare4[mtlDevice, bytesAddress, nsUInteger, nsUInteger, deallocatorBlock, mtlBuffer](
+		"- (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;")
 	bufferLength             = declare0[mtlBuffer, nsUInteger]("- (NSUInteger)length;")
 	contents                 = declare0[mtlBuffer, bytesAddress]("- (void *)contents;")
 	newCommandBufferSettings = declare0[mtlCommandBufferDescriptor, mtlCommandBufferDescriptor]("+ (instancetype)new;")
-	setErrorOptions          = declare1[mtlCommandBufferDescriptor, nsUInteger, void]("- (void)setErrorOptions:(MTLCommandBufferErrorOption)errorOptions;")
-	queueCommandBuffer       = declare1[mtlCommandQueue, mtlCommandBufferDescriptor, mtlCommandBuffer]("- (id<MTLCommandBuffer>)commandBufferWithDescriptor:(MTLCommandBufferDescriptor *)descriptor;")
+	setErrorOptions          = declare1[mtlCommandBufferDescriptor, nsUInteger, void](
+		"- (void)setErrorOptions:(MTLCommandBufferErrorOption)errorOptions;")
+	queueCommandBuffer = declare1[mtlCommandQueue, mtlCommandBufferDescriptor, mtlCommandBuffer](
+		"- (id<MTLCommandBuffer>)commandBufferWithDescriptor:(MTLCommandBufferDescriptor *)descriptor;")
 )
 
 // Compilation.
 var (
-	newCompileOptions   = declare0[mtlCompileOptions, mtlCompileOptions]("+ (instancetype)new;")
-	setFastMathEnabled  = declare1[mtlCompileOptions, boolean, void]("- (void)setFastMathEnabled:(BOOL)fastMathEnabled;")
-	setMathMode         = declare1[mtlCompileOptions, nsInteger, void]("- (void)setMathMode:(MTLMathMode)mathMode;")
-	setMathFunctions    = declare1[mtlCompileOptions, nsInteger, void]("- (void)setMathFloatingPointFunctions:(MTLMathFloatingPointFunctions)mathFloatingPointFunctions;")
-	newLibrary          = declare3[mtlDevice, nsString, mtlCompileOptions, nsErrorAddress, mtlLibrary]("- (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;")
-	newFunction         = declare1[mtlLibrary, nsString, mtlFunction]("- (id<MTLFunction>)newFunctionWithName:(NSString *)functionName;")
+	newCompileOptions  = declare0[mtlCompileOptions, mtlCompileOptions]("+ (instancetype)new;")
+	setFastMathEnabled = declare1[mtlCompileOptions, boolean, void](
+		"- (void)setFastMathEnabled:(BOOL)fastMathEnabled;")
+	setMathMode      = declare1[mtlCompileOptions, nsInteger, void]("- (void)setMathMode:(MTLMathMode)mathMode;")
+	setMathFunctions = declare1[mtlCompileOptions, nsInteger, void](
+		"- (void)setMathFloatingPointFunctions:(MTLMathFloatingPointFunctions)mathFloatingPointFunctions;")
+	newLibrary = declare3[mtlDevice, nsString, mtlCompileOptions, nsErrorAddress, mtlLibrary](
+		"- (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;")
+	newFunction = declare1[mtlLibrary, nsString, mtlFunction](
+		"- (id<MTLFunction>)newFunctionWithName:(NSString *)functionName;")
 	newPipelineSettings = declare0[mtlComputePipelineDescriptor, mtlComputePipelineDescriptor]("+ (instancetype)new;")
-	setComputeFunction  = declare1[mtlComputePipelineDescriptor, mtlFunction, void]("- (void)setComputeFunction:(id<MTLFunction>)computeFunction;")
-	setMaxThreads       = declare1[mtlComputePipelineDescriptor, nsUInteger, void]("- (void)setMaxTotalThreadsPerThreadgroup:(NSUInteger)maxTotalThreadsPerThreadgroup;")
-	setBinaryArchives   = declare1[mtlComputePipelineDescriptor, nsArray, void]("- (void)setBinaryArchives:(NSArray<id<MTLBinaryArchive>> *)binaryArchives;")
-	newPipelineState    = declare4[mtlDevice, mtlComputePipelineDescriptor, nsUInteger, reflectionAddress, nsErrorAddress, mtlComputePipelineState]("- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor options:(MTLPipelineOption)options reflection:(MTLAutoreleasedComputePipelineReflection *)reflection error:(NSError **)error;")
-	maxThreads          = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)maxTotalThreadsPerThreadgroup;")
-	executionWidth      = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)threadExecutionWidth;")
+	setComputeFunction  = declare1[mtlComputePipelineDescriptor, mtlFunction, void](
+		"- (void)setComputeFunction:(id<MTLFunction>)computeFunction;")
+	setMaxThreads = declare1[mtlComputePipelineDescriptor, nsUInteger, void](
+		"- (void)setMaxTotalThreadsPerThreadgroup:(NSUInteger)maxTotalThreadsPerThreadgroup;")
+	setBinaryArchives = declare1[mtlComputePipelineDescriptor, nsArray, void](
+		"- (void)setBinaryArchives:(NSArray<id<MTLBinaryArchive>> *)binaryArchives;")
+	newPipelineState = declare4[mtlDevice, mtlComputePipelineDescriptor, nsUInteger, reflectionAddress,
+		nsErrorAddress,
+		mtlComputePipelineState]("- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor options:(MTLPipelineOption)options reflection:(MTLAutoreleasedComputePipelineReflection *)reflection error:(NSError **)error;")
+	maxThreads     = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)maxTotalThreadsPerThreadgroup;")
+	executionWidth = declare0[mtlComputePipelineState, nsUInteger]("- (NSUInteger)threadExecutionWidth;")
 
 	newArchiveSettings = declare0[mtlBinaryArchiveDescriptor, mtlBinaryArchiveDescriptor]("+ (instancetype)new;")
 	setURL             = declare1[mtlBinaryArchiveDescriptor, nsURL, void]("- (void)setUrl:(NSURL *)url;")
-	newArchive         = declare2[mtlDevice, mtlBinaryArchiveDescriptor, nsErrorAddress, mtlBinaryArchive]("- (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor *)descriptor error:(NSError **)error;")
-	addToArchive       = declare2[mtlBinaryArchive, mtlComputePipelineDescriptor, nsErrorAddress, boolean]("- (BOOL)addComputePipelineFunctionsWithDescriptor:(MTLComputePipelineDescriptor *)descriptor error:(NSError **)error;")
-	serializeToURL     = declare2[mtlBinaryArchive, nsURL, nsErrorAddress, boolean]("- (BOOL)serializeToURL:(NSURL *)url error:(NSError **)error;")
+	newArchive         = declare2[mtlDevice, mtlBinaryArchiveDescriptor, nsErrorAddress, mtlBinaryArchive](
+		"- (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor *)descriptor error:(NSError **)error;")
+	addToArchive = declare2[mtlBinaryArchive, mtlComputePipelineDescriptor, nsErrorAddress, boolean](
+		"- (BOOL)addComputePipelineFunctionsWithDescriptor:(MTLComputePipelineDescriptor *)descriptor error:(NSError **)error;")
+	serializeToURL = declare2[mtlBinaryArchive, nsURL, nsErrorAddress, boolean](
+		"- (BOOL)serializeToURL:(NSURL *)url error:(NSError **)error;")
 )
 
 // Commands.
 var (
-	computeEncoder     = declare0[mtlCommandBuffer, mtlComputeCommandEncoder]("- (id<MTLComputeCommandEncoder>)computeCommandEncoder;")
-	blitEncoder        = declare0[mtlCommandBuffer, mtlBlitCommandEncoder]("- (id<MTLBlitCommandEncoder>)blitCommandEncoder;")
-	commit             = declare0[mtlCommandBuffer, void]("- (void)commit;")
-	bufferStatus       = declare0[mtlCommandBuffer, nsUInteger]("- (MTLCommandBufferStatus)status;")
-	bufferError        = declare0[mtlCommandBuffer, nsError]("- (NSError *)error;")
-	gpuEndTime         = declareDouble[mtlCommandBuffer]("- (CFTimeInterval)GPUEndTime;")
-	encoderInfoLabel   = declare0[mtlCommandBufferEncoderInfo, nsString]("- (NSString *)label;")
-	encoderInfoState   = declare0[mtlCommandBufferEncoderInfo, nsInteger]("- (MTLCommandEncoderErrorState)errorState;")
-	setEncoderLabel    = declare1[mtlCommandEncoder, nsString, void]("- (void)setLabel:(NSString *)label;")
-	endEncoding        = declare0[mtlCommandEncoder, void]("- (void)endEncoding;")
-	setPipeline        = declare1[mtlComputeCommandEncoder, mtlComputePipelineState, void]("- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;")
-	setBuffers         = declare4[mtlComputeCommandEncoder, mtlBufferAddress, nsUIntegerAddress, nsRangeLocation, nsRangeLength, void]("- (void)setBuffers:(const id<MTLBuffer>[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;")
-	setBytes           = declare3[mtlComputeCommandEncoder, bytesAddress, nsUInteger, nsUInteger, void]("- (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;")
-	setSharedLength    = declare2[mtlComputeCommandEncoder, nsUInteger, nsUInteger, void]("- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;")
-	dispatchGroups     = declare2[mtlComputeCommandEncoder, mtlSizeAddress, mtlSizeAddress, void]("- (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;")
-	fillBuffer         = declare4[mtlBlitCommandEncoder, mtlBuffer, nsRangeLocation, nsRangeLength, uint8T, void]("- (void)fillBuffer:(id<MTLBuffer>)buffer range:(NSRange)range value:(uint8_t)value;")
-	copyBetweenBuffers = declare5[mtlBlitCommandEncoder, mtlBuffer, nsUInteger, mtlBuffer, nsUInteger, nsUInteger, void]("- (void)copyFromBuffer:(id<MTLBuffer>)sourceBuffer sourceOffset:(NSUInteger)sourceOffset toBuffer:(id<MTLBuffer>)destinationBuffer destinationOffset:(NSUInteger)destinationOffset size:(NSUInteger)size;")
+	computeEncoder = declare0[mtlCommandBuffer, mtlComputeCommandEncoder](
+		"- (id<MTLComputeCommandEncoder>)computeCommandEncoder;")
+	blitEncoder = declare0[mtlCommandBuffer, mtlBlitCommandEncoder](
+		"- (id<MTLBlitCommandEncoder>)blitCommandEncoder;")
+	commit           = declare0[mtlCommandBuffer, void]("- (void)commit;")
+	bufferStatus     = declare0[mtlCommandBuffer, nsUInteger]("- (MTLCommandBufferStatus)status;")
+	bufferError      = declare0[mtlCommandBuffer, nsError]("- (NSError *)error;")
+	gpuEndTime       = declareDouble[mtlCommandBuffer]("- (CFTimeInterval)GPUEndTime;")
+	encoderInfoLabel = declare0[mtlCommandBufferEncoderInfo, nsString]("- (NSString *)label;")
+	encoderInfoState = declare0[mtlCommandBufferEncoderInfo, nsInteger]("- (MTLCommandEncoderErrorState)errorState;")
+	setEncoderLabel  = declare1[mtlCommandEncoder, nsString, void]("- (void)setLabel:(NSString *)label;")
+	endEncoding      = declare0[mtlCommandEncoder, void]("- (void)endEncoding;")
+	setPipeline      = declare1[mtlComputeCommandEncoder, mtlComputePipelineState, void](
+		"- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;")
+	setBuffers = declare4[mtlComputeCommandEncoder, mtlBufferAddress, nsUIntegerAddress, nsRangeLocation,
+		nsRangeLength,
+		void]("- (void)setBuffers:(const id<MTLBuffer>[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;")
+	setBytes = declare3[mtlComputeCommandEncoder, bytesAddress, nsUInteger, nsUInteger, void](
+		"- (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;")
+	setSharedLength = declare2[mtlComputeCommandEncoder, nsUInteger, nsUInteger, void](
+		"- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;")
+	dispatchGroups = declare2[mtlComputeCommandEncoder, mtlSizeAddress, mtlSizeAddress, void](
+		"- (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;")
+	fillBuffer = declare4[mtlBlitCommandEncoder, mtlBuffer, nsRangeLocation, nsRangeLength, uint8T, void](
+		"- (void)fillBuffer:(id<MTLBuffer>)buffer range:(NSRange)range value:(uint8_t)value;")
+	copyBetweenBuffers = declare5[mtlBlitCommandEncoder, mtlBuffer, nsUInteger, mtlBuffer, nsUInteger, nsUInteger,
+		void]("- (void)copyFromBuffer:(id<MTLBuffer>)sourceBuffer sourceOffset:(NSUInteger)sourceOffset toBuffer:(id<MTLBuffer>)destinationBuffer destinationOffset:(NSUInteger)destinationOffset size:(NSUInteger)size;")
 )
 
 // Constants of Metal.
@@ -169,21 +200,24 @@ const (
 	pipelineOptionNone                                 = 0 // MTLPipelineOptionNone
 	pipelineOptionFailOnArchiveMiss                    = 4 // MTLPipelineOptionFailOnBinaryArchiveMiss
 	gpuFamilyApple1, gpuFamilyApple7, gpuFamilyApple10 = 1001, 1007, 1010
-	commandBufferStatusCompleted                       = 4 // MTLCommandBufferStatusCompleted; the command buffer has not ended while its status is lower
-	commandBufferStatusError                           = 5 // MTLCommandBufferStatusError
-	maxBuffers                                         = 31
-	commandBuffersOfQueue                              = 64 // maximum number of a queue's command buffers that have not ended; asking for another one blocks
-	commandBufferErrorDomain                           = "MTLCommandBufferErrorDomain"
-	commandBufferErrorTimeout                          = 2
-	commandBufferErrorPageFault                        = 3
-	commandBufferErrorAccessRevoked                    = 4
-	commandBufferErrorNotPermitted                     = 7
-	commandBufferErrorOutOfMemory                      = 8
-	commandBufferErrorInvalidResource                  = 9
-	commandBufferErrorDeviceRemoved                    = 11
-	commandBufferErrorStackOverflow                    = 12
+	// MTLCommandBufferStatusCompleted; the command buffer has not ended while its status is lower
+	commandBufferStatusCompleted = 4
+	commandBufferStatusError     = 5 // MTLCommandBufferStatusError
+	maxBuffers                   = 31
+	// maximum number of a queue's command buffers that have not ended; asking for another one blocks
+	commandBuffersOfQueue             = 64
+	commandBufferErrorDomain          = "MTLCommandBufferErrorDomain"
+	commandBufferErrorTimeout         = 2
+	commandBufferErrorPageFault       = 3
+	commandBufferErrorAccessRevoked   = 4
+	commandBufferErrorNotPermitted    = 7
+	commandBufferErrorOutOfMemory     = 8
+	commandBufferErrorInvalidResource = 9
+	commandBufferErrorDeviceRemoved   = 11
+	commandBufferErrorStackOverflow   = 12
 
 	commandBufferErrorOptionEncoderExecutionStatus = 1 // MTLCommandBufferErrorOptionEncoderExecutionStatus
-	commandEncoderErrorStateAffected               = 2 // MTLCommandEncoderErrorStateAffected: stopped by an error that may be another encoder's
-	commandEncoderErrorStateFaulted                = 4 // MTLCommandEncoderErrorStateFaulted: caused the error
+	// MTLCommandEncoderErrorStateAffected: stopped by an error that may be another encoder's
+	commandEncoderErrorStateAffected = 2
+	commandEncoderErrorStateFaulted  = 4 // MTLCommandEncoderErrorStateFaulted: caused the error
 )

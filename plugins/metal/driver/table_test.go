@@ -13,13 +13,17 @@ import (
 	"unsafe"
 )
 
-// spelled lists the C types that a Go type stands for if their names differ in more than case. NSUInteger, for instance, needs no entry.
+// spelled lists the C types that a Go type stands for if their names differ in more than case. NSUInteger, for
+// instance, needs no entry.
 var spelled = map[string][]string{
-	"void":              {"void", "oneway void"},
-	"boolean":           {"BOOL"},
-	"uint8T":            {"uint8_t"},
-	"nsInteger":         {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLCommandEncoderErrorState", "MTLMathFloatingPointFunctions"}, // NSInteger and enums of this type
-	"nsUInteger":        {"NSUInteger", "uint64_t", "MTLResourceOptions", "MTLPipelineOption", "MTLCommandBufferErrorOption", "MTLCommandBufferStatus"},
+	"void":    {"void", "oneway void"},
+	"boolean": {"BOOL"},
+	"uint8T":  {"uint8_t"},
+	// NSInteger and enums of this type
+	"nsInteger": {"NSInteger", "MTLGPUFamily", "MTLMathMode", "MTLCommandEncoderErrorState",
+		"MTLMathFloatingPointFunctions"},
+	"nsUInteger": {"NSUInteger", "uint64_t", "MTLResourceOptions", "MTLPipelineOption",
+		"MTLCommandBufferErrorOption", "MTLCommandBufferStatus"},
 	"nsObject":          {"ObjectType", "KeyType"},
 	"nsString":          {"NSErrorUserInfoKey const"},
 	"cString":           {"const char *"},
@@ -54,7 +58,8 @@ func isType(goType reflect.Type, c string) bool {
 	return false
 }
 
-// typedPart matches a type in parentheses in the declaration of a method, with the words around it: "(R)a", ":(A)x" and "b:(B)y" in "- (R)a:(A)x b:(B)y;".
+// typedPart matches a type in parentheses in the declaration of a method, with the words around it: "(R)a", ":(A)x" and
+// "b:(B)y" in "- (R)a:(A)x b:(B)y;".
 var typedPart = regexp.MustCompile(`(\w*)(:?)\(((?:[^()]|\([^()]*\))*)\)(\w+)?`)
 
 // TestTable checks that the Go types of each entry of the table agree with the entry's declaration in C.
@@ -138,16 +143,20 @@ func TestTableMistakes(t *testing.T) {
 		c    string
 		want bool
 	}{
-		{of[mtlBuffer](), "id<MTLBuffer>", true}, {of[mtlBuffer](), "id<MTLLibrary>", false}, {of[nsUInteger](), "NSInteger", false},
-		{of[nsArray](), "NSArray<id<MTLDevice>> *", true}, {of[nsString](), "NSURL *", false}, {of[uint8T](), "BOOL", false},
-		{of[mtlSizeAddress](), "MTLSize", true}, {of[mtlSizeAddress](), "NSRange", false}, {of[float64](), "NSUInteger", false},
+		{of[mtlBuffer](), "id<MTLBuffer>", true}, {of[mtlBuffer](), "id<MTLLibrary>", false},
+		{of[nsUInteger](), "NSInteger", false},
+		{of[nsArray](), "NSArray<id<MTLDevice>> *", true}, {of[nsString](), "NSURL *", false},
+		{of[uint8T](), "BOOL", false},
+		{of[mtlSizeAddress](), "MTLSize", true}, {of[mtlSizeAddress](), "NSRange", false},
+		{of[float64](), "NSUInteger", false},
 	} {
 		if got := isType(c.of, c.c); got != c.want {
 			t.Errorf("%s for %s: %t", c.of.Name(), c.c, got)
 		}
 	}
 	for declaration, want := range map[string]string{
-		"- (void)stop;": "stop", "- (void)add:(id)x;": "add:", "- (void)add:(id<A>)x to:(const id<B>[])y at:(NSUInteger)z;": "add:to:at:",
+		"- (void)stop;": "stop", "- (void)add:(id)x;": "add:",
+		"- (void)add:(id<A>)x to:(const id<B>[])y at:(NSUInteger)z;": "add:to:at:",
 	} {
 		if got := selectorOf(declaration); got != want {
 			t.Errorf("the selector of %s is %s; want %s", declaration, got, want)
@@ -158,12 +167,14 @@ func TestTableMistakes(t *testing.T) {
 // TestStructs checks the layout of mtlSize. MTLSize has three words (MTLTypes.h), so it is passed by address.
 func TestStructs(t *testing.T) {
 	var s mtlSize
-	if got := []uintptr{unsafe.Sizeof(s), unsafe.Offsetof(s.width), unsafe.Offsetof(s.height), unsafe.Offsetof(s.depth)}; !slices.Equal(got, []uintptr{24, 0, 8, 16}) {
+	if got := []uintptr{unsafe.Sizeof(s), unsafe.Offsetof(s.width), unsafe.Offsetof(s.height),
+		unsafe.Offsetof(s.depth)}; !slices.Equal(got, []uintptr{24, 0, 8, 16}) {
 		t.Errorf("the size and the offsets of MTLSize are %v", got)
 	}
 }
 
-// TestUses checks that the driver calls Objective-C only through the table, and uses all entries. The compiler checks the types of arguments.
+// TestUses checks that the driver calls Objective-C only through the table, and uses all entries. The compiler checks
+// the types of arguments.
 func TestUses(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -211,8 +222,10 @@ func TestUses(t *testing.T) {
 					called = f.X.(*ast.Ident).Name
 				}
 				for _, c := range []struct{ prefix, only string }{
-					{"declare", "table.go objc.go"}, {"function0Of", "table.go"}, {"function1Of", "table.go"}, {"variableOf", "table.go"},
-					{"RegisterName", "bridge_darwin_arm64.go"}, {"GetClass", "bridge_darwin_arm64.go"}, {"SyscallN", "bridge_darwin_arm64.go"},
+					{"declare", "table.go objc.go"}, {"function0Of", "table.go"}, {"function1Of", "table.go"},
+					{"variableOf", "table.go"},
+					{"RegisterName", "bridge_darwin_arm64.go"}, {"GetClass", "bridge_darwin_arm64.go"},
+					{"SyscallN", "bridge_darwin_arm64.go"},
 				} {
 					if strings.HasPrefix(called, c.prefix) && !strings.Contains(c.only, name) {
 						t.Errorf("%s calls %s; only %s may", name, called, c.only)

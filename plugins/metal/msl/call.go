@@ -297,10 +297,12 @@ func loadAtomic(t *translator, e *wgsl.Call) value {
 
 func storeAtomic(t *translator, e *wgsl.Call) value {
 	x, typ := t.atomic(e)
-	return value{text: "metal::atomic_store_explicit(" + x + ", " + t.typed(e.Args[1], typ).text + ", metal::memory_order_relaxed)"}
+	return value{text: "metal::atomic_store_explicit(" + x + ", " + t.typed(e.Args[1], typ).text +
+		", metal::memory_order_relaxed)"}
 }
 
 func addAtomic(t *translator, e *wgsl.Call) value {
 	x, typ := t.atomic(e)
-	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.Args[1], typ).text + ", metal::memory_order_relaxed)", typ: typ}
+	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.Args[1], typ).text +
+		", metal::memory_order_relaxed)", typ: typ}
 }

@@ -64,18 +64,21 @@ func (t *translator) constant(e *wgsl.Call, arg int, typ *wgsl.Type) string {
 func loadMatrix(t *translator, e *wgsl.Call) value {
 	m := t.matrix(e, 0, wgsl.Matrix8x8, wgsl.Half8x8)
 	from := t.elements(e, m, "const threadgroup")
-	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, %s, %s, metal::ulong2(0, 0), %s)", m.text, from, t.constant(e, 3, wgsl.U32), t.constant(e, 4, wgsl.Bool))}
+	return value{text: fmt.Sprintf("metal::simdgroup_load(%s, %s, %s, metal::ulong2(0, 0), %s)", m.text, from,
+		t.constant(e, 3, wgsl.U32), t.constant(e, 4, wgsl.Bool))}
 }
 
 func storeMatrix(t *translator, e *wgsl.Call) value {
 	m := t.matrix(e, 0, wgsl.Matrix8x8)
 	to := t.elements(e, m, "threadgroup")
-	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, %s, %s, metal::ulong2(0, 0), false)", m.text, to, t.constant(e, 3, wgsl.U32))}
+	return value{text: fmt.Sprintf("metal::simdgroup_store(%s, %s, %s, metal::ulong2(0, 0), false)", m.text, to,
+		t.constant(e, 3, wgsl.U32))}
 }
 
 // multiplyAdd translates m = m + a b. Products of halves are added in f32.
 func multiplyAdd(t *translator, e *wgsl.Call) value {
 	m, a := t.matrix(e, 0, wgsl.Matrix8x8), t.matrix(e, 1, wgsl.Matrix8x8, wgsl.Half8x8)
 	b := t.matrix(e, 2, a.typ)
-	return value{text: fmt.Sprintf("metal::simdgroup_multiply_accumulate(%s, %s, %s, %s)", m.text, a.text, b.text, m.text)}
+	return value{text: fmt.Sprintf("metal::simdgroup_multiply_accumulate(%s, %s, %s, %s)", m.text, a.text, b.text,
+		m.text)}
 }

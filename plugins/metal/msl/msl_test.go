@@ -38,12 +38,15 @@ func around(body string) string {
 // matrices returns a kernel with the given body, which may use matrices m and n, an array w in workgroup memory, and
 // the invocation's index i.
 func matrices(body string) string {
-	return "var<workgroup> w: array<f32, 64>;\n@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) i: u32) { var m: rlx_matrix8x8; var n: rlx_matrix8x8;\n" + body + "\n}\n"
+	return "var<workgroup> w: array<f32, 64>;\n@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) i: u32) { var m: rlx_matrix8x8; var n: rlx_matrix8x8;\n" +
+		body + "\n}\n"
 }
 
 // TestMatrixText checks the translation of the matrix functions to those of Metal.
 func TestMatrixText(t *testing.T) {
-	k, err := Translate(matrices("rlx_matrix_load(&m, &w, i / 32u, 8u, true); rlx_matrix_multiply_add(&n, &m, &m); rlx_matrix_store(&n, &w, 2u, 16u);"))
+	k, err := Translate(
+		matrices(
+			"rlx_matrix_load(&m, &w, i / 32u, 8u, true); rlx_matrix_multiply_add(&n, &m, &m); rlx_matrix_store(&n, &w, 2u, 16u);"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,10 @@ func TestMatrixText(t *testing.T) {
 
 // TestHalfText checks that matrices of halves are loaded from words, and that their products are added in f32.
 func TestHalfText(t *testing.T) {
-	k, err := Translate("var<workgroup> v: array<vec2<u32>, 32>;\n" + matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &v, 4u * i, 8u, false); rlx_matrix_multiply_add(&n, &h, &h);"))
+	k, err := Translate(
+		"var<workgroup> v: array<vec2<u32>, 32>;\n" +
+			matrices(
+				"var h: rlx_half8x8; rlx_matrix_load(&h, &v, 4u * i, 8u, false); rlx_matrix_multiply_add(&n, &h, &h);"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +93,8 @@ func TestErrors(t *testing.T) {
 		{"@compute @workgroup_size(8, 8) fn main() {}", "1:27: a workgroup of several dimensions; want one"},
 		{"@compute @workgroup_size(2000) fn main() {}", "1:32: 2000 invocations of a workgroup; want 1 to 1024"},
 		{"@group(0) @binding(1) var<storage, read> x: array<u32>;", "1:23: x has binding 1; want 0, the next one"},
-		{"@group(0) @binding(0) var<storage, read> x: array<vec3<f32>>;", "1:23: array<vec3<f32>> in a buffer; its layout differs between WGSL and MSL"},
+		{"@group(0) @binding(0) var<storage, read> x: array<vec3<f32>>;",
+			"1:23: array<vec3<f32>> in a buffer; its layout differs between WGSL and MSL"},
 		{"var<workgroup> x: bool;", "1:1: bool in workgroup memory"},
 		{"var<uniform> x: u32;", `1:1: address space "uniform" is not supported`},
 		{"struct S { s: S }", "1:15: type S is not declared or not supported"},
@@ -107,19 +114,28 @@ func TestErrors(t *testing.T) {
 		{around("let a = frexp(1.0);"), "3:9: function frexp is not declared or not supported"},
 		{around("let a = vec2<f32>(1.0, 2.0, 3.0);"), "3:9: vec2<f32> of 3 elements"},
 		{around("let a = vec2<f32>(1.0).z;"), "3:23: vec2<f32> has no member z"},
-		{around("let a = &y[0];"), "3:9: a pointer; & is supported only in arguments of atomic functions and matrix functions"},
+		{around("let a = &y[0];"),
+			"3:9: a pointer; & is supported only in arguments of atomic functions and matrix functions"},
 		{around("return 1u;"), "3:1: the return does not match the result type of the function"},
-		{"@compute @workgroup_size(16) fn main() { var m: rlx_matrix8x8; rlx_matrix_multiply_add(&m, &m, &m); }", "1:64: matrices in a workgroup of 16 invocations; want a multiple of 32"},
+		{"@compute @workgroup_size(16) fn main() { var m: rlx_matrix8x8; rlx_matrix_multiply_add(&m, &m, &m); }",
+			"1:64: matrices in a workgroup of 16 invocations; want a multiple of 32"},
 		{matrices("let n = m;"), "3:1: let of rlx_matrix8x8; want a type whose values can be copied"},
 		{matrices("m = n;"), "3:1: an assignment to a value that is not a variable"},
 		{matrices("var k = array<rlx_matrix8x8, 2>();"), "3:9: array<rlx_matrix8x8, 2> has no constructor"},
-		{matrices("rlx_matrix_multiply_add(&m, n, &m);"), "3:29: argument 2 of rlx_matrix_multiply_add; want the address of a matrix"},
-		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"), "3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of rlx_matrix8x8"},
-		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&m, &h, &m);"), "3:53: argument 3 of rlx_matrix_multiply_add is the address of rlx_matrix8x8; want that of rlx_half8x8"},
-		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&h, &h, &h);"), "3:45: argument 1 of rlx_matrix_multiply_add is the address of rlx_half8x8; want that of rlx_matrix8x8"},
-		{matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &w, 0u, 8u, true);"), "3:41: argument 2 of rlx_matrix_load is the address of array<f32, 64>; want that of an array of u32"},
-		{matrices("rlx_matrix_load(&m, &m, 0u, 8u, true);"), "3:21: argument 2 of rlx_matrix_load is the address of rlx_matrix8x8; want that of an array of f32"},
-		{matrices("var own: array<f32, 64>; rlx_matrix_load(&m, &own, 0u, 8u, true);"), "3:46: argument 2 of rlx_matrix_load; want the address of a variable in workgroup memory"},
+		{matrices("rlx_matrix_multiply_add(&m, n, &m);"),
+			"3:29: argument 2 of rlx_matrix_multiply_add; want the address of a matrix"},
+		{matrices("rlx_matrix_multiply_add(&m, &m, &w);"),
+			"3:33: argument 3 of rlx_matrix_multiply_add is the address of array<f32, 64>; want that of rlx_matrix8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&m, &h, &m);"),
+			"3:53: argument 3 of rlx_matrix_multiply_add is the address of rlx_matrix8x8; want that of rlx_half8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_multiply_add(&h, &h, &h);"),
+			"3:45: argument 1 of rlx_matrix_multiply_add is the address of rlx_half8x8; want that of rlx_matrix8x8"},
+		{matrices("var h: rlx_half8x8; rlx_matrix_load(&h, &w, 0u, 8u, true);"),
+			"3:41: argument 2 of rlx_matrix_load is the address of array<f32, 64>; want that of an array of u32"},
+		{matrices("rlx_matrix_load(&m, &m, 0u, 8u, true);"),
+			"3:21: argument 2 of rlx_matrix_load is the address of rlx_matrix8x8; want that of an array of f32"},
+		{matrices("var own: array<f32, 64>; rlx_matrix_load(&m, &own, 0u, 8u, true);"),
+			"3:46: argument 2 of rlx_matrix_load; want the address of a variable in workgroup memory"},
 		{matrices("rlx_matrix_load(&m, &w, 0u, i, true);"), "3:29: argument 4 of rlx_matrix_load; want a literal"},
 		{matrices("rlx_matrix_load(&m, &w, 0u, 8u, i > 1u);"), "3:35: argument 5 of rlx_matrix_load; want a literal"},
 		{matrices("rlx_matrix_store(&m, &w, 0u);"), "3:1: rlx_matrix_store has 3 arguments; want 4"},
@@ -142,7 +158,9 @@ func FuzzTranslate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(src))
-	f.Add(around("var a = array<vec2<f32>, 2>(vec2<f32>(0x1p-3), vec2<f32>()); switch (y[0]) { case 1u, 2u: { continue; } default: {} }"))
+	f.Add(
+		around(
+			"var a = array<vec2<f32>, 2>(vec2<f32>(0x1p-3), vec2<f32>()); switch (y[0]) { case 1u, 2u: { continue; } default: {} }"))
 	f.Add(around("for (var i = 0u; i < 3u; i = i + 1u) { y[i] = select(1u << i, 2u % y[0], y[i] > -1u); }"))
 	f.Fuzz(func(t *testing.T, src string) {
 		k, err := Translate(src)

@@ -157,7 +157,8 @@ func (t *translator) declare(v *wgsl.Variable) string {
 	init := "{}"
 	if v.Init == nil && v.Keyword == "var" {
 		if typ := t.resolve(v.Type); typ.Kind == wgsl.Shared8x8 {
-			of := map[*wgsl.Type]string{wgsl.Matrix8x8: "<float, 8, 8>(0.0f)", wgsl.Half8x8: "<half, 8, 8>(half(0.0f))"}[typ]
+			of := map[*wgsl.Type]string{wgsl.Matrix8x8: "<float, 8, 8>(0.0f)",
+				wgsl.Half8x8: "<half, 8, 8>(half(0.0f))"}[typ]
 			matrix := t.local(v.Pos, v.Name, value{typ: typ})
 			return typeName(typ) + " " + matrix + " = metal::make_filled_simdgroup_matrix" + of
 		}

@@ -172,8 +172,10 @@ func (g *globals) declare(t *translator, v *wgsl.Variable) {
 			data = typ.Elem
 			bytes, _ := size(data)
 			t.need("rlx_buffer")
-			member, init = "rlx_buffer<"+typeName(data)+">", fmt.Sprintf("{%s, sizes[%d] / %d}", msl(v.Name), v.Binding, bytes)
-			g.params = append(g.params, fmt.Sprintf("device %s* %s [[buffer(%d)]]", typeName(data), msl(v.Name), v.Binding))
+			member, init = "rlx_buffer<"+typeName(data)+">",
+				fmt.Sprintf("{%s, sizes[%d] / %d}", msl(v.Name), v.Binding, bytes)
+			g.params = append(
+				g.params, fmt.Sprintf("device %s* %s [[buffer(%d)]]", typeName(data), msl(v.Name), v.Binding))
 		case v.ReadOnly: // parameters, which are small enough for the constant address space
 			x.text = "(*" + x.text + ")"
 			member, init = "constant "+typeName(data)+"*", msl(v.Name)
@@ -214,8 +216,10 @@ func (g *globals) bytes() int {
 // helperTexts holds the MSL helpers that a kernel may need, in the order in which text writes them.
 var helperTexts = []struct{ name, text string }{
 	{"rlx_buffer", "template <typename T> struct rlx_buffer {\n  device T* data;\n  uint n;\n};\n"},
-	{"rlx_get", "template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
-	{"rlx_put", "template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
+	{"rlx_get",
+		"template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
+	{"rlx_put",
+		"template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
 	{"rlx_array", "template <typename T, uint N> struct rlx_array {\n  T at[N];\n};\n"},
 	{"rlx_select", "template <typename T> T rlx_select(T no, T yes, bool c) {\n  return c ? yes : no;\n}\n"},
 	// WGSL defines x / 0 as x and x % 0 as 0, which are the results for the divisor 1. T is uint or a vector of it.
@@ -225,8 +229,10 @@ var helperTexts = []struct{ name, text string }{
 		"template <> int rlx_mod(int a, int b) {\n  return a % (b == 0 || b == -1 ? 1 : b);\n}\n"},
 	// The upper bounds are the largest floats below 2^31 and 2^32. WGSL does not define the result for NaN; here it is
 	// 0.
-	{"rlx_int", "int rlx_int(float x) {\n  return x == x ? int(metal::min(metal::max(x, -2147483648.0f), 2147483520.0f)) : 0;\n}\n"},
-	{"rlx_uint", "uint rlx_uint(float x) {\n  return x == x ? uint(metal::min(metal::max(x, 0.0f), 4294967040.0f)) : 0u;\n}\n"},
+	{"rlx_int",
+		"int rlx_int(float x) {\n  return x == x ? int(metal::min(metal::max(x, -2147483648.0f), 2147483520.0f)) : 0;\n}\n"},
+	{"rlx_uint",
+		"uint rlx_uint(float x) {\n  return x == x ? uint(metal::min(metal::max(x, 0.0f), 4294967040.0f)) : 0u;\n}\n"},
 }
 
 // text returns the whole MSL program. t.out holds the text of the functions.
@@ -277,7 +283,8 @@ func (t *translator) text(m *wgsl.Module, g *globals, entry *wgsl.Function) stri
 	if g.shared != nil {
 		b.WriteString("threadgroup rlx_shared* shared [[threadgroup(0)]], ")
 	}
-	b.WriteString("metal::uint3 group [[threadgroup_position_in_grid]], metal::uint3 groups [[threadgroups_per_grid]], uint local [[thread_index_in_threadgroup]]) {\n  rlx_kernel k;\n")
+	b.WriteString(
+		"metal::uint3 group [[threadgroup_position_in_grid]], metal::uint3 groups [[threadgroups_per_grid]], uint local [[thread_index_in_threadgroup]]) {\n  rlx_kernel k;\n")
 	for _, set := range g.buffers {
 		b.WriteString("  " + set + "\n")
 	}

@@ -18,14 +18,16 @@ type Options struct {
 	Cache string // folder for compiled kernels; empty for rlx/metal-shim in the user's cache directory
 	Level string // optimisation flag for the compiler; empty for -O1
 
-	// Missing, if not nil, is called for each kernel that is not in the cache, instead of the compiler. Loading then fails.
+	// Missing, if not nil, is called for each kernel that is not in the cache, instead of the compiler. Loading then
+	// fails.
 	Missing func(*msl.Kernel) error
 
 	Flush bool // the device takes denormals for 0; only on amd64
 
 	MaxGroups int // threadgroups per dimension; 0 for the limit of an Apple GPU
 
-	NoMatrices        bool                       // the device has no simdgroup matrices, like GPUs before family Apple 7
+	// the device has no simdgroup matrices, like GPUs before family Apple 7
+	NoMatrices        bool
 	Tile              *kernels.Tile              // shape of the tiles of matrix products; nil for the kernels' choice
 	AttentionMatrices *kernels.AttentionMatrices // shape of the tiles of attention; nil for the kernels' choice
 }
@@ -53,10 +55,12 @@ func (adapter) Info() device.Device {
 
 func (adapter) Free() int64 { return 0 }
 
-// Limits returns the limits of an Apple GPU. A kernel has at most 31 buffers, of which the last holds the sizes of the others.
+// Limits returns the limits of an Apple GPU. A kernel has at most 31 buffers, of which the last holds the sizes of the
+// others.
 func (a adapter) Limits() gpu.Limits {
-	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16, Kernels: kernels.Limits{WorkgroupStorage: 32 << 10,
-		Matrices: !a.opts.NoMatrices, Tile: a.opts.Tile, AttentionMatrices: a.opts.AttentionMatrices}}
+	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 30, Groups: 1 << 16,
+		Kernels: kernels.Limits{WorkgroupStorage: 32 << 10,
+			Matrices: !a.opts.NoMatrices, Tile: a.opts.Tile, AttentionMatrices: a.opts.AttentionMatrices}}
 	if a.opts.MaxGroups > 0 {
 		l.Groups = a.opts.MaxGroups
 	}

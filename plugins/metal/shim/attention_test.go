@@ -25,8 +25,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// TestMatrixAttention compares the results of attention with matrices to those of the reference. The cases have every mask and kind of operand; head dims and
-// numbers of queries and keys that are not multiples of a matrix or a tile; and tiles of other shapes than the default.
+// TestMatrixAttention compares the results of attention with matrices to those of the reference. The cases have every
+// mask and kind of operand; head dims and numbers of queries and keys that are not multiples of a matrix or a tile; and
+// tiles of other shapes than the default.
 func TestMatrixAttention(t *testing.T) {
 	typ := ir.TypeOf
 	f32 := func(n ...int64) ir.Type { return typ(dtype.F32, n...) }
@@ -48,7 +49,8 @@ func TestMatrixAttention(t *testing.T) {
 		}
 	}
 	lengths := func(in []*ir.Node) *ir.Node {
-		return op.Attention(in[0], in[1], in[2], op.AttentionOperands{KVLen: in[3], Sinks: in[4]}, op.AttentionAttrs{Heads: 2, Layout: op.BHSD, Mask: op.MaskCausal})
+		return op.Attention(in[0], in[1], in[2], op.AttentionOperands{KVLen: in[3], Sinks: in[4]},
+			op.AttentionAttrs{Heads: 2, Layout: op.BHSD, Mask: op.MaskCausal})
 	}
 	grid := func(heads, window int) func(in []*ir.Node) *ir.Node {
 		return func(in []*ir.Node) *ir.Node {
@@ -79,43 +81,69 @@ func TestMatrixAttention(t *testing.T) {
 		program *program.Program
 		values  map[string]*tensor.Array
 	}{
-		{name: "plain", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BHSD}), in: []ir.Type{f32(1, 2, 64, 64), f32(1, 2, 96, 64), f32(1, 2, 96, 64)}},
-		{name: "odd", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BHSD}), in: []ir.Type{f32(2, 1, 37, 20), f32(2, 1, 71, 20), f32(2, 1, 71, 20)}},
-		{name: "few keys", node: attend(op.AttentionAttrs{Heads: 8, Layout: op.BSE}), in: []ir.Type{f32(1, 50, 128), f32(1, 7, 128), f32(1, 7, 128)}},
-		{name: "wide heads", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE}), in: []ir.Type{f32(1, 33, 192), f32(1, 40, 192), f32(1, 40, 192)}},
-		{name: "causal, grouped", node: attend(op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSHD, Mask: op.MaskCausal}),
-			in: []ir.Type{f32(1, 40, 4, 20), f32(1, 70, 2, 20), f32(1, 70, 2, 20)}},
-		{name: "causal, no keys", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}), in: []ir.Type{f32(1, 70, 16), f32(1, 20, 16), f32(1, 20, 16)}},
-		{name: "window", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskSliding, Window: 20, Softcap: 2}), in: []ir.Type{f32(1, 100, 16), f32(1, 100, 16), f32(1, 100, 16)}},
+		{name: "plain", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BHSD}),
+			in: []ir.Type{f32(1, 2, 64, 64), f32(1, 2, 96, 64), f32(1, 2, 96, 64)}},
+		{name: "odd", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BHSD}),
+			in: []ir.Type{f32(2, 1, 37, 20), f32(2, 1, 71, 20), f32(2, 1, 71, 20)}},
+		{name: "few keys", node: attend(op.AttentionAttrs{Heads: 8, Layout: op.BSE}),
+			in: []ir.Type{f32(1, 50, 128), f32(1, 7, 128), f32(1, 7, 128)}},
+		{name: "wide heads", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE}),
+			in: []ir.Type{f32(1, 33, 192), f32(1, 40, 192), f32(1, 40, 192)}},
+		{name: "causal, grouped",
+			node: attend(op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSHD, Mask: op.MaskCausal}),
+			in:   []ir.Type{f32(1, 40, 4, 20), f32(1, 70, 2, 20), f32(1, 70, 2, 20)}},
+		{name: "causal, no keys", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}),
+			in: []ir.Type{f32(1, 70, 16), f32(1, 20, 16), f32(1, 20, 16)}},
+		{name: "window",
+			node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskSliding, Window: 20, Softcap: 2}),
+			in:   []ir.Type{f32(1, 100, 16), f32(1, 100, 16), f32(1, 100, 16)}},
 		{name: "lengths, sinks", node: lengths,
-			set: func(in map[string]*tensor.Array) { copy(in["d"].I, []int64{60, 13}) }, in: []ir.Type{f32(2, 2, 33, 16), f32(2, 2, 70, 16), f32(2, 2, 70, 16), i32(2), f32(2)}},
-		{name: "position", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCausal}), set: func(in map[string]*tensor.Array) { in["d"].I[0] = 21 },
-			in: []ir.Type{f32(1, 40, 16), typ(dtype.BF16, 1, 80, 16), typ(dtype.BF16, 1, 80, 16), i32()}},
-		{name: "halves", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE}), in: []ir.Type{typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16)}},
-		{name: "bias", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskBias}), in: []ir.Type{f32(1, 40, 16), f32(1, 50, 16), f32(1, 50, 16), f32(1, 2, 40, 50)}},
-		{name: "packed", node: attend(op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSE, Packed: []int{0, 64, 96}, HeadDim: 16}), in: []ir.Type{f32(1, 40, 128), f32(1, 40, 128), f32(1, 40, 128)}},
-		{name: "hidden values", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCustom}), set: hidden,
-			in: []ir.Type{f32(1, 40, 72), f32(1, 100, 72), f32(1, 100, 72), f32(1, 100)}},
-		{name: "values that spread", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}), set: func(in map[string]*tensor.Array) {
-			in["c"].F[50*16+3], in["c"].F[70*16+5], in["a"].F[30*16] = math.NaN(), math.Inf(1), math.NaN()
-		}, in: []ir.Type{f32(1, 80, 16), f32(1, 80, 16), f32(1, 80, 16)}},
-		{name: "growing scores", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1}), set: func(in map[string]*tensor.Array) {
-			for i := range in["b"].F {
-				in["b"].F[i] *= float64(i / (32 * 20) * 20) // each tile has larger scores than the one before, so results are rescaled
-			}
-		}, in: []ir.Type{f32(1, 40, 20), f32(1, 130, 20), f32(1, 130, 20)}},
-		{name: "growing scores, infinite values", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1, Mask: op.MaskCausal}), set: func(in map[string]*tensor.Array) {
-			for i := range in["b"].F {
-				in["b"].F[i] *= float64(i / (32 * 16) * 20)
-			}
-			in["c"].F[3*16+2], in["c"].F[40*16+9] = math.Inf(1), math.Inf(-1)
-		}, in: []ir.Type{f32(1, 40, 16), f32(1, 130, 16), f32(1, 130, 16)}},
-		{name: "windows past the edge", node: grid(1, 12), in: []ir.Type{f32(1, 14, 13, 3*20), f32(3 * 20), f32(12, 12, 20), f32(12, 12, 20)}},
-		{name: "one window", node: grid(2, 0), in: []ir.Type{f32(1, 5, 16, 3*2*16), f32(3 * 2 * 16), f32(5, 5, 16), f32(16, 16, 16)}},
+			set: func(in map[string]*tensor.Array) { copy(in["d"].I, []int64{60, 13}) },
+			in:  []ir.Type{f32(2, 2, 33, 16), f32(2, 2, 70, 16), f32(2, 2, 70, 16), i32(2), f32(2)}},
+		{name: "position", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCausal}),
+			set: func(in map[string]*tensor.Array) { in["d"].I[0] = 21 },
+			in:  []ir.Type{f32(1, 40, 16), typ(dtype.BF16, 1, 80, 16), typ(dtype.BF16, 1, 80, 16), i32()}},
+		{name: "halves", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE}),
+			in: []ir.Type{typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16)}},
+		{name: "bias", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskBias}),
+			in: []ir.Type{f32(1, 40, 16), f32(1, 50, 16), f32(1, 50, 16), f32(1, 2, 40, 50)}},
+		{name: "packed",
+			node: attend(
+				op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSE, Packed: []int{0, 64, 96}, HeadDim: 16}),
+			in: []ir.Type{f32(1, 40, 128), f32(1, 40, 128), f32(1, 40, 128)}},
+		{name: "hidden values", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCustom}),
+			set: hidden,
+			in:  []ir.Type{f32(1, 40, 72), f32(1, 100, 72), f32(1, 100, 72), f32(1, 100)}},
+		{name: "values that spread", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}),
+			set: func(in map[string]*tensor.Array) {
+				in["c"].F[50*16+3], in["c"].F[70*16+5], in["a"].F[30*16] = math.NaN(), math.Inf(1), math.NaN()
+			}, in: []ir.Type{f32(1, 80, 16), f32(1, 80, 16), f32(1, 80, 16)}},
+		{name: "growing scores", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1}),
+			set: func(in map[string]*tensor.Array) {
+				for i := range in["b"].F {
+					// each tile has larger scores than the one before, so results are rescaled
+					in["b"].F[i] *= float64(i / (32 * 20) * 20)
+				}
+			}, in: []ir.Type{f32(1, 40, 20), f32(1, 130, 20), f32(1, 130, 20)}},
+		{name: "growing scores, infinite values",
+			node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1, Mask: op.MaskCausal}),
+			set: func(in map[string]*tensor.Array) {
+				for i := range in["b"].F {
+					in["b"].F[i] *= float64(i / (32 * 16) * 20)
+				}
+				in["c"].F[3*16+2], in["c"].F[40*16+9] = math.Inf(1), math.Inf(-1)
+			}, in: []ir.Type{f32(1, 40, 16), f32(1, 130, 16), f32(1, 130, 16)}},
+		{name: "windows past the edge", node: grid(1, 12),
+			in: []ir.Type{f32(1, 14, 13, 3*20), f32(3 * 20), f32(12, 12, 20), f32(12, 12, 20)}},
+		{name: "one window", node: grid(2, 0),
+			in: []ir.Type{f32(1, 5, 16, 3*2*16), f32(3 * 2 * 16), f32(5, 5, 16), f32(16, 16, 16)}},
 		{name: "no positions", node: grid(2, 7), in: []ir.Type{f32(1, 14, 7, 3*2*16), f32(3 * 2 * 16)}},
-		{name: "a block", tile: &few, node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}), in: []ir.Type{f32(1, 21, 12), f32(1, 45, 12), f32(1, 45, 12)}},
-		{name: "a wide tile", tile: &wide, node: grid(1, 12), in: []ir.Type{f32(1, 12, 13, 3*24), f32(3 * 24), f32(12, 12, 24), f32(12, 12, 24)}},
-		{name: "hidden from a wide tile", tile: &wide, node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCustom}), set: hidden,
+		{name: "a block", tile: &few, node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}),
+			in: []ir.Type{f32(1, 21, 12), f32(1, 45, 12), f32(1, 45, 12)}},
+		{name: "a wide tile", tile: &wide, node: grid(1, 12),
+			in: []ir.Type{f32(1, 12, 13, 3*24), f32(3 * 24), f32(12, 12, 24), f32(12, 12, 24)}},
+		{name: "hidden from a wide tile", tile: &wide,
+			node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCustom}), set: hidden,
 			in: []ir.Type{f32(1, 40, 24), f32(1, 100, 24), f32(1, 100, 24), f32(1, 100)}},
 	}
 	var loads []load

@@ -32,15 +32,17 @@ var host []byte
 // ErrNoCompiler means that no C++ compiler was found.
 var ErrNoCompiler = errors.New("no C++ compiler: none of c++, g++ and clang++ is in the path")
 
-// flags make C++ behave like Metal: products and sums are not fused, and pointers of different types may alias. An index outside of an array of fixed size
-// ends the program.
-var flags = []string{"-std=c++17", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}
+// flags make C++ behave like Metal: products and sums are not fused, and pointers of different types may alias. An
+// index outside of an array of fixed size ends the program.
+var flags = []string{"-std=c++17", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds",
+	"-fsanitize-undefined-trap-on-error"}
 
-// perUnit is the maximum number of kernels in a translation unit. Units are large, because the header takes most of the compile time of a small one.
+// perUnit is the maximum number of kernels in a translation unit. Units are large, because the header takes most of the
+// compile time of a small one.
 const perUnit = 24
 
-// cache is a folder of compiled kernels. The name of a file contains a hash of everything that the file depends on. Several processes may use the folder at a
-// time, because a file is renamed into it when it is complete.
+// cache is a folder of compiled kernels. The name of a file contains a hash of everything that the file depends on.
+// Several processes may use the folder at a time, because a file is renamed into it when it is complete.
 type cache struct {
 	dir   string
 	level string // the optimisation flag, such as -O0
@@ -82,7 +84,8 @@ func (c cache) add(ctx context.Context, kernels []*msl.Kernel) error {
 	return e.Wait()
 }
 
-// compile compiles kernels to one library. The file has the name of the first kernel; the other kernels get symbolic links to it.
+// compile compiles kernels to one library. The file has the name of the first kernel; the other kernels get symbolic
+// links to it.
 func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 	var b strings.Builder
 	b.WriteString("#include \"host.h\"\n")
@@ -103,7 +106,8 @@ func (c cache) compile(ctx context.Context, kernels []*msl.Kernel) error {
 
 // program returns the path of the compiled program of host.cc. It compiles it if it is not in the cache.
 func (c cache) program(ctx context.Context) (string, error) {
-	path := filepath.Join(c.dir, fmt.Sprintf("host_%x", sha256.Sum256(bytes.Join([][]byte{stdlib, header, host}, nil)))[:32])
+	path := filepath.Join(
+		c.dir, fmt.Sprintf("host_%x", sha256.Sum256(bytes.Join([][]byte{stdlib, header, host}, nil)))[:32])
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -126,7 +130,8 @@ func (c cache) make(ctx context.Context, path string, text []byte, args ...strin
 			return err
 		}
 	}
-	args = append(append(args, flags...), "-I", dir, filepath.Join(dir, "text.cc"), "-o", filepath.Join(dir, "made"), "-lm", "-ldl")
+	args = append(append(args, flags...), "-I", dir, filepath.Join(dir, "text.cc"), "-o", filepath.Join(dir, "made"),
+		"-lm", "-ldl")
 	if out, err := exec.CommandContext(ctx, cxx, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", cxx, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
@@ -161,6 +166,9 @@ func (c cache) write(b *strings.Builder, k *msl.Kernel) {
 		args = append(args, fmt.Sprintf("(n%s::rlx_shared*)shared", name))
 	}
 	args = append(args, "group", "groups", "local")
-	fmt.Fprintf(b, "namespace n%[1]s {\n%[2]s}\nstatic void run%[1]s(rlx_any* b, void* shared, uint3 group, uint3 groups, uint local) {\n  n%[1]s::%[3]s(%[4]s);\n}\n"+
-		"extern \"C\" const rlx_kernel_entry %[1]s = {run%[1]s, %[5]d, %[6]d, %[7]d, %[8]t};\n", name, text, k.Entry, strings.Join(args, ", "), k.Threads, k.Buffers, k.Shared, k.Barrier)
+	fmt.Fprintf(
+		b, "namespace n%[1]s {\n%[2]s}\nstatic void run%[1]s(rlx_any* b, void* shared, uint3 group, uint3 groups, uint local) {\n  n%[1]s::%[3]s(%[4]s);\n}\n"+
+			"extern \"C\" const rlx_kernel_entry %[1]s = {run%[1]s, %[5]d, %[6]d, %[7]d, %[8]t};\n", name, text,
+		k.Entry,
+		strings.Join(args, ", "), k.Threads, k.Buffers, k.Shared, k.Barrier)
 }

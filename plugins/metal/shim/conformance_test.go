@@ -28,9 +28,9 @@ const (
 	most     = 48 // for all ops
 )
 
-// TestConformance runs checks of the conformance suite. The environment variable devicetest.SampleEnv is "all" for the whole suite, or the seed of a sample of
-// ops. The test first collects the kernels that the checks need, to compile them together. Kernels of the whole suite are kept in the user's cache, so the next
-// run does not compile them again.
+// TestConformance runs checks of the conformance suite. The environment variable devicetest.SampleEnv is "all" for the
+// whole suite, or the seed of a sample of ops. The test first collects the kernels that the checks need, to compile
+// them together. Kernels of the whole suite are kept in the user's cache, so the next run does not compile them again.
 func TestConformance(t *testing.T) {
 	sample := cmp.Or(os.Getenv(devicetest.SampleEnv), "1")
 	opts := Options{Level: "-O0", MaxGroups: 100} // with so small a limit, many grids need two dimensions
@@ -52,7 +52,8 @@ func TestConformance(t *testing.T) {
 		return errMissing
 	}
 	collecting := New(opts)
-	if _, err := collecting.NewState(t.Context(), "", 1); errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
+	if _, err := collecting.NewState(t.Context(), "", 1); errors.Is(err, ErrNoCompiler) &&
+		os.Getenv("RLX_REQUIRE_CXX") == "" {
 		t.Skip(err)
 	}
 	config := devicetest.Config{All: true}
@@ -81,8 +82,8 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d kernels compiled in %v", len(kernels), time.Since(begin).Round(time.Second/10))
-	// While kernels are collected, a check ends at its first program that lacks a kernel. A run of the whole suite compiles the kernels of later programs when
-	// it reaches them; a sample ignores checks that need other kernels.
+	// While kernels are collected, a check ends at its first program that lacks a kernel. A run of the whole suite
+	// compiles the kernels of later programs when it reaches them; a sample ignores checks that need other kernels.
 	opts.Missing = nil
 	if !config.All {
 		opts.Missing = func(*msl.Kernel) error { return errMissing }
@@ -120,7 +121,8 @@ func sampleSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// collect runs checks on a backend that records missing kernels. The checks fail, since the kernels are missing; only errors of package msl are reported.
+// collect runs checks on a backend that records missing kernels. The checks fail, since the kernels are missing; only
+// errors of package msl are reported.
 func collect(t *testing.T, b device.Backend, config devicetest.Config) {
 	t.Helper()
 	test(t, b, config, func(r devicetest.Result) {

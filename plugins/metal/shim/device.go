@@ -24,7 +24,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// opened is an open device: a process of host.cc, which shares the device's memory with this process. A goroutine sends it the submissions.
+// opened is an open device: a process of host.cc, which shares the device's memory with this process. A goroutine sends
+// it the submissions.
 type opened struct {
 	cache   cache
 	missing func(*msl.Kernel) error // Options.Missing
@@ -73,9 +74,11 @@ func open(c cache, opts Options) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &opened{cache: c, missing: opts.Missing, file: os.NewFile(uintptr(fd), "memory"), free: []span{{0, memoryBytes}}, work: make(chan commands, 16)}
+	d := &opened{cache: c, missing: opts.Missing, file: os.NewFile(uintptr(fd), "memory"),
+		free: []span{{0, memoryBytes}}, work: make(chan commands, 16)}
 	if err = d.file.Truncate(memoryBytes); err == nil {
-		d.memory, err = unix.Mmap(fd, 0, memoryBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+		d.memory, err = unix.Mmap(fd, 0, memoryBytes, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED|unix.MAP_NORESERVE)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.file.Close())
@@ -100,7 +103,8 @@ func open(c cache, opts Options) (*opened, error) {
 	return d, nil
 }
 
-// run sends the submissions to the process, one after another. If the process ends, that submission and all later ones fail.
+// run sends the submissions to the process, one after another. If the process ends, that submission and all later ones
+// fail.
 func (d *opened) run() {
 	for c := range d.work {
 		err := d.call(string(c))
@@ -139,7 +143,8 @@ func (d *opened) Submit(c gpu.Commands) error {
 	return nil
 }
 
-// state returns the number of submissions that have ended. It also returns and clears the error of the first submission that failed since the last call.
+// state returns the number of submissions that have ended. It also returns and clears the error of the first submission
+// that failed since the last call.
 func (d *opened) state() (done int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,7 +196,8 @@ func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, 
 		}
 		return &buffer{d, span{s.from, s.from + size}}, nil
 	}
-	return nil, gpu.MemoryError("metal", "the shim", label, bytes, errors.New("no free range of its memory is large enough"))
+	return nil,
+		gpu.MemoryError("metal", "the shim", label, bytes, errors.New("no free range of its memory is large enough"))
 }
 
 // Release returns the pages to the system, which zeroes them before they are used again.
@@ -199,7 +205,8 @@ func (b *buffer) Release() {
 	d := b.d
 	d.allocation.Lock()
 	defer d.allocation.Unlock()
-	if err := unix.Fallocate(int(d.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, b.from, b.to-b.from); err != nil {
+	if err := unix.Fallocate(int(d.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, b.from,
+		b.to-b.from); err != nil {
 		clear(d.memory[b.from:b.to])
 	}
 	i, _ := slices.BinarySearchFunc(d.free, b.span, func(a, b span) int { return int(a.from/page - b.from/page) })

@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 )
 
-// TestFlush runs all checks of pow, which has special cases for zeros and denormals, on a device that takes denormals for 0, as some GPUs do.
+// TestFlush runs all checks of pow, which has special cases for zeros and denormals, on a device that takes denormals
+// for 0, as some GPUs do.
 func TestFlush(t *testing.T) {
 	b := New(Options{Cache: dir, Level: "-O0", Flush: true})
 	if _, err := b.NewState(t.Context(), "", 1); errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {

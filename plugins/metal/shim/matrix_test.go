@@ -34,8 +34,8 @@ func (f fused) attrs() op.FusedMatMulAttrs {
 	return op.FusedMatMulAttrs{TransA: f.TransA, TransB: f.TransB, Act: f.Act}
 }
 
-// matrixKernel is the beginning of a kernel of two simdgroups. It copies 384 words of x to workgroup memory and declares matrices a, b and c. The variable
-// block is the number of the simdgroup.
+// matrixKernel is the beginning of a kernel of two simdgroups. It copies 384 words of x to workgroup memory and
+// declares matrices a, b and c. The variable block is the number of the simdgroup.
 const matrixKernel = `
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
@@ -52,10 +52,11 @@ fn main(@builtin(local_invocation_index) local: u32) {
   var c: rlx_matrix8x8;
 `
 
-// TestMatrices checks that the matrix functions do what package kernels specifies, and that a run fails if the threads of a simdgroup do not all call the same
-// function with the same arguments.
+// TestMatrices checks that the matrix functions do what package kernels specifies, and that a run fails if the threads
+// of a simdgroup do not all call the same function with the same arguments.
 func TestMatrices(t *testing.T) {
-	// Simdgroup n computes 2 A^T B, where A is the matrix at word 96 n and B the one at word 192 + 96 n, both in rows of 12 words, and stores it at word 96 n.
+	// Simdgroup n computes 2 A^T B, where A is the matrix at word 96 n and B the one at word 192 + 96 n, both in rows
+	// of 12 words, and stores it at word 96 n.
 	product := matrixKernel + `
   rlx_matrix_load(&a, &words, 96u * block, 12u, true);
   rlx_matrix_load(&b, &words, 192u + 96u * block, 12u, false);
@@ -73,9 +74,12 @@ func TestMatrices(t *testing.T) {
 `
 	differ := matrixKernel + "  rlx_matrix_load(&a, &words, local % 4u, 12u, false);\n}\n"
 	some := matrixKernel + "  if (local != 40u) {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n}\n"
-	others := matrixKernel + "  if (local < 16u) {\n    rlx_matrix_multiply_add(&c, &a, &b);\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n}\n"
-	waiting := matrixKernel + "  if (local < 8u) {\n    workgroupBarrier();\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n}\n"
-	one := matrixKernel + "  if (local < 32u) {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n  y[local] = 1.0;\n}\n"
+	others := matrixKernel +
+		"  if (local < 16u) {\n    rlx_matrix_multiply_add(&c, &a, &b);\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n}\n"
+	waiting := matrixKernel +
+		"  if (local < 8u) {\n    workgroupBarrier();\n  } else {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n}\n"
+	one := matrixKernel +
+		"  if (local < 32u) {\n    rlx_matrix_load(&a, &words, 0u, 12u, false);\n  }\n  workgroupBarrier();\n  y[local] = 1.0;\n}\n"
 	d := start(t, 1<<12, product, differ, some, others, waiting, one)
 	word := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(d.memory[4*i:])) }
 	r := rand.New(rand.NewPCG(1, 2))
@@ -99,7 +103,8 @@ func TestMatrices(t *testing.T) {
 			t.Errorf("word %d is %v; want %v", i, got, want)
 		}
 	}
-	for k, say := range []string{"simdgroup call simdgroup_load and simdgroup_load, or with different arguments", "wait for others that have ended",
+	for k, say := range []string{"simdgroup call simdgroup_load and simdgroup_load, or with different arguments",
+		"wait for others that have ended",
 		"call simdgroup_multiply_accumulate and simdgroup_load", "some threads of a group wait at a barrier"} {
 		if err := d.run(1+k, 1, 1, 0, 4*384, 2048, 4*384); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("kernel %d: %v; want %q", 1+k, err, say)
@@ -110,8 +115,9 @@ func TestMatrices(t *testing.T) {
 	}
 }
 
-// TestMatrixTiles checks products with every tile shape that uses matrices: with sizes that are multiples of the tile, with rows, columns and K that end within
-// a tile, and with K split into parts. A NaN and an Inf in the inputs must affect only the last row and the last column of the result.
+// TestMatrixTiles checks products with every tile shape that uses matrices: with sizes that are multiples of the tile,
+// with rows, columns and K that end within a tile, and with K split into parts. A NaN and an Inf in the inputs must
+// affect only the last row and the last column of the result.
 func TestMatrixTiles(t *testing.T) {
 	for _, tile := range kernels.MatrixTiles() {
 		for _, c := range []struct {
@@ -176,7 +182,8 @@ func TestMatrixTiles(t *testing.T) {
 					t.Error("the kernel does not use matrices")
 				}
 				for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
-					if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) < 1e-5) {
+					if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
+						!(math.Abs(got-w) < 1e-5) {
 						t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
 					}
 				}
@@ -188,8 +195,9 @@ func TestMatrixTiles(t *testing.T) {
 	}
 }
 
-// TestHalfMatrices checks products of f16 by f16, whose elements are multiplied as halves and summed in f32. The sizes are not multiples of the tile. A NaN in
-// the last row of x and an Inf in the last column of w must affect only the last row and the last column of the result.
+// TestHalfMatrices checks products of f16 by f16, whose elements are multiplied as halves and summed in f32. The sizes
+// are not multiples of the tile. A NaN in the last row of x and an Inf in the last column of w must affect only the
+// last row and the last column of the result.
 func TestHalfMatrices(t *testing.T) {
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F16, dims...) }
 	cases := []struct {
@@ -237,11 +245,13 @@ func TestHalfMatrices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := fmt.Sprint(gpu.Inspect(e).Texts()); len(in["x"].F) > 0 && !strings.Contains(text, "rlx_half8x8") {
+			if text := fmt.Sprint(gpu.Inspect(e).Texts()); len(in["x"].F) > 0 &&
+				!strings.Contains(text, "rlx_half8x8") {
 				t.Error("the kernel has no matrices of halves")
 			}
 			for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
-				if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) <= 1e-3*max(1, math.Abs(w))) {
+				if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
+					!(math.Abs(got-w) <= 1e-3*max(1, math.Abs(w))) {
 					t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
 				}
 			}

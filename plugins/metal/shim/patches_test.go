@@ -18,18 +18,22 @@ import (
 	cpu "github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
-// TestPatches checks that im2col, and the transposition with which patch_embed cuts an image, make the same bytes as those of the cpu backend and of loops
-// over the image. The image has NaNs with payloads, denormals and negative zeros.
+// TestPatches checks that im2col, and the transposition with which patch_embed cuts an image, make the same bytes as
+// those of the cpu backend and of loops over the image. The image has NaNs with payloads, denormals and negative zeros.
 func TestPatches(t *testing.T) {
 	type size struct{ kernel, stride, padding, dilation [2]int }
 	const n, c, h, w, p = 2, 3, 12, 20, 4
 	cut := size{[2]int{p, p}, [2]int{p, p}, [2]int{}, [2]int{1, 1}}
-	sizes := map[string]size{"im2col": cut, "transposed": cut, "padded": {[2]int{3, 2}, [2]int{2, 1}, [2]int{1, 2}, [2]int{1, 3}}}
+	sizes := map[string]size{"im2col": cut, "transposed": cut,
+		"padded": {[2]int{3, 2}, [2]int{2, 1}, [2]int{1, 2}, [2]int{1, 3}}}
 	g := ir.NewGraph("patches")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, n, c, h, w))
 	for _, name := range []string{"im2col", "padded"} {
 		s := sizes[name]
-		g.Return(name, op.Im2Col(x, op.Im2ColAttrs{Kernel: s.kernel[:], Stride: s.stride[:], Padding: s.padding[:], Dilation: s.dilation[:]}))
+		g.Return(
+			name, op.Im2Col(
+				x, op.Im2ColAttrs{Kernel: s.kernel[:], Stride: s.stride[:], Padding: s.padding[:],
+					Dilation: s.dilation[:]}))
 	}
 	rows := op.Transpose(op.Reshape(x, ir.ShapeOf(n, c, h/p, p, w/p, p)), 0, 2, 4, 1, 3, 5)
 	g.Return("transposed", op.Reshape(rows, ir.ShapeOf(n*(h/p)*(w/p), c*p*p)))
@@ -47,7 +51,8 @@ func TestPatches(t *testing.T) {
 		}
 	}
 	prepare(t, []load{{prog, Options{Cache: dir, Level: "-O0"}}})
-	for name, b := range map[string]device.Backend{"metal": New(Options{Cache: dir, Level: "-O0"}), "cpu": cpu.Backend{}} {
+	for name, b := range map[string]device.Backend{"metal": New(Options{Cache: dir, Level: "-O0"}),
+		"cpu": cpu.Backend{}} {
 		e, err := b.Load(t.Context(), device.Load{Program: prog})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +76,8 @@ func TestPatches(t *testing.T) {
 					for x := 0; x+s.dilation[1]*(s.kernel[1]-1) < w+2*s.padding[1]; x += s.stride[1] {
 						for k := range c * s.kernel[0] * s.kernel[1] {
 							from := m*c + k/(s.kernel[0]*s.kernel[1])
-							at, along := y-s.padding[0]+k/s.kernel[1]%s.kernel[0]*s.dilation[0], x-s.padding[1]+k%s.kernel[1]*s.dilation[1]
+							at, along := y-s.padding[0]+k/s.kernel[1]%s.kernel[0]*s.dilation[0],
+								x-s.padding[1]+k%s.kernel[1]*s.dilation[1]
 							v := uint32(0)
 							if at >= 0 && at < h && along >= 0 && along < w {
 								v = image[(from*h+at)*w+along]

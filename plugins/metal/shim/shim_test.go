@@ -62,7 +62,8 @@ func start(t *testing.T, bytes int64, texts ...string) dev {
 	return d
 }
 
-// run runs a kernel on a grid of x by y threadgroups. Each pair of ranges is the offset and size of a range of the buffer, which the kernel gets as a binding.
+// run runs a kernel on a grid of x by y threadgroups. Each pair of ranges is the offset and size of a range of the
+// buffer, which the kernel gets as a binding.
 func (d dev) run(kernel int, x, y uint32, ranges ...int64) error {
 	var pieces []gpu.Piece
 	for i := 0; i < len(ranges); i += 2 {
@@ -82,7 +83,8 @@ func (d dev) run(kernel int, x, y uint32, ranges ...int64) error {
 	}
 }
 
-// meaning is a kernel that computes sixteen results from words a and b. WGSL defines them; C++ leaves many of them undefined.
+// meaning is a kernel that computes sixteen results from words a and b. WGSL defines them; C++ leaves many of them
+// undefined.
 const meaning = `
 @group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -113,10 +115,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 }
 `
 
-// TestMeaning compares the results of the kernel meaning with those of Go, whose language or package math defines the operations.
+// TestMeaning compares the results of the kernel meaning with those of Go, whose language or package math defines the
+// operations.
 func TestMeaning(t *testing.T) {
-	special := []uint32{0, 1, 2, 3, 7, 31, 32, 33, 1000, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1<<32 - 2, 0x3f800000, 0x40200000, 0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000,
-		0x7f800000, 0xff800000, 0x7fc00000, 0xbf800000, 0xcf000000, 0xcf000001, 0x00010000, 0x3c000000, 0x03ff0000, 0x80010000, 0x7bff0000, 0xfc000000, 0x38000000}
+	special := []uint32{0, 1, 2, 3, 7, 31, 32, 33, 1000, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1<<32 - 2, 0x3f800000,
+		0x40200000, 0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000,
+		0x7f800000, 0xff800000, 0x7fc00000, 0xbf800000, 0xcf000000, 0xcf000001, 0x00010000, 0x3c000000, 0x03ff0000,
+		0x80010000, 0x7bff0000, 0xfc000000, 0x38000000}
 	n := len(special) * len(special)
 	d := start(t, 1<<20, meaning)
 	const y = 1 << 14
@@ -127,7 +132,8 @@ func TestMeaning(t *testing.T) {
 	if err := d.run(0, 4, uint32(n/32/4), 0, int64(8*n), y, int64(64*n)); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"p + q", "p * q", "-p", "a / b", "a % b", "p / q", "p % q", "a << b", "p >> b", "p >> b of a vector", "u32(f32)", "i32(f32)", "round", "countLeadingZeros", "unpack2x16float", "vec4 / b"}
+	names := []string{"p + q", "p * q", "-p", "a / b", "a % b", "p / q", "p % q", "a << b", "p >> b",
+		"p >> b of a vector", "u32(f32)", "i32(f32)", "round", "countLeadingZeros", "unpack2x16float", "vec4 / b"}
 	for i := range n {
 		a, b := special[i/len(special)], special[i%len(special)]
 		for k, want := range defined(a, b) {
@@ -182,8 +188,10 @@ func defined(a, b uint32) [16]uint32 {
 	if b == 0 {
 		one = b
 	}
-	return [16]uint32{uint32(p + q), uint32(p * q), uint32(-p), quotient, rest, uint32(signed), uint32(left), a << (b & 31), uint32(p >> (b & 31)), uint32(p >> (b & 31)),
-		word, uint32(whole), math.Float32bits(float32(math.RoundToEven(float64(p%1000) * 0.5))), uint32(bits.LeadingZeros32(a)), widened(uint16(a >> 16)), one}
+	return [16]uint32{uint32(p + q), uint32(p * q), uint32(-p), quotient, rest, uint32(signed), uint32(left),
+		a << (b & 31), uint32(p >> (b & 31)), uint32(p >> (b & 31)),
+		word, uint32(whole), math.Float32bits(float32(math.RoundToEven(float64(p%1000) * 0.5))),
+		uint32(bits.LeadingZeros32(a)), widened(uint16(a >> 16)), one}
 }
 
 // widened converts a binary16 to a binary32 (IEEE 754).
@@ -200,9 +208,9 @@ func widened(h uint16) uint32 {
 	return sign | math.Float32bits(float32(math.Ldexp(m+1024, e-25)))
 }
 
-// TestThreads checks that threads see each other's writes to workgroup memory after a barrier, and not all of them without one; that workgroup memory starts
-// as zeros; that a read beyond an array reads its last element and a write beyond a buffer is dropped; and that a thread that ends while others wait at a
-// barrier is an error.
+// TestThreads checks that threads see each other's writes to workgroup memory after a barrier, and not all of them
+// without one; that workgroup memory starts as zeros; that a read beyond an array reads its last element and a write
+// beyond a buffer is dropped; and that a thread that ends while others wait at a barrier is an error.
 func TestThreads(t *testing.T) {
 	const head = `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -211,11 +219,13 @@ var<workgroup> total: atomic<u32>;
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
 `
-	reversed := (head + "  atomicAdd(&total, local + words[local]);\n  workgroupBarrier();\n  words[local] = local;\n  workgroupBarrier();\n" +
+	reversed := (head +
+		"  atomicAdd(&total, local + words[local]);\n  workgroupBarrier();\n  words[local] = local;\n  workgroupBarrier();\n" +
 		"  y[64u * group.x + local] = words[63u - local] + 1000u * atomicLoad(&total);\n}\n")
 	hasty := (head + "  words[local] = local + 1u;\n  y[local] = words[63u - local];\n  workgroupBarrier();\n}\n")
 	early := (head + "  if (local == 5u) { return; }\n  workgroupBarrier();\n}\n")
-	beyond := (head + "  words[local] = local;\n  workgroupBarrier();\n  let v = y[1000u + local];\n  y[1000u + local] = 7u;\n  workgroupBarrier();\n" +
+	beyond := (head +
+		"  words[local] = local;\n  workgroupBarrier();\n  let v = y[1000u + local];\n  y[1000u + local] = 7u;\n  workgroupBarrier();\n" +
 		"  if (local < 2u) {\n    y[local] = words[local + 62u + 2u * local] + v;\n  }\n}\n")
 	d := start(t, 1<<12, reversed, hasty, early, beyond)
 	if err := d.run(0, 3, 1, 0, 3*64*4); err != nil {
@@ -258,7 +268,8 @@ func TestWriteAfterClear(t *testing.T) {
 	}
 	defer s.Close()
 	want, got := []byte{1, 2, 3, 4}, make([]byte, 4)
-	if err := errors.Join(s.Clear(t.Context()), s.Write(t.Context(), 255<<20, want), s.Read(t.Context(), 255<<20, got)); err != nil || !slices.Equal(got, want) {
+	if err := errors.Join(s.Clear(t.Context()), s.Write(t.Context(), 255<<20, want),
+		s.Read(t.Context(), 255<<20, got)); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// TestSyntax has the C++ compiler check kernels of every op, without compiling them. TestConformance compiles and runs kernels of some ops only.
+// TestSyntax has the C++ compiler check kernels of every op, without compiling them. TestConformance compiles and runs
+// kernels of some ops only.
 func TestSyntax(t *testing.T) {
 	const mostOfOp = 8
 	cxx, err := compiler()
@@ -56,7 +57,8 @@ func TestSyntax(t *testing.T) {
 		for _, k := range unit {
 			c.write(&b, k)
 		}
-		cmd := exec.CommandContext(t.Context(), cxx, append([]string{"-fsyntax-only", "-I", folder, "-x", "c++", "-"}, flags...)...)
+		cmd := exec.CommandContext(
+			t.Context(), cxx, append([]string{"-fsyntax-only", "-I", folder, "-x", "c++", "-"}, flags...)...)
 		cmd.Stdin = strings.NewReader(b.String())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, bytes.TrimSpace(out[:min(len(out), 4000)]))

@@ -1,5 +1,6 @@
-// Protogen generates rlxv1 and the descriptor set for sdk/python from spec/backend.proto. It compiles the file
-// with bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and not protoc.
+// Protogen generates rlxv1 and the descriptor set for sdk/python from spec/backend.proto. It compiles the file with
+// bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and
+// not protoc.
 package main
 
 import (
@@ -50,7 +51,9 @@ func run(ctx context.Context) error {
 	if err := describe(protos); err != nil {
 		return err
 	}
-	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{FileToGenerate: []string{source}, Parameter: proto.String(modFlag), ProtoFile: protos})
+	request, err := proto.Marshal(
+		&pluginpb.CodeGeneratorRequest{FileToGenerate: []string{source}, Parameter: proto.String(modFlag),
+			ProtoFile: protos})
 	if err != nil {
 		return err
 	}
@@ -100,7 +103,8 @@ func generate(ctx context.Context, tool string, request []byte) error {
 		return fmt.Errorf("%s", response.GetError())
 	}
 	for _, f := range response.File {
-		if err := os.WriteFile(filepath.Join(folder, filepath.FromSlash(f.GetName())), []byte(f.GetContent()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, filepath.FromSlash(f.GetName())), []byte(f.GetContent()),
+			0o644); err != nil {
 			return err
 		}
 	}

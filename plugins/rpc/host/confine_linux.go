@@ -18,34 +18,42 @@ var (
 	// For every process: the Go runtime and C libraries read these.
 	commonDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 	commonFiles   = []string{"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
-		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime", "/usr/share/zoneinfo"}
+		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime",
+		"/usr/share/zoneinfo"}
 
 	// Of the process's own folder. Not in the list are those that tell about others, such as net, with all connections
 	// and sockets of the machine, and task, which has a net of its own for each thread.
-	processFiles = []string{"auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "limits", "maps", "mountinfo", "mounts", "numa_maps",
+	processFiles = []string{"auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "limits", "maps",
+		"mountinfo", "mounts", "numa_maps",
 		"smaps", "smaps_rollup", "stat", "statm", "status"}
 
 	// For programs with shared libraries.
-	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
+	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib",
+		"/usr/local/lib64",
 		"/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.preload"}
 
 	// For scripts: interpreters and their modules may be anywhere below these.
-	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"}
+	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store",
+		"/run/current-system"}
 
-	// For scripts, too: an interpreter with OpenSSL, such as Node.js, does not start if it cannot read a configuration that exists.
+	// For scripts, too: an interpreter with OpenSSL, such as Node.js, does not start if it cannot read a configuration
+	// that exists.
 	opensslFiles = []string{"/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies/back-ends"}
 
-	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
+	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0",
+		"/dev/nvmap", "/dev/nvhost-*",
 		"/dev/nvgpu", "/dev/udmabuf", "/dev/dma_heap"}
-	gpuFiles = []string{"/proc/self", "/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
-		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia", "/etc/drirc"}
+	gpuFiles = []string{"/proc/self", "/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules",
+		"/proc/bus", "/proc/filesystems",
+		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia",
+		"/etc/drirc"}
 	gpuHome = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
 	// Environment variables that list driver manifests.
 	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
 )
 
-// grants lists what a process that executes exe may access. fd is the descriptor of exe in that process. A file in memory needs no
-// rule, and none can name it. folder is the folder of an installed plugin, or empty.
+// grants lists what a process that executes exe may access. fd is the descriptor of exe in that process. A file in
+// memory needs no rule, and none can name it. folder is the folder of an installed plugin, or empty.
 func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder string, env []string) []sandbox.Grant {
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
@@ -66,7 +74,8 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 	}
 	switch interpreter, script := loaderOf(exe); {
 	case script:
-		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed}, sandbox.Grant{Access: sandbox.Read, Paths: opensslFiles})
+		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed},
+			sandbox.Grant{Access: sandbox.Read, Paths: opensslFiles})
 	case slices.ContainsFunc(libraries, func(dir string) bool { return strings.HasPrefix(interpreter, dir+"/") }):
 		// Outside these folders, the "interpreter" could be any file of the user that a hostile author wants to read.
 		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{interpreter}},
@@ -81,7 +90,8 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 		}
 		for _, name := range gpuManifests {
 			for _, f := range listed(env, name) {
-				drivers, _ := filepath.Glob(filepath.Join(filepath.Dir(f), "*.so*")) // the driver may be next to its manifest
+				// the driver may be next to its manifest
+				drivers, _ := filepath.Glob(filepath.Join(filepath.Dir(f), "*.so*"))
 				files = append(append(files, f), drivers...)
 			}
 		}
@@ -90,13 +100,15 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 			found, _ := filepath.Glob(pattern)
 			devices = append(devices, found...)
 		}
-		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: files}, sandbox.Grant{Access: sandbox.Device, Paths: devices},
+		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: files},
+			sandbox.Grant{Access: sandbox.Device, Paths: devices},
 			sandbox.Grant{Access: sandbox.Write, Paths: []string{valueOf(env, cacheVariables[0])}})
 	}
 	return g
 }
 
-// loaderOf returns the dynamic linker that exe names, if any. script reports that exe is a script, which needs an interpreter instead.
+// loaderOf returns the dynamic linker that exe names, if any. script reports that exe is a script, which needs an
+// interpreter instead.
 func loaderOf(exe *os.File) (linker string, script bool) {
 	var start [2]byte
 	if n, _ := exe.ReadAt(start[:], 0); n == 2 && string(start[:]) == "#!" {
@@ -139,7 +151,8 @@ func listed(env []string, name string) (paths []string) {
 // cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has
 // its own directory. In a shared one, a hostile backend could store code that other programs then run. Nor is one used
 // that others can write to.
-var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
+var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH",
+	"CUDA_CACHE_PATH"}
 
 // environment returns environment variables that set the directories for temporary files and caches.
 func (c Confinement) environment(name, dir string) []string {

@@ -7,17 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// constants caches the constant outputs of a program, which are the same in all runs. An example is SAM 3's encoding of positions. The second
-// run stores them, and later runs ask the backend only for the other outputs. The first run stores nothing, because many processes run a
-// program only once.
+// constants caches the constant outputs of a program, which are the same in all runs. An example is SAM 3's encoding of
+// positions. The second run stores them, and later runs ask the backend only for the other outputs. The first run
+// stores nothing, because many processes run a program only once.
 type constants struct {
 	is   []bool   // for each output, whether it is constant
 	runs int      // number of successful runs
 	data [][]byte // for each output, its cached value or nil
 }
 
-// cached reports for each output whether the run takes it from the cache. The result is nil if there is none, if the backend would have nothing left to
-// compute, and for runs that are profiled, checked or dumped.
+// cached reports for each output whether the run takes it from the cache. The result is nil if there is none, if the
+// backend would have nothing left to compute, and for runs that are profiled, checked or dumped.
 func (c *constants) cached(r device.Run) []bool {
 	if c.data == nil || r.Opts.Profile || r.Opts.CheckNaN || len(r.Opts.Dump) > 0 {
 		return nil

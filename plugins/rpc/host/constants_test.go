@@ -13,8 +13,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
 )
 
-// TestConstants checks that from the third run on, constant outputs come from the host's cache. It also checks that profiled and checked runs do
-// not use the cache, that an output which is not wanted is not returned, and that a caller who changes an output does not change the cache.
+// TestConstants checks that from the third run on, constant outputs come from the host's cache. It also checks that
+// profiled and checked runs do not use the cache, that an output which is not wanted is not returned, and that a caller
+// who changes an output does not change the cache.
 func TestConstants(t *testing.T) {
 	t.Parallel()
 	g := ir.NewGraph("encode")
@@ -22,7 +23,8 @@ func TestConstants(t *testing.T) {
 	g.Return("sum", op.Add(x, w))
 	g.Return("constant", op.Neg(w))
 	g.Return("double", op.Add(x, x))
-	p, _, err := sched.Build(g, sched.Options{Method: "encode", Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Method: "encode", Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,8 @@ func TestConstants(t *testing.T) {
 			{"checked", device.Run{Opts: device.RunOptions{CheckNaN: true}}, false},
 		} {
 			if out := run(c.r); bytes.Equal(out[1], want) == c.cached {
-				t.Errorf("%s, streamed %v: the constant comes from the cache: %v; want %v", c.name, streamed, !c.cached, c.cached)
+				t.Errorf("%s, streamed %v: the constant comes from the cache: %v; want %v", c.name, streamed, !c.cached,
+					c.cached)
 			}
 		}
 		if out := run(device.Run{Outputs: []bool{true, false, true}}); out[1] != nil || !bytes.Equal(out[0], first[0]) {

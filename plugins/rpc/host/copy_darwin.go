@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// sealedCopy returns f itself and its hash. The file is executed by its path, so only this user should be able to write to its directory.
+// sealedCopy returns f itself and its hash. The file is executed by its path, so only this user should be able to write
+// to its directory.
 func sealedCopy(f *os.File, _ string) (*os.File, []byte, error) {
 	sum, err := hashFile(f)
 	return f, sum, err

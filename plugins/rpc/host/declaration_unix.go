@@ -57,7 +57,8 @@ func parseDeclaration(path, text string) (declaration, error) {
 			case wordNone:
 				d.none = true
 			default:
-				return d, fmt.Errorf("%s says %q; allowed are %s, %s", d.path, wire.Abridge(wire.Clean(word), 40), wordGPU, wordNone)
+				return d, fmt.Errorf("%s says %q; allowed are %s, %s", d.path, wire.Abridge(wire.Clean(word), 40),
+					wordGPU, wordNone)
 			}
 		}
 	}

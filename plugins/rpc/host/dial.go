@@ -29,7 +29,8 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 	return c, nil
 }
 
-// dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines, reconnection.
+// dialOptions replace go-plugin's defaults, which are: no TLS, messages up to 2 GiB, any method, no deadlines,
+// reconnection.
 func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration, log *protocolLog) []grpc.DialOption {
 	var dialled atomic.Bool
 	secure := credentials.NewTLS(id.config(func() []byte { return r.accepted.Load().cert }))
@@ -70,19 +71,21 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration, log *pro
 			}
 			return log.unary(ctx, method, req, reply, cc, invoke, opts...)
 		}),
-		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
-			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if method != wire.StdioMethod { // the stdio stream lasts as long as the process
-				if err := checkOwnCall(ctx, method); err != nil {
-					return nil, err
+		grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+				streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				if method != wire.StdioMethod { // the stdio stream lasts as long as the process
+					if err := checkOwnCall(ctx, method); err != nil {
+						return nil, err
+					}
 				}
-			}
-			return log.stream(ctx, desc, cc, method, streamer, opts...)
-		}),
+				return log.stream(ctx, desc, cc, method, streamer, opts...)
+			}),
 	}
 }
 
-// checkOwnCall is checkCall for calls of this host, which makes one without a deadline only to see that the backend refuses it.
+// checkOwnCall is checkCall for calls of this host, which makes one without a deadline only to see that the backend
+// refuses it.
 func checkOwnCall(ctx context.Context, method string) error {
 	if ctx.Value(withoutDeadline{}) != nil {
 		return nil

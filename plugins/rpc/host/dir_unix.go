@@ -17,9 +17,9 @@ import (
 	"github.com/rlx-go/rlx/internal/owned"
 )
 
-// A privateDir is the directory for one backend's sockets. It has mode 0700, belongs to this user, and is removed when the session
-// ends. While the session lasts, the host holds a lock on a file next to it. If the lock is free, the next host knows that the
-// directory is stale, even if the process number was reused.
+// A privateDir is the directory for one backend's sockets. It has mode 0700, belongs to this user, and is removed when
+// the session ends. While the session lasts, the host holds a lock on a file next to it. If the lock is free, the next
+// host knows that the directory is stale, even if the process number was reused.
 type privateDir struct {
 	path    string
 	lock    *os.File
@@ -32,8 +32,8 @@ const maxSocketPath = 103
 // socketTail is the length of what go-plugin appends: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 38
 
-// newPrivateDir creates a directory under base or, if base is "", under the user's runtime or temporary directory. It also removes
-// the directories that killed hosts have left there.
+// newPrivateDir creates a directory under base or, if base is "", under the user's runtime or temporary directory. It
+// also removes the directories that killed hosts have left there.
 func newPrivateDir(base string) (*privateDir, error) {
 	for range 100 {
 		root, own, err := socketRoot(base)
@@ -51,7 +51,8 @@ func newPrivateDir(base string) (*privateDir, error) {
 			}
 			return nil, err
 		}
-		// Another host's sweep may lock and remove the file before it is locked here. Then another file, or none, has its name.
+		// Another host's sweep may lock and remove the file before it is locked here. Then another file, or none, has
+		// its name.
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !samePath(lock) {
 			lock.Close()
 			continue
@@ -83,17 +84,17 @@ func (d *privateDir) remove() {
 	}
 }
 
-// removeLocked deletes a private directory and then its lock file. If the directory cannot be deleted, for instance because this
-// process is out of descriptors, the lock file stays so that a later sweep finds the directory.
+// removeLocked deletes a private directory and then its lock file. If the directory cannot be deleted, for instance
+// because this process is out of descriptors, the lock file stays so that a later sweep finds the directory.
 func removeLocked(path string, lock *os.File) {
 	if os.RemoveAll(path) == nil {
 		os.Remove(lock.Name())
 	}
 }
 
-// socketRoot returns the directory that holds this user's private directories. Only this user can write to it. In a shared temporary
-// directory another user may have taken the name. Then socketRoot creates a root for this session alone, and own reports that the
-// session must remove it. It also removes such roots of killed hosts.
+// socketRoot returns the directory that holds this user's private directories. Only this user can write to it. In a
+// shared temporary directory another user may have taken the name. Then socketRoot creates a root for this session
+// alone, and own reports that the session must remove it. It also removes such roots of killed hosts.
 func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")

@@ -30,16 +30,22 @@ func TestDirect(t *testing.T) {
 		s.directRuns = i%2 == 0
 		n := 1 + i*37
 		in := rpctest.Input(n, uint64(i))
-		out, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}, Opts: device.RunOptions{Profile: i%3 == 0}}, [][]byte{in})
-		if err != nil || !bytes.Equal(out[0], rpctest.WantOutput(t, p, n, in)) || i%3 == 0 && len(st.Steps) != len(p.Steps) {
+		out, st, err := e.RunTensors(
+			t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}, Opts: device.RunOptions{Profile: i%3 == 0}},
+			[][]byte{in})
+		if err != nil || !bytes.Equal(out[0], rpctest.WantOutput(t, p, n, in)) || i%3 == 0 &&
+			len(st.Steps) != len(p.Steps) {
 			t.Fatalf("run %d: %d step times, %v", i, len(st.Steps), err)
 		}
-		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, State: &State{s: s, id: 99, size: 1 << 20}}, [][]byte{rpctest.Input(1, 1)})
+		_, _, err = e.RunTensors(
+			t.Context(), device.Run{Syms: map[string]int64{"N": 1}, State: &State{s: s, id: 99, size: 1 << 20}},
+			[][]byte{rpctest.Input(1, 1)})
 		wantCode(t, err, code.Refused, "there is no state 99")
 	}
 }
 
-// TestDirectClosed checks that the host returns an error long before the run's deadline if a backend closes the channel but keeps running.
+// TestDirectClosed checks that the host returns an error long before the run's deadline if a backend closes the channel
+// but keeps running.
 func TestDirectClosed(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")

@@ -15,11 +15,12 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 )
 
-// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing the file at the
-// path in between has no effect. If opts has a digest and the system supports sealed memory, the file is first copied to it. Otherwise
-// the file could be overwritten in place after it is hashed.
+// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing
+// the file at the path in between has no effect. If opts has a digest and the system supports sealed memory, the file
+// is first copied to it. Otherwise the file could be overwritten in place after it is hashed.
 func openBackend(name, path string, opts Options) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without O_NONBLOCK, opening a FIFO would block until it has a writer
+	// without O_NONBLOCK, opening a FIFO would block until it has a writer
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, lost(code.NotPlugin, name, "%s: there is no such file", path)

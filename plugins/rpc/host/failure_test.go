@@ -74,8 +74,9 @@ func TestBadStart(t *testing.T) {
 		code  diag.Code
 		parts []string
 	}{
-		"exit0":         {code.Exited, []string{"exit status 0 before the handshake"}},
-		"exit3":         {code.Exited, []string{"exit status 3", "its last output: error while loading shared libraries: libvulkan.so.1"}},
+		"exit0": {code.Exited, []string{"exit status 0 before the handshake"}},
+		"exit3": {code.Exited,
+			[]string{"exit status 3", "its last output: error while loading shared libraries: libvulkan.so.1"}},
 		"rubbish":       {code.Handshake, []string{`its first line is "hello`}},
 		"endless-line":  {code.Handshake, []string{"longer than 4096 bytes"}},
 		"closed-stdout": {code.Handshake, []string{"closed its output"}},
@@ -96,16 +97,20 @@ func TestBadStart(t *testing.T) {
 		"gopanic@info":  {code.Crashed, []string{"exit status 2", "its last output: panic: worker met a bug"}},
 		"big@":          {code.Protocol, []string{"more than 4194304 bytes"}},
 		"many@":         {code.Protocol, []string{"a list of 100000"}},
-		"tls-plain":     {code.Handshake, []string{"TLS handshake failed: ", "does not look like a TLS handshake", "spec/protocol.md"}},
-		"tls-other":     {code.Handshake, []string{"TLS handshake failed: its certificate is not the one in its handshake"}},
-		"tls-refuses":   {code.Handshake, []string{"TLS handshake failed: remote error: tls: ", "the backend rejected the host's certificate"}},
-		"tls-old":       {code.Handshake, []string{"TLS handshake failed: ", "protocol version"}},
-		"typo@":         {code.Protocol, []string{`sent an invalid description: device 0: type "Reference"; want one of ["cpu"`}},
-		"twin@":         {code.Protocol, []string{`two devices have the ID "0"`}},
-		"levels@":       {code.Protocol, []string{`level "v9" is not in its target description`}},
-		"undescribed@":  {code.Protocol, []string{"a target description that cannot be read: line 3, column 11"}},
-		"another@":      {code.Protocol, []string{`the description of target "cpu"; want "ref", its own name`}},
-		"untyped@":      {code.Protocol, []string{"no error detail"}},
+		"tls-plain": {code.Handshake,
+			[]string{"TLS handshake failed: ", "does not look like a TLS handshake", "spec/protocol.md"}},
+		"tls-other": {code.Handshake,
+			[]string{"TLS handshake failed: its certificate is not the one in its handshake"}},
+		"tls-refuses": {code.Handshake,
+			[]string{"TLS handshake failed: remote error: tls: ", "the backend rejected the host's certificate"}},
+		"tls-old": {code.Handshake, []string{"TLS handshake failed: ", "protocol version"}},
+		"typo@": {code.Protocol,
+			[]string{`sent an invalid description: device 0: type "Reference"; want one of ["cpu"`}},
+		"twin@":        {code.Protocol, []string{`two devices have the ID "0"`}},
+		"levels@":      {code.Protocol, []string{`level "v9" is not in its target description`}},
+		"undescribed@": {code.Protocol, []string{"a target description that cannot be read: line 3, column 11"}},
+		"another@":     {code.Protocol, []string{`the description of target "cpu"; want "ref", its own name`}},
+		"untyped@":     {code.Protocol, []string{"no error detail"}},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -134,8 +139,8 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
-// TestSlowStart checks that a start may take as long as the deadline of the handshake, and no longer. It also checks that the deadlines in
-// spec/protocol.md are those of the code.
+// TestSlowStart checks that a start may take as long as the deadline of the handshake, and no longer. It also checks
+// that the deadlines in spec/protocol.md are those of the code.
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "slow")
@@ -149,9 +154,11 @@ func TestSlowStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := Timeouts{}.WithDefaults()
-	for text, limit := range map[string]time.Duration{"The line must come within %s of the start": d.Start, "| Info | %s |": d.Info, "| Load | %s |": d.Load,
+	for text, limit := range map[string]time.Duration{"The line must come within %s of the start": d.Start,
+		"| Info | %s |": d.Info, "| Load | %s |": d.Load,
 		"| Run | %s |": d.Run, "| Cancel | %s |": d.Cancel, "| Stats | %s |": d.Stats, "| Unload | %s |": d.Unload} {
-		words := map[time.Duration]string{10 * time.Second: "10 s", 30 * time.Second: "30 s", 2 * time.Second: "2 s", 2 * time.Minute: "2 min", time.Hour: "1 h"}[limit]
+		words := map[time.Duration]string{10 * time.Second: "10 s", 30 * time.Second: "30 s", 2 * time.Second: "2 s",
+			2 * time.Minute: "2 min", time.Hour: "1 h"}[limit]
 		if text = fmt.Sprintf(text, words); words == "" || !strings.Contains(string(spec), text) {
 			t.Errorf("spec/protocol.md lacks %q: the deadline is %v", text, limit)
 		}
@@ -195,7 +202,8 @@ func TestLost(t *testing.T) {
 		"unload":   "while it unloaded encode",
 	}
 	for point, where := range points {
-		for action, code := range map[string]diag.Code{"kill": code.Crashed, "stop": code.Stopped, "gopanic": code.Crashed, "oom": code.Crashed} {
+		for action, code := range map[string]diag.Code{"kill": code.Crashed, "stop": code.Stopped,
+			"gopanic": code.Crashed, "oom": code.Crashed} {
 			if (action == "gopanic" || action == "oom") && point != "run:2" {
 				continue
 			}
@@ -221,7 +229,8 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	if action == "stop" {
 		opts.Timeouts.Stall = time.Second
 	}
-	if action == "stop" && chunks { // without a region there are no heartbeats outside runs, and none before the first run
+	// without a region there are no heartbeats outside runs, and none before the first run
+	if action == "stop" && chunks {
 		d := 3 * time.Second
 		opts.Timeouts.Load, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d
 	}
@@ -244,7 +253,8 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	wantCode(t, err, code)
 	opts, _ = testOptions(t, "good")
 	next := start(t, opts)
-	if out, err := runOnce(t.Context(), t, next, 3); err != nil || !bytes.Equal(out, rpctest.WantOutput(t, rpctest.Program(t), 3, rpctest.Input(3, 1))) {
+	if out, err := runOnce(t.Context(), t, next, 3); err != nil ||
+		!bytes.Equal(out, rpctest.WantOutput(t, rpctest.Program(t), 3, rpctest.Input(3, 1))) {
 		t.Errorf("the next run: %v", err)
 	}
 	next.Close()
@@ -277,15 +287,16 @@ func lifecycle(t *testing.T, s *Session, streamed bool) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := e.(*Executable).RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}, Opts: device.RunOptions{Profile: true}},
+	if _, _, err := e.(*Executable).RunTensors(
+		ctx, device.Run{Syms: map[string]int64{"N": 1}, Opts: device.RunOptions{Profile: true}},
 		[][]byte{rpctest.Input(1, 1)}); err != nil {
 		return err
 	}
 	return e.Close()
 }
 
-// TestStepDeadline checks that a step that never ends is stopped after Timeouts.Step, with both transports, although the backend sends
-// heartbeats, and that the time in which the host observes a value does not count.
+// TestStepDeadline checks that a step that never ends is stopped after Timeouts.Step, with both transports, although
+// the backend sends heartbeats, and that the time in which the host observes a value does not count.
 func TestStepDeadline(t *testing.T) {
 	t.Parallel()
 	for _, chunks := range []bool{false, true} {
@@ -295,7 +306,8 @@ func TestStepDeadline(t *testing.T) {
 			opts.NoSharedMemory, opts.Timeouts.Step = chunks, time.Second
 			s := start(t, opts)
 			_, err := runOnce(t.Context(), t, s, 1)
-			wantCode(t, err, code.Stopped, "started no other step for 1s during step 2 of 4 (gelu act) of encode", "Timeouts.Step allows longer")
+			wantCode(t, err, code.Stopped, "started no other step for 1s during step 2 of 4 (gelu act) of encode",
+				"Timeouts.Step allows longer")
 			<-s.released
 			wantGone(t, s, opts)
 		})
@@ -314,7 +326,8 @@ func TestStepDeadline(t *testing.T) {
 			time.Sleep(opts.Timeouts.Step + 2*time.Second)
 			return nil
 		}}
-		if _, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, Opts: watching}, [][]byte{rpctest.Input(1, 1)}); err != nil {
+		if _, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, Opts: watching},
+			[][]byte{rpctest.Input(1, 1)}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -338,7 +351,8 @@ func TestDeadlineOfCaller(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a start which takes too long names the part that is missing. A busy machine may need a longer timeout to get there.
+// TestMissing checks that a start which takes too long names the part that is missing. A busy machine may need a longer
+// timeout to get there.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
@@ -432,7 +446,8 @@ func TestUnaskedTimes(t *testing.T) {
 	wantCode(t, err, code.Protocol, "announced the times of 4 steps; want 0")
 }
 
-// TestSkippedTimes checks that steps which a run skips have no times, and that an error names neither them nor the step that started last.
+// TestSkippedTimes checks that steps which a run skips have no times, and that an error names neither them nor the step
+// that started last.
 func TestSkippedTimes(t *testing.T) {
 	t.Parallel()
 	g := ir.NewGraph("two")
@@ -452,7 +467,9 @@ func TestSkippedTimes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = e.RunTensors(t.Context(), device.Run{Outputs: []bool{false, true}, Opts: device.RunOptions{Profile: true}}, [][]byte{make([]byte, 16)})
+		_, _, err = e.RunTensors(
+			t.Context(), device.Run{Outputs: []bool{false, true}, Opts: device.RunOptions{Profile: true}},
+			[][]byte{make([]byte, 16)})
 		wantCode(t, err, code.Protocol, want)
 		if strings.Contains(err.Error(), "during") {
 			t.Errorf("%s: %v blames a step", mode, err)
@@ -460,7 +477,8 @@ func TestSkippedTimes(t *testing.T) {
 	}
 }
 
-// TestHostMemory checks that floods of output, oversized replies and malformed log lines do not crash the host or increase its memory.
+// TestHostMemory checks that floods of output, oversized replies and malformed log lines do not crash the host or
+// increase its memory.
 func TestHostMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -526,8 +544,8 @@ func TestLifeline(t *testing.T) {
 	wantCode(t, s.Err(), code.Crashed)
 }
 
-// TestNoLeaks checks that sessions, successful or not, leave no descriptors, goroutines or processes behind. RLX_SOAK sets the number of
-// rounds, each of five sessions.
+// TestNoLeaks checks that sessions, successful or not, leave no descriptors, goroutines or processes behind. RLX_SOAK
+// sets the number of rounds, each of five sessions.
 func TestNoLeaks(t *testing.T) {
 	once := func(mode string) {
 		opts, _ := testOptions(t, mode)
@@ -562,7 +580,8 @@ func TestNoLeaks(t *testing.T) {
 	}
 }
 
-// TestHammer has eight goroutines that each start, use, kill and close their own sessions. RLX_SOAK sets the number of rounds of each.
+// TestHammer has eight goroutines that each start, use, kill and close their own sessions. RLX_SOAK sets the number of
+// rounds of each.
 func TestHammer(t *testing.T) {
 	t.Parallel()
 	n := rounds(t, 2)
@@ -583,7 +602,9 @@ func TestHammer(t *testing.T) {
 					ended.Go(func() { s.Close() })
 				}
 				out, err := runOnce(t.Context(), t, s, g+1)
-				if err == nil && !bytes.Equal(out, rpctest.WantOutput(t, rpctest.Program(t), g+1, rpctest.Input(g+1, 1))) || err != nil && !errors.Is(err, device.ErrLost) {
+				if err == nil &&
+					!bytes.Equal(out, rpctest.WantOutput(t, rpctest.Program(t), g+1, rpctest.Input(g+1, 1))) ||
+					err != nil && !errors.Is(err, device.ErrLost) {
 					t.Errorf("session %d of goroutine %d: a wrong result, or error %v", i, g, err)
 				}
 				ended.Wait()
@@ -605,7 +626,8 @@ func playHost() {
 		return
 	}
 	t := &testing.T{}
-	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: rpctest.Encode, TempDir: dir, Env: []string{rpctest.ModeEnv + "=" + mode}}
+	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: rpctest.Encode, TempDir: dir,
+		Env: []string{rpctest.ModeEnv + "=" + mode}}
 	s, err := Start(context.Background(), opts)
 	if err != nil {
 		panic(err)
@@ -620,14 +642,17 @@ func playHost() {
 		}
 		fmt.Println(s.PID())
 	}()
-	e.(*Executable).RunTensors(context.Background(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
+	e.(*Executable).RunTensors(context.Background(), device.Run{Syms: map[string]int64{"N": 1}},
+		[][]byte{rpctest.Input(1, 1)})
 }
 
-// playFewFiles plays a host with a limit on open files. It starts and closes a backend repeatedly. The first attempt may open no more files,
-// the second one more, and so on, until an attempt succeeds. It prints the number of failed attempts, and unexpected errors.
+// playFewFiles plays a host with a limit on open files. It starts and closes a backend repeatedly. The first attempt
+// may open no more files, the second one more, and so on, until an attempt succeeds. It prints the number of failed
+// attempts, and unexpected errors.
 func playFewFiles(dir string) {
 	t := &testing.T{}
-	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: rpctest.Encode, TempDir: dir, Env: []string{rpctest.ModeEnv + "=good"}}
+	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: rpctest.Encode, TempDir: dir,
+		Env: []string{rpctest.ModeEnv + "=good"}}
 	attempt := func() error {
 		s, err := Start(context.Background(), opts)
 		if err != nil {
@@ -662,7 +687,8 @@ func playFewFiles(dir string) {
 	fmt.Println("failed", failed)
 }
 
-// TestFewFiles checks that if descriptors run out at any point of a start, the error is one of a backend and nothing is left behind.
+// TestFewFiles checks that if descriptors run out at any point of a start, the error is one of a backend and nothing is
+// left behind.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -735,7 +761,8 @@ func killHost(t *testing.T, mode string) {
 	wantEmpty(t, opts.TempDir)
 }
 
-// isRunning reports whether a process exists and is not a zombie. A process remains a zombie if its parent does not reap it.
+// isRunning reports whether a process exists and is not a zombie. A process remains a zombie if its parent does not
+// reap it.
 func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -25,13 +25,15 @@ var exampleLine = fmt.Sprintf("1|%d|unix|SOCKET|grpc|CERTIFICATE", wire.Version)
 // coreVersion is go-plugin's own protocol number, the first field of the line.
 const coreVersion = 1
 
-// versionMismatch is the error of parseHandshake for a well-formed line with a protocol version that the host does not support.
+// versionMismatch is the error of parseHandshake for a well-formed line with a protocol version that the host does not
+// support.
 type versionMismatch struct{ got int }
 
 func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
 
-// parseHandshake parses and checks the line before go-plugin reads it. go-plugin would dial any address, accept net/rpc, and connect
-// without a certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket inside dir.
+// parseHandshake parses and checks the line before go-plugin reads it. go-plugin would dial any address, accept
+// net/rpc, and connect without a certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket
+// inside dir.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > wire.MaxLine {
@@ -39,7 +41,8 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	}
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) != 6 {
-		return h, fmt.Errorf("its first line is %q, which has %d fields; want the 6 of a handshake such as %s", wire.Abridge(wire.Clean(line), 80), len(f), exampleLine)
+		return h, fmt.Errorf("its first line is %q, which has %d fields; want the 6 of a handshake such as %s",
+			wire.Abridge(wire.Clean(line), 80), len(f), exampleLine)
 	}
 	core, err := strconv.Atoi(f[0])
 	if err != nil || core != coreVersion {
@@ -57,8 +60,10 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	}
 	h.socket = f[3]
 	rel, err := filepath.Rel(dir, h.socket)
-	if err != nil || !filepath.IsAbs(h.socket) || filepath.Clean(h.socket) != h.socket || !filepath.IsLocal(rel) || rel == "." {
-		return h, fmt.Errorf("handshake: socket %q is outside the private directory that the host created", wire.Abridge(wire.Clean(h.socket), 120))
+	if err != nil || !filepath.IsAbs(h.socket) || filepath.Clean(h.socket) != h.socket || !filepath.IsLocal(rel) ||
+		rel == "." {
+		return h, fmt.Errorf("handshake: socket %q is outside the private directory that the host created",
+			wire.Abridge(wire.Clean(h.socket), 120))
 	}
 	if f[4] != "grpc" {
 		return h, fmt.Errorf("handshake: transport %q; want grpc", wire.Abridge(wire.Clean(f[4]), 20))

@@ -43,7 +43,8 @@ func wantCode(t testing.TB, err error, want diag.Code, parts ...string) {
 		c, _ := diag.CodeOf(err)
 		t.Fatalf("got %q (%s); want an error of %s", err, c, want)
 	}
-	if lost := want[3] == '5' && want != code.Panicked && want != code.Refused && want != code.Busy; lost != errors.Is(err, device.ErrLost) {
+	if lost := want[3] == '5' && want != code.Panicked && want != code.Refused &&
+		want != code.Busy; lost != errors.Is(err, device.ErrLost) {
 		t.Errorf("%q matches device.ErrLost: %v; want %v", err, !lost, lost)
 	}
 	for _, p := range parts {

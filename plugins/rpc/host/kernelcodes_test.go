@@ -33,7 +33,8 @@ func TestCodesOfKernels(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				_, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
+				_, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}},
+					[][]byte{rpctest.Input(1, 1)})
 				wantCode(t, err, want, "step 2 of 4 (gelu act): kernel: found a bad value")
 				if errors.Is(err, device.ErrInput) != (sent[:4] == "RLX3") {
 					t.Errorf("%v matches device.ErrInput: %v", err, errors.Is(err, device.ErrInput))

@@ -12,8 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Launcher starts backends for a long-lived host. Each start is a new session. If a backend crashes repeatedly, Start waits before it
-// starts it again, and after maxCrashes within crashWindow it returns code.Quarantined. The zero Launcher is ready to use.
+// A Launcher starts backends for a long-lived host. Each start is a new session. If a backend crashes repeatedly, Start
+// waits before it starts it again, and after maxCrashes within crashWindow it returns code.Quarantined. The zero
+// Launcher is ready to use.
 type Launcher struct {
 	mu      sync.Mutex
 	crashes map[string][]time.Time // times of the crashes within crashWindow, by absolute path
@@ -43,7 +44,8 @@ func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	}
 	n, oldest := l.recent(path, now())
 	if n >= maxCrashes {
-		return nil, lost(code.Quarantined, "backend "+opts.backendName(), "%s crashed %d times within %v", path, n, crashWindow).
+		return nil, lost(code.Quarantined, "backend "+opts.backendName(), "%s crashed %d times within %v", path, n,
+			crashWindow).
 			WithHint("it can be started again in %v", (crashWindow - now().Sub(oldest)).Round(time.Second))
 	}
 	if err := sleep(ctx, backoff[n]); err != nil {
@@ -84,7 +86,8 @@ func (l *Launcher) note(path string, now time.Time, err error) {
 	if err == nil || !errors.Is(err, device.ErrLost) {
 		return
 	}
-	for _, c := range []diag.Code{code.Closed, code.NotPlugin, code.Digest, code.Version, code.Host, code.Platform, code.Sandbox} {
+	for _, c := range []diag.Code{code.Closed, code.NotPlugin, code.Digest, code.Version, code.Host, code.Platform,
+		code.Sandbox} {
 		if errors.Is(err, c) {
 			return
 		}

@@ -42,7 +42,8 @@ func TestLauncher(t *testing.T) {
 		t.Errorf("pauses %s; want %s", got, want)
 	}
 	now = time.Unix(200, 0)
-	for _, e := range []error{lost(code.Version, "b", "x"), lost(code.Closed, "b", "x"), diag.New(diag.Interrupted, "b", "x")} {
+	for _, e := range []error{lost(code.Version, "b", "x"), lost(code.Closed, "b", "x"),
+		diag.New(diag.Interrupted, "b", "x")} {
 		fails = e
 		for range 4 { // the error is not the fault of the backend, so it is never quarantined
 			if err := start(); !errors.Is(err, e) {

@@ -50,8 +50,9 @@ func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, e
 // Load implements device.Backend. It sends the weights in chunks.
 func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if int64(len(l.Weights)) > wire.MaxStreamed {
-		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes are too large to send in chunks; at most %d",
-			len(l.Weights), int64(wire.MaxStreamed))
+		return nil,
+			diag.New(device.ErrMemory, s.name, "weights of %d bytes are too large to send in chunks; at most %d",
+				len(l.Weights), int64(wire.MaxStreamed))
 	}
 	e, err := s.load(ctx, LoadOptions{Program: l.Program, Device: l.Device, Threads: l.Threads, Precision: l.Precision},
 		&rlxv1.Weights{Size: int64(len(l.Weights))}, l.Weights)
@@ -61,7 +62,8 @@ func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, e
 	return e, nil
 }
 
-// load sends a program. w describes the weights to the backend. If they are not mapped, load sends the bytes of weights in chunks.
+// load sends a program. w describes the weights to the backend. If they are not mapped, load sends the bytes of weights
+// in chunks.
 func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, weights []byte) (*Executable, error) {
 	p := o.Program
 	s.loadMu.Lock()
@@ -81,7 +83,8 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 		return nil, fmt.Errorf("encoding %s for %s: %w", p.Method, s.name, err)
 	}
 	if len(enc) > wire.MaxProgram {
-		return nil, diag.New(device.ErrUnsupported, s.name, "program %s has %d bytes; at most %d", p.Method, len(enc), wire.MaxProgram)
+		return nil, diag.New(device.ErrUnsupported, s.name, "program %s has %d bytes; at most %d", p.Method, len(enc),
+			wire.MaxProgram)
 	}
 	if err := s.sizeRegion(p); err != nil {
 		return nil, err
@@ -116,7 +119,8 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p}, spins: wire.Accelerated(s.info, o.Device), constants: constants{is: p.Constant()}}
+	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p},
+		spins: wire.Accelerated(s.info, o.Device), constants: constants{is: p.Constant()}}
 	if e.id == 0 {
 		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
 	}
@@ -179,8 +183,11 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	if err != nil {
 		return device.Info{}, s.broke(what(), "%w", err)
 	}
-	if own, ok := strings.CutPrefix(filepath.Base(s.opts.Path), "rlx-backend-"); ok && strings.TrimSuffix(own, ".exe") != info.Name {
-		return device.Info{}, s.broke(what(), "is called %s in its description, but its executable is %s; want rlx-backend-%[1]s", info.Name, wire.Clean(filepath.Base(s.opts.Path)))
+	if own, ok := strings.CutPrefix(filepath.Base(s.opts.Path), "rlx-backend-"); ok &&
+		strings.TrimSuffix(own, ".exe") != info.Name {
+		return device.Info{},
+			s.broke(what(), "is called %s in its description, but its executable is %s; want rlx-backend-%[1]s",
+				info.Name, wire.Clean(filepath.Base(s.opts.Path)))
 	}
 	return info, nil
 }

@@ -40,8 +40,8 @@ func (e *Executable) Kernels() []device.Kernel { return e.kernels }
 // Memory returns how many bytes a run needs beyond the program's own memory, as reported by the backend.
 func (e *Executable) Memory() int64 { return e.memory }
 
-// Close frees the program in the backend. The session stays usable. Close waits until no executable of the session runs. If that takes
-// longer than Timeouts.Unload, it returns code.Busy, and may be called again.
+// Close frees the program in the backend. The session stays usable. Close waits until no executable of the session
+// runs. If that takes longer than Timeouts.Unload, it returns code.Busy, and may be called again.
 func (e *Executable) Close() error {
 	s := e.s
 	limit := time.NewTimer(s.opts.Timeouts.Unload)
@@ -52,7 +52,8 @@ func (e *Executable) Close() error {
 	case <-s.dead.Done():
 		return nil // freed with the process
 	case <-limit.C:
-		return diag.New(code.Busy, s.name, "%s was not unloaded, because a run took longer than %v", e.prog.Method, s.opts.Timeouts.Unload).
+		return diag.New(code.Busy, s.name, "%s was not unloaded, because a run took longer than %v", e.prog.Method,
+			s.opts.Timeouts.Unload).
 			WithHint("close it when the run has ended, or close the session")
 	}
 	if e.closed || s.Err() != nil {
@@ -66,9 +67,10 @@ func (e *Executable) Close() error {
 	})
 }
 
-// Run executes the program once. It copies the inputs out of r.IO before the run and, if the run succeeds, the outputs into r.IO
-// afterwards. Cancelling ctx ends the run between two steps, and the session stays usable. If a deadline passes, the backend is killed,
-// because nothing else limits the time that it takes. Run calls r.Progress for some of the steps, at most ten times a second.
+// Run executes the program once. It copies the inputs out of r.IO before the run and, if the run succeeds, the outputs
+// into r.IO afterwards. Cancelling ctx ends the run between two steps, and the session stays usable. If a deadline
+// passes, the backend is killed, because nothing else limits the time that it takes. Run calls r.Progress for some of
+// the steps, at most ten times a second.
 func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if int64(len(r.IO)) < e.prog.IOSize {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes; the program needs %d",
@@ -79,13 +81,16 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	})
 }
 
-// RunTensors is like Run, but takes a slice per input: dense, with exactly the bytes of its shape for the symbol values. The slice of an
-// input in r.Feeds is ignored and may be nil. RunTensors returns a new slice per output, nil for an unwanted one. It does not use r.IO.
-func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
+// RunTensors is like Run, but takes a slice per input: dense, with exactly the bytes of its shape for the symbol
+// values. The slice of an input in r.Feeds is ignored and may be nil. RunTensors returns a new slice per output, nil
+// for an unwanted one. It does not use r.IO.
+func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats,
+	err error) {
 	st, err = e.run(ctx, r, func(b *wire.Binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
 		if len(in) != len(b.Inputs) {
-			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.Inputs))
+			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in),
+				len(b.Inputs))
 		}
 		for i, o := range b.In {
 			if int64(len(in[i])) != o.Bytes && !r.Fed(i) {

@@ -19,7 +19,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// TestPrecision checks that a backend receives a precision that it lists, and that both host and backend refuse any other.
+// TestPrecision checks that a backend receives a precision that it lists, and that both host and backend refuse any
+// other.
 func TestPrecision(t *testing.T) {
 	t.Parallel()
 	p := rpctest.Program(t)
@@ -33,7 +34,8 @@ func TestPrecision(t *testing.T) {
 		s := start(t, opts)
 		for _, name := range []string{"", "f32", "bf16", "f16"} {
 			ok := name == "" || name == "f32" || name == "bf16" && listed
-			text := "backend ref: does not compute in " + name + "; it has " + map[bool]string{true: "f32, bf16", false: "f32"}[listed]
+			text := "backend ref: does not compute in " + name + "; it has " +
+				map[bool]string{true: "f32, bf16", false: "f32"}[listed]
 			e, err := load(s, name)
 			if !ok {
 				wantCode(t, err, device.ErrUnsupported, text)
@@ -48,12 +50,14 @@ func TestPrecision(t *testing.T) {
 			if err != nil || e.Kernels()[0].Op != "matmul"+name {
 				t.Fatalf("%q: %v, %v", name, e, err)
 			}
-			out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 2}}, [][]byte{rpctest.Input(2, 1)})
+			out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 2}},
+				[][]byte{rpctest.Input(2, 1)})
 			if err != nil || !bytes.Equal(out[0], rpctest.WantOutput(t, p, 2, rpctest.Input(2, 1))) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		exe, err := s.Load(t.Context(), device.Load{Program: p, Weights: rpctest.Weights(), Precision: "bf16"}) // through the interface
+		// through the interface
+		exe, err := s.Load(t.Context(), device.Load{Program: p, Weights: rpctest.Weights(), Precision: "bf16"})
 		if listed && (err != nil || exe.Kernels()[0].Op != "matmulbf16") {
 			t.Errorf("Load: %v, %v", exe, err)
 		} else if !listed {
@@ -62,7 +66,8 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// TestFirstNaN checks that FirstNaN is the node of the step that produced the first NaN, or -1 if the run failed for another reason.
+// TestFirstNaN checks that FirstNaN is the node of the step that produced the first NaN, or -1 if the run failed for
+// another reason.
 func TestFirstNaN(t *testing.T) {
 	t.Parallel()
 	p := rpctest.Program(t)
@@ -77,7 +82,8 @@ func TestFirstNaN(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := func(n int64, check bool, x ...float32) (device.Stats, error) {
-			_, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: device.RunOptions{CheckNaN: check}},
+			_, st, err := e.RunTensors(
+				t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: device.RunOptions{CheckNaN: check}},
 				[][]byte{tensor.Bytes(x)})
 			return st, err
 		}
@@ -114,7 +120,10 @@ func TestFirstNaN(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st, err := e.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, IO: make([]byte, p.IOSize), Opts: device.RunOptions{CheckNaN: true}})
+		st, err := e.Run(
+			t.Context(),
+			device.Run{Syms: map[string]int64{"N": 1}, IO: make([]byte, p.IOSize),
+				Opts: device.RunOptions{CheckNaN: true}})
 		wantCode(t, err, code)
 		if st.FirstNaN != -1 {
 			t.Errorf("%s: FirstNaN is %d", mode, st.FirstNaN)
@@ -122,7 +131,8 @@ func TestFirstNaN(t *testing.T) {
 	}
 }
 
-// TestCloseDuringRun checks that closing an executable waits for the run of another executable, at most for Timeouts.Unload.
+// TestCloseDuringRun checks that closing an executable waits for the run of another executable, at most for
+// Timeouts.Unload.
 func TestCloseDuringRun(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []time.Duration{100 * time.Millisecond, rpctest.HangGuard} {
@@ -142,7 +152,8 @@ func TestCloseDuringRun(t *testing.T) {
 			defer cancel()
 			ended := make(chan error)
 			go func() {
-				_, _, err := e[0].RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
+				_, _, err := e[0].RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}},
+					[][]byte{rpctest.Input(1, 1)})
 				ended <- err
 			}()
 			for n := 0; n == 0; n, _ = s.Progress() {

@@ -25,8 +25,8 @@ const (
 	logTrace   = 40       // lines of a stack trace logged as errors; later lines keep their own level
 )
 
-// logSink receives what a backend prints. It always reads everything, so that logging never blocks the backend. It passes on no more
-// than logRate and logTotal allow, and counts the bytes that it drops.
+// logSink receives what a backend prints. It always reads everything, so that logging never blocks the backend. It
+// passes on no more than logRate and logTotal allow, and counts the bytes that it drops.
 type logSink struct {
 	Log *slog.Logger
 	now func() time.Time
@@ -129,8 +129,8 @@ func (s *logSink) keep(msg string) {
 	}
 }
 
-// isPanic reports whether a line is the first one that a crashing program prints: a panic, a fatal error of the Go runtime, a signal, or
-// a panic of a Rust library. Hundreds of lines may follow.
+// isPanic reports whether a line is the first one that a crashing program prints: a panic, a fatal error of the Go
+// runtime, a signal, or a panic of a Rust library. Hundreds of lines may follow.
 func isPanic(line string) bool {
 	if rest, ok := strings.CutPrefix(line, "SIG"); ok {
 		name, _, found := strings.Cut(rest, ": ")
@@ -140,7 +140,8 @@ func isPanic(line string) bool {
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
 }
 
-// lastOutput returns the line that is most likely to explain why the backend ended: the first line of a panic, or else the last line.
+// lastOutput returns the line that is most likely to explain why the backend ended: the first line of a panic, or else
+// the last line.
 func (s *logSink) lastOutput() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,12 +174,13 @@ func (s *logSink) close() {
 	s.dropped = 0
 	s.mu.Unlock()
 	if n > 0 {
-		s.Log.Warn("part of the backend's log was dropped", "bytes", n, "bytes_per_second", logRate, "bytes_in_total", logTotal)
+		s.Log.Warn("part of the backend's log was dropped", "bytes", n, "bytes_per_second", logRate, "bytes_in_total",
+			logTotal)
 	}
 }
 
-// parseLogLine parses a JSON line with the keys @message, @level and @timestamp. Any other line is itself the message. Values may have
-// any type. go-plugin's own reader would panic on {"@message":1}, so it does not receive stderr.
+// parseLogLine parses a JSON line with the keys @message, @level and @timestamp. Any other line is itself the message.
+// Values may have any type. go-plugin's own reader would panic on {"@message":1}, so it does not receive stderr.
 func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 	b = bytes.TrimSpace(b)
 	var rec map[string]json.RawMessage

@@ -20,11 +20,12 @@ type Options struct {
 	// Folder describes an installed plugin; nil for a backend that consists of one file.
 	Folder *Folder
 
-	// Artifact is the artifact, open for reading. The backend inherits the descriptor and maps the weights from it. It does not get the
-	// path. No other process may be able to change the file. The caller closes it. If Artifact is nil, Load sends the weights in
-	// chunks.
+	// Artifact is the artifact, open for reading. The backend inherits the descriptor and maps the weights from it. It
+	// does not get the path. No other process may be able to change the file. The caller closes it. If Artifact is nil,
+	// Load sends the weights in chunks.
 	Artifact *os.File
-	// IOSize is the largest Program.IOSize of the programs that will be loaded, in bytes. 0 means that of the first one.
+	// IOSize is the largest Program.IOSize of the programs that will be loaded, in bytes. 0 means that of the first
+	// one.
 	IOSize int64
 	// NoSharedMemory sends inputs and outputs in chunks. RLX_NO_SHM=1 has the same effect.
 	NoSharedMemory bool
@@ -55,8 +56,8 @@ func (o Options) backendName() string {
 
 // A Folder describes the files of an installed plugin.
 type Folder struct {
-	// Dir is the absolute path of the folder. The sandbox allows the backend to read it. The backend gets the path in RLX_PLUGIN_DIR,
-	// because the executable runs as a copy in memory and so cannot find the files next to itself.
+	// Dir is the absolute path of the folder. The sandbox allows the backend to read it. The backend gets the path in
+	// RLX_PLUGIN_DIR, because the executable runs as a copy in memory and so cannot find the files next to itself.
 	Dir string
 	// Declares is the plugin's sandbox declaration. It replaces the file next to the executable.
 	Declares string
@@ -64,8 +65,8 @@ type Folder struct {
 	Verify func() error
 }
 
-// inherited lists the environment variables that a backend inherits from the host. It also inherits those that begin with RLX_NAME_,
-// where NAME is the name of the backend.
+// inherited lists the environment variables that a backend inherits from the host. It also inherits those that begin
+// with RLX_NAME_, where NAME is the name of the backend.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",

@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Backends need unix sockets, inherited descriptors and process groups. On systems without them the host still builds, and Start returns
-// an error. The rest of this file declares what the files for all systems need.
+// Backends need unix sockets, inherited descriptors and process groups. On systems without them the host still builds,
+// and Start returns an error. The rest of this file declares what the files for all systems need.
 
 // Start reports that this system cannot run backends.
 func Start(_ context.Context, opts Options) (*Session, error) {

@@ -25,9 +25,9 @@ type process struct {
 	reaped bool
 }
 
-// startProcess starts cmd on its own thread, which then waits for the process. The kernel ties the parent-death signal to the thread that
-// forked, not to the process, so that thread must live as long as the child. A child also inherits attributes of its thread; setting them
-// here leaves the rest of the host unchanged.
+// startProcess starts cmd on its own thread, which then waits for the process. The kernel ties the parent-death signal
+// to the thread that forked, not to the process, so that thread must live as long as the child. A child also inherits
+// attributes of its thread; setting them here leaves the rest of the host unchanged.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	keepFiles()
@@ -52,8 +52,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// keepFiles marks the host's descriptors close-on-exec. Those that the host itself inherited may not be marked yet, and a backend must
-// inherit only the files in ExtraFiles.
+// keepFiles marks the host's descriptors close-on-exec. Those that the host itself inherited may not be marked yet, and
+// a backend must inherit only the files in ExtraFiles.
 func keepFiles() {
 	if markCloseOnExec() == nil {
 		return

@@ -64,7 +64,8 @@ func (l *protocolLog) add(e event) {
 	}
 	switch {
 	case e.msg != nil:
-		what = fmt.Sprintf("%s, %d bytes: %s", e.msg.ProtoReflect().Descriptor().Name(), proto.Size(e.msg), textOf(e.msg))
+		what = fmt.Sprintf("%s, %d bytes: %s", e.msg.ProtoReflect().Descriptor().Name(), proto.Size(e.msg),
+			textOf(e.msg))
 	case e.err != nil:
 		what = "failed: " + failureText(e.err)
 	default:
@@ -80,7 +81,8 @@ func (l *protocolLog) line(direction, text string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, "%s %s %s %s\n", time.Now().Format("15:04:05.000000"), l.name, direction, wire.CleanTo(text, logLine))
+	fmt.Fprintf(l.w, "%s %s %s %s\n", time.Now().Format("15:04:05.000000"), l.name, direction,
+		wire.CleanTo(text, logLine))
 }
 
 // failureText describes the status with which a call failed, and the detail of the protocol in it.
@@ -101,8 +103,8 @@ const (
 	shownList  = 16
 )
 
-// textOf prints a message on one line, such as {executable: 1, inputs: [{size: 64}]}. Fields follow their numbers. Fields with default values
-// are left out. Long values are shortened.
+// textOf prints a message on one line, such as {executable: 1, inputs: [{size: 64}]}. Fields follow their numbers.
+// Fields with default values are left out. Long values are shortened.
 func textOf(m proto.Message) string {
 	var b strings.Builder
 	writeMessage(&b, m.ProtoReflect())
@@ -195,7 +197,8 @@ func writeValue(b *strings.Builder, f protoreflect.FieldDescriptor, v protorefle
 }
 
 // unary is an interceptor that logs a call with one message in each direction.
-func (l *protocolLog) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (l *protocolLog) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if l == nil {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
@@ -211,7 +214,8 @@ func (l *protocolLog) unary(ctx context.Context, method string, req, reply any, 
 }
 
 // stream is an interceptor that logs the messages of a stream.
-func (l *protocolLog) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *protocolLog) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	st, err := open(ctx, desc, cc, method, opts...)
 	if l == nil || err != nil || method == wire.StdioMethod {
 		return st, err

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// Raw is the connection below a session. Package protocoltest sends requests through it that a session would not send, to see that
-// the backend refuses them.
+// Raw is the connection below a session. Package protocoltest sends requests through it that a session would not send,
+// to see that the backend refuses them.
 type Raw struct {
 	Conn   *grpc.ClientConn
 	Region *wire.Region // nil if tensors are sent in chunks
@@ -35,11 +35,12 @@ func (r Raw) CutLifeline() { r.s.lifelineW.Close() }
 // ID returns the number by which requests name the executable.
 func (e *Executable) ID() uint64 { return e.id }
 
-// withoutDeadline is the key of a context with which the host makes a call without a deadline, to see what the backend does.
+// withoutDeadline is the key of a context with which the host makes a call without a deadline, to see what the backend
+// does.
 type withoutDeadline struct{}
 
-// Endless returns a context without the deadline of ctx that is cancelled when ctx ends. Calls on Raw.Conn must have a deadline,
-// unless they use such a context.
+// Endless returns a context without the deadline of ctx that is cancelled when ctx ends. Calls on Raw.Conn must have a
+// deadline, unless they use such a context.
 func Endless(ctx context.Context) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), withoutDeadline{}, true))
 	stop := context.AfterFunc(ctx, cancel)

@@ -157,24 +157,27 @@ func playTranscript() {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(os.Getenv("PLUGIN_CLIENT_CERT")))
-	secure := credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{id.cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
-	server := grpc.NewServer(grpc.Creds(secure), grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error {
-		method, _ := grpc.MethodFromServerStream(st)
-		if method == wire.ShutdownMethod {
-			os.Exit(0)
-		}
-		if method == wire.StdioMethod {
-			return status.Error(codes.Unimplemented, "no stdio")
-		}
-		err := p.answer(path.Base(method), func() (b []byte, err error) {
-			err = st.RecvMsg(&b)
-			return b, err
-		}, func(b []byte) error { return st.SendMsg(&b) })
-		if _, ok := status.FromError(err); !ok {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		return err
-	}))
+	secure := credentials.NewTLS(
+		&tls.Config{Certificates: []tls.Certificate{id.cert}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: pool})
+	server := grpc.NewServer(grpc.Creds(secure), grpc.ForceServerCodec(rawCodec{}),
+		grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error {
+			method, _ := grpc.MethodFromServerStream(st)
+			if method == wire.ShutdownMethod {
+				os.Exit(0)
+			}
+			if method == wire.StdioMethod {
+				return status.Error(codes.Unimplemented, "no stdio")
+			}
+			err := p.answer(path.Base(method), func() (b []byte, err error) {
+				err = st.RecvMsg(&b)
+				return b, err
+			}, func(b []byte) error { return st.SendMsg(&b) })
+			if _, ok := status.FromError(err); !ok {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			return err
+		}))
 	l, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "s"))
 	if err != nil {
 		panic(err)
@@ -213,8 +216,8 @@ func (p *player) serveRuns(f *os.File) {
 	}
 }
 
-// TestReplayBackend plays the backend of the transcript at a real host, which must get the right results. Each message of the host must be that of
-// the transcript.
+// TestReplayBackend plays the backend of the transcript at a real host, which must get the right results. Each message
+// of the host must be that of the transcript.
 func TestReplayBackend(t *testing.T) {
 	for _, chunks := range []bool{false, true} {
 		playDemo(t, start(t, demoOptions(t, "replay", chunks)))
@@ -275,7 +278,8 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 		}
 		receive = func() ([]byte, error) { return readRaw(s.direct.In) }
 	} else {
-		st, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, wire.ServiceMethods+call, grpc.ForceCodec(rawCodec{}))
+		st, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			wire.ServiceMethods+call, grpc.ForceCodec(rawCodec{}))
 		if err != nil {
 			return err
 		}
@@ -324,7 +328,8 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 		}
 	}
 	// The call is over when its status arrives; before that, the backend may refuse the next one.
-	if failed := slices.ContainsFunc(backend, func(r record) bool { return r.mark == markFailed }); call != "runs" && !failed {
+	if failed := slices.ContainsFunc(backend, func(r record) bool { return r.mark == markFailed }); call != "runs" &&
+		!failed {
 		if b, err := receive(); !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s: % x, %w; want the end of the call", call, b, err)
 		}

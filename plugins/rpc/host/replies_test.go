@@ -27,11 +27,13 @@ type hostile struct {
 	stats []*rlxv1.StatsReply
 }
 
-func (h hostile) Load(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[rlxv1.LoadRequest, rlxv1.LoadReply], error) {
+func (h hostile) Load(context.Context, ...grpc.CallOption) (
+	grpc.ClientStreamingClient[rlxv1.LoadRequest, rlxv1.LoadReply], error) {
 	return &loadStream{reply: h.load}, nil
 }
 
-func (h hostile) Stats(context.Context, *rlxv1.StatsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[rlxv1.StatsReply], error) {
+func (h hostile) Stats(context.Context, *rlxv1.StatsRequest, ...grpc.CallOption) (
+	grpc.ServerStreamingClient[rlxv1.StatsReply], error) {
 	c := &rpctest.ClientStream[rlxv1.StatsRequest, rlxv1.StatsReply]{}
 	c.In = h.stats
 	return c, nil
@@ -45,8 +47,8 @@ type loadStream struct {
 func (*loadStream) Send(*rlxv1.LoadRequest) error             { return nil }
 func (s *loadStream) CloseAndRecv() (*rlxv1.LoadReply, error) { return s.reply, nil }
 
-// FuzzReplies plays a hostile backend that answers Load and Stats. The host must accept valid answers, and end the session with
-// code.Protocol after all others.
+// FuzzReplies plays a hostile backend that answers Load and Stats. The host must accept valid answers, and end the
+// session with code.Protocol after all others.
 func FuzzReplies(t *testing.F) {
 	f := campaign.New(t)
 	p := rpctest.Program(f)
@@ -79,8 +81,8 @@ func FuzzReplies(t *testing.F) {
 	})
 }
 
-// FuzzRunReplies plays a hostile backend that answers Run. For any replies, the host must not panic, must not store more bytes than the
-// program's values have, and must accept only outputs and dumps that are complete and in order.
+// FuzzRunReplies plays a hostile backend that answers Run. For any replies, the host must not panic, must not store
+// more bytes than the program's values have, and must accept only outputs and dumps that are complete and in order.
 func FuzzRunReplies(t *testing.F) {
 	f := campaign.New(t)
 	p := rpctest.Program(f)
@@ -89,7 +91,9 @@ func FuzzRunReplies(t *testing.F) {
 	}
 	done := &rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: 1, FirstNan: -1}}}
 	dumpOf := func(node int32) proto.Message {
-		return &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: node, First: true, Shape: []int64{1, 4}, Data: make([]byte, 16)}}}
+		return &rlxv1.RunReply{
+			Part: &rlxv1.RunReply_Dump{
+				Dump: &rlxv1.Dump{Node: node, First: true, Shape: []int64{1, 4}, Data: make([]byte, 16)}}}
 	}
 	dump := dumpOf(2)
 	f.Add(rpctest.Pack(f, dump, dumpOf(3), out(0, 16), done))
@@ -99,7 +103,9 @@ func FuzzRunReplies(t *testing.F) {
 	f.Add(rpctest.Pack(f, out(0, 8), out(0, 8), done))
 	f.Add(rpctest.Pack(f, done, done))
 	f.Add(rpctest.Pack(f, &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: -1}}}, done))
-	f.Add(rpctest.Pack(f, out(-1, 1), dump, dump, &rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
+	f.Add(
+		rpctest.Pack(f, out(-1, 1), dump, dump,
+			&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
 	f.Fuzz(func(t testing.TB, b []byte) {
 		s := newSession(Options{Name: "ref"})
 		e := &Executable{s: s, prog: p, binder: wire.Binder{Program: p}}
@@ -109,11 +115,13 @@ func FuzzRunReplies(t *testing.F) {
 		}
 		s.running.begin(p, 1)
 		var seen []int
-		x := &hostRun{e: e, bound: bound, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
-			r: device.Run{Syms: map[string]int64{"N": 1}, Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
-				seen = append(seen, node)
-				return nil
-			}}}}
+		x := &hostRun{e: e, bound: bound, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3},
+			finished: make(chan struct{}),
+			r: device.Run{Syms: map[string]int64{"N": 1},
+				Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
+					seen = append(seen, node)
+					return nil
+				}}}}
 		c := &rpctest.ClientStream[rlxv1.RunRequest, rlxv1.RunReply]{}
 		c.In = rpctest.Unpack[rlxv1.RunReply](b)
 		err = x.receive(c)

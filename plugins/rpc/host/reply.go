@@ -14,7 +14,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// receiveOutput appends a chunk to an output. It rejects bytes beyond the output's size, which the host computed from the program.
+// receiveOutput appends a chunk to an output. It rejects bytes beyond the output's size, which the host computed from
+// the program.
 func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
 		return lost(code.Protocol, x.e.s.name, "sent an output in chunks instead of shared memory")
@@ -25,7 +26,8 @@ func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 		return tooLong(x.e.s.name, len(c.Data))
 	}
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
-		return lost(code.Protocol, x.e.s.name, "sent %d bytes for output %d, which does not need them", len(c.GetData()), i)
+		return lost(code.Protocol, x.e.s.name, "sent %d bytes for output %d, which does not need them",
+			len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
 	return nil
@@ -36,7 +38,8 @@ func tooLong(name string, n int) error {
 	return lost(code.Protocol, name, "sent a chunk of %d bytes; at most %d", n, wire.MaxChunk)
 }
 
-// receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's observer.
+// receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's
+// observer.
 func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
@@ -96,11 +99,13 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	s := x.e.s
 	x.phase = "in its summary of a run"
 	if d.GetGeneration() != x.header.Generation {
-		return lost(code.Protocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
+		return lost(code.Protocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(),
+			x.header.Generation)
 	}
 	for i, b := range x.staged {
 		if int64(len(b)) != x.bound.Outputs[i].Size && x.r.Wants(i) {
-			return lost(code.Protocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.bound.Outputs[i].Size)
+			return lost(code.Protocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i,
+				x.bound.Outputs[i].Size)
 		}
 	}
 	if x.dumpAt >= 0 {
@@ -110,17 +115,23 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 		return lost(code.Protocol, s.name, "ended a run without the value of node %d, which was requested", x.dumps[0])
 	}
 	if d.TotalNs < 0 || d.PeakRss < 0 || d.DeviceMemory < 0 {
-		return lost(code.Protocol, s.name, "sent statistics out of range (%d ns, %d bytes, %d bytes of device memory)", d.TotalNs, d.PeakRss, d.DeviceMemory)
+		return lost(code.Protocol, s.name, "sent statistics out of range (%d ns, %d bytes, %d bytes of device memory)",
+			d.TotalNs, d.PeakRss, d.DeviceMemory)
 	}
 	if d.FirstNan != -1 {
-		return lost(code.Protocol, s.name, "ended a run with first_nan %d; want -1, or the error %s if check_nan found a NaN", d.FirstNan, device.ErrNaN)
+		return lost(
+			code.Protocol, s.name, "ended a run with first_nan %d; want -1, or the error %s if check_nan found a NaN",
+			d.FirstNan, device.ErrNaN)
 	}
 	if d.Steps != 0 && !x.r.Opts.Profile {
-		return lost(code.Protocol, s.name, "announced the times of %d steps; want 0, because the run was not profiled", d.Steps)
+		return lost(code.Protocol, s.name, "announced the times of %d steps; want 0, because the run was not profiled",
+			d.Steps)
 	}
 	if d.Steps != 0 {
 		if ran, all := len(x.ran()), len(x.e.prog.Steps); int(d.Steps) != ran {
-			return lost(code.Protocol, s.name, "announced the times of %d steps; want %[2]d, because %[2]d of %[3]d steps ran, or 0 if it measures none",
+			return lost(
+				code.Protocol, s.name,
+				"announced the times of %d steps; want %[2]d, because %[2]d of %[3]d steps ran, or 0 if it measures none",
 				d.Steps, ran, all)
 		}
 	}
@@ -135,7 +146,8 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	return nil
 }
 
-// ran returns the indices of the program's steps that the run needs. A profiled run has a time for each of them, and none for the others.
+// ran returns the indices of the program's steps that the run needs. A profiled run has a time for each of them, and
+// none for the others.
 func (x *hostRun) ran() (steps []int) {
 	p := x.e.prog
 	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
@@ -173,11 +185,15 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 				node := p.Graph.Nodes[p.Steps[ran[i]].Node]
 				step := &wire.StepError{Step: ran[i] + 1, Steps: len(p.Steps), Op: node.Op.Name, Name: node.Label()}
 				if int(t.GetNode()) != node.ID {
-					return lost(code.Protocol, s.name, "sent the time of node %d in place %d of its list; want that of node %d, which is %v",
+					return lost(
+						code.Protocol, s.name,
+						"sent the time of node %d in place %d of its list; want that of node %d, which is %v",
 						t.GetNode(), i+1, node.ID, step)
 				}
 				if t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
-					return lost(code.Protocol, s.name, "sent a negative time for %v: %d ns, %d ns after the start of the run", step, t.GetTimeNs(), t.GetStartNs())
+					return lost(
+						code.Protocol, s.name, "sent a negative time for %v: %d ns, %d ns after the start of the run",
+						step, t.GetTimeNs(), t.GetStartNs())
 				}
 				x.stats.Steps = append(x.stats.Steps, device.Step{Node: int(t.Node),
 					Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs)})

@@ -20,9 +20,11 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits until the session is free and then executes the program. tensors returns the caller's inputs, and a function that allocates the
-// outputs. run calls that function while the backend works, because allocating large outputs takes time.
-func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*wire.Binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
+// run waits until the session is free and then executes the program. tensors returns the caller's inputs, and a
+// function that allocates the outputs. run calls that function while the backend works, because allocating large
+// outputs takes time.
+func (e *Executable) run(ctx context.Context, r device.Run,
+	tensors func(*wire.Binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
 	if err := s.lock(ctx); err != nil {
 		return noStats(), err
@@ -51,7 +53,8 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*wire.B
 	if err != nil {
 		return noStats(), err
 	}
-	x := &hostRun{e: e, bound: b, in: in, alloc: out, cached: cached, r: requested, header: h, dumps: dumps, stats: noStats()}
+	x := &hostRun{e: e, bound: b, in: in, alloc: out, cached: cached, r: requested, header: h, dumps: dumps,
+		stats: noStats()}
 	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
@@ -73,7 +76,8 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*wire.B
 	return x.stats, nil
 }
 
-// inStepOrder returns the nodes whose values steps compute, without duplicates, in the order in which a backend sends the values.
+// inStepOrder returns the nodes whose values steps compute, without duplicates, in the order in which a backend sends
+// the values.
 func inStepOrder(p *program.Program, nodes []int) []int {
 	if len(nodes) == 0 {
 		return nil
@@ -129,8 +133,8 @@ type hostRun struct {
 	refused   error         // error of the caller's observer, which cancels the run
 }
 
-// run makes the Run call. Cancelling ctx cancels the run but not the stream, because the region may be reused only after the run has
-// ended.
+// run makes the Run call. Cancelling ctx cancels the run but not the stream, because the region may be reused only
+// after the run has ended.
 func (x *hostRun) run(ctx context.Context) error {
 	s, streamCtx := x.e.s, context.WithoutCancel(ctx)
 	if d, ok := ctx.Deadline(); ok {
@@ -172,7 +176,8 @@ func (x *hostRun) run(ctx context.Context) error {
 	return x.atStep(err, step)
 }
 
-// atStep adds step to the chain of err. If err came from the backend and names a step, atStep instead adds the name of that step's node.
+// atStep adds step to the chain of err. If err came from the backend and names a step, atStep instead adds the name of
+// that step's node.
 func (x *hostRun) atStep(err error, step *wire.StepError) error {
 	var e *diag.Error
 	if !errors.As(err, &e) {
@@ -236,7 +241,8 @@ func (x *hostRun) cancel() {
 	defer limit.Stop()
 	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
 	defer stop()
-	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // an error does not matter, because only the end of the run counts
+	// an error does not matter, because only the end of the run counts
+	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation})
 	select {
 	case <-x.finished:
 	case <-s.dead.Done():
@@ -284,8 +290,8 @@ func (x *hostRun) stream(ctx context.Context) error {
 	return nil
 }
 
-// prepareShared clears the outputs in the region and copies the inputs to it. If a backend does not write all of an output, the caller must
-// not see data of an earlier run. Outputs that are zero already are not cleared again.
+// prepareShared clears the outputs in the region and copies the inputs to it. If a backend does not write all of an
+// output, the caller must not see data of an earlier run. Outputs that are zero already are not cleared again.
 func (x *hostRun) prepareShared() {
 	s := x.e.s
 	for i, o := range x.bound.Outputs {
@@ -303,7 +309,8 @@ func (x *hostRun) prepareShared() {
 	}
 }
 
-// readShared copies the outputs out of the region. For the next run, it clears those that do not share bytes with another value.
+// readShared copies the outputs out of the region. For the next run, it clears those that do not share bytes with
+// another value.
 func (x *hostRun) readShared() {
 	s := x.e.s
 	for i, b := range wire.Cut(s.region.Data, x.bound.Outputs) {
@@ -365,7 +372,8 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 			}
 			for c := range slices.Chunk(b, wire.MaxChunk) {
 				if err == nil {
-					err = st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: int32(i), Data: c}}})
+					err = st.Send(
+						&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: int32(i), Data: c}}})
 				}
 			}
 		}

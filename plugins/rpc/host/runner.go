@@ -24,8 +24,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// A backendRunner implements runner.Runner, by which go-plugin controls the backend's process. Of what the backend prints, go-plugin gets
-// only the handshake line, after it has been checked.
+// A backendRunner implements runner.Runner, by which go-plugin controls the backend's process. Of what the backend
+// prints, go-plugin gets only the handshake line, after it has been checked.
 type backendRunner struct {
 	name     string // such as "backend cpu"
 	path     string // path of the executable, as the user gave it
@@ -56,7 +56,8 @@ var _ runner.Runner = (*backendRunner)(nil)
 // setFault records the first fault.
 func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e) }
 
-// build implements go-plugin's RunnerFunc. The environment of cmd contains only the variables that go-plugin sets for the backend.
+// build implements go-plugin's RunnerFunc. The environment of cmd contains only the variables that go-plugin sets for
+// the backend.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 	files, fds := r.files.List()
 	r.cmd = &exec.Cmd{
@@ -118,8 +119,10 @@ func (r *backendRunner) startProcess() (*process, error) {
 		return nil, err
 	}
 	defer status.Close()
-	r.cmd.Path, r.cmd.Args = sandbox.Command(sandbox.Spec{Path: r.cmd.Path, Args: r.cmd.Args, Layers: r.confined.layers(),
-		Grants: r.confined.grants(r.exe, 3+len(r.cmd.ExtraFiles)-1, r.inMemory, r.dir, r.folder, r.cmd.Env), Status: 3 + len(r.cmd.ExtraFiles)})
+	r.cmd.Path, r.cmd.Args = sandbox.Command(
+		sandbox.Spec{Path: r.cmd.Path, Args: r.cmd.Args, Layers: r.confined.layers(),
+			Grants: r.confined.grants(r.exe, 3+len(r.cmd.ExtraFiles)-1, r.inMemory, r.dir, r.folder, r.cmd.Env),
+			Status: 3 + len(r.cmd.ExtraFiles)})
 	r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, report)
 	p, err := startProcess(r.cmd)
 	report.Close()
@@ -143,8 +146,8 @@ func (r *backendRunner) startProcess() (*process, error) {
 	return nil, err
 }
 
-// drainGrace is how long the pipes are read after the process has exited. They may not end, because another process may hold the write
-// ends.
+// drainGrace is how long the pipes are read after the process has exited. They may not end, because another process may
+// hold the write ends.
 const drainGrace = 250 * time.Millisecond
 
 // watchOutput reads both pipes until the backend has exited, and passes the handshake to go-plugin.
@@ -264,7 +267,9 @@ func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, 
 		return handshake{}, false
 	}
 	if errors.Is(err, bufio.ErrBufferFull) {
-		r.setFault(lost(code.Handshake, r.name, "%s is not a backend: its first line is longer than %d bytes", r.path, wire.MaxLine))
+		r.setFault(
+			lost(code.Handshake, r.name, "%s is not a backend: its first line is longer than %d bytes", r.path,
+				wire.MaxLine))
 		return handshake{}, false
 	}
 	h, err := parseHandshake(string(line), r.dir, r.versions)
@@ -314,7 +319,8 @@ func (r *backendRunner) kill() {
 	}
 }
 
-// PluginToHost is called with the address from the handshake. It checks the address once more, because go-plugin dials it.
+// PluginToHost is called with the address from the handshake. It checks the address once more, because go-plugin dials
+// it.
 func (r *backendRunner) PluginToHost(network, addr string) (string, string, error) {
 	if network != "unix" {
 		return "", "", errors.New("address is not a unix socket")
@@ -326,8 +332,8 @@ func (r *backendRunner) HostToPlugin(network, addr string) (string, string, erro
 	return network, addr, nil
 }
 
-// unwrapAll returns the innermost error. Its text is that of the system, without the /proc paths of the wrappers, which mean nothing to a
-// user.
+// unwrapAll returns the innermost error. Its text is that of the system, without the /proc paths of the wrappers, which
+// mean nothing to a user.
 func unwrapAll(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

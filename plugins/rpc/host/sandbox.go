@@ -14,17 +14,19 @@ import (
 type Sandbox string
 
 const (
-	SandboxOn      Sandbox = "on" // the default: uses the layers that the system has, unless the backend declares "none"
+	// the default: uses the layers that the system has, unless the backend declares "none"
+	SandboxOn      Sandbox = "on"
 	SandboxOff     Sandbox = "off"
 	SandboxRequire Sandbox = "require" // code.Sandbox if a layer is missing or the backend declares "none"
 )
 
 // Confinement lists the layers that confine a backend's process.
 type Confinement struct {
-	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: the backend can access all files of the user
-	Seccomp  bool     `json:"seccomp"`  // whether system calls are filtered
-	Allowed  []string `json:"allowed"`  // what the backend's declaration asked for and got, such as "gpu"
-	Reason   string   `json:"reason"`   // why a layer is missing; empty if none is
+	// ABI version of the kernel's Landlock; 0: the backend can access all files of the user
+	Landlock int      `json:"landlock"`
+	Seccomp  bool     `json:"seccomp"` // whether system calls are filtered
+	Allowed  []string `json:"allowed"` // what the backend's declaration asked for and got, such as "gpu"
+	Reason   string   `json:"reason"`  // why a layer is missing; empty if none is
 }
 
 // String describes the confinement briefly, such as "landlock 7, seccomp, allows gpu" or "none (turned off)".
@@ -70,7 +72,8 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 	require := asked == SandboxRequire
 	if declared.none {
 		if require {
-			return Confinement{}, lost(code.Sandbox, name, "declares in %s that it runs without a sandbox", declared.path)
+			return Confinement{},
+				lost(code.Sandbox, name, "declares in %s that it runs without a sandbox", declared.path)
 		}
 		return none("the backend's declaration asks for none"), nil
 	}
@@ -98,8 +101,8 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 // availableLayers returns the layers of this system. Tests replace it.
 var availableLayers = sandbox.Available
 
-// declaration is the content of the file next to a backend's executable that declares what the backend needs in a sandbox. Each word stands
-// for a fixed set of paths, so a declaration cannot give access to the user's files.
+// declaration is the content of the file next to a backend's executable that declares what the backend needs in a
+// sandbox. Each word stands for a fixed set of paths, so a declaration cannot give access to the user's files.
 type declaration struct {
 	path string // path of the file
 	gpu  bool

@@ -104,17 +104,21 @@ func attempts() []attempt {
 		{name: "list a directory of the user's", do: func() error { _, err := os.ReadDir(userFile("")); return err }},
 		{name: "list /", do: func() error { _, err := os.ReadDir("/"); return err }},
 		{name: "make a file", do: func() error { return os.WriteFile(userFile("new"), nil, 0o600) }},
-		{name: "append to a file", do: func() error { return closing(os.OpenFile(userFile("secret"), os.O_APPEND|os.O_WRONLY, 0)) }},
-		{name: "open a file to empty it", do: func() error { return closing(os.OpenFile(userFile("secret"), os.O_TRUNC|os.O_WRONLY, 0)) }},
+		{name: "append to a file",
+			do: func() error { return closing(os.OpenFile(userFile("secret"), os.O_APPEND|os.O_WRONLY, 0)) }},
+		{name: "open a file to empty it",
+			do: func() error { return closing(os.OpenFile(userFile("secret"), os.O_TRUNC|os.O_WRONLY, 0)) }},
 		{name: "remove a file", do: func() error { return os.Remove(userFile("gone")) }},
 		{name: "rename a file", do: func() error { return os.Rename(userFile("moved"), userFile("moved2")) }},
 		{name: "make a directory", do: func() error { return os.Mkdir(userFile("dir"), 0o700) }},
 		{name: "make a link", do: func() error { return os.Symlink("/", userFile("link")) }},
-		{name: "link a file into the session's directory", do: func() error { return os.Link(userFile("secret"), "mine") }},
+		{name: "link a file into the session's directory",
+			do: func() error { return os.Link(userFile("secret"), "mine") }},
 		{name: "open the artifact again to write", do: func() error {
 			return closing(os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", artifactFD()), os.O_WRONLY, 0))
 		}},
-		{name: "see the sockets of all processes", gpuMay: true, do: func() error { _, err := os.ReadFile("/proc/self/net/unix"); return err }},
+		{name: "see the sockets of all processes", gpuMay: true,
+			do: func() error { _, err := os.ReadFile("/proc/self/net/unix"); return err }},
 		{name: "see them through a thread", gpuMay: true, do: func() error {
 			_, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/net/unix", os.Getpid()))
 			return err
@@ -165,14 +169,17 @@ func attempts() []attempt {
 			}
 			return unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: os.Getenv(dgramEnv)})
 		}},
-		{name: "open a netlink socket", do: func() error { return call(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, 0) }},
-		{name: "open a multipath tcp socket", do: func() error { return call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP) }},
+		{name: "open a netlink socket",
+			do: func() error { return call(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, 0) }},
+		{name: "open a multipath tcp socket",
+			do: func() error { return call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP) }},
 		{name: "read the memory of another process", do: func() error {
 			remote := &unix.RemoteIovec{Base: uintptr(address), Len: 8}
 			_, err := unix.ProcessVMReadv(victim(), []unix.Iovec{*local}, []unix.RemoteIovec{*remote}, 0)
 			return err
 		}},
-		{name: "limit another process", do: func() error { return unix.Prlimit(victim(), unix.RLIMIT_CORE, &unix.Rlimit{}, nil) }},
+		{name: "limit another process",
+			do: func() error { return unix.Prlimit(victim(), unix.RLIMIT_CORE, &unix.Rlimit{}, nil) }},
 		{name: "make a group of its own", do: func() error { return call(unix.SYS_SETPGID, 0, target) }},
 		{name: "hold a descriptor of another process", do: func() error {
 			fd, err := unix.PidfdOpen(victim(), 0)
@@ -191,14 +198,17 @@ func attempts() []attempt {
 		calls[i].seccomp, calls[i].control = true, calls[i].name != "make a group of its own"
 	}
 	both := []attempt{
-		{name: "run a program in its place", landlock: true, do: func() error { return unix.Exec("/bin/false", []string{"false"}, nil) }},
-		{name: "dial tcp", landlock: true, abi: 4, seccomp: true, control: true, do: func() error { return closing(net.Dial("tcp", os.Getenv(tcpEnv))) }},
+		{name: "run a program in its place", landlock: true,
+			do: func() error { return unix.Exec("/bin/false", []string{"false"}, nil) }},
+		{name: "dial tcp", landlock: true, abi: 4, seccomp: true, control: true,
+			do: func() error { return closing(net.Dial("tcp", os.Getenv(tcpEnv))) }},
 		{name: "listen on tcp", landlock: true, abi: 4, seccomp: true, control: true, do: func() error {
 			var c net.ListenConfig
 			c.SetMultipathTCP(false) // Landlock does not see Multipath TCP
 			return closing(c.Listen(context.Background(), "tcp", "127.0.0.1:0"))
 		}},
-		{name: "empty a file by its path", landlock: true, abi: 3, seccomp: true, control: true, do: func() error { return os.Truncate(userFile("secret"), 3) }},
+		{name: "empty a file by its path", landlock: true, abi: 3, seccomp: true, control: true,
+			do: func() error { return os.Truncate(userFile("secret"), 3) }},
 		{name: "trace another process", landlock: true, seccomp: true, control: true, do: func() error {
 			runtime.LockOSThread()
 			err := unix.PtraceSeize(victim())
@@ -207,18 +217,23 @@ func attempts() []attempt {
 			}
 			return err
 		}},
-		{name: "signal another process", landlock: true, abi: 6, seccomp: true, control: true, do: func() error { return unix.Kill(victim(), 0) }},
-		{name: "signal the host", landlock: true, abi: 6, seccomp: true, control: true, do: func() error { return unix.Kill(os.Getppid(), 0) }},
-		{name: "signal a thread of another process", landlock: true, abi: 6, seccomp: true, control: true, do: func() error { return unix.Tgkill(victim(), victim(), 0) }},
-		{name: "signal a thread by its number alone", landlock: true, abi: 6, seccomp: true, control: true, do: func() error { return call(unix.SYS_TKILL, target, 0) }},
-		{name: "signal by a process descriptor", landlock: true, abi: 6, seccomp: true, control: true, do: func() error {
-			fd, err := unix.PidfdOpen(victim(), 0)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			return unix.PidfdSendSignal(fd, 0, nil, 0)
-		}},
+		{name: "signal another process", landlock: true, abi: 6, seccomp: true, control: true,
+			do: func() error { return unix.Kill(victim(), 0) }},
+		{name: "signal the host", landlock: true, abi: 6, seccomp: true, control: true,
+			do: func() error { return unix.Kill(os.Getppid(), 0) }},
+		{name: "signal a thread of another process", landlock: true, abi: 6, seccomp: true, control: true,
+			do: func() error { return unix.Tgkill(victim(), victim(), 0) }},
+		{name: "signal a thread by its number alone", landlock: true, abi: 6, seccomp: true, control: true,
+			do: func() error { return call(unix.SYS_TKILL, target, 0) }},
+		{name: "signal by a process descriptor", landlock: true, abi: 6, seccomp: true, control: true,
+			do: func() error {
+				fd, err := unix.PidfdOpen(victim(), 0)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				return unix.PidfdSendSignal(fd, 0, nil, 0)
+			}},
 		{name: "take a descriptor of another process", landlock: true, seccomp: true, control: true, do: func() error {
 			fd, err := unix.PidfdOpen(victim(), 0)
 			if err != nil {
@@ -234,17 +249,19 @@ func attempts() []attempt {
 	}
 	// Without a sandbox, these calls fail because of their arguments.
 	for name, do := range map[string]func() error{
-		"mount":                       func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
-		"unshare":                     func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
-		"chroot":                      func() error { return unix.Chroot("/nowhere") },
-		"io_uring":                    func() error { return call(unix.SYS_IO_URING_SETUP, 1, cString("")) },
-		"bpf":                         func() error { return call(unix.SYS_BPF, 0, 0, 0) },
-		"perf":                        func() error { return call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0) },
-		"userfaultfd":                 func() error { return call(unix.SYS_USERFAULTFD, 1) },
-		"keyctl":                      func() error { return call(unix.SYS_KEYCTL, ^uintptr(0)) },
-		"execveat":                    func() error { return call(unix.SYS_EXECVEAT, own, cString("/bin/false"), 0, 0, 0) },
-		"a future call":               func() error { return call(newestTested + 1) },
-		"change the artifact's flags": func() error { return control(artifactFD(), fsIocSetFlags) },
+		"mount":       func() error { return unix.Mount("none", "/nowhere", "none", 0, "") },
+		"unshare":     func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
+		"chroot":      func() error { return unix.Chroot("/nowhere") },
+		"io_uring":    func() error { return call(unix.SYS_IO_URING_SETUP, 1, cString("")) },
+		"bpf":         func() error { return call(unix.SYS_BPF, 0, 0, 0) },
+		"perf":        func() error { return call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0) },
+		"userfaultfd": func() error { return call(unix.SYS_USERFAULTFD, 1) },
+		"keyctl":      func() error { return call(unix.SYS_KEYCTL, ^uintptr(0)) },
+		"execveat": func() error {
+			return call(unix.SYS_EXECVEAT, own, cString("/bin/false"), 0, 0, 0)
+		},
+		"a future call":                           func() error { return call(newestTested + 1) },
+		"change the artifact's flags":             func() error { return control(artifactFD(), fsIocSetFlags) },
 		"change the artifact's flags as XFS does": func() error { return control(artifactFD(), fsIocFSSetXattr) },
 		"change its own file's flags": func() error {
 			f, err := os.Open("/proc/self/exe")
@@ -390,8 +407,8 @@ func init() {
 	}
 }
 
-// TestFolder checks that an installed plugin can read its own folder in its sandbox, but nothing next to it, that it runs as a copy in
-// memory, and that it does not start if Verify finds changed files.
+// TestFolder checks that an installed plugin can read its own folder in its sandbox, but nothing next to it, that it
+// runs as a copy in memory, and that it does not start if Verify finds changed files.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "folder")
@@ -430,10 +447,12 @@ func TestShaderCache(t *testing.T) {
 		change func(cache string) error
 		used   bool
 	}{
-		"its own":                     {func(string) error { return nil }, true},
-		"open to all":                 {func(cache string) error { return os.Chmod(cache, 0o777) }, false},
-		"in a folder open to all":     {func(cache string) error { return os.Chmod(filepath.Join(cache, "../.."), 0o777) }, false},
-		"in a folder of another user": {func(cache string) error { return os.Chown(filepath.Dir(cache), 12345, -1) }, false},
+		"its own":     {func(string) error { return nil }, true},
+		"open to all": {func(cache string) error { return os.Chmod(cache, 0o777) }, false},
+		"in a folder open to all": {
+			func(cache string) error { return os.Chmod(filepath.Join(cache, "../.."), 0o777) }, false},
+		"in a folder of another user": {func(cache string) error { return os.Chown(filepath.Dir(cache), 12345, -1) },
+			false},
 	} {
 		base := t.TempDir()
 		t.Setenv("XDG_CACHE_HOME", base)
@@ -456,7 +475,8 @@ func TestShaderCache(t *testing.T) {
 	}
 }
 
-// TestScriptFiles checks that a script in the sandbox can read OpenSSL's configuration, without which Node.js does not start, but not the user's files.
+// TestScriptFiles checks that a script in the sandbox can read OpenSSL's configuration, without which Node.js does not
+// start, but not the user's files.
 func TestScriptFiles(t *testing.T) {
 	t.Parallel()
 	const config = "/etc/ssl/openssl.cnf"
@@ -466,8 +486,10 @@ func TestScriptFiles(t *testing.T) {
 	opts, _ := testOptions(t, "")
 	secret := filepath.Join(opts.TempDir, "secret")
 	opts.Path = filepath.Join(opts.TempDir, "b")
-	script := "#!/bin/sh\nread x < " + config + " && echo config readable >&2\nread x < " + secret + " && echo secret readable >&2\nexit 3\n"
-	if err := errors.Join(os.WriteFile(secret, []byte("x\n"), 0o600), os.WriteFile(opts.Path, []byte(script), 0o755)); err != nil {
+	script := "#!/bin/sh\nread x < " + config + " && echo config readable >&2\nread x < " + secret +
+		" && echo secret readable >&2\nexit 3\n"
+	if err := errors.Join(os.WriteFile(secret, []byte("x\n"), 0o600),
+		os.WriteFile(opts.Path, []byte(script), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Start(t.Context(), opts)
@@ -477,8 +499,8 @@ func TestScriptFiles(t *testing.T) {
 	}
 }
 
-// TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between, even through the
-// descriptor.
+// TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between,
+// even through the descriptor.
 func TestSealedCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b")
@@ -615,10 +637,14 @@ func TestForeignLinker(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		header := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-			Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+		header := elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB),
+				byte(elf.EV_CURRENT)},
+			Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Phoff: 64,
+			Ehsize: 64, Phentsize: 56, Phnum: 1}
 		binary.Write(f, binary.LittleEndian, header)
-		binary.Write(f, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_INTERP), Off: 120, Filesz: uint64(len(linker) + 1)})
+		binary.Write(
+			f, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_INTERP), Off: 120, Filesz: uint64(len(linker) + 1)})
 		f.WriteString(linker + "\x00")
 		found := false
 		for _, g := range (Confinement{}).grants(f, 9, false, "/d", "", nil) {
@@ -630,12 +656,14 @@ func TestForeignLinker(t *testing.T) {
 	}
 }
 
-// TestSandbox runs a hostile backend that tries to access files, the network, other processes and their memory. It runs with all layers of
-// this system, with each layer alone, and without any. The last run shows that the attempts work without a sandbox.
+// TestSandbox runs a hostile backend that tries to access files, the network, other processes and their memory. It runs
+// with all layers of this system, with each layer alone, and without any. The last run shows that the attempts work
+// without a sandbox.
 func TestSandbox(t *testing.T) {
 	has := sandbox.Available()
 	t.Logf("this system has %+v", has)
-	for name, layers := range map[string]sandbox.Layers{"all": has, "gpu": has, "landlock": {Landlock: has.Landlock}, "seccomp": {Seccomp: has.Seccomp}, "none": {}} {
+	for name, layers := range map[string]sandbox.Layers{"all": has, "gpu": has, "landlock": {Landlock: has.Landlock},
+		"seccomp": {Seccomp: has.Seccomp}, "none": {}} {
 		t.Run(name, func(t *testing.T) {
 			defer func() { availableLayers = sandbox.Available }()
 			availableLayers = func() sandbox.Layers { return layers }
@@ -646,13 +674,16 @@ func TestSandbox(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			opts.Env = append(opts.Env, fmt.Sprint(layersEnv+"=", layers.Landlock, " ", layers.Seccomp, " ", name == "gpu"))
+			opts.Env = append(
+				opts.Env, fmt.Sprint(layersEnv+"=", layers.Landlock, " ", layers.Seccomp, " ", name == "gpu"))
 			results, s := probed(t, opts, log)
 			got := s.Sandbox()
 			if got.layers() != layers || (got.Reason == "") != (layers.Landlock > 0 && layers.Seccomp) {
 				t.Errorf("reported %+v under %+v", got, layers)
 			}
-			if made, err := os.Stat(filepath.Join(opts.TempDir, "cache", "rlx", "ref", "made")); (err == nil) != (name == "gpu" && got.confined()) {
+			if made, err := os.Stat(
+				filepath.Join(opts.TempDir, "cache", "rlx", "ref", "made")); (err == nil) != (name == "gpu" &&
+				got.confined()) {
 				t.Errorf("in the backend's cache: %v, %v", made, err)
 			}
 			for _, a := range permitted() {
@@ -662,17 +693,20 @@ func TestSandbox(t *testing.T) {
 			}
 			for _, a := range attempts() {
 				r := results[a.name]
-				switch denied := regexp.MustCompile("permission denied|operation not permitted|function not implemented|cross-device link").MatchString(r); {
+				switch denied := regexp.MustCompile(
+					"permission denied|operation not permitted|function not implemented|cross-device link").MatchString(r); {
 				case a.stopped(layers, name == "gpu") && !denied:
 					t.Errorf("%s: %q", a.name, r)
 				case name == "none" && a.control && r != "done":
 					t.Errorf("%s: %q without a sandbox, so the attempt proves nothing", a.name, r)
 				}
 			}
-			if caps := results["CapEff"] + results["CapPrm"]; layers != (sandbox.Layers{}) && strings.Trim(caps, "0") != "" {
+			if caps := results["CapEff"] + results["CapPrm"]; layers != (sandbox.Layers{}) &&
+				strings.Trim(caps, "0") != "" {
 				t.Errorf("capabilities %s", caps)
 			}
-			if out, err := runOnce(t.Context(), t, s, 3); err != nil || string(out) != string(rpctest.WantOutput(t, rpctest.Program(t), 3, rpctest.Input(3, 1))) {
+			if out, err := runOnce(t.Context(), t, s, 3); err != nil ||
+				string(out) != string(rpctest.WantOutput(t, rpctest.Program(t), 3, rpctest.Input(3, 1))) {
 				t.Errorf("a run in the sandbox: %v", err)
 			}
 		})

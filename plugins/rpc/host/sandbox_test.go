@@ -17,7 +17,8 @@ import (
 
 func TestConfine(t *testing.T) {
 	all, none := sandbox.Layers{Landlock: 7, Seccomp: true}, sandbox.Layers{}
-	nothing, gpu, cannot := declaration{path: "b.sandbox"}, declaration{path: "b.sandbox", gpu: true}, declaration{path: "b.sandbox", none: true}
+	nothing, gpu, cannot := declaration{path: "b.sandbox"}, declaration{path: "b.sandbox", gpu: true},
+		declaration{path: "b.sandbox", none: true}
 	for _, c := range []struct {
 		asked    Sandbox
 		declared declaration
@@ -35,8 +36,10 @@ func TestConfine(t *testing.T) {
 		{SandboxRequire, gpu, all, "landlock 7, seccomp, allows gpu", ""},
 		{SandboxRequire, cannot, all, "declares in b.sandbox that it runs without a sandbox", code.Sandbox},
 		{SandboxRequire, nothing, none, "cannot be confined: this system has no Landlock, no seccomp", code.Sandbox},
-		{SandboxRequire, nothing, sandbox.Layers{Landlock: 7}, "cannot be confined: this system has no seccomp", code.Sandbox},
-		{SandboxRequire, nothing, sandbox.Layers{Seccomp: true}, "cannot be confined: this system has no Landlock", code.Sandbox},
+		{SandboxRequire, nothing, sandbox.Layers{Landlock: 7}, "cannot be confined: this system has no seccomp",
+			code.Sandbox},
+		{SandboxRequire, nothing, sandbox.Layers{Seccomp: true}, "cannot be confined: this system has no Landlock",
+			code.Sandbox},
 		{"yes", nothing, all, "sandbox yes: is unknown; allowed are on, off, require", diag.Usage},
 	} {
 		got, err := confine("backend b", c.asked, c.declared, c.has)
@@ -59,7 +62,8 @@ func linkedBackend(t *testing.T, mode string) (Options, *rpctest.LogBuffer) {
 	return opts, log
 }
 
-// TestSandboxRequire checks that with SandboxRequire no backend starts if a layer is missing, and that a session reports its layers.
+// TestSandboxRequire checks that with SandboxRequire no backend starts if a layer is missing, and that a session
+// reports its layers.
 func TestSandboxRequire(t *testing.T) {
 	defer func() { availableLayers = sandbox.Available }()
 	has := sandbox.Available()

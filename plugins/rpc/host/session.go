@@ -24,21 +24,22 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be called concurrently, but
-// only one run executes at a time. After an error that matches device.ErrLost, the process is gone, and every later call except Close
-// returns the same error. Start another session then.
+// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be called
+// concurrently, but only one run executes at a time. After an error that matches device.ErrLost, the process is gone,
+// and every later call except Close returns the same error. Start another session then.
 type Session struct {
 	name string // such as "backend cpu"
 	opts Options
 	log  *logSink
 	msgs *protocolLog // nil if messages are not logged
 
-	confined             Confinement
-	declared             string // path of the sandbox declaration
-	exe                  *os.File
-	dir                  *privateDir
-	region               *wire.Region // nil if tensors are sent in chunks
-	dirty                spans        // the parts of the region's data that may contain nonzero bytes; guarded by runSlot
+	confined Confinement
+	declared string // path of the sandbox declaration
+	exe      *os.File
+	dir      *privateDir
+	region   *wire.Region // nil if tensors are sent in chunks
+	// the parts of the region's data that may contain nonzero bytes; guarded by runSlot
+	dirty                spans
 	direct               *wire.RunChannel
 	directRuns           bool     // whether the backend serves runs on direct
 	runsEnd              *os.File // the backend's end of direct
@@ -64,7 +65,8 @@ type Session struct {
 }
 
 func newSession(opts Options) *Session {
-	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: NewLogSink(opts.Log), msgs: newProtocolLog(opts.backendName(), opts.Protocol),
+	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: NewLogSink(opts.Log),
+		msgs:    newProtocolLog(opts.backendName(), opts.Protocol),
 		runSlot: make(chan struct{}, 1), released: make(chan struct{})}
 	if opts.tap != nil {
 		s.msgs = &protocolLog{record: func(e event) { opts.tap(s, e) }}
@@ -90,9 +92,9 @@ func (s *Session) Info(context.Context) (device.Info, error) {
 	return s.info, nil
 }
 
-// PeakRSS returns the peak resident size of the backend's process in bytes, including mapped weights, or 0 if the system does not report
-// it. After the process has ended, it returns the last measurement. A measurement is made by this method, after runs, and before the
-// host ends the process.
+// PeakRSS returns the peak resident size of the backend's process in bytes, including mapped weights, or 0 if the
+// system does not report it. After the process has ended, it returns the last measurement. A measurement is made by
+// this method, after runs, and before the host ends the process.
 func (s *Session) PeakRSS() int64 {
 	now := s.proc.peakRSS()
 	for {
@@ -106,8 +108,8 @@ func (s *Session) PeakRSS() int64 {
 // Done is closed when the backend is gone for any reason.
 func (s *Session) Done() <-chan struct{} { return s.dead.Done() }
 
-// Close ends the backend and waits until the process is gone. It asks the backend to exit, sends SIGTERM after one second, and SIGKILL
-// after another.
+// Close ends the backend and waits until the process is gone. It asks the backend to exit, sends SIGTERM after one
+// second, and SIGKILL after another.
 func (s *Session) Close() error {
 	s.fail(lost(code.Closed, s.name, "was closed"))
 	<-s.released
@@ -170,8 +172,8 @@ func (s *Session) crashed() error {
 	return e
 }
 
-// stop ends the process. If graceful, it follows the description of Close; otherwise it sends SIGKILL at once. It calls go-plugin's Kill
-// last, because Kill waits for the process to answer.
+// stop ends the process. If graceful, it follows the description of Close; otherwise it sends SIGKILL at once. It calls
+// go-plugin's Kill last, because Kill waits for the process to answer.
 func (s *Session) stop(graceful bool) {
 	if s.proc == nil {
 		if s.client != nil {
@@ -217,7 +219,8 @@ func (s *Session) release() {
 	s.log.close()
 }
 
-// lock waits until no run and no call for a state uses the session, and reserves it. The caller must call unlock if lock succeeds.
+// lock waits until no run and no call for a state uses the session, and reserves it. The caller must call unlock if
+// lock succeeds.
 func (s *Session) lock(ctx context.Context) error {
 	select {
 	case s.runSlot <- struct{}{}:
@@ -238,9 +241,10 @@ func (s *Session) lock(ctx context.Context) error {
 
 func (s *Session) unlock() { <-s.runSlot }
 
-// call makes one call of the protocol, with a deadline, while it watches the heartbeats. The call ends if the backend is lost. what
-// describes the call in error messages, such as "while it loaded encode".
-func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {
+// call makes one call of the protocol, with a deadline, while it watches the heartbeats. The call ends if the backend
+// is lost. what describes the call in error messages, such as "while it loaded encode".
+func (s *Session) call(ctx context.Context, limit time.Duration, what func() string,
+	f func(context.Context) error) error {
 	if err := s.Err(); err != nil {
 		return s.during(err, what)
 	}
@@ -270,12 +274,12 @@ func (s *Session) during(err error, what func() string) error {
 	return &c
 }
 
-// breakGrace is how long to wait for the process to end after the connection was lost. If the process ends in this time, it has crashed;
-// otherwise it has closed the connection.
+// breakGrace is how long to wait for the process to end after the connection was lost. If the process ends in this
+// time, it has crashed; otherwise it has closed the connection.
 const breakGrace = time.Second
 
-// explain converts the error of a call to a typed error. If the error shows that the backend is lost or violates the protocol, explain
-// stops the backend.
+// explain converts the error of a call to a typed error. If the error shows that the backend is lost or violates the
+// protocol, explain stops the backend.
 func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {
 	if fault := s.Err(); fault != nil {
 		return s.during(fault, what)
@@ -313,7 +317,9 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 			s.fail(lost(code.Protocol, s.name, "closed its connection"))
 		}
 	default:
-		s.fail(lost(code.Protocol, s.name, "answered with status %v and no error detail: %s", st.Code(), wire.Clean(st.Message())))
+		s.fail(
+			lost(code.Protocol, s.name, "answered with status %v and no error detail: %s", st.Code(),
+				wire.Clean(st.Message())))
 	}
 	return s.during(s.Err(), what)
 }

@@ -91,8 +91,8 @@ func TestRun(t *testing.T) {
 	}, "good")
 }
 
-// TestUnwrittenOutputs checks that outputs which a backend does not write are zero. They must not show what an earlier run has left in the
-// region, whether it succeeded or failed, and whatever its sizes and executable.
+// TestUnwrittenOutputs checks that outputs which a backend does not write are zero. They must not show what an earlier
+// run has left in the region, whether it succeeded or failed, and whatever its sizes and executable.
 func TestUnwrittenOutputs(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "lazy@run:99")
@@ -106,20 +106,24 @@ func TestUnwrittenOutputs(t *testing.T) {
 		}
 	}
 	run := func(e *Executable, n int64, o device.RunOptions) ([]byte, error) {
-		out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: o}, [][]byte{rpctest.Input(int(n), 1)})
+		out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: o},
+			[][]byte{rpctest.Input(int(n), 1)})
 		if err != nil {
 			return nil, err
 		}
 		return out[0], nil
 	}
 	y, _ := p.Graph.Find("y")
-	refuse := device.RunOptions{Dump: []int{y.ID}, Observe: func(int, []int, []byte) error { return errors.New("seen enough") }}
+	refuse := device.RunOptions{Dump: []int{y.ID}, Observe: func(int, []int, []byte) error {
+		return errors.New("seen enough")
+	}}
 	for _, c := range []struct {
 		exe int
 		n   int64
 		o   device.RunOptions
 		bad bool
-	}{{0, 64, device.RunOptions{}, false}, {0, 3, device.RunOptions{}, false}, {1, 63, device.RunOptions{}, false}, {0, 64, refuse, true}, {0, 63, device.RunOptions{}, false},
+	}{{0, 64, device.RunOptions{}, false}, {0, 3, device.RunOptions{}, false}, {1, 63, device.RunOptions{}, false},
+		{0, 64, refuse, true}, {0, 63, device.RunOptions{}, false},
 		{1, 4, device.RunOptions{}, false}, {0, 7, device.RunOptions{}, false}} {
 		got, err := run(exes[c.exe], c.n, c.o)
 		want := make([]byte, 16*c.n)
@@ -135,8 +139,8 @@ func TestUnwrittenOutputs(t *testing.T) {
 	}
 }
 
-// TestPeakRSSIsTheBackends checks that the peak of a small backend does not include the memory of a large host. The kernel's own figure
-// (getrusage) does include the parent's memory before exec.
+// TestPeakRSSIsTheBackends checks that the peak of a small backend does not include the memory of a large host. The
+// kernel's own figure (getrusage) does include the parent's memory before exec.
 func TestPeakRSSIsTheBackends(t *testing.T) {
 	const held = 512 << 20
 	heap := bytes.Repeat([]byte{1}, held)
@@ -150,8 +154,8 @@ func TestPeakRSSIsTheBackends(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
-// TestBackendInterface checks that a session follows the contract of core/device: inputs and outputs in one IO space, progress, profiles
-// and dumps.
+// TestBackendInterface checks that a session follows the contract of core/device: inputs and outputs in one IO space,
+// progress, profiles and dumps.
 func TestBackendInterface(t *testing.T) {
 	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *rpctest.LogBuffer) {
@@ -173,14 +177,16 @@ func TestBackendInterface(t *testing.T) {
 		var dumped []int
 		act, _ := p.Graph.Find("act")
 		xw, _ := p.Graph.Find("xw")
-		st, err := exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Progress: func(n int) { last = n },
-			Opts: device.RunOptions{Profile: true, Dump: []int{xw.ID, act.ID}, Observe: func(node int, shape []int, data []byte) error {
-				dumped = append(dumped, node)
-				if !slices.Equal(shape, []int{5, 4}) || len(data) != 80 {
-					t.Errorf("node %d: shape %v, %d bytes", node, shape, len(data))
-				}
-				return nil
-			}}})
+		st, err := exe.Run(
+			t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Progress: func(n int) { last = n },
+				Opts: device.RunOptions{Profile: true, Dump: []int{xw.ID, act.ID},
+					Observe: func(node int, shape []int, data []byte) error {
+						dumped = append(dumped, node)
+						if !slices.Equal(shape, []int{5, 4}) || len(data) != 80 {
+							t.Errorf("node %d: shape %v, %d bytes", node, shape, len(data))
+						}
+						return nil
+					}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,15 +194,18 @@ func TestBackendInterface(t *testing.T) {
 			t.Error("output differs from the reference executor")
 		}
 		if last != len(p.Steps) || !slices.Equal(dumped, []int{xw.ID, act.ID}) || len(st.Steps) != len(p.Steps) {
-			t.Errorf("progress ended at %d, dumped %v, %d step times; want %d, both, %d", last, dumped, len(st.Steps), len(p.Steps), len(p.Steps))
+			t.Errorf("progress ended at %d, dumped %v, %d step times; want %d, both, %d", last, dumped, len(st.Steps),
+				len(p.Steps), len(p.Steps))
 		}
 		if st.Clock != device.DeviceClock || st.DeviceMemory != rpctest.FakeDeviceMemory {
-			t.Errorf("times by the clock %q, device memory %d; want %q, %d", st.Clock, st.DeviceMemory, device.DeviceClock, rpctest.FakeDeviceMemory)
+			t.Errorf("times by the clock %q, device memory %d; want %q, %d", st.Clock, st.DeviceMemory,
+				device.DeviceClock, rpctest.FakeDeviceMemory)
 		}
 		// The caller may return an error for a dump: the run ends, and the session stays usable.
 		full := errors.New("disk is full")
-		_, err = exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
-			Observe: func(int, []int, []byte) error { return full }}})
+		_, err = exe.Run(
+			t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
+				Observe: func(int, []int, []byte) error { return full }}})
 		if !errors.Is(err, full) {
 			t.Errorf("got %v; want the caller's own error", err)
 		}
@@ -241,7 +250,8 @@ func TestTypedErrors(t *testing.T) {
 	}
 }
 
-// TestUndecodable checks that a backend that cannot decode the program reports code.Refused, not an error about the artifact.
+// TestUndecodable checks that a backend that cannot decode the program reports code.Refused, not an error about the
+// artifact.
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -251,7 +261,8 @@ func TestUndecodable(t *testing.T) {
 	wantCode(t, err, code.Refused, "load: unexpected end of JSON")
 }
 
-// TestPanicIsAnErrorOfTheCall checks that a panic in a kernel fails the runs of its program, and that the session stays usable.
+// TestPanicIsAnErrorOfTheCall checks that a panic in a kernel fails the runs of its program, and that the session stays
+// usable.
 func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 	t.Parallel()
 	opts, log := testOptions(t, "panic@run:1")
@@ -264,7 +275,8 @@ func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
 		wantCode(t, err, code.Panicked, "kernel met", "a bug")
 	}
-	for late := time.Now().Add(rpctest.HangGuard); !strings.Contains(log.String(), "refExecutable"); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(rpctest.HangGuard); !strings.Contains(log.String(), "refExecutable"); time.Sleep(
+		time.Millisecond) {
 		if time.Now().After(late) { // the log takes another path than the error
 			t.Fatal("the log lacks the stack")
 		}
@@ -320,7 +332,8 @@ func TestCancelledBefore(t *testing.T) {
 	cancel()
 	_, _, err = e.RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)})
 	wantCode(t, err, diag.Interrupted)
-	if _, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{rpctest.Input(1, 1)}); err != nil {
+	if _, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}},
+		[][]byte{rpctest.Input(1, 1)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -357,7 +370,8 @@ func TestConcurrent(t *testing.T) {
 			for i := 0; i < 8 && err == nil; i++ {
 				in := rpctest.Input(g+1, uint64(i))
 				var out [][]byte
-				out, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(g + 1)}}, [][]byte{in})
+				out, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(g + 1)}},
+					[][]byte{in})
 				if err == nil && !bytes.Equal(out[0], rpctest.WantOutput(t, p, g+1, in)) {
 					t.Error("a run got another's result")
 				}
@@ -402,7 +416,8 @@ func TestArtifactMustBeReadOnly(t *testing.T) {
 	wantCode(t, err, code.Host, "open for writing")
 }
 
-// TestTruncatedArtifact truncates the artifact while it is mapped. The backend receives SIGBUS, and the host returns an error.
+// TestTruncatedArtifact truncates the artifact while it is mapped. The backend receives SIGBUS, and the host returns an
+// error.
 func TestTruncatedArtifact(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
@@ -449,8 +464,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestNoSharedMemory checks that with RLX_NO_SHM=1 the host sends tensors in chunks, io_size is 0, and the backend inherits neither the
-// variable nor a region.
+// TestNoSharedMemory checks that with RLX_NO_SHM=1 the host sends tensors in chunks, io_size is 0, and the backend
+// inherits neither the variable nor a region.
 func TestNoSharedMemory(t *testing.T) {
 	t.Setenv(wire.NoSharedMemory, "1")
 	opts, _ := testOptions(t, "good")
@@ -459,7 +474,9 @@ func TestNoSharedMemory(t *testing.T) {
 	if s.region != nil || s.direct != nil || s.ioSize() != 0 {
 		t.Errorf("region %v, runs %v, io_size %d", s.region, s.direct, s.ioSize())
 	}
-	if env, err := os.ReadFile("/proc/" + s.runner.ID() + "/environ"); err == nil && (bytes.Contains(env, []byte(wire.NoSharedMemory)) || !bytes.Contains(env, []byte("\x00"+wire.FilesEnv+"=lifeline=3,artifact=4,executable=5\x00"))) {
+	if env, err := os.ReadFile("/proc/" + s.runner.ID() + "/environ"); err == nil &&
+		(bytes.Contains(env, []byte(wire.NoSharedMemory)) ||
+			!bytes.Contains(env, []byte("\x00"+wire.FilesEnv+"=lifeline=3,artifact=4,executable=5\x00"))) {
 		t.Errorf("the backend's environment is %q", env)
 	}
 	out, err := runOnce(t.Context(), t, s, 3)
@@ -487,11 +504,14 @@ func TestNameOfExecutable(t *testing.T) {
 			s.Close()
 			continue
 		}
-		wantCode(t, err, code.Protocol, "is called ref in its description, but its executable is rlx-backend-other; want rlx-backend-ref")
+		wantCode(
+			t, err, code.Protocol,
+			"is called ref in its description, but its executable is rlx-backend-other; want rlx-backend-ref")
 	}
 }
 
-// TestInheritedByHost checks that a backend does not inherit a descriptor that is open in the host without close-on-exec.
+// TestInheritedByHost checks that a backend does not inherit a descriptor that is open in the host without
+// close-on-exec.
 func TestInheritedByHost(t *testing.T) {
 	opts, _ := testOptions(t, "good")
 	secret := filepath.Join(opts.TempDir, "secret")
@@ -506,7 +526,8 @@ func TestInheritedByHost(t *testing.T) {
 		t.Skip("no /proc: ", err)
 	}
 	for _, l := range links {
-		// Expected are descriptors of the Go runtime, those in RLX_FDS, and those of the sandbox for its paths in /proc.
+		// Expected are descriptors of the Go runtime, those in RLX_FDS, and those of the sandbox for its paths in
+		// /proc.
 		to, err := os.Readlink(l)
 		expected := err != nil || to == "/dev/null" || to == opts.Artifact.Name() || to == opts.Path
 		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/proc", "/sys"} {

@@ -18,9 +18,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
 )
 
-// TestSoak runs a program a thousand times in each of many sessions. One call in a hundred is wrong or cancelled, and every other session ends with a
-// killed backend. Results stay right; descriptors, goroutines, children and the memory in use, of the host and of each backend, do not grow. A million
-// runs:
+// TestSoak runs a program a thousand times in each of many sessions. One call in a hundred is wrong or cancelled, and
+// every other session ends with a killed backend. Results stay right; descriptors, goroutines, children and the memory
+// in use, of the host and of each backend, do not grow. A million runs:
 //
 //	RLX_SOAK=1000 go test -timeout 1h -v -run TestSoak ./plugins/rpc
 func TestSoak(t *testing.T) {
@@ -46,12 +46,14 @@ func TestSoak(t *testing.T) {
 		for i := range runs {
 			switch {
 			case i%300 == 99: // an input that is too short
-				if _, _, err := e.RunTensors(t.Context(), run, [][]byte{in[1:]}); err == nil || errors.Is(err, device.ErrLost) {
+				if _, _, err := e.RunTensors(t.Context(), run, [][]byte{in[1:]}); err == nil ||
+					errors.Is(err, device.ErrLost) {
 					t.Fatalf("a wrong input: %v", err)
 				}
 				bad++
 			case i%300 == 199: // a size out of range
-				if _, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": -1}}, [][]byte{in}); err == nil || errors.Is(err, device.ErrLost) {
+				if _, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": -1}},
+					[][]byte{in}); err == nil || errors.Is(err, device.ErrLost) {
 					t.Fatalf("a wrong size: %v", err)
 				}
 				bad++

@@ -30,9 +30,10 @@ const Version = wire.Version
 // offered lists the protocol versions that this host supports.
 var offered = []int{Version}
 
-// Start starts the backend at opts.Path, and returns when it has received the backend's description. It needs neither the program nor the
-// weights, so the process can start while the artifact is being verified. If Start fails, it leaves no process and no socket behind. Start
-// marks all descriptors of this process from 3 up close-on-exec, so that the backend does not inherit them.
+// Start starts the backend at opts.Path, and returns when it has received the backend's description. It needs neither
+// the program nor the weights, so the process can start while the artifact is being verified. If Start fails, it leaves
+// no process and no socket behind. Start marks all descriptors of this process from 3 up close-on-exec, so that the
+// backend does not inherit them.
 func Start(ctx context.Context, opts Options) (*Session, error) {
 	opts.Timeouts = opts.Timeouts.WithDefaults()
 	path, err := filepath.Abs(opts.Path)
@@ -119,8 +120,8 @@ func (s *Session) prepare(path string) error {
 	return nil
 }
 
-// launch starts the process and completes the handshake. go-plugin waits without a context, so it runs in a separate goroutine. Killing
-// the process ends that wait.
+// launch starts the process and completes the handshake. go-plugin waits without a context, so it runs in a separate
+// goroutine. Killing the process ends that wait.
 func (s *Session) launch(ctx context.Context) error {
 	files := &wire.Files{Lifeline: s.lifelineR, Artifact: s.opts.Artifact, Runs: s.runsEnd, Executable: s.exe}
 	if s.region != nil {
@@ -135,7 +136,8 @@ func (s *Session) launch(ctx context.Context) error {
 		return lost(code.Host, s.name, "creating the certificate for the session: %w", err)
 	}
 	env = append(env, "PLUGIN_CLIENT_CERT="+id.pem)
-	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: wire.HaveShared && s.opts.pinned(), files: files, env: env,
+	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: wire.HaveShared && s.opts.pinned(),
+		files: files, env: env,
 		dir: s.dir.path, folder: folderDir(s.opts.Folder), confined: s.confined, versions: offered, log: s.log}
 	s.runner = r
 	sets := map[int]goplugin.PluginSet{}
@@ -166,7 +168,8 @@ func (s *Session) launch(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-limit.C:
-		e := lost(code.Start, s.name, "%s did not complete the handshake within %v: %s", s.opts.Path, s.opts.Timeouts.Start, r.missing())
+		e := lost(code.Start, s.name, "%s did not complete the handshake within %v: %s", s.opts.Path,
+			s.opts.Timeouts.Start, r.missing())
 		if output := s.log.lastLines(quotedLines); output != "" {
 			e.Msg += "; its last output: " + output
 		}
@@ -180,7 +183,9 @@ func (s *Session) launch(ctx context.Context) error {
 	}
 	s.proc = r.proc.Load()
 	if h := r.accepted.Load(); h != nil {
-		s.msgs.line("#", fmt.Sprintf("handshake: version %d, socket %s, a certificate of %d bytes", h.version, h.socket, len(h.cert)))
+		s.msgs.line(
+			"#", fmt.Sprintf("handshake: version %d, socket %s, a certificate of %d bytes", h.version, h.socket,
+				len(h.cert)))
 	}
 	if fault := r.fault.Load(); fault != nil {
 		return fault

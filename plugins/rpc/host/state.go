@@ -15,11 +15,11 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A State is the host's handle of device memory that outlives runs. It implements device.State. Its methods wait while a run or another
-// call for a state uses the session.
+// A State is the host's handle of device memory that outlives runs. It implements device.State. Its methods wait while
+// a run or another call for a state uses the session.
 //
-// If a run that writes to a state fails or is cancelled, the state becomes invalid: runs that use it fail with device.ErrState until Reset,
-// Clear, or Copy from a valid state.
+// If a run that writes to a state fails or is cancelled, the state becomes invalid: runs that use it fail with
+// device.ErrState until Reset, Clear, or Copy from a valid state.
 type State struct {
 	s    *Session
 	id   uint64
@@ -57,7 +57,8 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	return st, nil
 }
 
-// do makes a call of the protocol while nothing else uses the session. what describes it in error messages, such as "cleared a state".
+// do makes a call of the protocol while nothing else uses the session. what describes it in error messages, such as
+// "cleared a state".
 func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
 	return st.withLock(ctx, func() error {
 		return st.s.call(ctx, st.s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
@@ -82,7 +83,8 @@ func (st *State) Size() int64 { return st.size }
 // Clear sets every byte to 0 and makes the state valid.
 func (st *State) Clear(ctx context.Context) error {
 	return st.do(ctx, "cleared a state", func(ctx context.Context) error {
-		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
+		_, err := st.s.api.ChangeState(
+			ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
 		st.invalid = err != nil
 		return err
 	})
@@ -115,7 +117,8 @@ func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) (err e
 	return err
 }
 
-// Invalidate marks the state as invalid. Call it if one of several programs has failed and the last one may not have written to the state.
+// Invalidate marks the state as invalid. Call it if one of several programs has failed and the last one may not have
+// written to the state.
 func (st *State) Invalidate(ctx context.Context) {
 	_ = st.withLock(context.WithoutCancel(ctx), func() error {
 		st.invalid = true
@@ -130,7 +133,8 @@ func (st *State) CheckValid(ctx context.Context) error {
 
 func (st *State) check(subject string) error {
 	if st.invalid {
-		return diag.New(device.ErrState, subject, "the state is invalid, because a run that writes to it failed or was cancelled").WithHint("reset it, import its contents, or clone another")
+		return diag.New(device.ErrState, subject,
+			"the state is invalid, because a run that writes to it failed or was cancelled").WithHint("reset it, import its contents, or clone another")
 	}
 	return nil
 }
@@ -139,10 +143,13 @@ func (st *State) check(subject string) error {
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
 	if !ok || f.s != st.s || f.size != st.size {
-		return diag.New(device.ErrInput, st.s.name, "a state of %d bytes cannot be copied to one of %d bytes; want equal sizes and one session", from.Size(), st.size)
+		return diag.New(device.ErrInput, st.s.name,
+			"a state of %d bytes cannot be copied to one of %d bytes; want equal sizes and one session", from.Size(),
+			st.size)
 	}
 	return st.do(ctx, "copied a state", func(ctx context.Context) error {
-		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Copy{Copy: f.id}})
+		_, err := st.s.api.ChangeState(
+			ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Copy{Copy: f.id}})
 		if err == nil {
 			st.invalid = f.invalid
 		}
@@ -165,8 +172,11 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 			if errors.Is(err, io.EOF) && len(rest) == 0 {
 				return nil
 			}
-			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > min(len(rest), wire.MaxChunk)) {
-				return lost(code.Protocol, st.s.name, "sent %d bytes of a state, and then %d; want %d, in chunks of at most %d", len(b)-len(rest), len(m.GetData()), len(b), wire.MaxChunk)
+			if errors.Is(err, io.EOF) || err == nil &&
+				(len(m.Data) == 0 || len(m.Data) > min(len(rest), wire.MaxChunk)) {
+				return lost(code.Protocol, st.s.name,
+					"sent %d bytes of a state, and then %d; want %d, in chunks of at most %d", len(b)-len(rest),
+					len(m.GetData()), len(b), wire.MaxChunk)
 			}
 			if err != nil {
 				return err
@@ -186,7 +196,10 @@ func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 		if err != nil {
 			return err
 		}
-		err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: st.id, Offset: offset, Size: int64(len(b))}}})
+		err = out.Send(
+			&rlxv1.WriteStateRequest{
+				Part: &rlxv1.WriteStateRequest_Range{
+					Range: &rlxv1.StateRange{State: st.id, Offset: offset, Size: int64(len(b))}}})
 		for c := range slices.Chunk(b, wire.MaxChunk) {
 			if err == nil {
 				err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: c}})
@@ -204,7 +217,8 @@ func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 func (st *State) Close() error {
 	err := st.do(context.Background(), "freed a state", func(ctx context.Context) error {
 		st.closed = true
-		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
+		_, err := st.s.api.ChangeState(
+			ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
 		return err
 	})
 	if st.s.Err() != nil {
@@ -213,7 +227,8 @@ func (st *State) Close() error {
 	return err
 }
 
-// invalidate marks the states that a run will write to as invalid. After a successful run, call succeeded to restore their validity.
+// invalidate marks the states that a run will write to as invalid. After a successful run, call succeeded to restore
+// their validity.
 func invalidate(written []*State) (succeeded func()) {
 	before := make([]bool, len(written))
 	for i, st := range written {
@@ -229,7 +244,8 @@ func invalidate(written []*State) (succeeded func()) {
 	}
 }
 
-// bindStates checks the states and outputs of a run, adds them to the header, and returns the states that the run writes to.
+// bindStates checks the states and outputs of a run, adds them to the header, and returns the states that the run
+// writes to.
 func (e *Executable) bindStates(r device.Run, b *wire.Binding, h *rlxv1.RunHeader) (written []*State, err error) {
 	if err := r.CheckState(e.prog, b.In, b.Out); err != nil {
 		return nil, err

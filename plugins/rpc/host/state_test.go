@@ -18,7 +18,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// TestKeepCancelled checks that after a cancelled run, states that it wrote to are invalid and states that it only read are valid.
+// TestKeepCancelled checks that after a cancelled run, states that it wrote to are invalid and states that it only read
+// are valid.
 func TestKeepCancelled(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "wait@run:2")
@@ -33,7 +34,8 @@ func TestKeepCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := device.Run{Syms: map[string]int64{"N": 1}, Feeds: []device.Transfer{{State: states[0]}}, Keeps: []device.Transfer{{State: states[1]}}}
+	run := device.Run{Syms: map[string]int64{"N": 1}, Feeds: []device.Transfer{{State: states[0]}},
+		Keeps: []device.Transfer{{State: states[1]}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for n := 0; n == 0; n, _ = s.Progress() {
@@ -76,18 +78,20 @@ type hostileStates struct {
 	chunks []*rlxv1.StateChunk
 }
 
-func (h hostileStates) MakeState(context.Context, *rlxv1.MakeStateRequest, ...grpc.CallOption) (*rlxv1.MakeStateReply, error) {
+func (h hostileStates) MakeState(context.Context, *rlxv1.MakeStateRequest, ...grpc.CallOption) (
+	*rlxv1.MakeStateReply, error) {
 	return h.made, nil
 }
 
-func (h hostileStates) ReadState(context.Context, *rlxv1.StateRange, ...grpc.CallOption) (grpc.ServerStreamingClient[rlxv1.StateChunk], error) {
+func (h hostileStates) ReadState(context.Context, *rlxv1.StateRange, ...grpc.CallOption) (
+	grpc.ServerStreamingClient[rlxv1.StateChunk], error) {
 	c := &rpctest.ClientStream[rlxv1.StateRange, rlxv1.StateChunk]{}
 	c.In = h.chunks
 	return c, nil
 }
 
-// FuzzStateReplies plays a hostile backend. The host must accept exactly the bytes that it requested; anything else must end the session
-// with code.Protocol.
+// FuzzStateReplies plays a hostile backend. The host must accept exactly the bytes that it requested; anything else
+// must end the session with code.Protocol.
 func FuzzStateReplies(t *testing.F) {
 	f := campaign.New(t)
 	chunk := &rlxv1.StateChunk{Data: []byte("four")}
@@ -117,7 +121,8 @@ func FuzzStateReplies(t *testing.F) {
 		}
 		got := make([]byte, 8)
 		err = st.Read(t.Context(), 0, got)
-		if ok := whole && len(sent) == len(got); ok != (err == nil) || err != nil && !errors.Is(err, code.Protocol) || ok && !bytes.Equal(got, sent) {
+		if ok := whole && len(sent) == len(got); ok != (err == nil) || err != nil && !errors.Is(err, code.Protocol) ||
+			ok && !bytes.Equal(got, sent) {
 			t.Fatalf("%d bytes in %d chunks were sent; want 8: %v", len(sent), len(parts), err)
 		}
 	})

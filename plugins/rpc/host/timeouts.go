@@ -2,20 +2,21 @@ package host
 
 import "time"
 
-// Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. A value of zero selects the
-// default given below.
+// Timeouts bound the time that a backend may take. The caller's context can shorten but not extend them. A value of
+// zero selects the default given below.
 type Timeouts struct {
 	Start time.Duration // from process start to the end of the handshake: 30 s
 	Info  time.Duration // 10 s
 	Load  time.Duration // 2 min, because a GPU backend compiles its shaders
 	Run   time.Duration // 1 h
-	// Step is the longest time between two changes of the number of steps that have started: 10 min. It ends a run whose kernel never
-	// returns, although the process still sends heartbeats. A negative value means no limit.
+	// Step is the longest time between two changes of the number of steps that have started: 10 min. It ends a run
+	// whose kernel never returns, although the process still sends heartbeats. A negative value means no limit.
 	Step   time.Duration
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
-	// Stall is the longest interval between heartbeats during a call, for backends that send them: 10 s. A Go program sends none while its
-	// runtime waits for a thread to reach a safe point, so Stall must be much longer than the longest kernel call.
+	// Stall is the longest interval between heartbeats during a call, for backends that send them: 10 s. A Go program
+	// sends none while its runtime waits for a thread to reach a safe point, so Stall must be much longer than the
+	// longest kernel call.
 	Stall time.Duration
 	// Cancel is how long a cancelled run may take to end before the backend is killed: 2 s.
 	Cancel time.Duration

@@ -28,14 +28,15 @@ import (
 // serverName is the name of all backends in TLS and HTTP/2.
 const serverName = "localhost"
 
-// hostIdentity is the host's certificate for one session. go-plugin's own certificate uses P-521, which BoringSSL (gRPC for Python and C++)
-// and rustls do not support.
+// hostIdentity is the host's certificate for one session. go-plugin's own certificate uses P-521, which BoringSSL (gRPC
+// for Python and C++) and rustls do not support.
 type hostIdentity struct {
 	cert tls.Certificate
 	pem  string // the certificate without the key
 }
 
-// newHostIdentity creates a self-signed certificate. It is not a CA certificate, because rustls rejects these for a peer.
+// newHostIdentity creates a self-signed certificate. It is not a CA certificate, because rustls rejects these for a
+// peer.
 func newHostIdentity() (hostIdentity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -47,8 +48,10 @@ func newHostIdentity() (hostIdentity, error) {
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // sessions may be long, and clocks may be wrong
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		// sessions may be long, and clocks may be wrong
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
@@ -59,8 +62,8 @@ func newHostIdentity() (hostIdentity, error) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, nil
 }
 
-// config returns a TLS configuration that accepts only the certificate from the backend's handshake. Names, dates and issuers are not
-// checked, because they add nothing.
+// config returns a TLS configuration that accepts only the certificate from the backend's handshake. Names, dates and
+// issuers are not checked, because they add nothing.
 func (id hostIdentity) config(backend func() []byte) *tls.Config {
 	return &tls.Config{
 		Certificates:       []tls.Certificate{id.cert},
@@ -83,7 +86,8 @@ type watchedTLS struct {
 	done   func()
 }
 
-func (w *watchedTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (w *watchedTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (
+	net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		w.failed(err)
@@ -97,8 +101,8 @@ func (w *watchedTLS) Clone() credentials.TransportCredentials {
 	return &watchedTLS{w.TransportCredentials.Clone(), w.failed, w.done}
 }
 
-// alertConn records TLS alerts of the other side. In TLS 1.3 a server may reject the client's certificate after the client has completed
-// the handshake.
+// alertConn records TLS alerts of the other side. In TLS 1.3 a server may reject the client's certificate after the
+// client has completed the handshake.
 type alertConn struct {
 	net.Conn
 	failed func(error)

@@ -40,7 +40,8 @@ func playTLS(mode string) {
 			panic(err)
 		}
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{used.cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"h2"}}
+	c := &tls.Config{Certificates: []tls.Certificate{used.cert}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs: pool, NextProtos: []string{"h2"}}
 	switch mode {
 	case "tls-refuses": // like BoringSSL for a curve that it does not support
 		c.ClientCAs = x509.NewCertPool()
@@ -66,8 +67,8 @@ func playTLS(mode string) {
 	time.Sleep(time.Hour)
 }
 
-// TestHostIdentity checks the properties of the host's certificate that TLS libraries require: P-256, no CA, the name localhost, for client
-// and server.
+// TestHostIdentity checks the properties of the host's certificate that TLS libraries require: P-256, no CA, the name
+// localhost, for client and server.
 func TestHostIdentity(t *testing.T) {
 	id, err := newHostIdentity()
 	if err != nil {
@@ -81,7 +82,8 @@ func TestHostIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, ok := c.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() || c.IsCA || c.VerifyHostname(serverName) != nil {
+	if key, ok := c.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() || c.IsCA ||
+		c.VerifyHostname(serverName) != nil {
 		t.Errorf("key %T, CA %v, names %v", c.PublicKey, c.IsCA, c.DNSNames)
 	}
 	pool := x509.NewCertPool()

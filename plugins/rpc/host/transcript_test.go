@@ -35,12 +35,14 @@ const transcriptPath = "../../../spec/testdata/session.txt"
 func demoProgram(t testing.TB) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("rows", ir.Sym{Name: "N", Min: 1, Max: 4})
-	rows := op.Gather(op.Param(g, "w", ir.MustType("f32[3,2]")), op.Input(g, "idx", ir.MustType("i32[N]")), 0).Named("rows")
+	rows := op.Gather(op.Param(g, "w", ir.MustType("f32[3,2]")), op.Input(g, "idx", ir.MustType("i32[N]")), 0).Named(
+		"rows")
 	g.Return("y", op.Neg(rows).Named("y"))
 	if g.Err() != nil {
 		t.Fatal(g.Err())
 	}
-	p, _, err := sched.Build(g, sched.Options{Method: "rows", Target: "demo", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Method: "rows", Target: "demo", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,8 @@ func (r *recorder) add(e event) {
 	case rec.mark == markFailed || strings.Contains(rec.note, "{done: {") && call != "Load":
 		r.words()
 		for i, x := range r.header.GetOutputs() {
-			wanted := rec.mark != markFailed && !slices.Contains(r.header.Unwanted, int32(i)) && !strings.HasPrefix(rec.note, "status")
+			wanted := rec.mark != markFailed && !slices.Contains(r.header.Unwanted, int32(i)) &&
+				!strings.HasPrefix(rec.note, "status")
 			r.memory(markBackMem, x.Offset, x.Size, wanted, fmt.Sprintf("output %d", i))
 		}
 	case strings.HasPrefix(rec.note, "{progress: "): // how many there are depends on the time, so keep the last one
@@ -210,7 +213,9 @@ func (r *recorder) memory(mark string, offset, size int64, written bool, what st
 	if r.s.region == nil || !written {
 		return
 	}
-	r.list = append(r.list, record{mark: mark, name: fmt.Sprint(wire.RegionHeader + offset), data: bytes.Clone(r.s.region.Data[offset:][:size]), note: what})
+	r.list = append(
+		r.list, record{mark: mark, name: fmt.Sprint(wire.RegionHeader + offset),
+			data: bytes.Clone(r.s.region.Data[offset:][:size]), note: what})
 }
 
 // words records the words of the header that the last run has set. The heartbeat is left out.
@@ -219,8 +224,11 @@ func (r *recorder) words() {
 		return
 	}
 	const at = 8 * wire.WordGeneration
-	note := fmt.Sprintf("generation %d, steps %d", r.s.region.Load(wire.WordGeneration), r.s.region.Load(wire.WordSteps))
-	r.list = append(r.list, record{mark: markBackMem, name: fmt.Sprint(at), data: bytes.Clone(r.s.region.Header[at:][:16]), note: note})
+	note := fmt.Sprintf("generation %d, steps %d", r.s.region.Load(wire.WordGeneration),
+		r.s.region.Load(wire.WordSteps))
+	r.list = append(
+		r.list, record{mark: markBackMem, name: fmt.Sprint(at), data: bytes.Clone(r.s.region.Header[at:][:16]),
+			note: note})
 }
 
 // demoOptions are options for a backend in one of the modes demo and replay.
@@ -265,7 +273,9 @@ func playDemo(t *testing.T, s *Session) {
 		}
 	}
 	p := demoProgram(t)
-	e, err := s.LoadMapped(ctx, LoadOptions{Program: p, Weights: Weights{Offset: demoWeightsAt, Size: int64(4 * len(demoWeights)), Root: [32]byte{1, 2, 3}}})
+	e, err := s.LoadMapped(
+		ctx, LoadOptions{Program: p,
+			Weights: Weights{Offset: demoWeightsAt, Size: int64(4 * len(demoWeights)), Root: [32]byte{1, 2, 3}}})
 	must("load", err)
 	run := func(r device.Run, idx ...int32) ([]byte, device.Stats, error) {
 		r.Syms = map[string]int64{"N": int64(len(idx))}
@@ -276,10 +286,11 @@ func playDemo(t *testing.T, s *Session) {
 		return out[0], st, nil
 	}
 	rows := p.Graph.Nodes[p.Steps[0].Node]
-	opts := device.RunOptions{Profile: true, Dump: []int{rows.ID}, Observe: func(node int, shape []int, data []byte) error {
-		want("dump", data, 21, 22, 1, 2)
-		return nil
-	}}
+	opts := device.RunOptions{Profile: true, Dump: []int{rows.ID},
+		Observe: func(node int, shape []int, data []byte) error {
+			want("dump", data, 21, 22, 1, 2)
+			return nil
+		}}
 	y, st, err := run(device.Run{Opts: opts}, 2, 0)
 	must("run with a profile and a dump", err)
 	want("y", y, -21, -22, -1, -2)
@@ -294,7 +305,9 @@ func playDemo(t *testing.T, s *Session) {
 	state, err := s.MakeState(ctx, "", 512)
 	must("make a state", err)
 	must("write to it", state.Write(ctx, 0, tensor.Bytes([]int32{1})))
-	_, _, err = run(device.Run{Feeds: []device.Transfer{{State: state}}, Keeps: []device.Transfer{{State: state, Offset: 256}}, Outputs: []bool{false}}, 0)
+	_, _, err = run(
+		device.Run{Feeds: []device.Transfer{{State: state}}, Keeps: []device.Transfer{{State: state, Offset: 256}},
+			Outputs: []bool{false}}, 0)
 	must("run that reads its input from a state and keeps its output there", err)
 	kept := make([]byte, 8)
 	must("read it", state.Read(ctx, 256, kept))
@@ -316,11 +329,13 @@ func recordDemo(t *testing.T, chunks bool) []record {
 	}
 	s := start(t, opts)
 	if !chunks {
-		first := record{mark: markHostMem, name: "0", data: bytes.Clone(s.region.Header[:16]), note: "magic, layout version 1, header size 65536"}
+		first := record{mark: markHostMem, name: "0", data: bytes.Clone(s.region.Header[:16]),
+			note: "magic, layout version 1, header size 65536"}
 		r.list = append([]record{first}, r.list...)
 	}
 	playDemo(t, s)
-	weights := record{mark: markFile, name: fmt.Sprint(demoWeightsAt), data: tensor.Bytes(demoWeights), note: "the weights: w = [[1 2] [11 12] [21 22]], f32"}
+	weights := record{mark: markFile, name: fmt.Sprint(demoWeightsAt), data: tensor.Bytes(demoWeights),
+		note: "the weights: w = [[1 2] [11 12] [21 22]], f32"}
 	return append([]record{weights}, r.list...)
 }
 
@@ -332,9 +347,11 @@ func TestTranscript(t *testing.T) {
 	}
 	graph += "#\n# Places, by node:\n#\n"
 	for i, n := range p.Graph.Nodes {
-		graph += fmt.Sprintf("#     %d %s: space %v, offset %d, at most %d bytes\n", i, n.Label(), p.Places[i].Space, p.Places[i].Offset, p.Places[i].Size)
+		graph += fmt.Sprintf("#     %d %s: space %v, offset %d, at most %d bytes\n", i, n.Label(), p.Places[i].Space,
+			p.Places[i].Offset, p.Places[i].Size)
 	}
-	text := strings.Replace(transcriptHead, "GRAPH", graph, 1) + "\n== shared memory\n" + printRecords(recordDemo(t, false)) + "\n== chunks\n" + printRecords(recordDemo(t, true))
+	text := strings.Replace(transcriptHead, "GRAPH", graph, 1) + "\n== shared memory\n" +
+		printRecords(recordDemo(t, false)) + "\n== chunks\n" + printRecords(recordDemo(t, true))
 	golden.Text(t, transcriptPath, text)
 }
 

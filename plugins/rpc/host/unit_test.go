@@ -46,7 +46,8 @@ func TestLogLine(t *testing.T) {
 	if !json.Valid(out.Bytes()) {
 		t.Fatal(out.String())
 	}
-	if level, msg, attrs = parseLogLine(out.Bytes()); level != slog.LevelError || msg != "gone" || fmt.Sprint(attrs) != "[why=x]" {
+	if level, msg, attrs = parseLogLine(out.Bytes()); level != slog.LevelError || msg != "gone" ||
+		fmt.Sprint(attrs) != "[why=x]" {
 		t.Errorf("%v %q %v", level, msg, attrs)
 	}
 }
@@ -85,7 +86,8 @@ func TestLogLimits(t *testing.T) {
 	}
 }
 
-// TestLastOutput checks that the first line of a crash report is found. The texts are those of Go 1.26 and of Rust's default panic hook.
+// TestLastOutput checks that the first line of a crash report is found. The texts are those of Go 1.26 and of Rust's
+// default panic hook.
 func TestLastOutput(t *testing.T) {
 	trace := strings.Repeat("goroutine 1 [running]:\nmain.main()\n\t/x/main.go:7 +0x1d\n", 1000) + "gs     0x0\n"
 	for _, first := range []string{
@@ -186,7 +188,8 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// TestSquat checks that if the name of the directory is taken, sessions leave nothing behind, and remove what killed hosts have left.
+// TestSquat checks that if the name of the directory is taken, sessions leave nothing behind, and remove what killed
+// hosts have left.
 func TestSquat(t *testing.T) {
 	base, err := os.MkdirTemp("", "rlxtest")
 	if err != nil {

@@ -11,14 +11,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// runState describes the current run. Its numbers come from the backend and are not trusted, so they are used only for progress bars and
-// messages.
+// runState describes the current run. Its numbers come from the backend and are not trusted, so they are used only for
+// progress bars and messages.
 type runState struct {
 	prog       atomic.Pointer[program.Program] // nil between runs
 	generation atomic.Int64
 	steps      atomic.Int64 // steps started; used without a region
 	beats      atomic.Int64 // messages received; used without a region
-	// observing is set while the caller's observer runs. The backend may have to wait for it, so no deadline counts this time.
+	// observing is set while the caller's observer runs. The backend may have to wait for it, so no deadline counts
+	// this time.
 	observing atomic.Bool
 }
 
@@ -61,14 +62,15 @@ func (s *Session) stepOf(p *program.Program) *wire.StepError {
 	return &wire.StepError{Step: started, Steps: total, Op: n.Op.Name, Name: n.Label()}
 }
 
-// sampleEvery is the interval between checks of the heartbeat. A stall is measured in unchanged samples and not in time, because the machine
-// may have been suspended.
+// sampleEvery is the interval between checks of the heartbeat. A stall is measured in unchanged samples and not in
+// time, because the machine may have been suspended.
 const sampleEvery = 100 * time.Millisecond
 
-// watch kills the backend if its heartbeats stop for Timeouts.Stall, or if no step of a run starts for Timeouts.Step. Stall does not apply
-// to a backend that sends no heartbeats. The caller must call stop at the end of the call.
+// watch kills the backend if its heartbeats stop for Timeouts.Stall, or if no step of a run starts for Timeouts.Step.
+// Stall does not apply to a backend that sends no heartbeats. The caller must call stop at the end of the call.
 //
-// A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short run.
+// A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short
+// run.
 func (s *Session) watch() (stop func()) {
 	w := &lifeWatch{s: s, last: s.beat()}
 	w.mu.Lock()
@@ -116,7 +118,8 @@ func (w *lifeWatch) sample() {
 	case b != 0 && time.Duration(w.same)*sampleEvery >= limits.Stall:
 		w.s.fail(lost(code.Stopped, w.s.name, "sent no heartbeat for %v", limits.Stall))
 	case limits.Step > 0 && time.Duration(w.still)*sampleEvery >= limits.Step:
-		w.s.fail(lost(code.Stopped, w.s.name, "started no other step for %v", limits.Step).WithHint("Timeouts.Step allows longer steps"))
+		w.s.fail(lost(code.Stopped, w.s.name, "started no other step for %v", limits.Step).WithHint(
+			"Timeouts.Step allows longer steps"))
 	default:
 		w.timer.Reset(sampleEvery)
 	}

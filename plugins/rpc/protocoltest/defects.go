@@ -19,7 +19,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// defects returns more invalid requests, like wrong. The table in section 7 of spec/protocol.md lists the codes of all of them.
+// defects returns more invalid requests, like wrong. The table in section 7 of spec/protocol.md lists the codes of all
+// of them.
 func (b *behaviour) defects() []wrongRequest {
 	x, load := b.sample()
 	program := func(b []byte) *rlxv1.LoadRequest {
@@ -31,63 +32,83 @@ func (b *behaviour) defects() []wrongRequest {
 		{"load-device", device.ErrUnavailable, true, load(func(h *rlxv1.LoadHeader) { h.Device = "no-such-device" })},
 		{"load-precision", device.ErrUnsupported, true, load(func(h *rlxv1.LoadHeader) { h.Precision = "f7" })},
 		{"load-empty-chunk", code.Refused, true, load(func(h *rlxv1.LoadHeader) {}, program(nil))},
-		{"load-large-chunk", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = wire.MaxChunk + 1 }, program(make([]byte, wire.MaxChunk+1)))},
+		{"load-large-chunk", code.Refused, true,
+			load(func(h *rlxv1.LoadHeader) { h.ProgramSize = wire.MaxChunk + 1 },
+				program(make([]byte, wire.MaxChunk+1)))},
 		{"load-weights-first", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.Weights.Size = 16 }, weights)},
-		{"run-symbol-unknown", device.ErrInput, true, running(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
-		{"run-dump-input", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(x.Program.Graph.Inputs()[0].ID)} })},
-		{"run-keep-state", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
+		{"run-symbol-unknown", device.ErrInput, true,
+			running(func(h *rlxv1.RunHeader) { h.Syms["no such symbol"] = 1 })},
+		{"run-dump-input", code.Refused, true,
+			running(func(h *rlxv1.RunHeader) { h.Dump = []int32{int32(x.Program.Graph.Inputs()[0].ID)} })},
+		{"run-keep-state", code.Refused, true,
+			running(func(h *rlxv1.RunHeader) { h.Keeps = []*rlxv1.Transfer{{State: 1 << 40}} })},
 		{"run-feed-twice", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
 			h.Feeds = []*rlxv1.Transfer{{State: state}, {State: state}}
 		})},
-		{"run-feed-offset", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) { h.Feeds = []*rlxv1.Transfer{{State: state, Offset: 1}} })},
+		{"run-feed-offset", device.ErrInput, true,
+			withState(
+				func(h *rlxv1.RunHeader, state uint64) { h.Feeds = []*rlxv1.Transfer{{State: state, Offset: 1}} })},
 		{"run-keep-overlap", device.ErrInput, true, withState(func(h *rlxv1.RunHeader, state uint64) {
 			h.Keeps = []*rlxv1.Transfer{{State: state}, {State: state}}
 		})},
-		{"stats-unprofiled", code.Refused, true, func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
-			generation, err := runWith(ctx, s, e, b, func(*rlxv1.RunHeader) {})
-			if err != nil {
-				return fmt.Errorf("a valid run: %w", err)
-			}
-			return stats(ctx, s, e.ID(), generation)
-		}},
-		{"stats-generation", code.Refused, true, func(ctx context.Context, s *session, e *executable, _ *wire.Binding) error {
-			return stats(ctx, s, e.ID(), 0)
-		}},
-		{"state-device", device.ErrUnavailable, true, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			_, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Device: "no-such-device", Size: 256})
-			return err
-		}},
-		{"state-copy-size", device.ErrInput, true, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			return eachState(ctx, s, []int64{256, 512}, func(n []uint64) error {
-				_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n[0], Change: &rlxv1.ChangeStateRequest_Copy{Copy: n[1]}})
+		{"stats-unprofiled", code.Refused, true,
+			func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
+				generation, err := runWith(ctx, s, e, b, func(*rlxv1.RunHeader) {})
+				if err != nil {
+					return fmt.Errorf("a valid run: %w", err)
+				}
+				return stats(ctx, s, e.ID(), generation)
+			}},
+		{"stats-generation", code.Refused, true,
+			func(ctx context.Context, s *session, e *executable, _ *wire.Binding) error {
+				return stats(ctx, s, e.ID(), 0)
+			}},
+		{"state-device", device.ErrUnavailable, true,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				_, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Device: "no-such-device", Size: 256})
 				return err
-			})
-		}},
-		{"state-no-change", code.Refused, true, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			return eachState(ctx, s, []int64{256}, func(n []uint64) error {
-				_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n[0]})
-				return err
-			})
-		}},
+			}},
+		{"state-copy-size", device.ErrInput, true,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				return eachState(ctx, s, []int64{256, 512}, func(n []uint64) error {
+					_, err := s.api.ChangeState(
+						ctx, &rlxv1.ChangeStateRequest{State: n[0], Change: &rlxv1.ChangeStateRequest_Copy{Copy: n[1]}})
+					return err
+				})
+			}},
+		{"state-no-change", code.Refused, true,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				return eachState(ctx, s, []int64{256}, func(n []uint64) error {
+					_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: n[0]})
+					return err
+				})
+			}},
 		{"state-write-range", code.Refused, true, writeState(&rlxv1.StateRange{Offset: 1, Size: 256})},
 		{"state-write-short", code.Refused, true, writeState(&rlxv1.StateRange{Size: 256})},
 	}
 	if b.chunks {
-		list = append(list, wrongRequest{"run-input-index", code.Refused, true, func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
-			return exchange(ctx, s, &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: validHeader(s, e, b)}},
-				&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: 1 << 20, Data: make([]byte, 4)}}})
-		}})
+		list = append(
+			list, wrongRequest{"run-input-index", code.Refused, true,
+				func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
+					return exchange(
+						ctx, s, &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: validHeader(s, e, b)}},
+						&rlxv1.RunRequest{
+							Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: 1 << 20, Data: make([]byte, 4)}}})
+				}})
 	}
 	return list
 }
 
 // validHeader returns the header of a valid run with the largest sizes.
 func validHeader(s *session, e *executable, b *wire.Binding) *rlxv1.RunHeader {
-	return proto.Clone(&rlxv1.RunHeader{Executable: e.ID(), Generation: s.NextGeneration(), Syms: e.prog.Graph.Syms.Max(), Inputs: b.Inputs, Outputs: b.Outputs}).(*rlxv1.RunHeader)
+	return proto.Clone(
+		&rlxv1.RunHeader{Executable: e.ID(), Generation: s.NextGeneration(), Syms: e.prog.Graph.Syms.Max(),
+			Inputs: b.Inputs, Outputs: b.Outputs}).(*rlxv1.RunHeader)
 }
 
 // runWith makes a run whose header spoil changes, with inputs of zeros. It returns the run's generation.
-func runWith(ctx context.Context, s *session, e *executable, b *wire.Binding, spoil func(h *rlxv1.RunHeader)) (int64, error) {
+func runWith(ctx context.Context, s *session, e *executable, b *wire.Binding, spoil func(h *rlxv1.RunHeader)) (
+	int64, error) {
 	h := validHeader(s, e, b)
 	if h.Syms == nil {
 		h.Syms = map[string]int64{} // spoil may add to it

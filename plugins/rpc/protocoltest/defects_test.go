@@ -12,7 +12,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
 )
 
-// TestDefectTable checks that the table in section 7 of spec/protocol.md lists each check with its code, and no other checks.
+// TestDefectTable checks that the table in section 7 of spec/protocol.md lists each check with its code, and no other
+// checks.
 func TestDefectTable(t *testing.T) {
 	page, err := os.ReadFile("../../../spec/protocol.md")
 	if err != nil {

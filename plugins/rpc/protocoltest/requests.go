@@ -26,7 +26,8 @@ import (
 type maker = func(ctx context.Context, s *session, e *executable, b *wire.Binding) error
 
 // loading returns a maker of a Load of a program with weights that are sent. spoil changes the header, parts follow it.
-func (b *behaviour) loading(p *program.Program, weights []byte, spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker {
+func (b *behaviour) loading(p *program.Program, weights []byte, spoil func(h *rlxv1.LoadHeader),
+	parts ...*rlxv1.LoadRequest) maker {
 	return func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 		if p == nil {
 			return ErrNotServed
@@ -36,7 +37,8 @@ func (b *behaviour) loading(p *program.Program, weights []byte, spoil func(h *rl
 			return err
 		}
 		sum := sha256.Sum256(enc)
-		h := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:], Weights: &rlxv1.Weights{Size: int64(len(weights))}, IoSize: s.ioSize(), IoShared: s.Region != nil}
+		h := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:],
+			Weights: &rlxv1.Weights{Size: int64(len(weights))}, IoSize: s.ioSize(), IoShared: s.Region != nil}
 		spoil(h)
 		st, err := s.api.Load(ctx)
 		if err != nil {
@@ -74,8 +76,10 @@ func running(spoil func(h *rlxv1.RunHeader)) maker {
 	}
 }
 
-// sample returns the sample, and a function that returns a maker of a Load of its program. Without a sample, requests are listed for their names only.
-func (b *behaviour) sample() (x *Sample, load func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker) {
+// sample returns the sample, and a function that returns a maker of a Load of its program. Without a sample, requests
+// are listed for their names only.
+func (b *behaviour) sample() (
+	x *Sample, load func(spoil func(h *rlxv1.LoadHeader), parts ...*rlxv1.LoadRequest) maker) {
 	if x = b.x; x == nil {
 		x = &Sample{}
 	}
@@ -105,15 +109,22 @@ func (b *behaviour) wrong() []wrongRequest {
 			return s.Conn.Invoke(ctx, wire.ServiceMethods+"Nothing", &emptypb.Empty{}, &emptypb.Empty{})
 		}},
 		{"load-without-header", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = 0 }, whole)},
-		{"load-digest", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSha256 = make([]byte, sha256.Size) })},
+		{"load-digest", code.Refused, true,
+			load(func(h *rlxv1.LoadHeader) { h.ProgramSha256 = make([]byte, sha256.Size) })},
 		{"load-short", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize++ })},
 		{"load-long", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize-- })},
 		{"load-io-size", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.IoSize++ })},
 		{"load-io-shared", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.IoShared = !h.IoShared })},
-		{"place-beyond", code.Refused, true, outside(func(p *program.Program, output *program.Place) { output.Offset = p.IOSize })},
-		{"place-before", code.Refused, true, outside(func(_ *program.Program, output *program.Place) { output.Offset = -program.Align })},
-		{"place-overflow", code.Refused, true, outside(func(_ *program.Program, output *program.Place) { output.Offset = math.MaxInt64 &^ (program.Align - 1) })},
-		{"place-size", code.Refused, true, outside(func(p *program.Program, output *program.Place) { output.Size = p.IOSize + 1 })},
+		{"place-beyond", code.Refused, true,
+			outside(func(p *program.Program, output *program.Place) { output.Offset = p.IOSize })},
+		{"place-before", code.Refused, true,
+			outside(func(_ *program.Program, output *program.Place) { output.Offset = -program.Align })},
+		{"place-overflow", code.Refused, true,
+			outside(func(_ *program.Program, output *program.Place) {
+				output.Offset = math.MaxInt64 &^ (program.Align - 1)
+			})},
+		{"place-size", code.Refused, true,
+			outside(func(p *program.Program, output *program.Place) { output.Size = p.IOSize + 1 })},
 		{"place-arena", code.Refused, true, outside(func(p *program.Program, output *program.Place) {
 			output.Space, output.Offset = program.Arena, p.ArenaSize
 			for i, at := range p.Places { // an intermediate value, if there is one
@@ -122,7 +133,8 @@ func (b *behaviour) wrong() []wrongRequest {
 				}
 			}
 		})},
-		{"place-weights", code.Refused, true, b.loading(x.Param, x.ParamWeights, func(h *rlxv1.LoadHeader) { h.Weights.Size = shortened(x.Param) })},
+		{"place-weights", code.Refused, true,
+			b.loading(x.Param, x.ParamWeights, func(h *rlxv1.LoadHeader) { h.Weights.Size = shortened(x.Param) })},
 		{"weights-beyond", code.Refused, true, mapped(weightsFileSize, 256)},
 		{"weights-before", code.Refused, true, mapped(-256, 512)},
 		{"weights-overflow", code.Refused, true, mapped(256, math.MaxInt64)},
@@ -131,60 +143,71 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"run-generation", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Generation = 0 })},
 		{"run-offset", code.Refused, true, running(func(h *rlxv1.RunHeader) { first(h).Offset += 256 })},
 		{"run-size", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Outputs[0].Size-- })},
-		{"run-without-ranges", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Inputs, h.Outputs = nil, nil })},
+		{"run-without-ranges", code.Refused, true,
+			running(func(h *rlxv1.RunHeader) { h.Inputs, h.Outputs = nil, nil })},
 		{"run-symbols", device.ErrInput, true, running(func(h *rlxv1.RunHeader) { h.Syms = otherSyms })},
 		{"run-equal-sizes", device.ErrInput, true, b.unequal},
 		{"run-dump", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Dump = []int32{1 << 20} })},
 		{"run-unwanted", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Unwanted = []int32{0, 0} })},
 		{"run-state", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.State = missing })},
-		{"cancelled-before", diag.Interrupted, true, func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
-			if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.Generation() + 1}); err != nil {
-				return fmt.Errorf("Cancel before its run: %w", err)
-			}
-			return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
-		}},
-		{"call-without-deadline", code.Refused, false, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			ctx, cancel := host.Endless(ctx)
-			defer cancel()
-			_, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{}) // of no run
-			return err
-		}},
-		{"run-without-deadline", code.Refused, true, func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
-			ctx, cancel := host.Endless(ctx)
-			defer cancel()
-			return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
-		}},
-		{"unload-unknown", code.Refused, false, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			_, err := s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: missing})
-			return err
-		}},
-		{"stats-unknown", code.Refused, false, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: missing, Generation: 1})
-			if err == nil {
-				_, err = st.Recv()
-			}
-			return err
-		}},
-		{"state-unknown", code.Refused, false, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			_, err := s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: missing, Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
-			return err
-		}},
+		{"cancelled-before", diag.Interrupted, true,
+			func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
+				if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.Generation() + 1}); err != nil {
+					return fmt.Errorf("Cancel before its run: %w", err)
+				}
+				return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
+			}},
+		{"call-without-deadline", code.Refused, false,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				ctx, cancel := host.Endless(ctx)
+				defer cancel()
+				_, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{}) // of no run
+				return err
+			}},
+		{"run-without-deadline", code.Refused, true,
+			func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
+				ctx, cancel := host.Endless(ctx)
+				defer cancel()
+				return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
+			}},
+		{"unload-unknown", code.Refused, false,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				_, err := s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: missing})
+				return err
+			}},
+		{"stats-unknown", code.Refused, false,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: missing, Generation: 1})
+				if err == nil {
+					_, err = st.Recv()
+				}
+				return err
+			}},
+		{"state-unknown", code.Refused, false,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				_, err := s.api.ChangeState(
+					ctx, &rlxv1.ChangeStateRequest{State: missing,
+						Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
+				return err
+			}},
 		{"state-size", code.Refused, true, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 			_, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Size: -1})
 			return err
 		}},
-		{"state-range", code.Refused, true, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
-			m, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Size: 512})
-			if err != nil {
+		{"state-range", code.Refused, true,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				m, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Size: 512})
+				if err != nil {
+					return err
+				}
+				st, err := s.api.ReadState(ctx, &rlxv1.StateRange{State: m.State, Offset: 256, Size: 257})
+				if err == nil {
+					_, err = st.Recv()
+				}
+				s.api.ChangeState(
+					ctx, &rlxv1.ChangeStateRequest{State: m.State, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
 				return err
-			}
-			st, err := s.api.ReadState(ctx, &rlxv1.StateRange{State: m.State, Offset: 256, Size: 257})
-			if err == nil {
-				_, err = st.Recv()
-			}
-			s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: m.State, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
-			return err
-		}},
+			}},
 	}
 }
 
@@ -211,7 +234,8 @@ func shortened(p *program.Program) (size int64) {
 	return size
 }
 
-// unequal runs a program that requires its symbols N and M to be equal with sizes that differ. The ranges are those of the values.
+// unequal runs a program that requires its symbols N and M to be equal with sizes that differ. The ranges are those of
+// the values.
 func (b *behaviour) unequal(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 	p := b.x.Equal
 	if p == nil {

@@ -22,7 +22,8 @@ import (
 )
 
 // Run checks how the backend at opts.Path answers invalid requests, which hosts never send, what it writes to the
-// shared region, and how it exits. If x is nil, Run reports ErrSkipped, with the reason why, for the checks that need a program.
+// shared region, and how it exits. If x is nil, Run reports ErrSkipped, with the reason why, for the checks that need a
+// program.
 //
 // Run calls report for each check. It returns an error if the backend does not start.
 func Run(ctx context.Context, opts host.Options, x *Sample, why string, report func(name string, err error)) error {
@@ -161,8 +162,9 @@ const (
 	beatWindows = 10
 )
 
-// checkBeat checks that the heartbeat, if there is one, changes at least every 250 ms, between runs and during runs. A busy machine delays both
-// processes. So it allows twice the time, does not count most of a look that came late, and takes the best of several windows.
+// checkBeat checks that the heartbeat, if there is one, changes at least every 250 ms, between runs and during runs. A
+// busy machine delays both processes. So it allows twice the time, does not count most of a look that came late, and
+// takes the best of several windows.
 func (b *behaviour) checkBeat(ctx context.Context, s *session) error {
 	if s.Region == nil {
 		return ErrNotServed
@@ -224,7 +226,8 @@ func steady(s *session) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("its heartbeat did not change for %v; want a change every %v", longest.Round(time.Millisecond), wire.BeatEvery)
+	return fmt.Errorf("its heartbeat did not change for %v; want a change every %v", longest.Round(time.Millisecond),
+		wire.BeatEvery)
 }
 
 // checkCounters checks that the region has the generation and the number of steps after a run.
@@ -242,7 +245,8 @@ func (b *behaviour) checkCounters(ctx context.Context, s *session) error {
 	}
 	steps := int64(len(e.prog.Steps))
 	if g, n := s.Region.Load(wire.WordGeneration), s.Region.Load(wire.WordSteps); g != s.Generation() || n != steps {
-		return fmt.Errorf("after run %d of %d steps the shared region has generation %d and step %d", s.Generation(), steps, g, n)
+		return fmt.Errorf("after run %d of %d steps the shared region has generation %d and step %d", s.Generation(),
+			steps, g, n)
 	}
 	return nil
 }
@@ -255,7 +259,8 @@ type wrongRequest struct {
 	make         func(ctx context.Context, s *session, e *executable, b *wire.Binding) error
 }
 
-// refuses makes an invalid request, which must fail with the code c.want. Then it makes a valid run, which must succeed.
+// refuses makes an invalid request, which must fail with the code c.want. Then it makes a valid run, which must
+// succeed.
 func (b *behaviour) refuses(ctx context.Context, s *session, c wrongRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Info)
 	defer cancel()

@@ -25,8 +25,8 @@ func scriptedOptions(t *testing.T, mode string) host.Options {
 	return host.Options{Path: b.Path, Name: "ref", Encode: rpctest.Encode, TempDir: b.Dir, Env: b.Env}
 }
 
-// sample returns programs for Run: a product of x, of 1 to 3 rows, and a matrix, which is an input, or a param of the last program. The
-// second reshapes x first.
+// sample returns programs for Run: a product of x, of 1 to 3 rows, and a matrix, which is an input, or a param of the
+// last program. The second reshapes x first.
 func sample(t *testing.T) *Sample {
 	t.Helper()
 	build := func(equal, param bool) *program.Program {
@@ -45,28 +45,31 @@ func sample(t *testing.T) *Sample {
 		}
 		w := leaf(g, "w", ir.MustType("f32[2,2]"))
 		g.Return("y", op.MatMul(op.MatMul(x, w, op.MatMulAttrs{}), w, op.MatMulAttrs{}))
-		p, _, err := sched.Build(g, sched.Options{Method: "plain", Target: "ref", Weights: func(string) (int64, bool) { return 0, true }})
+		p, _, err := sched.Build(
+			g, sched.Options{Method: "plain", Target: "ref", Weights: func(string) (int64, bool) { return 0, true }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	return &Sample{Program: build(false, false), Inputs: [][]byte{make([]byte, 24), make([]byte, 16)}, Equal: build(true, false),
+	return &Sample{Program: build(false, false), Inputs: [][]byte{make([]byte, 24), make([]byte, 16)},
+		Equal: build(true, false),
 		Param: build(false, true), ParamWeights: make([]byte, 256)}
 }
 
-// TestRunChecks checks that the server of this package passes all checks with both transports, and that Run detects each scripted fault, and
-// only that.
+// TestRunChecks checks that the server of this package passes all checks with both transports, and that Run detects
+// each scripted fault, and only that.
 func TestRunChecks(t *testing.T) {
 	t.Parallel()
 	for mode, fails := range map[string][]string{
-		"good":                           nil,
-		"orphan@":                        {"lifeline"},
-		"linger@":                        {"shutdown"},
-		"careless@":                      {"unload-unknown"},
-		"slowbeat@":                      {"beat"},
-		"uncounted@":                     {"counters"},
-		"accept=of its space@":           {"place-beyond", "place-before", "place-overflow", "place-size", "place-arena", "place-weights"},
+		"good":       nil,
+		"orphan@":    {"lifeline"},
+		"linger@":    {"shutdown"},
+		"careless@":  {"unload-unknown"},
+		"slowbeat@":  {"beat"},
+		"uncounted@": {"counters"},
+		"accept=of its space@": {"place-beyond", "place-before", "place-overflow", "place-size",
+			"place-arena", "place-weights"},
 		"accept=at -256 of its@":         {"place-before"},
 		"accept=at 9223372036854775552@": {"place-overflow"},
 		"accept=a range inside it@":      {"weights-beyond", "weights-before", "weights-overflow", "weights-size"},
@@ -84,7 +87,8 @@ func TestRunChecks(t *testing.T) {
 				err := Run(t.Context(), opts, sample(t), "", func(name string, err error) {
 					n++
 					name = strings.TrimPrefix(name, "protocol/")
-					if errors.Is(err, ErrNotServed) && !(chunks && (name == "beat" || name == "counters")) || errors.Is(err, ErrSkipped) {
+					if errors.Is(err, ErrNotServed) && !(chunks && (name == "beat" || name == "counters")) ||
+						errors.Is(err, ErrSkipped) {
 						t.Errorf("%s: %v", name, err)
 					} else if err != nil && !errors.Is(err, ErrNotServed) {
 						failed = append(failed, name)

@@ -1,8 +1,9 @@
-// Package serve is the backend's side of the protocol between hosts and backends (spec/protocol.md). The main function of a backend
-// calls Backend:
+// Package serve is the backend's side of the protocol between hosts and backends (spec/protocol.md). The main function
+// of a backend calls Backend:
 //
 //	func main() {
-//		serve.Backend(serve.Config{Name: "npu", Backend: npu.Backend{}, Decode: format.DecodeProgram, Log: serve.NewLogger(slog.LevelInfo)})
+//		log := serve.NewLogger(slog.LevelInfo)
+//		serve.Backend(serve.Config{Name: "npu", Backend: npu.Backend{}, Decode: format.DecodeProgram, Log: log})
 //	}
 //
 // The package links no host, and needs no cgo.

@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// Backend serves a backend to the host that started this process, and returns when the host ends the session. The main function of a
-// backend needs to call nothing else. If a user started the process, Backend prints what the program is for and exits with status 1, or
-// with 0 for --help.
+// Backend serves a backend to the host that started this process, and returns when the host ends the session. The main
+// function of a backend needs to call nothing else. If a user started the process, Backend prints what the program is
+// for and exits with status 1, or with 0 for --help.
 func Backend(cfg Config) {
 	if os.Getenv(wire.CookieKey) != wire.CookieValue {
 		explainUse(cfg.Name, os.Args[1:])
@@ -48,7 +48,9 @@ func explainUse(name string, args []string) {
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		out, status = os.Stdout, 0
 	}
-	fmt.Fprintf(out, "rlx-backend-%[1]s is the %[1]s backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend %[1]s ...\n"+
-		"rlxrun finds it beside itself, in the folders of RLX_PLUGIN_PATH, and where \"rlxrun plugins install\" puts it; \"rlxrun plugins list\" shows whether it works.\n", name)
+	fmt.Fprintf(
+		out, "rlx-backend-%[1]s is the %[1]s backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend %[1]s ...\n"+
+			"rlxrun finds it beside itself, in the folders of RLX_PLUGIN_PATH, and where \"rlxrun plugins install\" puts it; \"rlxrun plugins list\" shows whether it works.\n",
+		name)
 	os.Exit(status)
 }

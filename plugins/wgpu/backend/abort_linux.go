@@ -64,8 +64,8 @@ import (
 
 var abortPipe *os.File // never closed by Go code
 
-// catchAbort makes C code that calls abort, on any thread, block forever instead of ending the process. It calls report with what the thread wrote to
-// standard error before.
+// catchAbort makes C code that calls abort, on any thread, block forever instead of ending the process. It calls report
+// with what the thread wrote to standard error before.
 func catchAbort(report func(said string)) {
 	r, w, err := os.Pipe()
 	if err != nil {

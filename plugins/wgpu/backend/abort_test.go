@@ -21,8 +21,8 @@ import (
 
 const abortingChild = "RLX_TEST_ABORT"
 
-// TestAbort makes the library abort in a submission, in a separate process. The run returns an error with the library's reason, later calls return the
-// same error, and the process goes on.
+// TestAbort makes the library abort in a submission, in a separate process. The run returns an error with the library's
+// reason, later calls return the same error, and the process goes on.
 func TestAbort(t *testing.T) {
 	if os.Getenv(abortingChild) != "" {
 		abortInRun(t)
@@ -51,7 +51,8 @@ func abortInRun(t *testing.T) {
 	buffers[len(buffers)-1].(*buffer).Destroy() // the library aborts, as it does if the device is lost
 	check := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "Buffer") || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "Buffer") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: the error is %v", what, err)
 		}
 	}
@@ -77,9 +78,12 @@ func TestExplainAbort(t *testing.T) {
 		text string
 	}{
 		{"thread '<unnamed>' panicked at 'Error in wgpuQueueSubmitForIndex: Validation Error\n\nCaused by:\n    Parent device is lost\n', src/lib.rs:495:5\nstack backtrace:\n",
-			device.ErrDeviceLost, "the device was lost (Error in wgpuQueueSubmitForIndex: Validation Error Caused by: Parent device is lost)"},
-		{"thread 'a' panicked at 'Error in wgpuQueueSubmit: Validation Error\n\nCaused by:\n    Not enough memory left\n', src/lib.rs:495:5", device.ErrMemory, "not enough memory"},
-		{"thread '<unnamed>' panicked at 'Error in wgpuDevicePoll: x', src/lib.rs:495:5", device.ErrDevice, "gave up (Error in wgpuDevicePoll: x)"},
+			device.ErrDeviceLost,
+			"the device was lost (Error in wgpuQueueSubmitForIndex: Validation Error Caused by: Parent device is lost)"},
+		{"thread 'a' panicked at 'Error in wgpuQueueSubmit: Validation Error\n\nCaused by:\n    Not enough memory left\n', src/lib.rs:495:5",
+			device.ErrMemory, "not enough memory"},
+		{"thread '<unnamed>' panicked at 'Error in wgpuDevicePoll: x', src/lib.rs:495:5", device.ErrDevice,
+			"gave up (Error in wgpuDevicePoll: x)"},
 		{"thread '<unnamed>' panicked at 'cut off", device.ErrDevice, "gave up (cut off)"},
 		{"", device.ErrDevice, "did not say why"},
 	} {

@@ -17,9 +17,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// TestTilesOfAttention runs every tile with several tiles of queries and keys, against the definition. The conformance suite has
-// all masks and special values, at sizes for which the smallest tile is taken. Software adapters take many seconds to compile
-// the large tiles, and never choose them.
+// TestTilesOfAttention runs every tile with several tiles of queries and keys, against the definition. The conformance
+// suite has all masks and special values, at sizes for which the smallest tile is taken. Software adapters take many
+// seconds to compile the large tiles, and never choose them.
 func TestTilesOfAttention(t *testing.T) {
 	f32 := func(n ...int64) ir.Type { return ir.TypeOf(dtype.F32, n...) }
 	grid := op.GridAttentionAttrs{Heads: 2}
@@ -33,18 +33,22 @@ func TestTilesOfAttention(t *testing.T) {
 			in   []ir.Type
 			node func(in []*ir.Node) *ir.Node
 		}{
-			{"windows", []ir.Type{f32(1, 14, 13, 3*80), f32(3 * 80), f32(12, 12, 80), f32(12, 12, 80)}, func(in []*ir.Node) *ir.Node {
-				return op.GridAttention(in[0], in[1], in[2], in[3], windows)
-			}},
-			{"rows", []ir.Type{f32(1, 3, 64, 3*2*16), f32(3 * 2 * 16), f32(3, 3, 16), f32(64, 64, 16)}, func(in []*ir.Node) *ir.Node {
-				return op.GridAttention(in[0], in[1], in[2], in[3], grid)
-			}},
-			{"causal", []ir.Type{f32(1, 70, 4, 20), f32(1, 150, 2, 20), f32(1, 150, 2, 20)}, func(in []*ir.Node) *ir.Node {
-				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, causal)
-			}},
-			{"split", []ir.Type{f32(1, 3, 2*64), f32(1, 1100, 2*64), f32(1, 1100, 2*64), f32(1, 1100)}, func(in []*ir.Node) *ir.Node {
-				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{Mask: in[3]}, masked)
-			}},
+			{"windows", []ir.Type{f32(1, 14, 13, 3*80), f32(3 * 80), f32(12, 12, 80), f32(12, 12, 80)},
+				func(in []*ir.Node) *ir.Node {
+					return op.GridAttention(in[0], in[1], in[2], in[3], windows)
+				}},
+			{"rows", []ir.Type{f32(1, 3, 64, 3*2*16), f32(3 * 2 * 16), f32(3, 3, 16), f32(64, 64, 16)},
+				func(in []*ir.Node) *ir.Node {
+					return op.GridAttention(in[0], in[1], in[2], in[3], grid)
+				}},
+			{"causal", []ir.Type{f32(1, 70, 4, 20), f32(1, 150, 2, 20), f32(1, 150, 2, 20)},
+				func(in []*ir.Node) *ir.Node {
+					return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, causal)
+				}},
+			{"split", []ir.Type{f32(1, 3, 2*64), f32(1, 1100, 2*64), f32(1, 1100, 2*64), f32(1, 1100)},
+				func(in []*ir.Node) *ir.Node {
+					return op.Attention(in[0], in[1], in[2], op.AttentionOperands{Mask: in[3]}, masked)
+				}},
 		} {
 			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
 				if tile.Threads() > 32 && c.name != "rows" && first(t).Type == typeSoftware {
@@ -74,9 +78,10 @@ func TestTilesOfAttention(t *testing.T) {
 	}
 }
 
-// oneStep is a program of one node over inputs "a", "b" and so on, and random values for them: as the definition takes them,
-// and by name.
-func oneStep(t *testing.T, types []ir.Type, fill ir.Range, node func(in []*ir.Node) *ir.Node) (*program.Program, *ir.Node, []*tensor.Array, map[string]*tensor.Array) {
+// oneStep is a program of one node over inputs "a", "b" and so on, and random values for them: as the definition takes
+// them, and by name.
+func oneStep(t *testing.T, types []ir.Type, fill ir.Range, node func(in []*ir.Node) *ir.Node) (
+	*program.Program, *ir.Node, []*tensor.Array, map[string]*tensor.Array) {
 	t.Helper()
 	g := ir.NewGraph("p")
 	in, fills := make([]*ir.Node, len(types)), make([]ir.Range, len(types))
@@ -97,8 +102,8 @@ func oneStep(t *testing.T, types []ir.Type, fill ir.Range, node func(in []*ir.No
 	return p, n, values, named
 }
 
-// BenchmarkAttention times every tile, and what the sizes choose, with the attention of SAM's image encoders and with that of
-// its mask decoder that has few queries, by the device's clock.
+// BenchmarkAttention times every tile, and what the sizes choose, with the attention of SAM's image encoders and with
+// that of its mask decoder that has few queries, by the device's clock.
 func BenchmarkAttention(b *testing.B) {
 	f32 := func(n ...int64) ir.Type { return ir.TypeOf(dtype.F32, n...) }
 	chosen := kernels.AttentionTile{}
@@ -106,11 +111,15 @@ func BenchmarkAttention(b *testing.B) {
 		name     string
 		heads, d int64
 		window   int64
-	}{{"b.global", 12, 64, 0}, {"b.window", 12, 64, 14}, {"h.global", 16, 80, 0}, {"h.window", 16, 80, 14}, {"decode", 8, 16, -1}} {
+	}{{"b.global", 12, 64, 0}, {"b.window", 12, 64, 14}, {"h.global", 16, 80, 0}, {"h.window", 16, 80, 14},
+		{"decode", 8, 16, -1}} {
 		g, flop := ir.NewGraph(c.name), 0.0
 		if c.window < 0 {
-			q, k, v := op.Input(g, "q", f32(1, 7, c.heads*c.d)), op.Input(g, "k", f32(1, 4096, c.heads*c.d)), op.Input(g, "v", f32(1, 4096, c.heads*c.d))
-			g.Return("y", op.Attention(q, k, v, op.AttentionOperands{}, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}))
+			q, k, v := op.Input(g, "q", f32(1, 7, c.heads*c.d)), op.Input(g, "k", f32(1, 4096, c.heads*c.d)),
+				op.Input(g, "v", f32(1, 4096, c.heads*c.d))
+			g.Return(
+				"y", op.Attention(q, k, v, op.AttentionOperands{},
+					op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}))
 		} else {
 			side := c.window
 			if side == 0 {
@@ -118,7 +127,9 @@ func BenchmarkAttention(b *testing.B) {
 			}
 			qkv, pad := op.Input(g, "qkv", f32(1, 64, 64, 3*c.heads*c.d)), op.Input(g, "pad", f32(3*c.heads*c.d))
 			rh, rw := op.Input(g, "rh", f32(side, side, c.d)), op.Input(g, "rw", f32(side, side, c.d))
-			g.Return("y", op.GridAttention(qkv, pad, rh, rw, op.GridAttentionAttrs{Heads: int(c.heads), Window: int(c.window)}))
+			g.Return(
+				"y", op.GridAttention(
+					qkv, pad, rh, rw, op.GridAttentionAttrs{Heads: int(c.heads), Window: int(c.window)}))
 		}
 		p, _, err := sched.Build(g, sched.Options{Target: "portable"})
 		if err != nil {
@@ -148,20 +159,25 @@ func BenchmarkAttention(b *testing.B) {
 	}
 }
 
-// BenchmarkGenerate times attention of one query to a cache, by the device's clock. GB/s counts the keys and values that a query sees.
+// BenchmarkGenerate times attention of one query to a cache, by the device's clock. GB/s counts the keys and values
+// that a query sees.
 func BenchmarkGenerate(b *testing.B) {
 	const heads, kv, d = 32, 8, 128
 	for _, c := range []struct {
 		cached dtype.DType
 		most   int64
 		at     int64 // position of the query
-	}{{dtype.F32, 32768, 32767}, {dtype.BF16, 32768, 32767}, {dtype.F16, 32768, 32767}, {dtype.F32, 4096, 4095}, {dtype.BF16, 4096, 4095}, {dtype.F32, 32768, 511}} {
+	}{{dtype.F32, 32768, 32767}, {dtype.BF16, 32768, 32767}, {dtype.F16, 32768, 32767}, {dtype.F32, 4096, 4095},
+		{dtype.BF16, 4096, 4095}, {dtype.F32, 32768, 511}} {
 		b.Run(fmt.Sprintf("%v/%d of %d", c.cached, c.at+1, c.most), func(b *testing.B) {
 			g := ir.NewGraph("generate")
 			cache := ir.TypeOf(c.cached, 1, kv, c.most, d)
-			q, k, v := op.Input(g, "q", ir.TypeOf(dtype.F32, 1, heads, 1, d)), op.Input(g, "k", cache), op.Input(g, "v", cache)
+			q, k, v := op.Input(g, "q", ir.TypeOf(dtype.F32, 1, heads, 1, d)), op.Input(g, "k", cache),
+				op.Input(g, "v", cache)
 			position := op.Const(g, float64(c.at), ir.TypeOf(dtype.I32))
-			g.Return("y", op.Attention(q, k, v, op.AttentionOperands{Position: position}, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal}))
+			g.Return(
+				"y", op.Attention(q, k, v, op.AttentionOperands{Position: position},
+					op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal}))
 			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
 			if err != nil {
 				b.Fatal(err)

@@ -33,7 +33,9 @@ func (d *opened) NewClock(marks int) (gpu.Clock, error) {
 		}
 	}
 	if err == nil {
-		c.resolved, err = d.makeBuffer(&wgpu.BufferDescriptor{Label: "clock", Size: uint64(size), Usage: wgpu.BufferUsage_QueryResolve | wgpu.BufferUsage_CopySrc})
+		c.resolved, err = d.makeBuffer(
+			&wgpu.BufferDescriptor{Label: "clock", Size: uint64(size),
+				Usage: wgpu.BufferUsage_QueryResolve | wgpu.BufferUsage_CopySrc})
 	}
 	if err == nil {
 		c.ticks, err = d.newBuffer("clock", program.AlignUp(size), gpu.ToHost)
@@ -43,7 +45,8 @@ func (d *opened) NewClock(marks int) (gpu.Clock, error) {
 		if errors.Is(err, device.ErrMemory) {
 			return nil, err
 		}
-		return nil, diag.New(device.ErrDevice, "wgpu", "a clock of %d marks on %s: %w", marks, d.adapter.info.Name, oneLine(err))
+		return nil, diag.New(device.ErrDevice, "wgpu", "a clock of %d marks on %s: %w", marks, d.adapter.info.Name,
+			oneLine(err))
 	}
 	return c, nil
 }
@@ -68,7 +71,8 @@ func (c *clock) Bytes() int64 {
 // Mark ends the pass, because times can only be taken between passes.
 func (e *encoder) Mark(of gpu.Clock, k int) error {
 	e.endPass()
-	return deviceError(e.enc.WriteTimestamp(of.(*clock).sets[k/wgpu.QuerySetMaxQueries], uint32(k%wgpu.QuerySetMaxQueries)))
+	return deviceError(
+		e.enc.WriteTimestamp(of.(*clock).sets[k/wgpu.QuerySetMaxQueries], uint32(k%wgpu.QuerySetMaxQueries)))
 }
 
 func (e *encoder) Collect(of gpu.Clock) error {
@@ -78,7 +82,8 @@ func (e *encoder) Collect(of gpu.Clock) error {
 	for i, s := range c.sets {
 		first := i * wgpu.QuerySetMaxQueries
 		if err == nil {
-			err = e.enc.ResolveQuerySet(s, 0, uint32(min(c.marks-first, wgpu.QuerySetMaxQueries)), c.resolved.Buffer, uint64(first)*wgpu.QuerySize)
+			err = e.enc.ResolveQuerySet(s, 0, uint32(min(c.marks-first, wgpu.QuerySetMaxQueries)), c.resolved.Buffer,
+				uint64(first)*wgpu.QuerySize)
 		}
 	}
 	if err == nil {

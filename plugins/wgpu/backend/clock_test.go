@@ -13,8 +13,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestProfileClock: a device with a clock measures the steps itself. There are no gaps between them, and they add up to the time of the run on the
-// device. Without a clock the host measures them. The results are the same.
+// TestProfileClock: a device with a clock measures the steps itself. There are no gaps between them, and they add up to
+// the time of the run on the device. Without a clock the host measures them. The results are the same.
 func TestProfileClock(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	p := find("encode", "cpu")
@@ -38,7 +38,8 @@ func TestProfileClock(t *testing.T) {
 				want = device.DeviceClock
 			}
 			if stats.Clock != want || len(stats.Steps) != len(p.Steps) {
-				t.Fatalf("%+v: %d times by the %q clock; want %d by the %q clock", opts, len(stats.Steps), stats.Clock, len(p.Steps), want)
+				t.Fatalf("%+v: %d times by the %q clock; want %d by the %q clock", opts, len(stats.Steps), stats.Clock,
+					len(p.Steps), want)
 			}
 			var sum time.Duration
 			for i, s := range stats.Steps {

@@ -32,7 +32,8 @@ func compilePipeline(d *wgpu.Device, s gpu.Source) (p *pipeline, err error) {
 		if i == s.Bindings-1 {
 			typ = wgpu.BufferBindingType_ReadOnlyStorage
 		}
-		entries[i] = wgpu.BindGroupLayoutEntry{Binding: uint32(i), Visibility: wgpu.ShaderStage_Compute, Buffer: wgpu.BufferBindingLayout{Type: typ}}
+		entries[i] = wgpu.BindGroupLayoutEntry{Binding: uint32(i), Visibility: wgpu.ShaderStage_Compute,
+			Buffer: wgpu.BufferBindingLayout{Type: typ}}
 	}
 	layout, err := d.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: s.Label, Entries: entries})
 	if err != nil {
@@ -43,12 +44,14 @@ func compilePipeline(d *wgpu.Device, s gpu.Source) (p *pipeline, err error) {
 			layout.Release()
 		}
 	}()
-	whole, err := d.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: s.Label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
+	whole, err := d.CreatePipelineLayout(
+		&wgpu.PipelineLayoutDescriptor{Label: s.Label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
 	if err != nil {
 		return nil, err
 	}
 	defer whole.Release()
-	module, err := d.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: s.Label, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.Text}})
+	module, err := d.CreateShaderModule(
+		&wgpu.ShaderModuleDescriptor{Label: s.Label, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.Text}})
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +72,11 @@ type text struct {
 	taken time.Duration // time that a helper took to compile it; 0 if none did
 }
 
-// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. Drivers are slow to compile a shader that they have not
-// seen, and most of them keep the result in a cache that all devices of the machine share. So once a pipeline takes longer than slowPipeline, helpers
-// compile the rest in parallel, each with its own instance and device. They fill the cache, and this device then gets the results from there. If the
-// driver has no cache, only the work of the helpers is lost.
+// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. Drivers are slow to
+// compile a shader that they have not seen, and most of them keep the result in a cache that all devices of the machine
+// share. So once a pipeline takes longer than slowPipeline, helpers compile the rest in parallel, each with its own
+// instance and device. They fill the cache, and this device then gets the results from there. If the driver has no
+// cache, only the work of the helpers is lost.
 const (
 	slowPipeline = 50 * time.Millisecond
 	mostHelpers  = 4 // drivers open one device at a time, so more would only wait
@@ -133,8 +137,8 @@ func (d *opened) helpAfter() time.Duration {
 	return slowPipeline
 }
 
-// next returns the text that this device compiles next: one that a helper has compiled, otherwise one that nobody has begun, otherwise one that a helper
-// is compiling.
+// next returns the text that this device compiles next: one that a helper has compiled, otherwise one that nobody has
+// begun, otherwise one that a helper is compiling.
 func (c *compiling) next() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,8 @@ func TestHelpers(t *testing.T) {
 	p := find("encode", "cpu")
 	out := onDevice(t, load(t, New(Options{Help: true}), p, section), p, nil,
 		map[string]*tensor.Array{"image": tensortest.Golden(t, golden+"golden.safetensors:image")})
-	tensortest.Near(t, "embeddings", out["embeddings"], tensortest.Golden(t, golden+"golden.safetensors:image_embeddings"), 1e-5)
+	tensortest.Near(t, "embeddings", out["embeddings"],
+		tensortest.Golden(t, golden+"golden.safetensors:image_embeddings"), 1e-5)
 }
 
 // TestHelper: a helper compiles all texts that are left, and hands back those that it cannot compile.
@@ -36,7 +37,8 @@ func TestHelper(t *testing.T) {
 	const good = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @group(0) @binding(1) var<storage, read> y: array<u32>;
 @compute @workgroup_size(1) fn main() { x[0] = y[0]; }`
-	texts := []*text{{Source: gpu.Source{Label: "good", Text: good, Bindings: 2}}, {Source: gpu.Source{Label: "bad", Text: "fn main(", Bindings: 2}}}
+	texts := []*text{{Source: gpu.Source{Label: "good", Text: good, Bindings: 2}},
+		{Source: gpu.Source{Label: "bad", Text: "fn main(", Bindings: 2}}}
 	c := newCompiling(dev.(*opened), slices.Clone(texts))
 	c.helper()
 	if len(c.todo) > 0 || len(c.busy) > 0 || !slices.Equal(c.warm, texts) || texts[0].taken <= 0 {
@@ -51,7 +53,8 @@ func TestHelper(t *testing.T) {
 	}
 }
 
-// TestSharing: the device itself compiles every text once, those of helpers first. If helpers do not make it faster, they get no more texts.
+// TestSharing: the device itself compiles every text once, those of helpers first. If helpers do not make it faster,
+// they get no more texts.
 func TestSharing(t *testing.T) {
 	texts := make([]*text, 6)
 	for i := range texts {

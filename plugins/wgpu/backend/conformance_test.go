@@ -14,12 +14,14 @@ var shared = New(Options{})
 
 func open(*testing.T) device.Backend { return shared }
 
-// TestConformance runs every check of the suite on the first adapter. Without one it is skipped, unless RLX_REQUIRE_GPU says
-// that there must be one.
+// TestConformance runs every check of the suite on the first adapter. Without one it is skipped, unless RLX_REQUIRE_GPU
+// says that there must be one.
 func TestConformance(t *testing.T) {
 	failing := []devicetest.Exception{
-		// Convolutions in tiles multiply the zeros of the padding, too, so that an infinite weight gives a NaN at the borders.
+		// Convolutions in tiles multiply the zeros of the padding, too, so that an infinite weight gives a NaN at the
+		// borders.
 		{Name: "conv1d/4/spread", Reason: "a convolution in tiles multiplies the padding by the weights"},
 	}
-	devicetest.Run(t, open, devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing, Compile: compiled})
+	devicetest.Run(
+		t, open, devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing, Compile: compiled})
 }

@@ -76,8 +76,9 @@ func apis() (set wgpu.InstanceBackend, err error) {
 	for _, name := range names {
 		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
 		if !ok {
-			return 0, diag.New(code.API, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
-				name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
+			return 0,
+				diag.New(code.API, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
+					name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
 		}
 		set |= flag
 	}
@@ -85,7 +86,8 @@ func apis() (set wgpu.InstanceBackend, err error) {
 }
 
 func newInstance(apis wgpu.InstanceBackend) *wgpu.Instance {
-	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis, Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+	return wgpu.CreateInstance(
+		&wgpu.InstanceDescriptor{Backends: apis, Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
 }
 
 func listAdapters(i *wgpu.Instance, apis wgpu.InstanceBackend) []*wgpu.Adapter {
@@ -122,7 +124,9 @@ func (w *api) Adapters() ([]gpu.Adapter, error) {
 		for i, a := range listAdapters(w.instance, set) {
 			d := describe(a, w.opts)
 			d.apis, d.index = set, i
-			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // a CPU adapter uses the memory of the host
+			// a CPU adapter uses the memory of the host
+			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan &&
+				p.AdapterType != wgpu.AdapterType_CPU {
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
 				seen[k]++
@@ -134,7 +138,9 @@ func (w *api) Adapters() ([]gpu.Adapter, error) {
 			w.adapters = append(w.adapters, d)
 		}
 		rank := func(a gpu.Adapter) int {
-			return slices.Index([]wgpu.AdapterType{wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_IntegratedGPU, wgpu.AdapterType_Unknown, wgpu.AdapterType_CPU},
+			return slices.Index(
+				[]wgpu.AdapterType{wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_IntegratedGPU,
+					wgpu.AdapterType_Unknown, wgpu.AdapterType_CPU},
 				a.(*adapter).GetProperties().AdapterType)
 		}
 		slices.SortStableFunc(w.adapters, func(x, y gpu.Adapter) int { return rank(x) - rank(y) })
@@ -172,14 +178,16 @@ func describe(a *wgpu.Adapter, opts Options) *adapter {
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	return &adapter{Adapter: a, opts: opts, info: d, all: l, limits: limits(a, d, l, opts), free: func() int64 { return opts.Memory }}
+	return &adapter{Adapter: a, opts: opts, info: d, all: l, limits: limits(a, d, l, opts),
+		free: func() int64 { return opts.Memory }}
 }
 
-// largestBuffer is the largest size of a buffer. NVIDIA's driver allocates no more at once, although it reports a higher limit.
+// largestBuffer is the largest size of a buffer. NVIDIA's driver allocates no more at once, although it reports a
+// higher limit.
 const largestBuffer = 4<<30 - 2<<20
 
-// Mesa's llvmpipe silently ends all loops of an invocation after this many iterations in total, counting the last evaluation of
-// each condition: LP_MAX_TGSI_LOOP_ITERATIONS in its lp_bld_limits.h. The result is then a partial sum.
+// Mesa's llvmpipe silently ends all loops of an invocation after this many iterations in total, counting the last
+// evaluation of each condition: LP_MAX_TGSI_LOOP_ITERATIONS in its lp_bld_limits.h. The result is then a partial sum.
 const (
 	llvmpipe      = "llvmpipe"
 	llvmpipeLoops = 65535
@@ -188,10 +196,12 @@ const (
 // limits returns the limits of an adapter, lowered by the options.
 func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gpu.Limits {
 	out := gpu.Limits{
-		Binding: int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255, Buffer: int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
+		Binding:  int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255,
+		Buffer:   int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
 		Bindings: int(l.MaxStorageBuffersPerShaderStage), Groups: int(l.MaxComputeWorkgroupsPerDimension),
-		Clock:   a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
-		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), AttentionTile: opts.AttentionTile, Tile: opts.Tile},
+		Clock: a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
+		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize),
+			AttentionTile: opts.AttentionTile, Tile: opts.Tile},
 	}
 	if opts.MaxBinding > 0 {
 		out.Binding = min(out.Binding, opts.MaxBinding&^255)

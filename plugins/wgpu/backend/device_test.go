@@ -18,7 +18,8 @@ func TestAPIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value, want := range map[string]uint32{
-		"vulkan": uint32(apiFlags["vulkan"]), " Metal ,VULKAN": uint32(apiFlags["metal"] | apiFlags["vulkan"]), "vulkan,metal,dx12": uint32(all),
+		"vulkan": uint32(apiFlags["vulkan"]), " Metal ,VULKAN": uint32(apiFlags["metal"] | apiFlags["vulkan"]),
+		"vulkan,metal,dx12": uint32(all),
 	} {
 		t.Setenv(apiVariable, value)
 		if got, err := apis(); err != nil || uint32(got) != want {

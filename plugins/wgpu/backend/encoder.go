@@ -37,7 +37,9 @@ func (e *encoder) Clear(p gpu.Piece) error {
 
 func (e *encoder) Copy(to gpu.Buffer, at int64, from gpu.Piece) error {
 	e.endPass()
-	return deviceError(e.enc.CopyBufferToBuffer(from.Buffer.(*buffer).Buffer, uint64(from.Offset), to.(*buffer).Buffer, uint64(at), uint64(from.Size)))
+	return deviceError(
+		e.enc.CopyBufferToBuffer(from.Buffer.(*buffer).Buffer, uint64(from.Offset), to.(*buffer).Buffer, uint64(at),
+			uint64(from.Size)))
 }
 
 func (e *encoder) Dispatch(p gpu.Pipeline, b gpu.Bindings, x, y uint32) {
@@ -74,5 +76,6 @@ func (d *opened) OnDone(f func()) {
 	d.queue.OnSubmittedWorkDone(func(wgpu.QueueWorkDoneStatus) { f() })
 }
 
-// Poll does not use the library's own wait, which times out after five seconds, takes the work for done and frees memory that is in use.
+// Poll does not use the library's own wait, which times out after five seconds, takes the work for done and frees
+// memory that is in use.
 func (d *opened) Poll() (idle bool, err error) { return d.device.Poll(false, nil), nil }

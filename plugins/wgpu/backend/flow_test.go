@@ -28,14 +28,16 @@ func sums(t *testing.T, n int, size int64) *program.Program {
 		y = op.Add(y, x)
 	}
 	g.Return("y", y)
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// TestProgress: a plain run reports progress while it goes on. Cancelled at any of these points, it ends there, and later runs are right.
+// TestProgress: a plain run reports progress while it goes on. Cancelled at any of these points, it ends there, and
+// later runs are right.
 func TestProgress(t *testing.T) {
 	const steps = 100
 	p := sums(t, steps, 1<<18)
@@ -54,7 +56,9 @@ func TestProgress(t *testing.T) {
 	}
 	io := tensor.AlignedBytes(int(p.IOSize))
 	var reported []int
-	if _, err := x.Run(context.Background(), device.Run{IO: io, Progress: func(step int) { reported = append(reported, step) }}); err != nil {
+	if _, err := x.Run(
+		context.Background(),
+		device.Run{IO: io, Progress: func(step int) { reported = append(reported, step) }}); err != nil {
 		t.Fatal(err)
 	}
 	if len(reported) < 4 || reported[0] != 0 || reported[len(reported)-1] != steps || !slices.IsSorted(reported) {
@@ -73,7 +77,8 @@ func TestProgress(t *testing.T) {
 			}
 		}})
 		if !errors.Is(err, context.Canceled) || later > inFlight {
-			t.Errorf("cancelled at step %d: the error is %v, and progress was reported %d times after it", at, err, later)
+			t.Errorf("cancelled at step %d: the error is %v, and progress was reported %d times after it", at, err,
+				later)
 		}
 		works()
 	}

@@ -20,8 +20,8 @@ type opened struct {
 	device  *wgpu.Device
 	queue   *wgpu.Queue
 
-	// calls is held during calls of the library while a program is loaded, because one goroutine then uploads while another one compiles, and the
-	// library's error scopes belong to the device, not to the goroutine.
+	// calls is held during calls of the library while a program is loaded, because one goroutine then uploads while
+	// another one compiles, and the library's error scopes belong to the device, not to the goroutine.
 	calls sync.Mutex
 
 	uploader uploader
@@ -109,12 +109,14 @@ func (b *buffer) Release() {
 
 func (b *buffer) Map(n int64) error {
 	b.mapped = false
-	return deviceError(b.MapAsync(b.mode, 0, uint64(n), func(s wgpu.BufferMapAsyncStatus) { b.status, b.mapped = s, true }))
+	return deviceError(
+		b.MapAsync(b.mode, 0, uint64(n), func(s wgpu.BufferMapAsyncStatus) { b.status, b.mapped = s, true }))
 }
 
 func (b *buffer) Mapped() (bool, error) {
 	if b.mapped && b.status != wgpu.BufferMapAsyncStatus_Success {
-		return false, diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: mapping memory ended with status %v", b.d.adapter.info.Name, b.status)
+		return false, diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: mapping memory ended with status %v",
+			b.d.adapter.info.Name, b.status)
 	}
 	return b.mapped, nil
 }
@@ -128,11 +130,13 @@ func (d *opened) Write(to gpu.Buffer, data []byte) error {
 func (d *opened) Bind(label string, p gpu.Pipeline, pieces []gpu.Piece) (gpu.Bindings, error) {
 	entries := make([]wgpu.BindGroupEntry, len(pieces))
 	for i, p := range pieces {
-		entries[i] = wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.Buffer.(*buffer).Buffer, Offset: uint64(p.Offset), Size: uint64(p.Size)}
+		entries[i] = wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.Buffer.(*buffer).Buffer,
+			Offset: uint64(p.Offset), Size: uint64(p.Size)}
 	}
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	g, err := d.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: label, Layout: p.(*pipeline).layout, Entries: entries})
+	g, err := d.device.CreateBindGroup(
+		&wgpu.BindGroupDescriptor{Label: label, Layout: p.(*pipeline).layout, Entries: entries})
 	if err != nil {
 		return nil, oneLine(err)
 	}

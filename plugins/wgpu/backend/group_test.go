@@ -20,8 +20,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestGroupedProducts: products of one row, with the norm before them and the multiplication after them, are the same in one dispatch as in
-// their own, which runs with more rows take.
+// TestGroupedProducts: products of one row, with the norm before them and the multiplication after them, are the same
+// in one dispatch as in their own, which runs with more rows take.
 func TestGroupedProducts(t *testing.T) {
 	for _, c := range []struct {
 		k        int64
@@ -33,12 +33,16 @@ func TestGroupedProducts(t *testing.T) {
 		multiply string // "mul", or a region
 		add      bool
 	}{
-		{k: 384, columns: []int64{40, 8, 12}, weights: []dtype.DType{dtype.F32, dtype.BF16, dtype.F16}, norm: true, bias: true},
+		{k: 384, columns: []int64{40, 8, 12}, weights: []dtype.DType{dtype.F32, dtype.BF16, dtype.F16}, norm: true,
+			bias: true},
 		{k: 1536, columns: []int64{2049, 3}, weights: []dtype.DType{dtype.BF16, dtype.BF16}, norm: true},
-		{k: 2048, columns: []int64{37, 37}, weights: []dtype.DType{dtype.BF16, dtype.F32}, norm: true, act: "silu", multiply: "mul"},
+		{k: 2048, columns: []int64{37, 37}, weights: []dtype.DType{dtype.BF16, dtype.F32}, norm: true, act: "silu",
+			multiply: "mul"},
 		{k: 4100, columns: []int64{5, 5}, weights: []dtype.DType{dtype.F32, dtype.F16}, act: "gelu", multiply: "mul"},
-		{k: 256, columns: []int64{6, 6}, weights: []dtype.DType{dtype.Q8_0, dtype.Q4_0}, norm: true, multiply: "v0=silu(i0); v1=mul(i1,v0)"},
-		{k: 512, columns: []int64{33, 33}, weights: []dtype.DType{dtype.Q6_K, dtype.Q4_K}, multiply: "v0=gelu_tanh(i1); v1=mul(v0,i0)"},
+		{k: 256, columns: []int64{6, 6}, weights: []dtype.DType{dtype.Q8_0, dtype.Q4_0}, norm: true,
+			multiply: "v0=silu(i0); v1=mul(i1,v0)"},
+		{k: 512, columns: []int64{33, 33}, weights: []dtype.DType{dtype.Q6_K, dtype.Q4_K},
+			multiply: "v0=gelu_tanh(i1); v1=mul(v0,i0)"},
 		{k: 512, columns: []int64{2049}, weights: []dtype.DType{dtype.Q5_K}, norm: true, add: true},
 		{k: 1024, columns: []int64{3, 5, 2}, weights: []dtype.DType{dtype.Q4_1, dtype.Q5_0, dtype.Q8_0}, norm: true},
 	} {
@@ -48,7 +52,8 @@ func TestGroupedProducts(t *testing.T) {
 			h := op.Input(g, "h", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), rows, ir.Static(c.k)}})
 			x := h
 			if c.norm {
-				x = op.RmsNorm(h, op.Input(g, "gamma", ir.TypeOf(dtype.F32, c.k)), op.Input(g, "beta", ir.TypeOf(dtype.F32, c.k)), 1e-5)
+				x = op.RmsNorm(h, op.Input(g, "gamma", ir.TypeOf(dtype.F32, c.k)),
+					op.Input(g, "beta", ir.TypeOf(dtype.F32, c.k)), 1e-5)
 			}
 			var results []*ir.Node
 			for i, n := range c.columns {
@@ -72,7 +77,8 @@ func TestGroupedProducts(t *testing.T) {
 			case "mul":
 				results = []*ir.Node{op.Mul(results[0], results[1])}
 			default:
-				results = []*ir.Node{g.Add(op.ElementwiseRegionDef, op.ElementwiseRegionAttrs{Expr: c.multiply}, results...)}
+				results = []*ir.Node{
+					g.Add(op.ElementwiseRegionDef, op.ElementwiseRegionAttrs{Expr: c.multiply}, results...)}
 			}
 			if c.add {
 				results[0] = op.Add(op.Input(g, "r", results[0].Type), results[0])
@@ -101,12 +107,15 @@ func TestGroupedRope(t *testing.T) {
 			g := ir.NewGraph("ropes", ir.Sym{Name: "T", Min: 1, Max: 3})
 			rows, width := ir.MustDim("T"), int64(c.attrs.HeadDim)
 			input := func(name string, heads int64) *ir.Node {
-				return op.Input(g, name, ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(c.sequences), rows, ir.Static(heads * width)}})
+				return op.Input(
+					g, name,
+					ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(c.sequences), rows, ir.Static(heads * width)}})
 			}
 			q, k, v := input("q", c.heads), input("k", 2), input("v", 2)
 			pos, room := op.Input(g, "pos", ir.TypeOf(dtype.I32)), int64(1)
 			if c.sequences > 1 { // a place for each, and a cache with room for more
-				pos, room = op.Add(op.Input(g, "each", ir.TypeOf(dtype.I32, c.sequences)), op.Neg(op.Iota(g, 0, ir.TypeOf(dtype.I32, c.sequences)))), c.sequences+1
+				pos, room = op.Add(op.Input(g, "each", ir.TypeOf(dtype.I32, c.sequences)),
+					op.Neg(op.Iota(g, 0, ir.TypeOf(dtype.I32, c.sequences)))), c.sequences+1
 			}
 			o := op.RopeOperands{Position: pos}
 			if c.attrs.Base == 0 {

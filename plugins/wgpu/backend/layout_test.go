@@ -19,8 +19,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// BenchmarkLayout times the transposes of SAM's ViT-B and large ones by the device's clock, each beside a copy of the same
-// bytes. A GB counts what is read and what is written.
+// BenchmarkLayout times the transposes of SAM's ViT-B and large ones by the device's clock, each beside a copy of the
+// same bytes. A GB counts what is read and what is written.
 func BenchmarkLayout(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -44,7 +44,9 @@ func BenchmarkLayout(b *testing.B) {
 		{"wide", dtype.F32, []int64{4, 1 << 20}, []int{1, 0}},
 	} {
 		x := ir.TypeOf(c.d, c.dims...)
-		bandwidth(b, c.name+"/transpose", []ir.Type{x}, func(in []*ir.Node) *ir.Node { return op.Transpose(in[0], c.perm...) })
+		bandwidth(b, c.name+"/transpose", []ir.Type{x}, func(in []*ir.Node) *ir.Node {
+			return op.Transpose(in[0], c.perm...)
+		})
 		bandwidth(b, c.name+"/copy", []ir.Type{x}, func(in []*ir.Node) *ir.Node { return op.Copy(in[0]) })
 	}
 }
@@ -53,16 +55,28 @@ func BenchmarkLayout(b *testing.B) {
 func BenchmarkRows(b *testing.B) {
 	f32 := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
 	for _, width := range []int64{256, 768, 1280} {
-		bandwidth(b, fmt.Sprint("layer_norm/", width), []ir.Type{f32(4096, width), f32(width), f32(width)}, func(in []*ir.Node) *ir.Node {
-			return op.LayerNorm(in[0], in[1], in[2], 1e-6)
+		bandwidth(b, fmt.Sprint("layer_norm/", width), []ir.Type{f32(4096, width), f32(width), f32(width)},
+			func(in []*ir.Node) *ir.Node {
+				return op.LayerNorm(in[0], in[1], in[2], 1e-6)
+			})
+		bandwidth(b, fmt.Sprint("softmax/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node {
+			return op.Softmax(in[0], 1)
 		})
-		bandwidth(b, fmt.Sprint("softmax/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) })
-		bandwidth(b, fmt.Sprint("softmax_columns/", width), []ir.Type{f32(16, 256, width)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) })
-		bandwidth(b, fmt.Sprint("sum/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], false, 1) })
-		bandwidth(b, fmt.Sprint("sum_columns/", width), []ir.Type{f32(16, 256, width)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], false, 1) })
-		bandwidth(b, fmt.Sprint("add_bias/", width), []ir.Type{f32(4096, width), f32(width)}, func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
-		bandwidth(b, fmt.Sprint("add_column/", width), []ir.Type{f32(4096, width), f32(4096, 1)}, func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
-		bandwidth(b, fmt.Sprint("gelu/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.Gelu(in[0]) })
+		bandwidth(b, fmt.Sprint("softmax_columns/", width), []ir.Type{f32(16, 256, width)},
+			func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) })
+		bandwidth(b, fmt.Sprint("sum/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node {
+			return op.ReduceSum(in[0], false, 1)
+		})
+		bandwidth(b, fmt.Sprint("sum_columns/", width), []ir.Type{f32(16, 256, width)}, func(in []*ir.Node) *ir.Node {
+			return op.ReduceSum(in[0], false, 1)
+		})
+		bandwidth(b, fmt.Sprint("add_bias/", width), []ir.Type{f32(4096, width), f32(width)},
+			func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
+		bandwidth(b, fmt.Sprint("add_column/", width), []ir.Type{f32(4096, width), f32(4096, 1)},
+			func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
+		bandwidth(b, fmt.Sprint("gelu/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node {
+			return op.Gelu(in[0])
+		})
 	}
 }
 
@@ -87,9 +101,9 @@ func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node
 	})
 }
 
-// TestTransposes permutes random shapes of every element type: axes that stay together, axes of size 1, rows that begin at
-// vectors, at words and within words, operands that are views, and sizes that change from run to run; some on a device with
-// small bindings, which starts few workgroups per dimension.
+// TestTransposes permutes random shapes of every element type: axes that stay together, axes of size 1, rows that begin
+// at vectors, at words and within words, operands that are views, and sizes that change from run to run; some on a
+// device with small bindings, which starts few workgroups per dimension.
 func TestTransposes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	sizes := []int64{1, 2, 3, 4, 5, 8, 12, 16, 31, 32, 33, 40, 64, 65, 130, 1000}
@@ -122,7 +136,8 @@ func TestTransposes(t *testing.T) {
 					shape = append(shape, dim)
 				}
 				x := op.Input(g, fmt.Sprint("x", k), ir.Type{DType: d, Shape: shape})
-				if lead := shape[0]; rng.IntN(3) == 0 && lead.IsStatic() && lead.B > 1 { // a view that begins within a word, or a vector
+				// a view that begins within a word, or a vector
+				if lead := shape[0]; rng.IntN(3) == 0 && lead.IsStatic() && lead.B > 1 {
 					x = op.Narrow(x, 0, 1, int(lead.B-1))
 				}
 				y := op.Transpose(x, rng.Perm(len(shape))...)
@@ -143,7 +158,8 @@ func TestTransposes(t *testing.T) {
 				out := onDevice(t, exe, p, syms, in)
 				for k, y := range want {
 					eval(t, y, syms, in, refs)
-					if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.F, refs[y].F) || !slices.Equal(got.I, refs[y].I) {
+					if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.F, refs[y].F) ||
+						!slices.Equal(got.I, refs[y].I) {
 						t.Fatalf("N=%d: %v of %v: elements are not where they belong", n, y, y.In[0].Type)
 					}
 				}
@@ -154,8 +170,8 @@ func TestTransposes(t *testing.T) {
 
 const transposePrograms = 3
 
-// TestLargeResults runs ops whose invocations make several units of a large result, at sizes that end within a workgroup, in
-// place too.
+// TestLargeResults runs ops whose invocations make several units of a large result, at sizes that end within a
+// workgroup, in place too.
 func TestLargeResults(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.Bool} {
@@ -165,11 +181,17 @@ func TestLargeResults(t *testing.T) {
 			x, idx := op.Input(g, "x", ir.TypeOf(d, rows, width)), op.Input(g, "idx", ir.TypeOf(dtype.I32, rows+1))
 			row, mask := op.Narrow(x, 0, 1, 1), op.Ne(x, op.Narrow(x, 0, 2, 1))
 			want := []*ir.Node{
-				op.Copy(x), op.Transpose(x, 1, 0), op.Narrow(x, 1, 4, int(width-4)), op.Narrow(x, 1, 16, int(width-16)), op.Concat(1, x, op.Narrow(x, 1, 0, 16)),
-				op.Gather(x, idx, 0), op.Pad(x, []int{0, 3}, []int{1, 0}, 1), op.Pad(x, []int{2, 0}, []int{1, 0}, 1), op.Pad(x, []int{0, 16}, []int{1, 0}, 1), op.Cast(op.Cast(x, dtype.I32), d), op.Eq(x, op.Narrow(x, 1, 0, 1)),
+				op.Copy(x), op.Transpose(x, 1, 0), op.Narrow(x, 1, 4, int(width-4)), op.Narrow(x, 1, 16, int(width-16)),
+				op.Concat(1, x, op.Narrow(x, 1, 0, 16)),
+				op.Gather(x, idx, 0), op.Pad(x, []int{0, 3}, []int{1, 0}, 1), op.Pad(x, []int{2, 0}, []int{1, 0}, 1),
+				op.Pad(x, []int{0, 16}, []int{1, 0}, 1), op.Cast(op.Cast(x, dtype.I32), d),
+				op.Eq(x, op.Narrow(x, 1, 0, 1)),
 				op.Expand(op.Narrow(x, 0, 1, 1), x.Type.Shape), op.Where(mask, x, op.Narrow(x, 1, 3, 1)),
-				op.Where(mask, x, row), op.Where(x, row, x), op.Where(op.Narrow(mask, 0, 3, 1), x, row), op.Where(op.Narrow(op.Narrow(mask, 0, 1, 1), 1, 5, 1), x, row),
-				op.Where(op.Narrow(mask, 0, 1, int(rows-1)), op.Narrow(x, 0, 1, int(rows-1)), op.Narrow(x, 0, 0, int(rows-1))), // views
+				op.Where(mask, x, row), op.Where(x, row, x), op.Where(op.Narrow(mask, 0, 3, 1), x, row),
+				op.Where(op.Narrow(op.Narrow(mask, 0, 1, 1), 1, 5, 1), x, row),
+				// views
+				op.Where(op.Narrow(mask, 0, 1, int(rows-1)), op.Narrow(x, 0, 1, int(rows-1)),
+					op.Narrow(x, 0, 0, int(rows-1))),
 			}
 			if d != dtype.Bool {
 				want = append(want, op.Neg(op.Abs(op.Max(x, op.Narrow(x, 0, 1, 1)))))
@@ -181,7 +203,8 @@ func TestLargeResults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := map[string]*tensor.Array{"x": interp.Random(rng, x.Type, nil, ir.Range{Lo: -9, Hi: 9}), "idx": interp.Random(rng, idx.Type, nil, ir.Range{Lo: 0, Hi: float64(rows - 1)})}
+			in := map[string]*tensor.Array{"x": interp.Random(rng, x.Type, nil, ir.Range{Lo: -9, Hi: 9}),
+				"idx": interp.Random(rng, idx.Type, nil, ir.Range{Lo: 0, Hi: float64(rows - 1)})}
 			refs := map[*ir.Node]*tensor.Array{}
 			out := onDevice(t, load(t, shared, p, nil), p, nil, in)
 			for k, y := range want {
@@ -195,7 +218,8 @@ func TestLargeResults(t *testing.T) {
 }
 
 // eval computes a node by the definitions of its ops.
-func eval(t *testing.T, n *ir.Node, syms map[string]int64, in map[string]*tensor.Array, known map[*ir.Node]*tensor.Array) {
+func eval(t *testing.T, n *ir.Node, syms map[string]int64, in map[string]*tensor.Array,
+	known map[*ir.Node]*tensor.Array) {
 	if n.Op == op.InputDef {
 		known[n] = in[n.Name]
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early may refuse the longest;
-// none gives what it had summed until then.
+// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early may refuse the
+// longest; none gives what it had summed until then.
 func TestLongLoops(t *testing.T) {
 	typ := ir.TypeOf
 	const f32, f16 = dtype.F32, dtype.F16
@@ -28,8 +28,12 @@ func TestLongLoops(t *testing.T) {
 		in      []ir.Type
 		node    func(in []*ir.Node) *ir.Node
 	}{
-		{"reduce", false, []ir.Type{typ(f32, 1, 21000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
-		{"reduce long", true, []ir.Type{typ(f32, 1, 70000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
+		{"reduce", false, []ir.Type{typ(f32, 1, 21000)}, func(in []*ir.Node) *ir.Node {
+			return op.ReduceSum(in[0], true, 1)
+		}},
+		{"reduce long", true, []ir.Type{typ(f32, 1, 70000)}, func(in []*ir.Node) *ir.Node {
+			return op.ReduceSum(in[0], true, 1)
+		}},
 		{"product", true, []ir.Type{typ(f16, 1, 70000), typ(f16, 70000, 1)}, func(in []*ir.Node) *ir.Node {
 			return op.MatMul(in[0], in[1], op.MatMulAttrs{})
 		}},
@@ -40,12 +44,16 @@ func TestLongLoops(t *testing.T) {
 		{"conv", true, []ir.Type{typ(f16, 1, 66000, 1, 1), typ(f16, 1, 66000, 1, 1)}, func(in []*ir.Node) *ir.Node {
 			return op.Conv2D(in[0], in[1], nil, op.ConvAttrs{Layout: op.NCHW})
 		}},
-		{"attention", false, []ir.Type{typ(f32, 1, 1, 18), typ(f32, 1, 20000, 18), typ(f32, 1, 20000, 18)}, func(in []*ir.Node) *ir.Node {
-			return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
-		}},
-		{"attention long", true, []ir.Type{typ(f32, 1, 1, 2), typ(f32, 1, 70000, 2), typ(f32, 1, 70000, 2)}, func(in []*ir.Node) *ir.Node {
-			return op.Attention(in[0], in[1], in[2], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
-		}},
+		{"attention", false, []ir.Type{typ(f32, 1, 1, 18), typ(f32, 1, 20000, 18), typ(f32, 1, 20000, 18)},
+			func(in []*ir.Node) *ir.Node {
+				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{},
+					op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+			}},
+		{"attention long", true, []ir.Type{typ(f32, 1, 1, 2), typ(f32, 1, 70000, 2), typ(f32, 1, 70000, 2)},
+			func(in []*ir.Node) *ir.Node {
+				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{},
+					op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, n, values, named := oneStep(t, c.in, ir.Range{Lo: 0.001, Hi: 0.01}, c.node)

@@ -29,7 +29,8 @@ func TestProductRows(t *testing.T) {
 			c.attrs.TransB = true
 			g := ir.NewGraph("rows", ir.Sym{Name: "T", Min: 1, Max: 120})
 			rows := ir.MustDim("T")
-			in := []*ir.Node{op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{rows, ir.Static(c.k)}}), op.Input(g, "w", ir.TypeOf(c.weight, c.n, c.k))}
+			in := []*ir.Node{op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{rows, ir.Static(c.k)}}),
+				op.Input(g, "w", ir.TypeOf(c.weight, c.n, c.k))}
 			var bias, residual *ir.Node
 			if c.attrs.HasBias {
 				bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.n))

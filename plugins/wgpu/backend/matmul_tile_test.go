@@ -113,8 +113,8 @@ func (c tiledProduct) want(in map[string]*tensor.Array, b, row, col int) float64
 	return sum
 }
 
-// TestTiles makes products with every tile, whatever their sizes would choose: sizes that all tiles divide, and sizes at
-// which rows, columns and K end within one. A NaN and an Inf in the last row and the last column must stay there.
+// TestTiles makes products with every tile, whatever their sizes would choose: sizes that all tiles divide, and sizes
+// at which rows, columns and K end within one. A NaN and an Inf in the last row and the last column must stay there.
 func TestTiles(t *testing.T) {
 	for _, tile := range kernels.Tiles() {
 		b := New(Options{Tile: &tile})
@@ -148,7 +148,8 @@ func TestSharedTexts(t *testing.T) {
 	gelu, residual := linear, linear
 	gelu.Act, residual.HasResidual = "gelu", true
 	layer := func(x, plus *ir.Node, name string, n, k int64, a fused) *ir.Node {
-		return op.FusedMatMul(x, op.Input(g, name, ir.TypeOf(dtype.F32, n, k)), op.Input(g, name+"_bias", ir.TypeOf(dtype.F32, n)), plus, a.attrs())
+		return op.FusedMatMul(x, op.Input(g, name, ir.TypeOf(dtype.F32, n, k)),
+			op.Input(g, name+"_bias", ir.TypeOf(dtype.F32, n)), plus, a.attrs())
 	}
 	y := layer(x, nil, "up", 384, 192, gelu)
 	y = layer(y, x, "down", 192, 384, residual)
@@ -211,7 +212,8 @@ func (c tiledProduct) test(t *testing.T, b device.Backend) {
 	}
 }
 
-// TestFewRows makes products with less than a tile of rows, with a NaN and an Inf that must stay in their row and column.
+// TestFewRows makes products with less than a tile of rows, with a NaN and an Inf that must stay in their row and
+// column.
 func TestFewRows(t *testing.T) {
 	all := fused{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}
 	for _, c := range []tiledProduct{
@@ -224,13 +226,15 @@ func TestFewRows(t *testing.T) {
 // TestUnalignedBias: a bias that is a view from the second element on cannot be read in fours.
 func TestUnalignedBias(t *testing.T) {
 	g := ir.NewGraph("unaligned")
-	x, w, b := op.Input(g, "x", ir.TypeOf(dtype.F32, 100, 8)), op.Input(g, "w", ir.TypeOf(dtype.F32, 8, 8)), op.Input(g, "b", ir.TypeOf(dtype.F32, 9))
+	x, w, b := op.Input(g, "x", ir.TypeOf(dtype.F32, 100, 8)), op.Input(g, "w", ir.TypeOf(dtype.F32, 8, 8)),
+		op.Input(g, "b", ir.TypeOf(dtype.F32, 9))
 	g.Return("y", op.FusedMatMul(x, w, op.Narrow(b, 0, 1, 8), nil, op.FusedMatMulAttrs{}))
 	p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 100, 8), "w": tensor.NewArray(dtype.F32, 8, 8), "b": tensor.NewArray(dtype.F32, 9)}
+	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 100, 8), "w": tensor.NewArray(dtype.F32, 8, 8),
+		"b": tensor.NewArray(dtype.F32, 9)}
 	for i := range in["b"].F {
 		in["b"].F[i] = float64(i)
 	}
@@ -241,18 +245,22 @@ func TestUnalignedBias(t *testing.T) {
 	}
 }
 
-// BenchmarkTiles times products of SAM's ViT-B, of SAM 3 and of a language model of 1B parameters (a prompt of 512 tokens) with every tile, with and
-// without splitting K. "chosen" is the tile that the kernel chooses.
+// BenchmarkTiles times products of SAM's ViT-B, of SAM 3 and of a language model of 1B parameters (a prompt of 512
+// tokens) with every tile, with and without splitting K. "chosen" is the tile that the kernel chooses.
 func BenchmarkTiles(b *testing.B) {
 	linear, plain := fused{TransB: true, HasBias: true}, fused{TransB: true}
 	gelu, residual := linear, linear
 	gelu.Act, residual.HasResidual = "gelu", true
 	var tile kernels.Tile
-	free, fixed := withClock(b, Options{}), withClock(b, Options{Tile: &tile}) // a process can open only a few dozen devices
+	// a process can open only a few dozen devices
+	free, fixed := withClock(b, Options{}), withClock(b, Options{Tile: &tile})
 	for _, c := range []tiledProduct{
-		{"b.qkv", 1, 4096, 2304, 768, linear}, {"b.proj", 1, 4096, 768, 768, residual}, {"b.lin1", 1, 4096, 3072, 768, gelu}, {"b.lin2", 1, 4096, 768, 3072, residual},
-		{"sam3.qkv", 1, 5184, 3072, 1024, linear}, {"sam3.proj", 1, 5184, 1024, 1024, residual}, {"sam3.lin1", 1, 5184, 4736, 1024, gelu}, {"sam3.lin2", 1, 5184, 1024, 4736, residual},
-		{"llama.q", 1, 512, 2048, 2048, plain}, {"llama.k", 1, 512, 512, 2048, plain}, {"llama.gate", 1, 512, 8192, 2048, plain}, {"llama.down", 1, 512, 2048, 8192, plain},
+		{"b.qkv", 1, 4096, 2304, 768, linear}, {"b.proj", 1, 4096, 768, 768, residual},
+		{"b.lin1", 1, 4096, 3072, 768, gelu}, {"b.lin2", 1, 4096, 768, 3072, residual},
+		{"sam3.qkv", 1, 5184, 3072, 1024, linear}, {"sam3.proj", 1, 5184, 1024, 1024, residual},
+		{"sam3.lin1", 1, 5184, 4736, 1024, gelu}, {"sam3.lin2", 1, 5184, 1024, 4736, residual},
+		{"llama.q", 1, 512, 2048, 2048, plain}, {"llama.k", 1, 512, 512, 2048, plain},
+		{"llama.gate", 1, 512, 8192, 2048, plain}, {"llama.down", 1, 512, 2048, 8192, plain},
 		{"square", 1, 4096, 4096, 4096, plain}, {"square_nt", 1, 4096, 4096, 4096, fused{}},
 	} {
 		run := func(name string, back device.Backend) {
@@ -273,8 +281,8 @@ func BenchmarkTiles(b *testing.B) {
 	}
 }
 
-// BenchmarkMatMul times square products in f32, with the weight stored either way, by the device's clock. The small ones take less time than the host's
-// clock varies by.
+// BenchmarkMatMul times square products in f32, with the weight stored either way, by the device's clock. The small
+// ones take less time than the host's clock varies by.
 func BenchmarkMatMul(b *testing.B) {
 	for _, n := range []int{1024, 4096} {
 		for _, trans := range []bool{true, false} {

@@ -23,7 +23,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestMemory: a run reports the size of the program's buffers. That is little more than the weights that the program reads and the arena.
+// TestMemory: a run reports the size of the program's buffers. That is little more than the weights that the program
+// reads and the arena.
 func TestMemory(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	for _, method := range []string{"encode", "decode"} {
@@ -46,13 +47,14 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes are reported; the buffers have %d", method, stats.DeviceMemory, sum)
 		}
 		if most := weights + p.ArenaSize + 64<<20; weights > int64(len(section)) || sum > most {
-			t.Errorf("%s: %d bytes; want at most %d: weights %d of %d, arena %d, and 64 MiB", method, sum, most, weights, len(section), p.ArenaSize)
+			t.Errorf("%s: %d bytes; want at most %d: weights %d of %d, arena %d, and 64 MiB", method, sum, most,
+				weights, len(section), p.ArenaSize)
 		}
 	}
 }
 
-// TestTooLarge: a program that does not fit is rejected before anything is allocated. The error says how much it needs, how much is free and which tensor
-// is the largest.
+// TestTooLarge: a program that does not fit is rejected before anything is allocated. The error says how much it needs,
+// how much is free and which tensor is the largest.
 func TestTooLarge(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
@@ -69,7 +71,8 @@ func TestTooLarge(t *testing.T) {
 	load(t, New(Options{Memory: 1 << 30}), p, nil)
 }
 
-// TestNoMemory leaves little memory to the software adapter. A failed allocation is an error that names the buffer, and the device remains usable.
+// TestNoMemory leaves little memory to the software adapter. A failed allocation is an error that names the buffer, and
+// the device remains usable.
 func TestNoMemory(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
@@ -82,7 +85,8 @@ func TestNoMemory(t *testing.T) {
 		t.Errorf("the error has several lines: %v", err)
 	}
 	x := load(t, shared, p, nil)
-	if out := onDevice(t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
+	if out := onDevice(
+		t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
 		t.Errorf("the sum of zeros is %v", out["y"].F[0])
 	}
 }
@@ -92,7 +96,8 @@ func TestNoMemoryInRun(t *testing.T) {
 	g := ir.NewGraph("test")
 	wide := op.Expand(op.Input(g, "x", ir.TypeOf(dtype.F32, 1)), ir.Shape{ir.Static(80 << 20)})
 	g.Return("y", op.Neg(op.Narrow(wide, 0, 5, 16)))
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +147,8 @@ func scarce(t *testing.T, f func()) {
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &old); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: used*uint64(os.Getpagesize()) + 256<<20, Max: old.Max}); err != nil {
+	if err := unix.Setrlimit(
+		unix.RLIMIT_AS, &unix.Rlimit{Cur: used*uint64(os.Getpagesize()) + 256<<20, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

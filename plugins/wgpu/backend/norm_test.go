@@ -15,8 +15,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestNormSizes normalises rows of every way that the kernel cuts them: fewer units than invocations, a whole number each, a
-// rest, more than registers hold, and 16-bit rows that begin within a word. A NaN stays in its row.
+// TestNormSizes normalises rows of every way that the kernel cuts them: fewer units than invocations, a whole number
+// each, a rest, more than registers hold, and 16-bit rows that begin within a word. A NaN stays in its row.
 func TestNormSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.BF16} {
@@ -30,7 +30,8 @@ func TestNormSizes(t *testing.T) {
 					g := ir.NewGraph("norm")
 					shape := ir.TypeOf(d, int64(rows), int64(width))
 					x, r := op.Input(g, "x", shape), op.Input(g, "r", shape)
-					gamma, beta := op.Input(g, "gamma", ir.TypeOf(d, int64(width))), op.Input(g, "beta", ir.TypeOf(d, int64(width)))
+					gamma, beta := op.Input(g, "gamma", ir.TypeOf(d, int64(width))),
+						op.Input(g, "beta", ir.TypeOf(d, int64(width)))
 					y := op.LayerNorm(x, gamma, beta, 1e-5)
 					z := op.RmsNorm(r, gamma, beta, 1e-5)
 					if residual {
@@ -39,12 +40,14 @@ func TestNormSizes(t *testing.T) {
 					}
 					g.Return("y", y)
 					g.Return("z", z)
-					p, _, err := sched.Build(g, sched.Options{Target: "cpu", Weights: func(string) (int64, bool) { return 0, true }})
+					p, _, err := sched.Build(
+						g, sched.Options{Target: "cpu", Weights: func(string) (int64, bool) { return 0, true }})
 					if err != nil {
 						t.Fatal(err)
 					}
 					in := map[string]*tensor.Array{}
-					for name, shape := range map[string][]int{"x": {rows, width}, "r": {rows, width}, "gamma": {width}, "beta": {width}} {
+					for name, shape := range map[string][]int{"x": {rows, width}, "r": {rows, width}, "gamma": {width},
+						"beta": {width}} {
 						a := tensor.NewArray(d, shape...)
 						for i := range a.F {
 							if a.F[i] = 3 + 2*rng.Float64(); name == "x" && d == dtype.F32 && width%3 == 1 {
@@ -96,7 +99,8 @@ func TestNormOfViews(t *testing.T) {
 		}
 		got := onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].F
 		for i := range 2 {
-			checkNorm(t, fmt.Sprint(d, " row ", i), got[i*8:i*8+8], in["x"].F[1+i*8:9+i*8], in["gamma"].F[:8], in["gamma"].F[1:], true, map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3}[d])
+			checkNorm(t, fmt.Sprint(d, " row ", i), got[i*8:i*8+8], in["x"].F[1+i*8:9+i*8], in["gamma"].F[:8],
+				in["gamma"].F[1:], true, map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3}[d])
 		}
 	}
 }

@@ -22,8 +22,8 @@ var (
 	randomCount = flag.Int("random-count", 2, "graphs of TestRandom, for each way to compile them")
 )
 
-// TestRandom runs random graphs as they are, except that what the backend has no kernel for is rewritten, and as the compiler
-// leaves them:
+// TestRandom runs random graphs as they are, except that what the backend has no kernel for is rewritten, and as the
+// compiler leaves them:
 //
 //	go test ./plugins/wgpu/backend -run TestRandom -random-seed 1000 -random-count 500
 func TestRandom(t *testing.T) {
@@ -54,10 +54,13 @@ func legalized(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 
 // compiled runs all passes.
 func compiled(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-	return passes(func(to *target.Description) (*ir.Graph, *pass.Report, error) { return pass.Run(g, to, pass.Options{}) })
+	return passes(func(to *target.Description) (*ir.Graph, *pass.Report, error) {
+		return pass.Run(g, to, pass.Options{})
+	})
 }
 
-func passes(run func(to *target.Description) (*ir.Graph, *pass.Report, error)) (*ir.Graph, map[string]tensor.Tensor, error) {
+func passes(run func(to *target.Description) (*ir.Graph, *pass.Report, error)) (*ir.Graph, map[string]tensor.Tensor,
+	error) {
 	info, err := shared.Info(context.Background())
 	if err != nil {
 		return nil, nil, err

@@ -16,7 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// compare runs a graph on the device and by the reference, with these inputs. A result may differ by tol of its largest finite element.
+// compare runs a graph on the device and by the reference, with these inputs. A result may differ by tol of its largest
+// finite element.
 func compare(t *testing.T, g *ir.Graph, in map[string]*tensor.Array, tol float64) {
 	t.Helper()
 	p, _, err := sched.Build(g, sched.Options{Target: "portable"})
@@ -66,16 +67,18 @@ func numbers(d dtype.DType, distinct int, special bool, dims ...int64) *tensor.A
 	return a.Tensor().Array() // rounded
 }
 
-// TestReductions folds rows and columns of every way that the kernel reads them: fours of a row, fours of neighbouring rows, single elements, rows
-// in parts, and ends within a round of reads.
+// TestReductions folds rows and columns of every way that the kernel reads them: fours of a row, fours of neighbouring
+// rows, single elements, rows in parts, and ends within a round of reads.
 func TestReductions(t *testing.T) {
 	for _, c := range []struct {
 		d    dtype.DType
 		dims []int64
 		axes []int
 	}{
-		{dtype.F32, []int64{5, 1000}, []int{1}}, {dtype.F32, []int64{3, 4099}, []int{1}}, {dtype.F32, []int64{40, 2500}, []int{0, 1}}, {dtype.F32, []int64{3, 333, 20}, []int{1}},
-		{dtype.F32, []int64{9001, 4}, []int{0}}, {dtype.F16, []int64{70, 16}, []int{0}}, {dtype.F16, []int64{7, 131}, []int{1}}, {dtype.I32, []int64{2, 40004}, []int{1}},
+		{dtype.F32, []int64{5, 1000}, []int{1}}, {dtype.F32, []int64{3, 4099}, []int{1}},
+		{dtype.F32, []int64{40, 2500}, []int{0, 1}}, {dtype.F32, []int64{3, 333, 20}, []int{1}},
+		{dtype.F32, []int64{9001, 4}, []int{0}}, {dtype.F16, []int64{70, 16}, []int{0}},
+		{dtype.F16, []int64{7, 131}, []int{1}}, {dtype.I32, []int64{2, 40004}, []int{1}},
 		{dtype.U32, []int64{9000, 12}, []int{0}}, {dtype.Bool, []int64{5, 1000}, []int{1}},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
@@ -92,19 +95,22 @@ func TestReductions(t *testing.T) {
 					g.Return("sum", op.ReduceSum(x, false, c.axes...))
 					g.Return("max", op.ReduceMax(x, false, c.axes...))
 				}
-				compare(t, g, map[string]*tensor.Array{"x": numbers(c.d, 1000, special, c.dims...)}, map[int]float64{4: 1e-5, 2: 8e-3, 1: 0}[c.d.Size()])
+				compare(t, g, map[string]*tensor.Array{"x": numbers(c.d, 1000, special, c.dims...)},
+					map[int]float64{4: 1e-5, 2: 8e-3, 1: 0}[c.d.Size()])
 			}
 		})
 	}
 }
 
-// TestSoftmaxRows: rows that registers hold, with and without a rest, and those that are read twice, in one part or in several.
+// TestSoftmaxRows: rows that registers hold, with and without a rest, and those that are read twice, in one part or in
+// several.
 func TestSoftmaxRows(t *testing.T) {
 	for _, c := range []struct {
 		d    dtype.DType
 		dims []int64
 	}{
-		{dtype.F32, []int64{3, 20}}, {dtype.F32, []int64{5, 1000}}, {dtype.F32, []int64{3, 20004}}, {dtype.F32, []int64{1, 70001}}, {dtype.F16, []int64{2, 4096}}, {dtype.BF16, []int64{2, 20008}},
+		{dtype.F32, []int64{3, 20}}, {dtype.F32, []int64{5, 1000}}, {dtype.F32, []int64{3, 20004}},
+		{dtype.F32, []int64{1, 70001}}, {dtype.F16, []int64{2, 4096}}, {dtype.BF16, []int64{2, 20008}},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			for _, special := range []bool{false, true} {
@@ -131,15 +137,16 @@ func TestSoftmaxRows(t *testing.T) {
 	}
 }
 
-// TestSorts sorts lines in one tile, by comparing and by digits, and in several tiles that are merged once or twice. Equal elements
-// keep their order.
+// TestSorts sorts lines in one tile, by comparing and by digits, and in several tiles that are merged once or twice.
+// Equal elements keep their order.
 func TestSorts(t *testing.T) {
 	for _, c := range []struct {
 		d    dtype.DType
 		dims []int64
 		axis int
 	}{
-		{dtype.F32, []int64{3, 300}, 1}, {dtype.F16, []int64{2, 700, 3}, 1}, {dtype.F32, []int64{2, 9001}, 1}, {dtype.I32, []int64{600}, 0},
+		{dtype.F32, []int64{3, 300}, 1}, {dtype.F16, []int64{2, 700, 3}, 1}, {dtype.F32, []int64{2, 9001}, 1},
+		{dtype.I32, []int64{600}, 0},
 	} {
 		for _, distinct := range []int{7, 1 << 20} {
 			t.Run(fmt.Sprint(c, distinct), func(t *testing.T) {
@@ -154,8 +161,8 @@ func TestSorts(t *testing.T) {
 	}
 }
 
-// TestScatterAdd adds rows of every width that the kernel divides: single elements, fours, several rows to a workgroup and several workgroups to a
-// row; with indices in one sorted tile and in several.
+// TestScatterAdd adds rows of every width that the kernel divides: single elements, fours, several rows to a workgroup
+// and several workgroups to a row; with indices in one sorted tile and in several.
 func TestScatterAdd(t *testing.T) {
 	for _, c := range []struct {
 		d     dtype.DType
@@ -163,15 +170,20 @@ func TestScatterAdd(t *testing.T) {
 		rows  int64
 		index dtype.DType
 	}{
-		{dtype.F32, []int64{300}, 50, dtype.I64}, {dtype.F32, []int64{200, 3}, 20, dtype.U32}, {dtype.F32, []int64{9000, 4}, 3000, dtype.I32}, {dtype.F32, []int64{7, 4100}, 3, dtype.I32},
-		{dtype.F16, []int64{40, 8}, 9, dtype.I32}, {dtype.BF16, []int64{40, 5}, 9, dtype.I32}, {dtype.I32, []int64{600, 2, 4}, 1, dtype.I32},
+		{dtype.F32, []int64{300}, 50, dtype.I64}, {dtype.F32, []int64{200, 3}, 20, dtype.U32},
+		{dtype.F32, []int64{9000, 4}, 3000, dtype.I32}, {dtype.F32, []int64{7, 4100}, 3, dtype.I32},
+		{dtype.F16, []int64{40, 8}, 9, dtype.I32}, {dtype.BF16, []int64{40, 5}, 9, dtype.I32},
+		{dtype.I32, []int64{600, 2, 4}, 1, dtype.I32},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := ir.NewGraph("scatter_add")
-			g.Return("y", op.ScatterAdd(op.Input(g, "x", ir.TypeOf(c.d, c.dims...)), op.Input(g, "i", ir.TypeOf(c.index, c.dims[0])), ir.Static(c.rows)))
+			g.Return(
+				"y", op.ScatterAdd(op.Input(g, "x", ir.TypeOf(c.d, c.dims...)),
+					op.Input(g, "i", ir.TypeOf(c.index, c.dims[0])), ir.Static(c.rows)))
 			i := numbers(dtype.U32, int(c.rows), false, c.dims[0])
 			i.DType = c.index
-			compare(t, g, map[string]*tensor.Array{"x": numbers(c.d, 100, false, c.dims...), "i": i}, map[int]float64{4: 1e-6, 2: 1e-2}[c.d.Size()])
+			compare(t, g, map[string]*tensor.Array{"x": numbers(c.d, 100, false, c.dims...), "i": i},
+				map[int]float64{4: 1e-6, 2: 1e-2}[c.d.Size()])
 		})
 	}
 }

@@ -30,7 +30,8 @@ func compileSAM(t *testing.T, d dtype.DType) (find func(method, target string) *
 }
 
 // compileCase compiles a golden case.
-func compileCase(t *testing.T, dir string, d dtype.DType) (find func(method, target string) *program.Program, section []byte, g modeltest.SAM) {
+func compileCase(t *testing.T, dir string, d dtype.DType) (find func(method, target string) *program.Program,
+	section []byte, g modeltest.SAM) {
 	t.Helper()
 	g = modeltest.OpenSAM(t, dir)
 	stored := modeltest.Open(t, modeltest.Manifest(t, dir), d)
@@ -88,7 +89,8 @@ func testSAM(t *testing.T, b device.Backend, dir string, d dtype.DType, encode, 
 	}
 }
 
-// TestAgreement runs the same programs on the cpu backend and on the device: results differ by at most 2e-4 of the largest.
+// TestAgreement runs the same programs on the cpu backend and on the device: results differ by at most 2e-4 of the
+// largest.
 func TestAgreement(t *testing.T) {
 	find, section, g := compileCase(t, golden, dtype.F32)
 	both := func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
@@ -111,5 +113,6 @@ func TestAgreement(t *testing.T) {
 	for i := range points.F {
 		points.F[i], labels.I[i/2] = float64(9*i), int64(1-i/2%2*2) // a point and padding each
 	}
-	both(find("decode_batch", "wgpu"), map[string]int64{"N": 2, "P": 3}, map[string]*tensor.Array{"embeddings": embeddings, "points": points, "labels": labels})
+	both(find("decode_batch", "wgpu"), map[string]int64{"N": 2, "P": 3},
+		map[string]*tensor.Array{"embeddings": embeddings, "points": points, "labels": labels})
 }

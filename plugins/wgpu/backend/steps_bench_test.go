@@ -15,13 +15,15 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// BenchmarkDependentSteps measures what one more step costs of those that a token of a language model takes: each reads what the one before wrote, so that
-// the device is never busy with two. It is the difference between long and short chains, in microseconds for each step.
+// BenchmarkDependentSteps measures what one more step costs of those that a token of a language model takes: each reads
+// what the one before wrote, so that the device is never busy with two. It is the difference between long and short
+// chains, in microseconds for each step.
 func BenchmarkDependentSteps(b *testing.B) {
 	const width, hidden = 2048, 8192
 	product := func(k, n int64) func(x, w *ir.Node) *ir.Node {
 		return func(x, w *ir.Node) *ir.Node {
-			return op.FusedMatMul(x, op.Reshape(w, ir.Shape{ir.Static(n), ir.Static(k)}), nil, nil, op.FusedMatMulAttrs{TransB: true})
+			return op.FusedMatMul(x, op.Reshape(w, ir.Shape{ir.Static(n), ir.Static(k)}), nil, nil,
+				op.FusedMatMulAttrs{TransB: true})
 		}
 	}
 	normal := func(g *ir.Graph, x *ir.Node) *ir.Node {
@@ -35,26 +37,32 @@ func BenchmarkDependentSteps(b *testing.B) {
 	}{
 		{"neg", 0, func(_ *ir.Graph, x, _ *ir.Node) *ir.Node { return op.Neg(x) }},
 		{"rms_norm", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node { return normal(g, x) }},
-		{"norm, product and sum", width * width, func(g *ir.Graph, x, w *ir.Node) *ir.Node { return op.Add(product(width, width)(normal(g, x), w), x) }},
+		{"norm, product and sum", width * width, func(g *ir.Graph, x, w *ir.Node) *ir.Node {
+			return op.Add(product(width, width)(normal(g, x), w), x)
+		}},
 		{"norm, gate and up", 2 * width * hidden, func(g *ir.Graph, x, w *ir.Node) *ir.Node {
 			n := normal(g, x)
-			y := op.Mul(product(width, hidden)(n, op.Narrow(w, 0, 0, width*hidden)), product(width, hidden)(n, op.Narrow(w, 0, width*hidden, width*hidden)))
+			y := op.Mul(product(width, hidden)(n, op.Narrow(w, 0, 0, width*hidden)),
+				product(width, hidden)(n, op.Narrow(w, 0, width*hidden, width*hidden)))
 			return op.Narrow(y, 1, 0, width)
 		}},
 		{"product", width * width, func(_ *ir.Graph, x, w *ir.Node) *ir.Node { return product(width, width)(x, w) }},
 		{"up and down", 2 * width * hidden, func(_ *ir.Graph, x, w *ir.Node) *ir.Node {
-			return product(hidden, width)(product(width, hidden)(x, op.Narrow(w, 0, 0, width*hidden)), op.Narrow(w, 0, width*hidden, width*hidden))
+			return product(hidden, width)(product(width, hidden)(x, op.Narrow(w, 0, 0, width*hidden)),
+				op.Narrow(w, 0, width*hidden, width*hidden))
 		}},
 		{"attention", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
 			q := op.Reshape(x, ir.Shape{ir.Static(1), ir.MustDim("T"), ir.Static(width)})
 			cache := op.State(g, "cache"+x.Label(), ir.TypeOf(dtype.F32, 1, 4096, 512), 0)
-			y := op.Attention(q, cache, cache, op.AttentionOperands{Position: op.Const(g, 68, ir.TypeOf(dtype.I32))}, op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
+			y := op.Attention(q, cache, cache, op.AttentionOperands{Position: op.Const(g, 68, ir.TypeOf(dtype.I32))},
+				op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
 			return op.Reshape(y, x.Type.Shape)
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			measure := func(links int64) time.Duration {
-				g := ir.NewGraph("chain", ir.Sym{Name: "T", Min: 1, Max: 512}) // as in a model, whose prompts take the same program
+				// as in a model, whose prompts take the same program
+				g := ir.NewGraph("chain", ir.Sym{Name: "T", Min: 1, Max: 512})
 				x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.MustDim("T"), ir.Static(width)}})
 				var all *ir.Node
 				if c.weights > 0 {
@@ -69,11 +77,13 @@ func BenchmarkDependentSteps(b *testing.B) {
 					y = c.link(g, y, w)
 				}
 				g.Return("y", y)
-				p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+				p, _, err := sched.Build(
+					g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 				if err != nil {
 					b.Fatal(err)
 				}
-				exe, err := shared.Load(context.Background(), device.Load{Program: p, Weights: make([]byte, p.WeightsExtent())})
+				exe, err := shared.Load(
+					context.Background(), device.Load{Program: p, Weights: make([]byte, p.WeightsExtent())})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -18,14 +18,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestTape: a run plays what the previous run recorded. Results are right after a change of sizes, after runs that observe steps, and after a cancelled
-// run.
+// TestTape: a run plays what the previous run recorded. Results are right after a change of sizes, after runs that
+// observe steps, and after a cancelled run.
 func TestTape(t *testing.T) {
 	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: 4096})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
 	y := op.Mul(op.Add(x, x), x)
 	g.Return("y", y)
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func TestTape(t *testing.T) {
 	}
 	io := tensor.AlignedBytes(int(p.IOSize))
 	syms := map[string]int64{"N": 7}
-	for _, o := range []device.RunOptions{{Profile: true}, {CheckNaN: true}, {Dump: []int{y.ID}, Observe: func(int, []int, []byte) error { return nil }}} {
+	for _, o := range []device.RunOptions{{Profile: true}, {CheckNaN: true},
+		{Dump: []int{y.ID}, Observe: func(int, []int, []byte) error { return nil }}} {
 		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Opts: o}); err != nil {
 			t.Fatal(err)
 		}
@@ -71,15 +73,16 @@ func TestTape(t *testing.T) {
 	}
 	run(7)
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := e.Run(ctx, device.Run{Syms: syms, IO: io, Progress: func(int) { cancel() }}); !errors.Is(err, context.Canceled) {
+	if _, err := e.Run(ctx, device.Run{Syms: syms, IO: io, Progress: func(int) { cancel() }}); !errors.Is(
+		err, context.Canceled) {
 		t.Errorf("the error of a cancelled run is %v", err)
 	}
 	run(7)
 	run(7)
 }
 
-// TestStream: a run that is submitted while it is recorded has the results of a recorded one. A step that the library rejects in a late submission is
-// named, although the device already works on earlier ones.
+// TestStream: a run that is submitted while it is recorded has the results of a recorded one. A step that the library
+// rejects in a late submission is named, although the device already works on earlier ones.
 func TestStream(t *testing.T) {
 	const steps = 100
 	p := sums(t, steps, 1024)
@@ -133,7 +136,8 @@ func TestRefused(t *testing.T) {
 	for _, o := range []device.RunOptions{{}, {CheckNaN: true}} {
 		*groups = 1 << 31
 		gpu.Inspect(x).Forget()
-		if err := run(o); !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "step 3 of 5 (add) cannot be submitted") {
+		if err := run(o); !errors.Is(err, device.ErrDevice) ||
+			!strings.Contains(err.Error(), "step 3 of 5 (add) cannot be submitted") {
 			t.Errorf("%+v: the error is %v", o, err)
 		}
 		*groups = right

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestTransfers: inputs and results of all sizes arrive, through one staging buffer and through several. Outputs that are not wanted stay as they are.
-// If a step refuses a value, only that run fails.
+// TestTransfers: inputs and results of all sizes arrive, through one staging buffer and through several. Outputs that
+// are not wanted stay as they are. If a step refuses a value, only that run fails.
 func TestTransfers(t *testing.T) {
 	const most = 15000
 	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: most})
@@ -27,10 +27,12 @@ func TestTransfers(t *testing.T) {
 	b := op.Input(g, "b", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N")}})
 	c := op.Input(g, "c", ir.TypeOf(dtype.F32, 1))
 	table := op.Const(g, 7, ir.TypeOf(dtype.F32, 5, 1))
-	for k, y := range []*ir.Node{op.Neg(a), op.Add(op.Gather(table, i, 0), c), op.Mul(b, c), op.Add(c, c), op.Mul(a, a), op.Add(a, a), op.Abs(a)} {
+	for k, y := range []*ir.Node{op.Neg(a), op.Add(op.Gather(table, i, 0), c), op.Mul(b, c), op.Add(c, c), op.Mul(a, a),
+		op.Add(a, a), op.Abs(a)} {
 		g.Return(fmt.Sprint("y", k), y)
 	}
-	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +50,13 @@ func TestTransfers(t *testing.T) {
 			wanted []bool
 			opts   device.RunOptions
 		}{
-			{n: most}, {n: most}, {n: 5}, {n: 5}, {n: most, wanted: []bool{false, true, false, false, true, false, true}}, {n: most, wanted: []bool{false, true, false, false, true, false, true}},
-			{n: 5, index: 9}, {n: 5, index: 9}, {n: 5}, {n: most, index: -1}, {n: most, opts: device.RunOptions{CheckNaN: true}},
-			{n: 5000, opts: device.RunOptions{Profile: true}}, {n: most, index: 5, opts: device.RunOptions{Profile: true}}, {n: 1, wanted: make([]bool, 7)}, {n: most},
+			{n: most}, {n: most}, {n: 5}, {n: 5},
+			{n: most, wanted: []bool{false, true, false, false, true, false, true}},
+			{n: most, wanted: []bool{false, true, false, false, true, false, true}},
+			{n: 5, index: 9}, {n: 5, index: 9}, {n: 5}, {n: most, index: -1},
+			{n: most, opts: device.RunOptions{CheckNaN: true}},
+			{n: 5000, opts: device.RunOptions{Profile: true}},
+			{n: most, index: 5, opts: device.RunOptions{Profile: true}}, {n: 1, wanted: make([]bool, 7)}, {n: most},
 		} {
 			syms := map[string]int64{"N": int64(c.n)}
 			bound, err := p.Bind(syms)
@@ -79,7 +85,8 @@ func TestTransfers(t *testing.T) {
 				continue
 			}
 			for j, want := range []func(i int) float32{
-				func(i int) float32 { return -x[i] }, func(int) float32 { return 7 + s }, func(i int) float32 { return y[i] * s },
+				func(i int) float32 { return -x[i] }, func(int) float32 { return 7 + s },
+				func(i int) float32 { return y[i] * s },
 				func(int) float32 { return 2 * s }, func(i int) float32 { return x[i] * x[i] },
 				func(i int) float32 { return 2 * x[i] }, func(i int) float32 { return max(x[i], -x[i]) },
 			} {

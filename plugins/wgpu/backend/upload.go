@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// Uploads go through two mapped buffers. While the device copies from one, all cores fill the other. The buffers are small, and kept for the next upload,
-// because drivers are slow to allocate memory that both host and device access.
+// Uploads go through two mapped buffers. While the device copies from one, all cores fill the other. The buffers are
+// small, and kept for the next upload, because drivers are slow to allocate memory that both host and device access.
 const (
 	uploadChunk   = 8 << 20
 	uploadBuffers = 2

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestUpload uploads an odd number of bytes, in chunks and across the ends of buffers. They arrive, and the bytes before and after them stay.
+// TestUpload uploads an odd number of bytes, in chunks and across the ends of buffers. They arrive, and the bytes
+// before and after them stay.
 func TestUpload(t *testing.T) {
 	b := New(Options{MaxBuffer: 10 << 20})
 	load(t, b, sums(t, 1, 16), nil)

@@ -19,7 +19,8 @@ import (
 // TestVision compares SAM 3's trunk and neck and Qwen3-VL's patch embedding with the results of their authors.
 func TestVision(t *testing.T) {
 	const goldens = "../../../testdata/goldens/"
-	levels := []string{"level0.features", "level0.pos", "level1.features", "level1.pos", "level2.features", "level2.pos", "level3.features", "level3.pos"}
+	levels := []string{"level0.features", "level0.pos", "level1.features", "level1.pos", "level2.features",
+		"level2.pos", "level3.features", "level3.pos"}
 	for _, c := range []struct {
 		name, method, input string
 		set                 []string // in place of the golden's config.json
@@ -29,8 +30,10 @@ func TestVision(t *testing.T) {
 		results             []string
 	}{
 		{"sam3_vision_tiny", "encode", "image", nil, nil, []int{1, 3, 112, 112}, 1.7, append(levels, "tokens")},
-		{"sam3_neck", "neck", "tokens", []string{"vision_config.backbone_config.image_size=112"}, nil, []int{1, 64, 1024}, 1, levels},
-		{"qwen3vl_patch", "patch_embed", "pixel_values", nil, map[string]int64{"N": 24}, []int{24, 1536}, 1.7, []string{"embeddings"}},
+		{"sam3_neck", "neck", "tokens", []string{"vision_config.backbone_config.image_size=112"}, nil,
+			[]int{1, 64, 1024}, 1, levels},
+		{"qwen3vl_patch", "patch_embed", "pixel_values", nil, map[string]int64{"N": 24}, []int{24, 1536}, 1.7,
+			[]string{"embeddings"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := goldens + c.name
@@ -40,12 +43,14 @@ func TestVision(t *testing.T) {
 				config = ""
 			}
 			m := modeltest.Compile(t, modeltest.Build(t, s, config, c.set...), s, compile.Defaults()...)
-			in := map[string]*tensor.Array{c.input: tensortest.F32(c.shape, synth.Tensor(c.name+"."+c.input, c.shape, c.scale, 0))}
+			in := map[string]*tensor.Array{
+				c.input: tensortest.F32(c.shape, synth.Tensor(c.name+"."+c.input, c.shape, c.scale, 0))}
 			for _, target := range compile.Defaults() {
 				p := m.Find(t, c.method, target.Name)
 				out := onDevice(t, load(t, shared, p, m.Weights), p, c.syms, in)
 				for _, name := range c.results {
-					tensortest.Near(t, target.Name+" "+name, out[name], tensortest.Golden(t, dir+"/golden.safetensors:"+name), 1e-5)
+					tensortest.Near(t, target.Name+" "+name, out[name],
+						tensortest.Golden(t, dir+"/golden.safetensors:"+name), 1e-5)
 				}
 			}
 		})
@@ -62,6 +67,7 @@ func TestImages(t *testing.T) {
 		return &tensor.Array{DType: x.DType, Shape: append([]int{2}, x.Shape[1:]...), F: slices.Concat(x.F, x.F)}
 	}
 	p := m.Find(t, "encode_batch", "wgpu")
-	out := onDevice(t, load(t, shared, p, m.Weights), p, map[string]int64{"B": 2}, map[string]*tensor.Array{"image": double(g.Image)})
+	out := onDevice(t, load(t, shared, p, m.Weights), p, map[string]int64{"B": 2},
+		map[string]*tensor.Array{"image": double(g.Image)})
 	tensortest.Near(t, "embeddings", out["embeddings"], double(want), 1e-5)
 }

@@ -112,8 +112,9 @@ import "sync"
 
 var vulkan sync.Mutex
 
-// ownMemory returns the size of a device's own memory and how much of it is free, in bytes, or 0 where the Vulkan driver does not report it. WebGPU has no
-// query for either. The device is the nth of those with the same vendor and product.
+// ownMemory returns the size of a device's own memory and how much of it is free, in bytes, or 0 where the Vulkan
+// driver does not report it. WebGPU has no query for either. The device is the nth of those with the same vendor and
+// product.
 func ownMemory(vendor, product uint32, nth int) (total, free int64) {
 	vulkan.Lock()
 	defer vulkan.Unlock()

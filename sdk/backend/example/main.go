@@ -1,5 +1,5 @@
-// Command rlx-backend-example is a backend in a module of its own, which runs two ops with kernels on slices. Copy the folder, and see
-// docs/backend-tutorial.md for the rest.
+// Command rlx-backend-example is a backend in a module of its own, which runs two ops with kernels on slices. Copy the
+// folder, and see docs/backend-tutorial.md for the rest.
 package main
 
 import (

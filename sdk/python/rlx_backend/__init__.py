@@ -13,10 +13,12 @@
 `rlxrun plugins test ./rlx-backend-mine` runs the conformance suite on it.
 """
 
-from .errors import (BadInput, Cancelled, DeviceError, FoundNaN, OutOfMemory, Panicked, Refused, RlxError, Unavailable, Unsupported)
+from .errors import (BadInput, Cancelled, DeviceError, FoundNaN, OutOfMemory, Panicked, Refused, RlxError, Unavailable,
+                     Unsupported)
 from .kernels import Backend, Device
 from .program import Attrs, Node, Program, Value
 from .serve import serve
 
-__all__ = ["Attrs", "BadInput", "Backend", "Cancelled", "Device", "DeviceError", "FoundNaN", "Node", "OutOfMemory", "Panicked", "Program", "Refused",
+__all__ = ["Attrs", "BadInput", "Backend", "Cancelled", "Device", "DeviceError", "FoundNaN", "Node", "OutOfMemory",
+           "Panicked", "Program", "Refused",
            "RlxError", "Unavailable", "Unsupported", "Value", "serve"]

@@ -9,8 +9,9 @@ from .errors import Unsupported
 from .program import Program
 from .rules import Rule
 
-#: fn(attrs, *operands, *results). Operands and results are arrays. Optional operands that the node has are keyword arguments, such as bias=b.
-#: The kernel writes the results. If the op may overwrite an operand, a result may share its memory.
+#: fn(attrs, *operands, *results). Operands and results are arrays. Optional operands that the node has are keyword
+#: arguments, such as bias=b. The kernel writes the results. If the op may overwrite an operand, a result may share its
+#: memory.
 Kernel = Callable[..., None]
 
 _ORDER = ["f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "bool"]
@@ -51,11 +52,11 @@ class Backend:
     rules: dict[str, list[tuple[str, Rule]]] = field(default_factory=dict)  # by op
 
     def kernel(self, op: str, dtypes: Iterable[str] = ("f32",), rule: str = "") -> Callable[[Kernel], Kernel]:
-        """Registers a kernel for an op. It runs nodes whose operands all have one of dtypes or, if rule is given, nodes that the rule allows.
+        """Registers a kernel for an op. It runs nodes whose operands all have one of dtypes or, if rule is given, nodes
+        that the rule allows.
 
-        A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`. Optional operands have their names in it:
-        `(f32, f32, bias: f32)`.
-        """
+        A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`. Optional operands have
+        their names in it: `(f32, f32, bias: f32)`. """
         text = rule
         if not text:
             text = "(" + "|".join(sorted(dtypes, key=_ORDER.index)) + "...)"
@@ -73,17 +74,22 @@ class Backend:
         """Raises Unsupported if no rule of the target description allows some node of the program."""
         for n in program.nodes:
             if n.dtype and n.dtype not in self.types:
-                raise Unsupported(f"{n.label}: element type {n.dtype} is not supported; supported are {', '.join(self.types)}", self.name)
+                raise Unsupported(
+                    f"{n.label}: element type {n.dtype} is not supported; supported are {', '.join(self.types)}",
+                                  self.name)
         for s in program.steps:
             n = program.nodes[s]
             if n.op not in self.kernels:
                 raise Unsupported(f"{n.label}: there is no kernel for {n.op}", self.name)
             if not any(r.takes(program, n) for _, r in self.rules[n.op]):
                 types = ", ".join(f"{program.nodes[i].dtype} of rank {len(program.nodes[i].shape)}" for i in n.inputs)
-                raise Unsupported(f"{n.label}: {n.op} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.op])}", self.name)
+                raise Unsupported(
+                    f"{n.label}: {n.op} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.op])}",
+                                  self.name)
 
     def target(self) -> str:
         """Returns the target description."""
         lines = [f"target {self.name} {self.version}", "types " + " ".join(sorted(self.types, key=_ORDER.index)), ""]
-        lines += [f"run {op}{text}" for op in sorted(self.rules) for text, _ in sorted(self.rules[op], key=lambda r: r[0])]
+        lines += [f"run {op}{text}" for op in sorted(self.rules) for text,
+                  _ in sorted(self.rules[op], key=lambda r: r[0])]
         return "\n".join(lines) + "\n"

@@ -1,4 +1,5 @@
-"""The protocol's messages, built at run time from a compiled spec/backend.proto. This works with every release of protobuf since 3.20."""
+"""The protocol's messages, built at run time from a compiled spec/backend.proto. This works with every release of
+protobuf since 3.20."""
 
 from __future__ import annotations
 
@@ -10,18 +11,21 @@ from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_fa
 
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    files = descriptor_pb2.FileDescriptorSet.FromString(resources.files(__package__).joinpath("backend.binpb").read_bytes())
+    files = descriptor_pb2.FileDescriptorSet.FromString(
+        resources.files(__package__).joinpath("backend.binpb").read_bytes())
     for f in files.file:
         pool.Add(f) if hasattr(pool, "Add") else pool.AddSerializedFile(f.SerializeToString())
     any_file = descriptor_pb2.FileDescriptorProto()
     any_pb2.DESCRIPTOR.CopyToProto(any_file)
     pool.AddSerializedFile(any_file.SerializeToString())
-    status = descriptor_pb2.FileDescriptorProto(name="google/rpc/status.proto", package="google.rpc", syntax="proto3", dependency=[any_file.name])
+    status = descriptor_pb2.FileDescriptorProto(name="google/rpc/status.proto", package="google.rpc", syntax="proto3",
+                                                dependency=[any_file.name])
     m = status.message_type.add(name="Status")
     kinds = descriptor_pb2.FieldDescriptorProto
     m.field.add(name="code", number=1, type=kinds.TYPE_INT32, label=kinds.LABEL_OPTIONAL)
     m.field.add(name="message", number=2, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
-    m.field.add(name="details", number=3, type=kinds.TYPE_MESSAGE, type_name=".google.protobuf.Any", label=kinds.LABEL_REPEATED)
+    m.field.add(name="details", number=3, type=kinds.TYPE_MESSAGE, type_name=".google.protobuf.Any",
+                label=kinds.LABEL_REPEATED)
     pool.AddSerializedFile(status.SerializeToString())
     return pool
 

@@ -42,7 +42,8 @@ class _Reader:
         simple = {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
         if b in simple:
             return self.number(simple[b])
-        sized = {0xC4: "B", 0xC5: "H", 0xC6: "I", 0xD9: "B", 0xDA: "H", 0xDB: "I", 0xDC: "H", 0xDD: "I", 0xDE: "H", 0xDF: "I"}
+        sized = {0xC4: "B", 0xC5: "H", 0xC6: "I", 0xD9: "B", 0xDA: "H", 0xDB: "I", 0xDC: "H", 0xDD: "I", 0xDE: "H",
+                 0xDF: "I"}
         if b not in sized:
             raise ValueError(f"byte {b:#x} does not begin a value of the profile")
         n = self.number(sized[b])

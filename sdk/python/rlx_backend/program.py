@@ -15,7 +15,8 @@ WEIGHTS, ARENA, IO, STATE = range(4)
 
 #: Element types that numpy supports. Values of other types are arrays of bytes, which kernels must interpret.
 DTYPES = {name: np.dtype(d) for name, d in {
-    "f32": "<f4", "f16": "<f2", "f64": "<f8", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1", "u32": "<u4", "bool": "?"}.items()}
+    "f32": "<f4", "f16": "<f2", "f64": "<f8", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1",
+                                            "u32": "<u4", "bool": "?"}.items()}
 
 
 class Attrs:
@@ -93,7 +94,8 @@ class Program:
         self.nodes: list[Node] = []
         for i, (n, (space, offset, size, parent)) in enumerate(zip(graph["nodes"], plan["places"], strict=True)):
             attrs = {k: v["dtype"] if isinstance(v, dict) else v for k, v in n["attrs"]}
-            node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"], [dims.parse(d) for d in n["shape"]],
+            node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"],
+                        [dims.parse(d) for d in n["shape"]],
                         all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size, dict(n["optional"]))
             if any(not 0 <= k < i for k in node.inputs) or space not in (WEIGHTS, ARENA, IO, STATE):
                 raise ValueError(f"node {i} has operands {node.inputs} and space {space}")
@@ -114,7 +116,8 @@ class Program:
         return n.op in ("param", "const")
 
     def bind(self, syms: Mapping[str, int]) -> list[Value]:
-        """Returns the place of every value for these sizes. Raises BadInput for sizes that the program does not allow."""
+        """Returns the place of every value for these sizes. Raises BadInput for sizes that the program does not
+        allow."""
         if set(syms) != set(self.syms):
             raise BadInput(f"{self.method}: sizes {sorted(syms)} are given; it has {sorted(self.syms)}")
         for name, size in syms.items():
@@ -126,13 +129,16 @@ class Program:
             v = Value(n.space, n.offset, DTYPES.get(n.dtype, np.dtype("u1")), tuple(d(syms) for d in n.shape))
             if v.bytes > n.size and n.dtype:
                 raise BadInput(f"{self.method}: {n.label} has {v.bytes} bytes; its place has {n.size}")
-            if n.op == "reshape" and np.prod(v.shape, dtype=np.int64) != np.prod(out[n.inputs[0]].shape, dtype=np.int64):
-                raise BadInput(f"{self.method}: sizes {dict(syms)} contradict each other: {out[n.inputs[0]].shape} cannot be reshaped to {v.shape}")
+            if n.op == "reshape" and np.prod(v.shape, dtype=np.int64) != np.prod(out[n.inputs[0]].shape,
+                dtype=np.int64):
+                raise BadInput(
+                    f"{self.method}: sizes {dict(syms)} contradict each other: {out[n.inputs[0]].shape} cannot be reshaped to {v.shape}")
             out.append(v)
         return out
 
     def needed(self, outputs: Sequence[bool], dumps: Sequence[int]) -> list[int]:
-        """Returns, in order, the steps needed for the wanted outputs, for the nodes in dumps, and for updates of states."""
+        """Returns, in order, the steps needed for the wanted outputs, for the nodes in dumps, and for updates of
+        states."""
         wanted = {node for (_, node), w in zip(self.outputs, outputs) if w} | set(dumps)
         for n in reversed(self.nodes):
             if n.id in wanted or n.op == "kv_append":

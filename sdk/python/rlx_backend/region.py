@@ -52,8 +52,10 @@ class Region:
         if self.data is None:
             have, seals = os.fstat(self.fd).st_size, fcntl.fcntl(self.fd, _F_GET_SEALS)
             if have != HEADER + size or seals & _ALL_SEALS != _ALL_SEALS:
-                raise Refused(f"load: the shared region has {have} bytes, seals {seals:#x}; want {HEADER + size}, sealed")
-            self.data = np.zeros(0, np.uint8) if size == 0 else np.frombuffer(mmap.mmap(self.fd, HEADER + size), np.uint8)[HEADER:]
+                raise Refused(
+                    f"load: the shared region has {have} bytes, seals {seals:#x}; want {HEADER + size}, sealed")
+            self.data = np.zeros(0, np.uint8) if size == 0 else np.frombuffer(mmap.mmap(self.fd, HEADER + size),
+                np.uint8)[HEADER:]
         if size != len(self.data):
             raise Refused(f"load: io_size is {size}; the shared region has {len(self.data)}")
         return self.data

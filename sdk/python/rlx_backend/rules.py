@@ -1,4 +1,5 @@
-"""Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without `broadcast` and `parts`."""
+"""Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without
+`broadcast` and `parts`."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class _Operand:
 
     def takes(self, program: Program, node: Node, first: str) -> bool:
         types = [first if t == "same" else t for t in self.types]
-        return (("any" in types or node.dtype in types) and self.low <= len(node.shape) <= self.high and (not self.static or node.static)
+        return (("any" in types or node.dtype in types) and self.low <= len(node.shape) <= self.high and
+                (not self.static or node.static)
                 and (not self.param or program.known(node)))
 
 
@@ -72,13 +74,15 @@ class Rule:
             k = _CONDITION.match(c)
             if not k or k["name"] in ("broadcast", "parts"):
                 raise ValueError(f"condition {c!r} is not supported by this package")
-            self.conditions.append((k["name"], k["how"], [] if k["want"] == "last" else [_value(v) for v in k["want"].split("|")]))
+            self.conditions.append((k["name"], k["how"],
+                                    [] if k["want"] == "last" else [_value(v) for v in k["want"].split("|")]))
 
     def takes(self, program: Program, node: Node) -> bool:
         """Returns whether the rule allows a node."""
         inputs = [program.nodes[i] for i in node.inputs]
         required = len(inputs) - len(node.optional)
-        if required > len(self.operands) and not self.more or not self.more and not self.optional.keys() >= node.optional.keys():
+        if required > len(
+            self.operands) and not self.more or not self.more and not self.optional.keys() >= node.optional.keys():
             return False
         names = [""] * required + list(node.optional)
         for k, (x, name) in enumerate(zip(inputs, names)):

@@ -36,9 +36,12 @@ class Executable:
         self._recent: dict[tuple[tuple[str, int], ...], list[Value]] = {}
 
     def memory(self) -> int:
-        """Returns an upper bound of what numpy allocates for a step in bytes: eight times the size of its operands and results."""
+        """Returns an upper bound of what numpy allocates for a step in bytes: eight times the size of its operands and
+        results."""
         nodes = self.program.nodes
-        return max((8 * (sum(nodes[i].size for i in nodes[s].inputs) + sum(nodes[i].size for i in nodes[s].results)) for s in self.program.steps), default=0)
+        return max(
+            (8 * (sum(nodes[i].size for i in nodes[s].inputs) +
+                  sum(nodes[i].size for i in nodes[s].results)) for s in self.program.steps), default=0)
 
     def bind(self, syms: dict[str, int]) -> list[Value]:
         key = tuple(sorted(syms.items()))
@@ -62,7 +65,8 @@ def check_header(e: Executable, h: Any) -> list[Value]:
         if n not in e.computed:
             raise Refused(f"run: dump of node {n}; no step of the program computes it")
     if list(h.unwanted) != sorted(set(h.unwanted)) or any(not 0 <= i < len(p.outputs) for i in h.unwanted):
-        raise Refused(f"run: unwanted outputs are {list(h.unwanted)}; want numbers below {len(p.outputs)} in ascending order")
+        raise Refused(
+            f"run: unwanted outputs are {list(h.unwanted)}; want numbers below {len(p.outputs)} in ascending order")
     if len(h.feeds) > MAX_LISTED or len(h.keeps) > MAX_LISTED:
         raise Refused(f"run: {len(h.feeds)} feeds, {len(h.keeps)} keeps; at most {MAX_LISTED}")
     return values
@@ -96,7 +100,8 @@ class Execution:
         self.cancelled = threading.Event()
         self.started = 0
 
-    def _transfers(self, list_: Sequence[Any], tensors: list[Value], kind: str, states: Callable[[int], np.ndarray]) -> list[Any]:
+    def _transfers(self, list_: Sequence[Any], tensors: list[Value], kind: str,
+                   states: Callable[[int], np.ndarray]) -> list[Any]:
         out = []
         for t in list_:
             memory = states(t.state)
@@ -109,7 +114,8 @@ class Execution:
         return out
 
     def execute(self, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> Any:
-        """Runs the steps and returns the time in ns. Errors name the step and the op. on_step and on_dump run on the caller's thread."""
+        """Runs the steps and returns the time in ns. Errors name the step and the op. on_step and on_dump run on the
+        caller's thread."""
         e, nodes, began = self.e, self.e.program.nodes, time.perf_counter_ns()
         for _, _, offset, v, memory in self.feeds:
             e.io[v.offset : v.offset + v.bytes] = memory[offset : offset + v.bytes]
@@ -155,4 +161,5 @@ class Execution:
     def done(self, m: Any, total: int) -> Any:
         """Returns the summary of the run, a Done message."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return m(generation=self.h.generation, total_ns=max(total, 1), peak_rss=peak, first_nan=-1, steps=len(self.e.times))
+        return m(generation=self.h.generation, total_ns=max(total, 1), peak_rss=peak, first_nan=-1,
+                 steps=len(self.e.times))

@@ -42,15 +42,19 @@ def _certificate() -> tuple[bytes, bytes, bytes]:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "localhost")])
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name(
+        [x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.timezone.utc)
     cert = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(x509.random_serial_number())
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(
+            x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(now + datetime.timedelta(days=365))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False).sign(key, hashes.SHA256())
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False).sign(key,
+            hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    return (key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()), cert.public_bytes(pem),
+    return (key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+            cert.public_bytes(pem),
             cert.public_bytes(serialization.Encoding.DER))
 
 
@@ -58,8 +62,10 @@ def _status(err: BaseException) -> Any:
     """Returns the google.rpc.Status of an error, with the detail that hosts read."""
     if not isinstance(err, RlxError):
         err = Panicked(f"{type(err).__name__}: {err}")
-    detail = messages.Error(code=err.code, subject=err.subject, message=err.message[:2000], hint=err.hint[:2000], step=err.step, op=err.op, result=err.result)
-    s = messages.Status(code={"RLX1002": 1, "RLX3001": 3, "RLX7001": 12, "RLX8001": 8, "RLX5115": 9}.get(err.code, 13), message=err.message[:2000])
+    detail = messages.Error(code=err.code, subject=err.subject, message=err.message[:2000], hint=err.hint[:2000],
+                            step=err.step, op=err.op, result=err.result)
+    s = messages.Status(code={"RLX1002": 1, "RLX3001": 3, "RLX7001": 12, "RLX8001": 8, "RLX5115": 9}.get(err.code, 13),
+                        message=err.message[:2000])
     s.details.add(type_url="type.googleapis.com/rlx.v1.Error", value=detail.SerializeToString())
     return s
 
@@ -90,14 +96,16 @@ class _Service:
         b = self.backend
         if not b.devices:
             raise Unavailable("it has no devices", b.name)
-        r = messages.InfoReply(name=b.name, version=b.version, max_alloc=b.max_alloc, target=b.target(), direct_runs=self.direct)
+        r = messages.InfoReply(name=b.name, version=b.version, max_alloc=b.max_alloc, target=b.target(),
+                               direct_runs=self.direct)
         for d in b.devices:
             r.devices.add(id=d.id, name=d.name, type=d.type, memory=d.memory, features=list(d.features))
         return r
 
     def _device(self, name: str) -> None:
         if name and name not in [d.id for d in self.backend.devices]:
-            raise Unavailable(f"device {name!r}: it has {', '.join(d.id for d in self.backend.devices)}", self.backend.name, "leave --device out")
+            raise Unavailable(f"device {name!r}: it has {', '.join(d.id for d in self.backend.devices)}",
+                              self.backend.name, "leave --device out")
 
     def Load(self, requests: Iterator[Any], context: Any) -> Any:
         h = _first(requests, "header")
@@ -105,7 +113,8 @@ class _Service:
         if not 0 < h.program_size <= MAX_PROGRAM or w.size < 0 or not w.mapped and w.size > MAX_STREAMED:
             raise Refused(f"load: a program of {h.program_size} bytes, weights of {w.size}")
         if h.io_shared != (self.region is not None) or self.region is None and h.io_size or h.threads < 0:
-            raise Refused(f"load: io_shared is {h.io_shared} and io_size {h.io_size}; the region was {'' if self.region else 'not '}inherited")
+            raise Refused(
+                f"load: io_shared is {h.io_shared} and io_size {h.io_size}; the region was {'' if self.region else 'not '}inherited")
         program, weights, streamed = bytearray(), bytearray(), 0 if w.mapped else w.size
         while len(program) < h.program_size or len(weights) < streamed:
             m = next(requests, None)
@@ -114,7 +123,8 @@ class _Service:
             early = m.weights and len(program) < h.program_size
             program += m.program
             weights += m.weights
-            if not 0 < len(m.program) + len(m.weights) <= MAX_CHUNK or early or len(program) > h.program_size or len(weights) > streamed:
+            if not 0 < len(m.program) + len(m.weights) <= MAX_CHUNK or early or len(program) > h.program_size or len(
+                weights) > streamed:
                 raise Refused("load: a chunk does not fit")
         if hashlib.sha256(program).digest() != h.program_sha256:
             raise Refused("load: the program has another digest than announced")
@@ -222,7 +232,8 @@ class _Service:
         def dump(node: int, a: np.ndarray) -> None:
             data, first = a.tobytes(), True
             for c in _chunks(data) if data else [b""]:
-                replies.put(messages.RunReply(dump=dict(node=node, first=first, shape=list(a.shape) if first else [], data=c)))
+                replies.put(
+                    messages.RunReply(dump=dict(node=node, first=first, shape=list(a.shape) if first else [], data=c)))
                 first = False
 
         def work() -> None:
@@ -411,11 +422,14 @@ def _handler(f: Callable[..., Any], takes: Any, gives: Any, many_in: bool, many_
             _abort(context, err)
 
     kind = {(False, False): grpc.unary_unary_rpc_method_handler, (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, False): grpc.stream_unary_rpc_method_handler, (True, True): grpc.stream_stream_rpc_method_handler}[many_in, many_out]
-    return kind(many if many_out else one, request_deserializer=takes.FromString, response_serializer=lambda m: m.SerializeToString())
+            (True, False): grpc.stream_unary_rpc_method_handler,
+            (True, True): grpc.stream_stream_rpc_method_handler}[many_in, many_out]
+    return kind(many if many_out else one, request_deserializer=takes.FromString,
+                response_serializer=lambda m: m.SerializeToString())
 
 
-_STREAMS = {"Load": (True, False), "Run": (True, True), "Stats": (False, True), "ReadState": (False, True), "WriteState": (True, False)}
+_STREAMS = {"Load": (True, False), "Run": (True, True), "Stats": (False, True), "ReadState": (False, True),
+            "WriteState": (True, False)}
 
 
 def _end() -> None:
@@ -433,28 +447,36 @@ def _watch(fd: int) -> None:
 def serve(backend: Backend) -> None:
     """Serves the backend to the host that started this process, and returns when the host ends the session."""
     if os.environ.get(COOKIE[0]) != COOKIE[1]:
-        sys.exit(f"rlx-backend-{backend.name} is a backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend {backend.name}")
+        sys.exit(
+            f"rlx-backend-{backend.name} is a backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend {backend.name}")
     if str(VERSION) not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
-        sys.exit(f"rlx-backend-{backend.name} speaks protocol version {VERSION}; the host, {os.environ.get('PLUGIN_PROTOCOL_VERSIONS')}")
+        sys.exit(
+            f"rlx-backend-{backend.name} speaks protocol version {VERSION}; the host, {os.environ.get('PLUGIN_PROTOCOL_VERSIONS')}")
     fds = {name: int(fd) for name, fd in (e.split("=") for e in os.environ["RLX_FDS"].split(","))}
     for fd in fds.values():
         os.set_inheritable(fd, False)
     threading.Thread(target=_watch, args=(fds["lifeline"],), daemon=True).start()
     key, cert, der = _certificate()
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE), ("grpc.max_concurrent_streams", 32),
+    options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE),
+               ("grpc.max_concurrent_streams", 32),
                ("grpc.max_metadata_size", 64 << 10), ("grpc.so_reuseport", 0)]
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=32), options=options)
     service, ended = _Service(backend, fds), threading.Event()
-    handlers = {name: _handler(getattr(service, name), takes, gives, *_STREAMS.get(name, (False, False))) for name, (takes, gives) in messages.methods().items()}
+    handlers = {name: _handler(getattr(service, name), takes, gives, *_STREAMS.get(name, (False, False))) for name,
+                (takes, gives) in messages.methods().items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("rlx.v1.Backend", handlers),))
 
     def shutdown(request: bytes, context: Any) -> bytes:
         ended.set()
         return b""
 
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("plugin.GRPCController", {"Shutdown": grpc.unary_unary_rpc_method_handler(shutdown)}),))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("plugin.GRPCController",
+                                              {"Shutdown": grpc.unary_unary_rpc_method_handler(shutdown)}),))
     path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "backend.sock")
-    server.add_secure_port("unix:" + path, grpc.ssl_server_credentials([(key, cert)], os.environ["PLUGIN_CLIENT_CERT"].encode(), require_client_auth=True))
+    server.add_secure_port("unix:" + path,
+                           grpc.ssl_server_credentials([(key, cert)], os.environ["PLUGIN_CLIENT_CERT"].encode(),
+                               require_client_auth=True))
     server.start()
     print(f"1|{VERSION}|unix|{path}|grpc|{base64.b64encode(der).decode().rstrip('=')}", flush=True)
     sys.stdout = sys.stderr

@@ -32,13 +32,18 @@ def pack(v):
 
 def document(size=32, shape=("N", 4)):
     """The program y = neg x for N rows of 4."""
-    node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "optional": [], "shape": list(shape)}
-    return {"graph": {"method": "f", "nesting": 0, "nodes": [node("input", [], "x"), node("neg", [0], "y")], "outputs": [["y", 1]], "reference": [], "rewritten": [],
+    node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "optional": [],
+                                     "shape": list(shape)}
+    return {"graph": {"method": "f", "nesting": 0, "nodes": [node("input", [], "x"), node("neg", [0], "y")],
+                      "outputs": [["y", 1]], "reference": [], "rewritten": [],
                       "syms": [["N", 1, 2]], "target": "t"},
-            "plan": {"arena": 0, "io": 512, "places": [[2, 0, size, -1], [2, 256, size, -1]], "state": 0}, "sched": {"queues": 1, "steps": [1]}}
+            "plan": {"arena": 0, "io": 512, "places": [[2, 0, size, -1], [2, 256, size, -1]], "state": 0},
+            "sched": {"queues": 1, "steps": [1]}}
 
 
-@pytest.mark.parametrize("text,sizes,want", [("2*N+3", {"N": 4}, 11), ("(N+7)/8", {"N": 9}, 2), ("-N+8", {"N": 3}, 5), ("B*S", {"B": 3, "S": 5}, 15),
+@pytest.mark.parametrize("text,sizes,want",
+                         [("2*N+3", {"N": 4}, 11), ("(N+7)/8", {"N": 9}, 2), ("-N+8", {"N": 3}, 5),
+                          ("B*S", {"B": 3, "S": 5}, 15),
                                              ("(-N+1)/2", {"N": 4}, -2), ("2*(N/8)+1", {"N": 17}, 5), (7, {}, 7)])
 def test_dims(text, sizes, want):
     assert dims.parse(text)(sizes) == want
@@ -53,7 +58,8 @@ def test_bad_dims(text):
 def test_msgpack():
     v = {"a": [1, -1, 300, 2.5, True, "text"], "b": {}}
     assert msgpack.decode(pack(v)) == v
-    for bad in [b"", b"\xc0", b"\x92\x01", pack(1) + b"\x01", b"\x82" + pack("b") + pack(1) + pack("a") + pack(1), b"\xdd\xff\xff\xff\xff", b"\x91" * 40 + b"\x01"]:
+    for bad in [b"", b"\xc0", b"\x92\x01", pack(1) + b"\x01", b"\x82" + pack("b") + pack(1) + pack("a") + pack(1),
+                b"\xdd\xff\xff\xff\xff", b"\x91" * 40 + b"\x01"]:
         with pytest.raises(ValueError):
             msgpack.decode(bad)
 
@@ -86,7 +92,8 @@ def backend():
 def test_run():
     p, io = Program(pack(document()), 0), np.zeros(512, np.uint8)
     e = Executable(backend(), p, np.zeros(0, np.uint8), io)
-    h = messages.RunHeader(executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)], outputs=[dict(offset=256, size=32)], dump=[1], profile=True)
+    h = messages.RunHeader(executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)],
+                           outputs=[dict(offset=256, size=32)], dump=[1], profile=True)
     io[:32].view(np.float32)[:] = np.arange(8)
     seen = []
     Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: seen.append((n, a.copy())))
@@ -100,7 +107,8 @@ def test_run():
     with pytest.raises(Exception) as err:
         Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert (err.value.code, err.value.step) == ("RLX1003", 1)
-    for spoil in (dict(generation=0), dict(dump=[9]), dict(dump=[0]), dict(unwanted=[3]), dict(unwanted=[0, 0]), dict(feeds=[{}] * 4097), dict(inputs=[dict(offset=4, size=32)])):
+    for spoil in (dict(generation=0), dict(dump=[9]), dict(dump=[0]), dict(unwanted=[3]), dict(unwanted=[0, 0]),
+                  dict(feeds=[{}] * 4097), dict(inputs=[dict(offset=4, size=32)])):
         bad = messages.RunHeader()
         bad.CopyFrom(h)
         for k, v in spoil.items():
@@ -118,9 +126,12 @@ def test_one_at_a_time():
     s, of = service(), messages.message
     state = s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None).state
     s.turn.acquire()  # a run is in progress
-    for call in (lambda: s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None), lambda: s.ChangeState(of("rlx.v1.ChangeStateRequest")(state=state, clear=True), None),
-                 lambda: list(s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)), lambda: list(s.Stats(of("rlx.v1.StatsRequest")(executable=1, generation=1), None)),
-                 lambda: s.WriteState(iter([of("rlx.v1.WriteStateRequest")(range=dict(state=state))]), None), lambda: s.Unload(of("rlx.v1.UnloadRequest")(executable=1), None)):
+    for call in (lambda: s.MakeState(of("rlx.v1.MakeStateRequest")(size=256), None),
+                 lambda: s.ChangeState(of("rlx.v1.ChangeStateRequest")(state=state, clear=True), None),
+                 lambda: list(s.ReadState(of("rlx.v1.StateRange")(state=state, size=256), None)),
+                 lambda: list(s.Stats(of("rlx.v1.StatsRequest")(executable=1, generation=1), None)),
+                 lambda: s.WriteState(iter([of("rlx.v1.WriteStateRequest")(range=dict(state=state))]), None),
+                 lambda: s.Unload(of("rlx.v1.UnloadRequest")(executable=1), None)):
         with pytest.raises(Refused, match="in progress"):
             call()
     s.turn.release()
@@ -144,13 +155,15 @@ def test_direct_runs():
 
 def test_rules():
     p = Program(pack(document()), 0)
-    for text, takes in {"(f32)": True, "(f32|f64...)": True, "(f64)": False, "(any rank 2) -> same": True, "(f32 rank 3..4)": False, "(f32 static)": False, "(f32 param)": False,
+    for text, takes in {"(f32)": True, "(f32|f64...)": True, "(f64)": False, "(any rank 2) -> same": True,
+                        "(f32 rank 3..4)": False, "(f32 static)": False, "(f32 param)": False,
                         "()": False}.items():
         assert Rule(text).takes(p, p.nodes[1]) == takes, text
     optional = document()
     optional["graph"]["nodes"][1]["optional"] = [["bias", 0]]
     p = Program(pack(optional), 0)
-    for text, takes in {"(f32)": False, "(f32, bias: f32)": True, "(f32, bias: f64)": False, "(f32, other: f32)": False, "(f32...)": True, "(f32..., bias: f64)": False}.items():
+    for text, takes in {"(f32)": False, "(f32, bias: f32)": True, "(f32, bias: f64)": False, "(f32, other: f32)": False,
+                        "(f32...)": True, "(f32..., bias: f64)": False}.items():
         assert Rule(text).takes(p, p.nodes[1]) == takes, text
     for bad in ("f32", "(f32 big)", "(f32) if broadcast = suffix", "(f32) if x"):
         with pytest.raises(ValueError):

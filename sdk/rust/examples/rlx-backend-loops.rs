@@ -132,7 +132,8 @@ fn products(backend: &mut Backend) -> Result<(), SetupError> {
     )
 }
 
-/// Matrix products over the last two axes, summed in f64. `end` computes the result from an element of the sum and its column.
+/// Matrix products over the last two axes, summed in f64. `end` computes the result from an element of the sum and its
+/// column.
 fn matmul(
     attrs: &Attrs,
     a: View<'_>,

@@ -31,7 +31,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device. `--device` selects it by id: 1 to 64 ASCII characters without blanks and commas. The name is for people.
+    /// A device. `--device` selects it by id: 1 to 64 ASCII characters without blanks and commas. The name is for
+    /// people.
     pub fn new(id: &str, name: &str, kind: DeviceType) -> Self {
         Device { id: id.into(), name: name.into(), kind, memory: 0, features: Vec::new() }
     }
@@ -74,8 +75,8 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// A backend without devices. Its executable must be called `rlx-backend-NAME`; the name has lower-case letters, digits, `_` and `-`. Values
-    /// have the types f32, i32, i64 and bool unless [`Backend::types`] is called.
+    /// A backend without devices. Its executable must be called `rlx-backend-NAME`; the name has lower-case letters,
+    /// digits, `_` and `-`. Values have the types f32, i32, i64 and bool unless [`Backend::types`] is called.
     pub fn new(name: &str, version: &str) -> Self {
         let types = vec![DType::F32, DType::I32, DType::I64, DType::Bool];
         let (name, version) = (name.into(), version.into());
@@ -108,17 +109,18 @@ impl Backend {
         self
     }
 
-    /// Registers a kernel for the nodes of an op that a rule allows. The rule is written as in spec/target.md, without the op.
+    /// Registers a kernel for the nodes of an op that a rule allows. The rule is written as in spec/target.md, without
+    /// the op.
     ///
-    /// The kernel gets the attributes, the operands and the results, and writes the results. The sizes of its arrays fix how many operands and
-    /// results a node may have; other nodes are refused. If an op has optional operands, exclude them by a condition of the rule or use
-    /// [`Backend::variadic`]. If several rules allow a node, the first kernel runs it. An operand that shares memory with a result is copied
-    /// first, so the kernel never sees it change.
+    /// The kernel gets the attributes, the operands and the results, and writes the results. The sizes of its arrays
+    /// fix how many operands and results a node may have; other nodes are refused. If an op has optional operands,
+    /// exclude them by a condition of the rule or use [`Backend::variadic`]. If several rules allow a node, the first
+    /// kernel runs it. An operand that shares memory with a result is copied first, so the kernel never sees it change.
     ///
     /// ```
     /// # use rlx_backend::{Backend, SetupError};
-    /// let mut backend = Backend::new("mine", "1.0");
-    /// backend.kernel("matmul", "(f32 rank 2, f32 rank 2) if trans_a = false and trans_b = false", |_, [a, b], [mut out]| {
+    /// let mut backend = Backend::new("mine", "1.0"); backend.kernel("matmul", "(f32 rank 2, f32 rank 2) if trans_a =
+    /// false and trans_b = false", |_, [a, b], [mut out]| {
     ///     let (k, n) = (a.shape()[1], b.shape()[1]);
     ///     let (a, b) = (a.slice::<f32>()?, b.slice::<f32>()?);
     ///     for (i, y) in out.slice::<f32>()?.iter_mut().enumerate() {
@@ -153,10 +155,11 @@ impl Backend {
         self.register(op, rule, None, false, Box::new(run))
     }
 
-    /// Registers a kernel for an op that may overwrite its operand 0. The result must have that operand's shape and element type.
+    /// Registers a kernel for an op that may overwrite its operand 0. The result must have that operand's shape and
+    /// element type.
     ///
-    /// The result initially holds operand 0. The kernel does not get that operand, so `I` counts the others. If the program places operand and
-    /// result at the same address, as for updates of states, nothing is copied.
+    /// The result initially holds operand 0. The kernel does not get that operand, so `I` counts the others. If the
+    /// program places operand and result at the same address, as for updates of states, nothing is copied.
     ///
     /// ```
     /// # use rlx_backend::{Backend, SetupError};

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 /// The sizes of a run, by symbol.
 pub type Sizes = BTreeMap<String, i64>;
 
-/// Bound on nested parentheses. Divisions nest at most 4 deep, and only their numerators and quotients have parentheses.
+/// Bound on nested parentheses. Divisions nest at most 4 deep, and only their numerators and quotients have
+/// parentheses.
 const MAX_DEPTH: usize = 16;
 
 /// A size of a tensor. Sizes that are always equal compare equal, because each has one canonical form.

@@ -11,7 +11,8 @@ pub enum Code {
     Cancelled,
     /// RLX1003: a step produced a NaN in a run with check_nan.
     FoundNaN,
-    /// RLX3001: a value that the op does not allow, such as an index out of range, or sizes that the program does not allow.
+    /// RLX3001: a value that the op does not allow, such as an index out of range, or sizes that the program does not
+    /// allow.
     BadInput,
     /// RLX5111: a kernel panicked.
     Panicked,

@@ -281,7 +281,8 @@ impl Caller for Direct {
     }
 }
 
-/// Serves direct runs until the host closes the socket: reads a length and a RunHeader, and writes a length and a RunResult.
+/// Serves direct runs until the host closes the socket: reads a length and a RunHeader, and writes a length and a
+/// RunResult.
 pub fn serve_direct(session: &Session, mut socket: UnixStream) -> std::io::Result<()> {
     loop {
         let mut head = [0; 4];

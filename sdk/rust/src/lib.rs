@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! `rlxrun plugins test ./rlx-backend-mine` runs the conformance suite on it. This crate implements spec/protocol.md. spec/ops.md
-//! defines the ops, and spec/target.md the language of the rules.
+//! `rlxrun plugins test ./rlx-backend-mine` runs the conformance suite on it. This crate implements spec/protocol.md.
+//! spec/ops.md defines the ops, and spec/target.md the language of the rules.
 
 mod backend;
 mod dims;

@@ -1,4 +1,5 @@
-//! Memory: blocks, mapped files, the shared region, and views of several tensors in one space. Only this file uses pointers.
+//! Memory: blocks, mapped files, the shared region, and views of several tensors in one space. Only this file uses
+//! pointers.
 
 use crate::error::Error;
 use crate::program::Space;
@@ -29,8 +30,8 @@ impl Weights {
             return Err(Error::refused(format!("load: {size} bytes of weights at {offset} of a file of {whole}")));
         }
         let fail = |e| Error::out_of_memory(format!("{size} bytes of weights cannot be mapped: {e}"));
-        // SAFETY: the mapping is read-only, and the host does not change the artifact while backends have it mapped. If somebody truncates the
-        // file nevertheless, SIGBUS ends this process, as section 11 of the protocol says.
+        // SAFETY: the mapping is read-only, and the host does not change the artifact while backends have it mapped. If
+        // somebody truncates the file nevertheless, SIGBUS ends this process, as section 11 of the protocol says.
         let map = unsafe { MmapOptions::new().offset(offset).len(size).map(artifact) }.map_err(fail)?;
         if (map.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
             return Ok(Weights::Mapped(map));
@@ -75,9 +76,9 @@ impl Region {
     /// A word of the header.
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < HEADER);
-        // SAFETY: the word is in the mapping, which is writable and lives as long as self. Its HEADER bytes cannot be removed by the host: the file
-        // is sealed against that, or has not been grown yet. The word is aligned, because mappings begin at a page. Both processes access it only
-        // with atomic loads and stores.
+        // SAFETY: the word is in the mapping, which is writable and lives as long as self. Its HEADER bytes cannot be
+        // removed by the host: the file is sealed against that, or has not been grown yet. The word is aligned, because
+        // mappings begin at a page. Both processes access it only with atomic loads and stores.
         unsafe { AtomicU64::from_ptr(self.header.as_mut_ptr().add(offset).cast()) }
     }
 
@@ -109,9 +110,10 @@ impl Region {
                 "load: io_size is {size}; the shared region has {file_size} bytes, or is not sealed"
             )));
         }
-        // SAFETY: the seals fix the size of the file. The host writes inputs before a run and reads outputs after it. In between, while references
-        // into the data live, only this process accesses it. If a host violates this, it gets wrong results but does no harm: the data are numbers,
-        // and no size or index is taken from them without a check.
+        // SAFETY: the seals fix the size of the file. The host writes inputs before a run and reads outputs after it.
+        // In between, while references into the data live, only this process accesses it. If a host violates this, it
+        // gets wrong results but does no harm: the data are numbers, and no size or index is taken from them without a
+        // check.
         let map = unsafe { MmapOptions::new().len(HEADER + size).map_mut(&self.file) };
         Ok(Io {
             map: map.map_err(|e| Error::out_of_memory(format!("the shared region: {e}")))?,
@@ -199,7 +201,8 @@ impl Spaces<'_> {
         &space[p.range()]
     }
 
-    /// The bytes of a step's operands and results. An operand that overlaps a result is copied. It is an error if results overlap.
+    /// The bytes of a step's operands and results. An operand that overlaps a result is copied. It is an error if
+    /// results overlap.
     pub fn views<'a>(
         &'a mut self,
         operands: &[Place],

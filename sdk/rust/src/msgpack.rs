@@ -200,7 +200,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The depth of the items in an array or map with n items. Each item takes at least a byte, so the data bounds the memory.
+    /// The depth of the items in an array or map with n items. Each item takes at least a byte, so the data bounds the
+    /// memory.
     fn inside(&self, n: u64, depth: usize) -> Result<usize, Error> {
         if depth == MAX_DEPTH {
             return self.fail(format!("values are nested more than {MAX_DEPTH} deep"));

@@ -24,7 +24,8 @@ pub enum Attr {
     DType(Option<DType>),
 }
 
-/// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node has all attributes of its op.
+/// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node
+/// has all attributes of its op.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attrs(BTreeMap<String, Attr>, pub(crate) BTreeMap<String, usize>);
 
@@ -111,7 +112,8 @@ impl Node {
     }
 }
 
-/// A decoded program. Places are inside their spaces, and numbers of nodes are valid. The host has verified everything else.
+/// A decoded program. Places are inside their spaces, and numbers of nodes are valid. The host has verified everything
+/// else.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     pub method: String,

@@ -53,7 +53,10 @@ fn text(p: &Program) -> String {
     }
     for (i, n) in p.nodes.iter().enumerate().filter(|(_, n)| n.op != "result") {
         let made = if n.results.is_empty() { p.label(i) } else { list(&n.results) };
-        let name = |k: usize| n.attrs.1.iter().find(|(_, at)| **at == k).map_or(String::new(), |(name, _)| format!("{name}="));
+        let name = |k: usize| {
+            let found = n.attrs.1.iter().find(|(_, at)| **at == k);
+            found.map_or(String::new(), |(name, _)| format!("{name}="))
+        };
         let operands: Vec<_> = n.inputs.iter().enumerate().map(|(k, x)| name(k) + &label(x)).collect();
         out += &format!("{made} = {} {}\n", n.op, operands.join(", "));
     }

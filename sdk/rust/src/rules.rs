@@ -1,4 +1,5 @@
-//! Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without `parts`.
+//! Rules of a target description state which nodes a kernel runs. The language is that of spec/target.md without
+//! `parts`.
 
 use crate::dims::Dim;
 use crate::program::{Attr, Node, Program};

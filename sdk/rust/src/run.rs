@@ -64,7 +64,8 @@ pub struct Time {
     pub time: i64,
 }
 
-/// The source and destination of a run's tensors, and the receiver of its progress. Without a region it also transfers inputs and outputs.
+/// The source and destination of a run's tensors, and the receiver of its progress. Without a region it also transfers
+/// inputs and outputs.
 pub trait Caller {
     /// Fills an input.
     fn input(&mut self, index: usize, into: &mut [u8]) -> Result<(), Error>;

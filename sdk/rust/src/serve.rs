@@ -1,4 +1,5 @@
-//! The process: environment, descriptors, lifeline, handshake, TLS, and the one connection. spec/protocol.md, sections 1 to 4.
+//! The process: environment, descriptors, lifeline, handshake, TLS, and the one connection. spec/protocol.md, sections
+//! 1 to 4.
 
 use crate::backend::Backend;
 use crate::error::{Error, SetupError};
@@ -31,8 +32,8 @@ const LINGER: Duration = Duration::from_millis(50);
 
 /// Serves a backend to the host that started this process, and returns when the host ends the session.
 ///
-/// The process should then exit. It is an error, with a text for the user, if no host started the process, or if the host violates
-/// spec/protocol.md.
+/// The process should then exit. It is an error, with a text for the user, if no host started the process, or if the
+/// host violates spec/protocol.md.
 pub fn serve(backend: Backend) -> Result<(), SetupError> {
     let name = &backend.name;
     if var("RLX_BACKEND") != COOKIE {
@@ -97,8 +98,8 @@ fn descriptors(list: &str) -> Result<HashMap<String, OwnedFd>, SetupError> {
             return Err(fail("it is a standard stream, or has another name, too"));
         }
         seen.push(number);
-        // SAFETY: the host opened the descriptor for this process and lists each number once. Nothing else in the process owns it, because serve is
-        // called only once and before anything else reads the host's variables.
+        // SAFETY: the host opened the descriptor for this process and lists each number once. Nothing else in the
+        // process owns it, because serve is called only once and before anything else reads the host's variables.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| fail(&e.to_string()))?;
         out.insert(name.to_string(), fd);

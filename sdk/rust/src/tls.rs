@@ -1,4 +1,5 @@
-//! Mutual TLS: a certificate for this process, and a check that the client has the host's. See spec/protocol.md, section 3.
+//! Mutual TLS: a certificate for this process, and a check that the client has the host's. See spec/protocol.md,
+//! section 3.
 
 use std::sync::Arc;
 use tokio_rustls::rustls;
@@ -11,7 +12,8 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, ServerC
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A configuration that accepts only the client with the host's certificate, and a new self-signed P-256 certificate as DER.
+/// A configuration that accepts only the client with the host's certificate, and a new self-signed P-256 certificate as
+/// DER.
 pub fn server(host: &[u8]) -> Result<(Arc<ServerConfig>, Vec<u8>), Failure> {
     let host = CertificateDer::from_pem_slice(host).map_err(|e| format!("PLUGIN_CLIENT_CERT: {e}"))?;
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;

@@ -105,7 +105,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// A tensor that a kernel writes: dense and row-major. Its initial contents are undefined, except for [`Backend::update`].
+/// A tensor that a kernel writes: dense and row-major. Its initial contents are undefined, except for
+/// [`Backend::update`].
 ///
 /// [`Backend::update`]: crate::Backend::update
 #[derive(Debug)]

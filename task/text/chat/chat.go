@@ -53,7 +53,8 @@ type Template struct{ jinja *jinja.Template }
 // Parse parses a template. An error is a *diag.Error with CodeTemplate.
 func Parse(source string) (*Template, error) {
 	if len(source) > MaxSource {
-		return nil, diag.New(CodeTemplate, "chat template", "has %d bytes; at most %d are allowed", len(source), MaxSource)
+		return nil, diag.New(CodeTemplate, "chat template", "has %d bytes; at most %d are allowed", len(source),
+			MaxSource)
 	}
 	t, err := jinja.Parse(source)
 	if err != nil {

@@ -42,7 +42,9 @@ func peerCases(t *testing.T, path string) {
 			continue
 		}
 		for i, c := range f.Cases {
-			got, err := tmpl.Render(Input{Messages: c.Messages, AddGenerationPrompt: c.AddGenerationPrompt, BOS: "<s>", EOS: "</s>", Variables: c.Variables, Now: now})
+			got, err := tmpl.Render(
+				Input{Messages: c.Messages, AddGenerationPrompt: c.AddGenerationPrompt, BOS: "<s>", EOS: "</s>",
+					Variables: c.Variables, Now: now})
 			switch {
 			case c.Want == nil && err == nil:
 				t.Errorf("%s: case %d gives %q; want an error like %s", f.File, i, got, c.Error)

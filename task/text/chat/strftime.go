@@ -9,7 +9,8 @@ import (
 
 // layouts holds the conversions of strftime, as layouts of package time.
 var layouts = map[byte]string{
-	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'j': "002", 'm': "01", 'y': "06", 'Y': "2006",
+	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'j': "002", 'm': "01", 'y': "06",
+	'Y': "2006",
 	'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'z': "-0700", 'Z': "MST",
 	'D': "01/02/06", 'F': "2006-01-02", 'R': "15:04", 'T': "15:04:05",
 }

@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Macros for instructions that Go's assembler lacks; most are in ../amx_amd64.h. Operands are in Intel's order, the result first. avo cannot
-// see which registers a macro uses, so registers are assigned by hand.
+// Macros for instructions that Go's assembler lacks; most are in ../amx_amd64.h. Operands are in Intel's order, the
+// result first. avo cannot see which registers a macro uses, so registers are assigned by hand.
 
 // macro emits a macro call.
 func macro(name string, args ...any) {
@@ -39,8 +39,8 @@ func macro(name string, args ...any) {
 	Instruction(i)
 }
 
-// macroNeeds lists, by prefix of a macro's name, the instruction sets that it requires. avo lists the required sets in a comment of each
-// routine, but does not know about macros.
+// macroNeeds lists, by prefix of a macro's name, the instruction sets that it requires. avo lists the required sets in
+// a comment of each routine, but does not know about macros.
 var macroNeeds = []struct {
 	prefix string
 	isa    []string
@@ -61,7 +61,8 @@ var macroNeeds = []struct {
 }
 
 // gpNames holds the names of the general registers in macros, by number.
-var gpNames = []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
+var gpNames = []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+	"r14", "r15"}
 
 // tile is a tile register.
 type tile byte

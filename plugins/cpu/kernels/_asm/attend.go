@@ -9,20 +9,24 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Attention for a panel of 32 queries in AMX tiles; see attendPanel in package kernels. Blocks of 32 keys are pipelined: while the vector units
-// compute the weights of one block, the tile unit computes the scores of the next block and multiplies the weights of earlier ones by their
-// values. Matrices are stored as tiles of 16 rows of 64 bytes, so that all tile loads have stride 64.
+// Attention for a panel of 32 queries in AMX tiles; see attendPanel in package kernels. Blocks of 32 keys are
+// pipelined: while the vector units compute the weights of one block, the tile unit computes the scores of the next
+// block and multiplies the weights of earlier ones by their values. Matrices are stored as tiles of 16 rows of 64
+// bytes, so that all tile loads have stride 64.
 
 const (
 	tileSize = 1024
-	// Scores may exceed the maximum m that is subtracted from them by up to attendSlack. Only beyond that, m is raised and the sums are scaled
-	// down. Weights of 2^attendSlack are far from overflow, and most new maxima exceed the old one by less, so scaling is rare.
+	// Scores may exceed the maximum m that is subtracted from them by up to attendSlack. Only beyond that, m is raised
+	// and the sums are scaled down. Weights of 2^attendSlack are far from overflow, and most new maxima exceed the old
+	// one by less, so scaling is rare.
 	attendSlack = 16
-	// attendDegree is the degree of the polynomial for powers of two. Its relative error is 2^-13; rounding to bfloat16 adds 2^-8.
+	// attendDegree is the degree of the polynomial for powers of two. Its relative error is 2^-13; rounding to bfloat16
+	// adds 2^-8.
 	attendDegree = 3
 )
 
-// Offsets in the work space: scores of two blocks, weights of two chunks, the limits above which m is raised, and m, which is subtracted.
+// Offsets in the work space: scores of two blocks, weights of two chunks, the limits above which m is raised, and m,
+// which is subtracted.
 const (
 	workScores  = 0
 	workWeights = workScores + 2*4*tileSize
@@ -33,8 +37,8 @@ const (
 	workDone    = workSkip + 8   // bytes of weights in attendPNow
 )
 
-// The general registers. In a step of the pipeline, Next is the block of keys whose scores are computed, Now the block or chunk whose weights
-// are computed, and Last the chunk whose values are multiplied.
+// The general registers. In a step of the pipeline, Next is the block of keys whose scores are computed, Now the block
+// or chunk whose weights are computed, and Last the chunk whose values are multiplied.
 var (
 	attendQReg                        = RSI
 	attendKNext, attendVLast          = R8, R9
@@ -55,11 +59,13 @@ func attendLegend() []string {
 		return fmt.Sprintf(format, names...)
 	}
 	return []string{
-		line("%s queries; %s, %s keys of the next block, values of the last chunk; %s table; %s sums of values, by pairs of tiles",
+		line(
+			"%s queries; %s, %s keys of the next block, values of the last chunk; %s table; %s sums of values, by pairs of tiles",
 			attendQReg, attendKNext, attendVLast, attendTab, attendOR),
 		line("%s, %s scores of the next block and of this one; %s, %s weights of this chunk and of the last one",
 			attendSNext, attendSNow, attendPNow, attendPLast),
-		line("%s blocks left; %s work space; %s not 0 if m is not raised any more; %s 64, the distance of a tile's rows",
+		line(
+			"%s blocks left; %s work space; %s not 0 if m is not raised any more; %s 64, the distance of a tile's rows",
 			attendLeft, attendSpace, attendFree, RCX),
 	}
 }
@@ -81,7 +87,8 @@ func genAttend(v vec) {
 // attendWork returns an operand in the work space.
 func attendWork(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
 
-// attendSize returns the size in bytes of a block's keys or values, of half of O, and of a chunk's weights. attendPair is that of two tiles.
+// attendSize returns the size in bytes of a block's keys or values, of half of O, and of a chunk's weights. attendPair
+// is that of two tiles.
 func attendSize(steps int) int { return steps * attendPair }
 
 const attendPair = 2 * tileSize
@@ -137,8 +144,8 @@ func scoreTiles(steps int) []attendTile {
 	return out
 }
 
-// valueTiles multiplies the weights of the last chunk by 32 elements of its values, a pair of tiles at attendVLast, and adds the products to
-// the sums, a pair of tiles at attendOR in each half.
+// valueTiles multiplies the weights of the last chunk by 32 elements of its values, a pair of tiles at attendVLast, and
+// adds the products to the sums, a pair of tiles at attendOR in each half.
 func valueTiles(steps int) []attendTile {
 	out := sumTiles(steps, tileLoadAt)
 	for block := range steps {
@@ -170,8 +177,8 @@ func emit(tiles []attendTile) {
 	}
 }
 
-// Vector registers that are live throughout the loop, as the macros in ../attend_amd64.h use them: the scale, the polynomial, the mask of the
-// bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the keys.
+// Vector registers that are live throughout the loop, as the macros in ../attend_amd64.h use them: the scale, the
+// polynomial, the mask of the bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the keys.
 var (
 	attendC    = Z0
 	attendPoly = []VecPhysical{Z1, Z2, Z3, Z4}
@@ -188,7 +195,8 @@ func attendBlock(tiles []attendTile) {
 		for pair := range 8 {
 			for half := range 2 {
 				// keys 2*pair and 2*pair+1 of the group by 16 queries
-				macro(fmt.Sprint("POWERS", half), (2*group+half)*tileSize+pair*128, half*tileSize+(8*group+pair)*64, attendRow[2*group+half].Asm())
+				macro(fmt.Sprint("POWERS", half), (2*group+half)*tileSize+pair*128, half*tileSize+(8*group+pair)*64,
+					attendRow[2*group+half].Asm())
 				n++
 				upTo := len(tiles) * n / 32
 				emit(tiles[done:upTo])
@@ -198,14 +206,16 @@ func attendBlock(tiles []attendTile) {
 	}
 }
 
-// attend writes the routine. A chunk is steps blocks, as many as a value has pairs of tiles. While the weights of a block are computed, one pair
-// of tiles of the values is multiplied by the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR advance by a
-// pair of tiles with each block, and go back when the chunk is complete. workSkip is then added to attendVLast; it is negative in the first
-// chunk, which has no chunk before it.
+// attend writes the routine. A chunk is steps blocks, as many as a value has pairs of tiles. While the weights of a
+// block are computed, one pair of tiles of the values is multiplied by the weights of all blocks of the last chunk. So
+// attendPNow, attendVLast and attendOR advance by a pair of tiles with each block, and go back when the chunk is
+// complete. workSkip is then added to attendVLast; it is negative in the first chunk, which has no chunk before it.
 func attend(steps int) {
 	name := fmt.Sprint("attend", 32*steps)
-	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
-		"work, o, m, l *float32, blocks int, scale float32, free, fresh int)")
+	TEXT(
+		name, NOSPLIT,
+		"func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
+			"work, o, m, l *float32, blocks int, scale float32, free, fresh int)")
 	Doc(name+fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps),
 		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")

@@ -8,12 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// attendFlush multiplies all weights that are not multiplied yet by their values. It runs at the end of the keys, and before m is raised, since
-// these weights are relative to the old m. The next block then starts a chunk.
+// attendFlush multiplies all weights that are not multiplied yet by their values. It runs at the end of the keys, and
+// before m is raised, since these weights are relative to the old m. The next block then starts a chunk.
 func attendFlush(steps int) {
 	size := attendSize(steps)
 	Label("flush")
-	Comment("The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.")
+	Comment(
+		"The remaining products: some pairs of tiles of the last chunk's values, and all of this chunk's blocks so far.")
 	MOVQ(attendOR, RAX)
 	SUBQ(arg("o"), RAX)
 	MOVQ(RAX, attendWork(workDone))

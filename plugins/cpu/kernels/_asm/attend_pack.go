@@ -8,7 +8,8 @@ import (
 
 // Routines that pack the operands of attention in tiles, compute its position terms, and transpose its results.
 
-// attendRows writes the routine that packs keys or, if split is set, queries together with their low parts, which rounding loses.
+// attendRows writes the routine that packs keys or, if split is set, queries together with their low parts, which
+// rounding loses.
 func attendRows(split bool) {
 	name, sig := "tileRowsBF16", "func(dst, src *float32, ld, rows, steps int)"
 	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, in consecutive tiles."
@@ -72,9 +73,12 @@ func attendRows(split bool) {
 
 // attendTerms writes the products of queries and relative positions.
 func attendTerms() {
-	TEXT("tileTerms", NOSPLIT, "func(config *byte, a *float32, aStride int, aLow, b *float32, bStride int, bLow *float32, bStep int, "+
-		"c *float32, items *int32, n, steps int)")
-	Doc("tileTerms is C = (A+ALow)·(B+BLow) for n tiles of C, n even; the product of both low parts is left out. items holds, for each tile, the",
+	TEXT(
+		"tileTerms", NOSPLIT,
+		"func(config *byte, a *float32, aStride int, aLow, b *float32, bStride int, bLow *float32, bStep int, "+
+			"c *float32, items *int32, n, steps int)")
+	Doc(
+		"tileTerms is C = (A+ALow)·(B+BLow) for n tiles of C, n even; the product of both low parts is left out. items holds, for each tile, the",
 		"offsets of A, B and C. A is steps consecutive tiles, B steps tiles that are bStep apart. Offsets, steps and strides are in bytes.")
 	Pragma("noescape")
 	MOVQ(arg("config"), RAX)

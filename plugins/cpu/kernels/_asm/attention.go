@@ -6,8 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genAttention writes the passes over one panel of scores s[keys, n], with a row per key and a column per query, so that the softmax over keys
-// goes down the columns and needs no shuffles. A panel has two vectors of queries, or one ("Narrow").
+// genAttention writes the passes over one panel of scores s[keys, n], with a row per key and a column per query, so
+// that the softmax over keys goes down the columns and needs no shuffles. A panel has two vectors of queries, or one
+// ("Narrow").
 func genAttention(v vec) {
 	for _, vecs := range []int{2, 1} {
 		scoreMax(v, vecs, false)
@@ -37,7 +38,8 @@ func scoreMax(v vec, vecs int, biased bool) {
 	name, sig := v.panelName("scoreMax", vecs), "func(s *float32, keys int, scale float32, max *float32)"
 	doc := " multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN."
 	if biased {
-		name, sig = v.panelName("scoreBiasMax", vecs), "func(s *float32, keys int, scale float32, row, each, max *float32)"
+		name, sig = v.panelName("scoreBiasMax", vecs),
+			"func(s *float32, keys int, scale float32, row, each, max *float32)"
 		doc = " is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does."
 	}
 	TEXT(name, NOSPLIT, sig)
@@ -140,8 +142,8 @@ func (v vec) exp2Low() float64 {
 	return -127
 }
 
-// exp2 is 2^x for x <= 1. It overwrites x. NaN stays NaN. No instruction underflows, which would take over a hundred cycles; that matters, since
-// masked keys have scores of -Inf.
+// exp2 is 2^x for x <= 1. It overwrites x. NaN stays NaN. No instruction underflows, which would take over a hundred
+// cycles; that matters, since masked keys have scores of -Inf.
 func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
 	n, p := v.reg(), v.reg()
 	if v.wide() {

@@ -35,7 +35,8 @@ func pairsRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 	macro(fmt.Sprintf("PAIRS%d_%s", len(b), x.Asm()), args...)
 }
 
-// rounded rounds the lanes of x to bfloat16, ties to even, in their high halves. NaN stays NaN. The low halves of the result are arbitrary.
+// rounded rounds the lanes of x to bfloat16, ties to even, in their high halves. NaN stays NaN. The low halves of the
+// result are arbitrary.
 func (v vec) rounded(x Register) VecVirtual {
 	r := v.reg()
 	VPSRLD(Imm(16), x, r)
@@ -54,7 +55,8 @@ func (v vec) rounded(x Register) VecVirtual {
 // pairBF16 writes the routine that packs rows of float32 as pairs.
 func pairBF16(v vec) {
 	TEXT("pairBF16", NOSPLIT, "func(dst, src *float32, width, pairs int)")
-	Doc("pairBF16 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
+	Doc(
+		"pairBF16 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
 		"dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
@@ -123,7 +125,8 @@ func roundBF16(v vec) {
 // tileRow writes the routine that packs one row of the left operand of a product of tiles.
 func tileRow() {
 	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
-	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
+	Doc(
+		"tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("steps"), GP64())
@@ -143,7 +146,8 @@ func tileRow() {
 // blockRows writes the routine that rounds rows into blocks of 32x32.
 func blockRows() {
 	TEXT("blockRowsBF16", NOSPLIT, "func(dst, src *float32, ld, rows, steps int)")
-	Doc("blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16, with stores that bypass the caches. The rows of a step are",
+	Doc(
+		"blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16, with stores that bypass the caches. The rows of a step are",
 		"consecutive, steps are 2048 bytes apart; dst is aligned to 64 bytes; rows, steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
@@ -175,7 +179,9 @@ const tileSide = 32 // rows and columns of a block
 
 // tilesBF16 writes the product of tiles and the loop that measures its peak.
 func tilesBF16() {
-	TEXT("tilesBF16", NOSPLIT, "func(config *byte, blocks, steps int, a, b, c *float32, ldc int, init *float32, ldi int)")
+	TEXT(
+		"tilesBF16", NOSPLIT,
+		"func(config *byte, blocks, steps int, a, b, c *float32, ldc int, init *float32, ldi int)")
 	Doc("tilesBF16 is C = init + A·B for blocks of 32 rows by 32 columns and 32*steps deep; blocks, steps > 0. A is",
 		"[blocks][steps][32 rows, 32 bfloat16], B is pairs: [16*steps, 32]. Leading dimensions count floats; init may be nil or C.")
 	Pragma("noescape")

@@ -125,7 +125,8 @@ func (v vec) compare(name string, predicate uint8) {
 func (v vec) choose() {
 	name := "choose" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, cond *uint8, t, f *float32, blocks int)")
-	Doc(name + " is dst = t where cond is not 0, f elsewhere, over blocks*lanes elements; blocks > 0, dst may be t or f.")
+	Doc(
+		name + " is dst = t where cond is not 0, f elsewhere, over blocks*lanes elements; blocks > 0, dst may be t or f.")
 	Pragma("noescape")
 	dst, cond := Load(Param("dst"), GP64()), Load(Param("cond"), GP64())
 	t, f := Load(Param("t"), GP64()), Load(Param("f"), GP64())

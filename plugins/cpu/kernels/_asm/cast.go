@@ -87,8 +87,8 @@ func (v vec) cast(from, to string, fromSize, toSize int, f func(src, dst Mem)) {
 	RET()
 }
 
-// truncated converts floats to i32: it rounds towards zero and saturates; NaN becomes 0. The instruction returns the least integer for numbers out
-// of range. That is right below the range; above it, all bits are flipped.
+// truncated converts floats to i32: it rounds towards zero and saturates; NaN becomes 0. The instruction returns the
+// least integer for numbers out of range. That is right below the range; above it, all bits are flipped.
 func (v vec) truncated(src Mem) VecVirtual {
 	const limit = 0x4f000000 // 2^31
 	x, y := v.reg(), v.reg()

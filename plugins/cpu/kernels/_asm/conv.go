@@ -180,14 +180,15 @@ func zip(v vec) {
 	RET()
 }
 
-// stencil writes the routine that adds up multiples of src at several offsets: with a weight for each offset or, if each is set, for each
-// offset and element. With a step of 2 it reads every second element.
+// stencil writes the routine that adds up multiples of src at several offsets: with a weight for each offset or, if
+// each is set, for each offset and element. With a step of 2 it reads every second element.
 func stencil(v vec, each bool, step int) {
 	name, sig := "stencil"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int)"
 	doc := " is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
 	switch {
 	case each:
-		name, sig = "stencilEach"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)"
+		name, sig = "stencilEach"+v.name,
+			"func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)"
 		doc = " is dst[i] = bias[i] + sum_t w[place[t]+i]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
 	case step == 2:
 		name = "stencilEvens" + v.name

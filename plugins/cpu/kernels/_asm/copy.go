@@ -8,7 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the routines that transpose, reverse, copy, stream and prefetch, the conversions from and to f16 and bf16, and the matrix-vector product.
+// genCopy writes the routines that transpose, reverse, copy, stream and prefetch, the conversions from and to f16 and
+// bf16, and the matrix-vector product.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
@@ -25,7 +26,8 @@ func genCopy(v vec) {
 // prefetchRows prefetches one cache line of each row.
 func prefetchRows() {
 	TEXT("prefetchRows", NOSPLIT, "func(at, stride uintptr, rows int)")
-	Doc("prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.")
+	Doc(
+		"prefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not there is memory. rows > 0.")
 	Pragma("noescape")
 	at, stride, n := Load(Param("at"), GP64()), Load(Param("stride"), GP64()), Load(Param("rows"), GP64())
 	Label("loop")
@@ -40,7 +42,9 @@ func prefetchRows() {
 func stream(v vec) {
 	name := "stream" + v.name
 	TEXT(name, NOSPLIT, "func(dst, src *uint8, next, after uintptr, lines int)")
-	Doc(name+" copies 64*lines bytes by non-temporal stores, and brings as many from the addresses next and after into the L1 cache,", "whether or not there is memory; dst is aligned to 64 bytes, lines > 0. See storeFence.")
+	Doc(
+		name+" copies 64*lines bytes by non-temporal stores, and brings as many from the addresses next and after into the L1 cache,",
+		"whether or not there is memory; dst is aligned to 64 bytes, lines > 0. See storeFence.")
 	Pragma("noescape")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("lines"), GP64())
 	next, after := Load(Param("next"), GP64()), Load(Param("after"), GP64())
@@ -90,7 +94,9 @@ func reverse(v vec) {
 // transpose copies dst[j*ldd + i] = src[i*lds + j] for i < rows, j < blocks*lanes.
 func transpose(v vec) {
 	TEXT("transpose"+v.name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)")
-	Doc("transpose"+v.name+" copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole",
+	Doc(
+		"transpose"+v.name+
+			" copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole",
 		"vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
@@ -290,7 +296,8 @@ func dotRows(v vec) {
 	RET()
 }
 
-// copyRows writes the routine that copies one vector per row. Rows of the destination may be narrower than a vector, so it stores them in order.
+// copyRows writes the routine that copies one vector per row. Rows of the destination may be narrower than a vector, so
+// it stores them in order.
 func copyRows(v vec) {
 	name := "copyRows" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int)")

@@ -9,8 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Binary functions of floats that compute in float64: half a vector of floats becomes a vector of doubles. Masks are vectors whose lanes are
-// all ones or all zeros.
+// Binary functions of floats that compute in float64: half a vector of floats becomes a vector of doubles. Masks are
+// vectors whose lanes are all ones or all zeros.
 
 // genDoubles writes pow, remainder and mod.
 func genDoubles(v vec) {
@@ -170,8 +170,8 @@ func (d doubles) jumpIfAny(mask VecVirtual, label string) {
 	JNE(LabelRef(label))
 }
 
-// remainder is x - trunc(x/y)*y with the sign of x. It repeats r -= q*y with q = r/y, rounded. r - q*y has no rounding error if q is an integer
-// below 2^53; nor if q is larger, when it makes r smaller by a factor of 2^53.
+// remainder is x - trunc(x/y)*y with the sign of x. It repeats r -= q*y with q = r/y, rounded. r - q*y has no rounding
+// error if q is an integer below 2^53; nor if q is larger, when it makes r smaller by a factor of 2^53.
 func (d doubles) remainder(name string, x, y VecVirtual) VecVirtual {
 	divisor := d.min(d.load(d.num(1e300)), d.abs(y)) // since 0 times infinity is NaN; min keeps a NaN in y
 	r := d.v.reg()

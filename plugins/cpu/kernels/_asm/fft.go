@@ -64,15 +64,20 @@ func (a *fftArray) load(v vec, j int) complexReg {
 	return c
 }
 
-// fftPass writes fftRoutines.pass for radix r, with strides in bytes. srcNext and dstNext are the distances from the last vector of a run to the
-// next run.
+// fftPass writes fftRoutines.pass for radix r, with strides in bytes. srcNext and dstNext are the distances from the
+// last vector of a run to the next run.
 func fftPass(v vec, r int, roots bool) {
 	name := fmt.Sprintf("fftPass%d%s", r, v.name)
 	if !roots {
 		name = fmt.Sprintf("fftPlain%d%s", r, v.name)
 	}
-	TEXT(name, NOSPLIT, "func(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)")
-	Doc(name+fmt.Sprintf(" is a pass of radix %d over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one", r),
+	TEXT(
+		name, NOSPLIT,
+		"func(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)")
+	Doc(
+		name+fmt.Sprintf(
+			" is a pass of radix %d over count runs of run bytes, a vector or more. If vectors do not fill a run, its last one",
+			r),
 		"overlaps the one before. The next run of src is srcNext bytes past the last vector of a run, that of dst dstNext bytes.")
 	Pragma("noescape")
 	src := &fftArray{re: Load(Param("sre"), GP64()).(GPVirtual), im: Load(Param("sim"), GP64()).(GPVirtual)}
@@ -165,8 +170,8 @@ func fftSumDiff(v vec, a, b complexReg) (sum, diff complexReg) {
 	return sum, a
 }
 
-// fftOdd is the butterfly of an odd radix. It adds and subtracts numbers j and r-j once for all results or, with too few registers to keep
-// these, once per result.
+// fftOdd is the butterfly of an odd radix. It adds and subtracts numbers j and r-j once for all results or, with too
+// few registers to keep these, once per result.
 func fftOdd(v vec, r int, src *fftArray, put func(k int, x complexReg)) {
 	half := r / 2
 	sums, diffs := make([]complexReg, half+1), make([]complexReg, half+1)
@@ -218,7 +223,9 @@ func fftOdd(v vec, r int, src *fftArray, put func(k int, x complexReg)) {
 // fftMultiply writes the product of vectors of complex numbers.
 func fftMultiply(v vec) {
 	name := "fftMultiply" + v.name
-	TEXT(name, NOSPLIT, "func(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)")
+	TEXT(
+		name, NOSPLIT,
+		"func(dre *float32, dim *float32, are *float32, aim *float32, bre *float32, bim *float32, blocks int)")
 	Doc(name + " is dst = a*b over blocks*lanes complex numbers; blocks > 0, dst may be a.")
 	Pragma("noescape")
 	var p []Register
@@ -248,16 +255,19 @@ func fftMultiply(v vec) {
 	RET()
 }
 
-// fftSplits writes fftRoutines.split, or fftRoutines.halves if reversed is set. There the counterparts h-k of consecutive numbers k are in
-// reverse order within a vector, too.
+// fftSplits writes fftRoutines.split, or fftRoutines.halves if reversed is set. There the counterparts h-k of
+// consecutive numbers k are in reverse order within a vector, too.
 func fftSplits(v vec, reversed bool) {
 	name := "fftSplit" + v.name
 	doc := " is fftRoutines.split for count rows of a vector."
 	if reversed {
 		name, doc = "fftHalves"+v.name, " is fftRoutines.split for count*lanes consecutive numbers k."
 	}
-	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)")
-	Doc(name+doc+" The addresses of their counterparts are those of the first vector's;", "the next ones are at lower addresses. count > 0.")
+	TEXT(
+		name, NOSPLIT,
+		"func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, count int)")
+	Doc(name+doc+" The addresses of their counterparts are those of the first vector's;",
+		"the next ones are at lower addresses. count > 0.")
 	Pragma("noescape")
 	p := map[string]Register{}
 	for _, n := range []string{"xkre", "xkim", "xhre", "xhim", "zkre", "zkim", "zhre", "zhim", "wr", "wi"} {
@@ -268,7 +278,8 @@ func fftSplits(v vec, reversed bool) {
 	XORQ(down, down)
 	var order VecVirtual
 	if reversed {
-		order = v.load(lanesConst("halvesReversed"+v.name, v.lanes, func(l int) uint32 { return uint32(v.lanes - 1 - l) }))
+		order = v.load(
+			lanesConst("halvesReversed"+v.name, v.lanes, func(l int) uint32 { return uint32(v.lanes - 1 - l) }))
 	}
 	scale := v.broadcast("scale")
 	Label("loop")

@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// fit interpolates f at Chebyshev nodes of [lo, hi] and returns the coefficients of the polynomial in x, constant first. For smooth functions
-// the error is within a small factor of that of the minimax polynomial.
+// fit interpolates f at Chebyshev nodes of [lo, hi] and returns the coefficients of the polynomial in x, constant
+// first. For smooth functions the error is within a small factor of that of the minimax polynomial.
 func fit(f func(float64) float64, lo, hi float64, degree int) []float64 {
 	n := degree + 1
 	xs, c := make([]float64, n), make([]float64, n)
@@ -46,8 +46,8 @@ const phiPivot = 3.5
 // phiMax is an argument at which the normal distribution's tail is below the range of float32.
 const phiMax = 14.5
 
-// phiPoly is p with exp(a*a/2)*Phi(-a) = t*p(u), u = 1-t, the scaled tail of the normal distribution, for a in [0, phiMax]; relative
-// error 3e-8.
+// phiPoly is p with exp(a*a/2)*Phi(-a) = t*p(u), u = 1-t, the scaled tail of the normal distribution, for a in [0,
+// phiMax]; relative error 3e-8.
 func phiPoly() []float64 {
 	p := func(u float64) float64 {
 		a := phiPivot * (1 + u) / (1 - u)
@@ -79,7 +79,8 @@ func erfPoly() []float64 {
 	}, 0, 1, 7)
 }
 
-// angleLimit is the least angle that sinCos cannot reduce. Below it |q| < 2^17, and rounding does not carry |r| beyond angleMax.
+// angleLimit is the least angle that sinCos cannot reduce. Below it |q| < 2^17, and rounding does not carry |r| beyond
+// angleMax.
 const angleLimit = 1 << 17
 
 // angleMax is pi/4 plus what rounding q = a*2/pi can add for a below angleLimit.

@@ -19,7 +19,8 @@ type fold struct {
 // genFolds writes the passes of reductions and of softmax, along rows and down columns.
 func genFolds(v vec) {
 	for _, f := range []fold{
-		{"sum", 0, VADDPS, false}, {"max", math.Inf(-1), VMAXPS, true}, {"min", math.Inf(1), VMINPS, true}, {"prod", 1, VMULPS, false},
+		{"sum", 0, VADDPS, false}, {"max", math.Inf(-1), VMAXPS, true}, {"min", math.Inf(1), VMINPS, true},
+		{"prod", 1, VMULPS, false},
 	} {
 		if f.name != "sum" { // rows.go has the sum
 			foldRow(v, f)
@@ -158,7 +159,8 @@ func foldEach(v vec, f fold) {
 	TEXT(routine, NOSPLIT, "func(dst, x *float32, n, ld, rows int)")
 	Doc(routine + " is dst[i] = the " + f.name + " of n elements of row i; rows are ld elements apart; n, rows > 0.")
 	Pragma("noescape")
-	dst, x, ld, rows := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	dst, x, ld, rows := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()),
+		Load(Param("rows"), GP64())
 	SHLQ(U8(2), ld)
 	n, at := GP64(), GP64()
 	Label("each")
@@ -231,7 +233,8 @@ func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) 
 	TEXT(routine, NOSPLIT, "func(acc, x *float32, n, ld, rows int)")
 	Doc(routine + " folds rows of n elements, ld elements apart, into acc by " + name + "; n, rows > 0.")
 	Pragma("noescape")
-	acc, x, ld, rows := Load(Param("acc"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	acc, x, ld, rows := Load(Param("acc"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()),
+		Load(Param("rows"), GP64())
 	SHLQ(U8(2), ld)
 	n, at := GP64(), GP64()
 	var row [4]Register
@@ -248,7 +251,10 @@ func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) 
 	Load(Param("n"), n)
 	XORQ(at, at)
 	v.sweep("four", n, at, func(s *sweep) {
-		s.store(f(s.load(acc, nil), f(f(s.load(row[0], nil), s.load(row[1], nil)), f(s.load(row[2], nil), s.load(row[3], nil)))), acc)
+		s.store(
+			f(
+				s.load(acc, nil),
+				f(f(s.load(row[0], nil), s.load(row[1], nil)), f(s.load(row[2], nil), s.load(row[3], nil)))), acc)
 	})
 	LEAQ(Mem{Base: row[3], Index: ld, Scale: 1}, x)
 	SUBQ(U8(4), rows)
@@ -270,9 +276,11 @@ func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) 
 
 // expRow writes the middle pass of a softmax: it sums powers of e and, unless it is for the logarithm, stores them.
 func expRow(v vec, store bool) {
-	name, signature, doc := "expSumRow"+v.name, "func(x *float32, n int, top float32) float32", " is the sum of e^(x - top) over n elements; n > 0."
+	name, signature, doc := "expSumRow"+v.name, "func(x *float32, n int, top float32) float32",
+		" is the sum of e^(x - top) over n elements; n > 0."
 	if store {
-		name, signature, doc = "expRow"+v.name, "func(dst, x *float32, n int, top float32) float32", " is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x."
+		name, signature, doc = "expRow"+v.name, "func(dst, x *float32, n int, top float32) float32",
+			" is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x."
 	}
 	TEXT(name, NOSPLIT, signature)
 	Doc(name + doc)
@@ -286,7 +294,8 @@ func expRow(v vec, store bool) {
 	at := GP64()
 	XORQ(at, at)
 	v.sweep("row", n, at, func(s *sweep) {
-		y := s.load(x, top) // past the end e^0 rather than e^-Inf, since instructions that underflow take a hundred cycles
+		// past the end e^0 rather than e^-Inf, since instructions that underflow take a hundred cycles
+		y := s.load(x, top)
 		VSUBPS(top, y, y)
 		e := v.exp(y, nil)
 		if store {
@@ -308,9 +317,11 @@ func expRow(v vec, store bool) {
 
 // expRows writes expRow for columns.
 func expRows(v vec, store bool) {
-	name, signature, doc := "expSumRows"+v.name, "func(x *float32, n, ld, rows int, top, sum *float32)", " adds e^(x - top) of rows of n elements, ld elements apart, to sum; n, rows > 0."
+	name, signature, doc := "expSumRows"+v.name, "func(x *float32, n, ld, rows int, top, sum *float32)",
+		" adds e^(x - top) of rows of n elements, ld elements apart, to sum; n, rows > 0."
 	if store {
-		name, signature, doc = "expRows"+v.name, "func(dst, x *float32, n, ld, rows int, top, sum *float32)", " is dst = e^(x - top) for rows of n elements, ld elements apart, and adds them to sum; n, rows > 0, dst may be x."
+		name, signature, doc = "expRows"+v.name, "func(dst, x *float32, n, ld, rows int, top, sum *float32)",
+			" is dst = e^(x - top) for rows of n elements, ld elements apart, and adds them to sum; n, rows > 0, dst may be x."
 	}
 	TEXT(name, NOSPLIT, signature)
 	Doc(name + doc)

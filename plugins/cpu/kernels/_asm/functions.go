@@ -89,7 +89,8 @@ func genFunctions(v vec) {
 
 const cmpGT = 30 // greater than, quiet, false for NaN
 
-// withParams writes a function with parameters. make emits what depends on the parameters only and returns the function of a vector.
+// withParams writes a function with parameters. make emits what depends on the parameters only and returns the function
+// of a vector.
 func withParams(v vec, name string, count int, make func(p ...VecVirtual) func(x VecVirtual) VecVirtual) {
 	routine := symbol(name) + v.name
 	field, signature := "one", "func(dst, src *float32, blocks int, a float32)"
@@ -192,9 +193,9 @@ func (v vec) power2(x VecVirtual) VecVirtual {
 	return y
 }
 
-// scale is y = y * 2^n for y in [1/2, 2) and n in [-151, 129]; NaN stays NaN. For AVX2, shifted has n in its low bits. An instruction whose
-// result is denormal, or underflows to 0, takes over a hundred cycles. If that could happen, y * 2^(n+149) is converted to an integer instead:
-// its bits are those of the denormal result, rounded once.
+// scale is y = y * 2^n for y in [1/2, 2) and n in [-151, 129]; NaN stays NaN. For AVX2, shifted has n in its low bits.
+// An instruction whose result is denormal, or underflows to 0, takes over a hundred cycles. If that could happen, y *
+// 2^(n+149) is converted to an integer instead: its bits are those of the denormal result, rounded once.
 func (v vec) scale(y, n, shifted VecVirtual) {
 	const least, up = -125, 149
 	scales++ // labels must be unique in a routine
@@ -263,7 +264,8 @@ func (v vec) softplus(x, beta, inverse, threshold VecVirtual) VecVirtual {
 	t, neg, low := v.reg(), v.reg(), v.reg()
 	VMULPS(beta, x, t)
 	VMOVUPS(t, low)
-	VFMSUB231PS(beta, x, low) // the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
+	// the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
+	VFMSUB231PS(beta, x, low)
 	v.or(bitsConst(0x80000000), t, neg)
 	low = v.pick(cmpGT, neg, v.load(f32(-104)), low, v.zero())
 	low = v.pick(cmpGT, t, v.zero(), v.minus(low), low)
@@ -276,7 +278,8 @@ func (v vec) softplus(x, beta, inverse, threshold VecVirtual) VecVirtual {
 	return v.pick(cmpGT, t, threshold, x, y)
 }
 
-// test writes a predicate of floats: it stores a byte 1 or 0, the result of comparing x, or |x| if magnitude is set, with a constant.
+// test writes a predicate of floats: it stores a byte 1 or 0, the result of comparing x, or |x| if magnitude is set,
+// with a constant.
 func (v vec) test(name string, magnitude bool, bits uint32, predicate uint8) {
 	routine := name + "Bytes" + v.name
 	entries = append(entries, entry{"test", v.name, name, routine})

@@ -29,7 +29,8 @@ func genGemm(v vec) {
 	fmaLoop(v)
 }
 
-// The registers of a kernel, which the macros of ../gemm_amd64.h use too. productCursor points to a row of C or of the residual.
+// The registers of a kernel, which the macros of ../gemm_amd64.h use too. productCursor points to a row of C or of the
+// residual.
 var (
 	productK      = RAX // after the loop: the distance between rows of the residual
 	productA      = RCX
@@ -39,7 +40,8 @@ var (
 	productCursor = RDI
 )
 
-// fmaRow writes what one step along k does for one row: it multiplies the element of A at offset disp by the row b of B.
+// fmaRow writes what one step along k does for one row: it multiplies the element of A at offset disp by the row b of
+// B.
 func fmaRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 	macro(fmt.Sprint("FMA", len(b)), append([]any{disp, x.Asm()}, names(b, sums)...)...)
 }
@@ -54,9 +56,10 @@ func names(groups ...[]VecPhysical) (out []any) {
 	return out
 }
 
-// productSums writes the first part of a kernel, which computes the sums of products. row writes a step for one row, as fmaRow does. The
-// registers bs are free afterwards.
-func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (sums [][]VecPhysical, bs []VecPhysical) {
+// productSums writes the first part of a kernel, which computes the sums of products. row writes a step for one row, as
+// fmaRow does. The registers bs are free afterwards.
+func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (
+	sums [][]VecPhysical, bs []VecPhysical) {
 	width := vecs * v.bytes() // bytes of a row of the panel of B
 	TEXT(name, NOSPLIT, sig)
 	Doc(fmt.Sprintf("%s is the kernel for panels of A with %d rows, see genGemm in _asm/gemm.go.", name, rows))
@@ -68,7 +71,8 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 	MOVQ(arg("ldc"), productLdc)
 	SHLQ(U8(2), productLdc)
 
-	last := 16 // number of registers. Sums are in the first ones, B in the last two, and elements of A in up to two before those
+	// number of registers. Sums are in the first ones, B in the last two, and elements of A in up to two before those
+	last := 16
 	if v.wide() {
 		last = 32
 	}

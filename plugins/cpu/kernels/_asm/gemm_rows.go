@@ -8,14 +8,19 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rowsProduct writes the product of rows of A as they are stored and packed panels of B, of so many vectors: C[rows, n*panels] = A·B (+ C). The
-// distances between rows of A and of C are in floats. During panel i, the kernel prefetches memory from ahead + i*aheadRow on, aheadStep bytes
-// further after every 32 elements of k.
+// rowsProduct writes the product of rows of A as they are stored and packed panels of B, of so many vectors: C[rows,
+// n*panels] = A·B (+ C). The distances between rows of A and of C are in floats. During panel i, the kernel prefetches
+// memory from ahead + i*aheadRow on, aheadStep bytes further after every 32 elements of k.
 func rowsProduct(v vec, rows, vecs int) {
 	width := vecs * v.bytes() // bytes of a row of a panel
 	name := fmt.Sprintf("gemmRows%dx%d%s", rows, vecs*v.lanes, v.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, lda int, b, c *float32, ldc, panels, accumulate int, ahead uintptr, aheadStep, aheadRow int)")
-	Doc(fmt.Sprintf("%s is the kernel for %d rows of A as they are stored, see rowsProduct in _asm/gemm_rows.go. k, panels > 0.", name, rows))
+	TEXT(
+		name, NOSPLIT,
+		"func(k int, a *float32, lda int, b, c *float32, ldc, panels, accumulate int, ahead uintptr, aheadStep, aheadRow int)")
+	Doc(
+		fmt.Sprintf(
+			"%s is the kernel for %d rows of A as they are stored, see rowsProduct in _asm/gemm_rows.go. k, panels > 0.",
+			name, rows))
 	Pragma("noescape")
 	lda, ahead := R9, R13
 	starts := []GPPhysical{productA, R8} // of rows 0 and 3 of A

@@ -17,7 +17,8 @@ func genHalves(v vec) {
 	}
 }
 
-// halves writes a function of operands of two types. One is f16 or bf16, the type of the result; the other is of that type too, or f32.
+// halves writes a function of operands of two types. One is f16 or bf16, the type of the result; the other is of that
+// type too, or f32.
 func (v vec) halves(op floatFunction, first, second string) {
 	table, function, params := "half", op.name+"_"+first, "dst, a, b *uint16"
 	kind, does, may := first, "dst = f(a, b) over blocks*lanes elements of "+first, "a or b"

@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genIntegers writes the binary functions of 32-bit integers for which loops in Go are slow: shifts, by any count, and divisions.
+// genIntegers writes the binary functions of 32-bit integers for which loops in Go are slow: shifts, by any count, and
+// divisions.
 func genIntegers(v vec) {
 	v.integers("shift_left_i32", func(a, b VecVirtual) VecVirtual { VPSLLVD(b, a, a); return a })
 	v.integers("shift_left_u32", func(a, b VecVirtual) VecVirtual { VPSLLVD(b, a, a); return a })
@@ -33,7 +34,8 @@ func (v vec) integers(function string, f func(a, b VecVirtual) VecVirtual) {
 	name := symbol(function) + v.name
 	entries = append(entries, entry{"integer", v.name, function, name})
 	TEXT(name, NOSPLIT, "func(dst, a, b *uint8, blocks int) (zeros int)")
-	Doc(name + " is dst = f(a, b) over blocks*lanes elements; blocks > 0, dst may be a or b. zeros is 0 if no element of b is.")
+	Doc(
+		name + " is dst = f(a, b) over blocks*lanes elements; blocks > 0, dst may be a or b. zeros is 0 if no element of b is.")
 	Pragma("noescape")
 	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	n := Load(Param("blocks"), GP64())
@@ -63,8 +65,9 @@ func (v vec) integers(function string, f func(a, b VecVirtual) VecVirtual) {
 	RET()
 }
 
-// quotient is a/b, rounded towards zero. It divides doubles. Their quotient is not rounded across an integer: an exact quotient that is not an
-// integer is at least 1/b away from one, and the rounding error is below 2^-22/b. The conversion to integers wraps 2^31 as required.
+// quotient is a/b, rounded towards zero. It divides doubles. Their quotient is not rounded across an integer: an exact
+// quotient that is not an integer is at least 1/b away from one, and the rounding error is below 2^-22/b. The
+// conversion to integers wraps 2^31 as required.
 func (v vec) quotient(a, b VecVirtual) VecVirtual {
 	var halves [2]VecVirtual
 	for h := range halves {

@@ -8,14 +8,17 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Logarithms to any base. With x = 2^e * m, m in about [0.73, 1.45), and m*r = 1+z, where r is from a table of eight so that |z| < 0.1:
+// Logarithms to any base. With x = 2^e * m, m in about [0.73, 1.45), and m*r = 1+z, where r is from a table of eight so
+// that |z| < 0.1:
 //
 //	log x = e*log 2 + log 1/r + log(1+z)
 //
-// For m near 1, r is 1 and the second term 0, so that nothing cancels. The other r are floats whose logarithm is a multiple of 2^-16, up to an
-// error of 2^-32. If log 2 is split in two parts as well, e*log 2 + log 1/r then has no rounding error.
+// For m near 1, r is 1 and the second term 0, so that nothing cancels. The other r are floats whose logarithm is a
+// multiple of 2^-16, up to an error of 2^-32. If log 2 is split in two parts as well, e*log 2 + log 1/r then has no
+// rounding error.
 
-// The bins of m are the eighths of binScale*m in [1, 2). The bin around 1 goes from 0.969 to 1.09. It ends at 0.969, where the logarithm is
+// The bins of m are the eighths of binScale*m in [1, 2). The bin around 1 goes from 0.969 to 1.09. It ends at 0.969,
+// where the logarithm is
 // -1/32, because beyond that an ulp of the logarithm is at least one of z.
 const binScale = 0x1.083p+0
 
@@ -62,13 +65,14 @@ func newLogTable(log func(float64) float64) (t logTable) {
 	return t
 }
 
-// reduceLog returns the parts of log x: e, log 1/r and z. ends corrects the result y for x that are not positive normal numbers.
+// reduceLog returns the parts of log x: e, log 1/r and z. ends corrects the result y for x that are not positive normal
+// numbers.
 func (v vec) reduceLog(x VecVirtual, t logTable) (e, log, z VecVirtual, ends func(y VecVirtual)) {
 	e = v.reg()
 	m, bin := v.reg(), v.reg()
 	if v.wide() {
-		// These instructions handle denormals and special values: -0 counts as 0, e gives the logarithms of 0 and infinity, and m is NaN for
-		// other negative numbers.
+		// These instructions handle denormals and special values: -0 counts as 0, e gives the logarithms of 0 and
+		// infinity, and m is NaN for other negative numbers.
 		VGETEXPPS(x, e)
 		VGETMANTPS(Imm(0x0c), x, m) // of [1, 2)
 		high := K()

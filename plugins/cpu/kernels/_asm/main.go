@@ -99,8 +99,9 @@ func main() {
 	}
 }
 
-// broadcastConstants rewrites instructions on 64-byte vectors so that they broadcast one number of a constant instead of reading a vector of
-// copies. Go aligns data to at most 32 bytes, so a 64-byte constant often spans two cache lines; that doubled the time of exp.
+// broadcastConstants rewrites instructions on 64-byte vectors so that they broadcast one number of a constant instead
+// of reading a vector of copies. Go aligns data to at most 32 bytes, so a 64-byte constant often spans two cache lines;
+// that doubled the time of exp.
 func broadcastConstants(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -117,8 +118,10 @@ func broadcastConstants(file string) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// wideConstant matches an instruction with a constant and an operand in a 64-byte register. Groups: name, suffix, space, operands.
-var wideConstant = regexp.MustCompile(`(?m)^\t(V[A-Z0-9]+PS|VP(?:ADD|SUB|AND|OR|XOR)D)((?:\.Z)?)( +)((?:\$\w+, )?c[0-9a-f]{8}<>\+0\(SB\), .*\bZ\d+.*)$`)
+// wideConstant matches an instruction with a constant and an operand in a 64-byte register. Groups: name, suffix,
+// space, operands.
+var wideConstant = regexp.MustCompile(
+	`(?m)^\t(V[A-Z0-9]+PS|VP(?:ADD|SUB|AND|OR|XOR)D)((?:\.Z)?)( +)((?:\$\w+, )?c[0-9a-f]{8}<>\+0\(SB\), .*\bZ\d+.*)$`)
 
 // entries lists the routines of the part that Go code looks up by name.
 var entries []entry
@@ -150,13 +153,15 @@ func (v vec) reg() VecVirtual {
 // phys returns vector register i, for routines that assign registers by hand.
 func (v vec) phys(i int) VecPhysical {
 	if v.wide() {
-		return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19, Z20,
+		return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19,
+			Z20,
 			Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}[i]
 	}
 	return []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}[i]
 }
 
-// constants holds the constants already written to the file, by bit pattern. Each is 64 bytes of copies, for vectors of either width.
+// constants holds the constants already written to the file, by bit pattern. Each is 64 bytes of copies, for vectors of
+// either width.
 var constants = map[uint32]Mem{}
 
 func bitsConst(bits uint32) Mem {

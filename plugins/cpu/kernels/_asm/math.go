@@ -84,8 +84,8 @@ func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
 // ln2Hi is ln(2) in 15 bits, so that products with integers below 2^9 are exact.
 const ln2Hi = 0.693145751953125
 
-// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than single precision. NaN stays
-// NaN, overflow is +Inf, underflow is gradual.
+// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than
+// single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
 func (v vec) exp(x VecVirtual, low Register) VecVirtual {
 	// x*log2(e) = n + rest. Adding 1.5*2^23 rounds to an integer.
 	const shift = 0x4b400000
@@ -159,8 +159,8 @@ func (v vec) withSign(x, y Register) {
 	v.or(s, y, y)
 }
 
-// gelu is max(x, 0) + gelu(-|x|). Vectors with an |x| beyond the limit of the pieces are rare. Only the elements beyond it are computed by
-// another formula, because a result must not depend on the other lanes.
+// gelu is max(x, 0) + gelu(-|x|). Vectors with an |x| beyond the limit of the pieces are rare. Only the elements beyond
+// it are computed by another formula, because a result must not depend on the other lanes.
 func (v vec) gelu(x VecVirtual) VecVirtual {
 	p := geluPieces()
 	y, a := v.reg(), v.abs(x)
@@ -189,12 +189,14 @@ func (v vec) jumpIfAll(predicate uint8, x, y Register, label string) {
 	JEQ(LabelRef(label))
 }
 
-// largeGelu is x*Phi(x) for all x. Phi(-a) = e^(-a*a/2) * g(a), where g, the scaled tail of the normal distribution, varies little.
+// largeGelu is x*Phi(x) for all x. Phi(-a) = e^(-a*a/2) * g(a), where g, the scaled tail of the normal distribution,
+// varies little.
 func (v vec) largeGelu(x VecVirtual) VecVirtual {
 	p := tailPieces()
 	c := v.abs(x)
 	VMINPS(c, v.load(f32(p.limit)), c) // e^(-c*c/2) is 0 there
-	// -a*a/2 = n*ln(2) - u/2 with u = a*a + 2n*ln(2), where a*a is not rounded: its error would appear a*a/2 times as large in the result.
+	// -a*a/2 = n*ln(2) - u/2 with u = a*a + 2n*ln(2), where a*a is not rounded: its error would appear a*a/2 times as
+	// large in the result.
 	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
 	square, shifted, n, u := v.reg(), v.load(bitsConst(shift)), v.reg(), v.reg()
 	VMULPS(c, c, square)
@@ -205,7 +207,8 @@ func (v vec) largeGelu(x VecVirtual) VecVirtual {
 	VFMADD231PS(f32(2*(math.Ln2-ln2Hi)), n, u)
 	t := v.horner(u, expHalfPoly())
 	VMULPS(v.pieces(c, p), t, t)
-	// Phi(x) is t*2^n for a negative x, else 1 - t*2^n. For a negative x, t is multiplied by x first, because t*2^n may be denormal and have few digits.
+	// Phi(x) is t*2^n for a negative x, else 1 - t*2^n. For a negative x, t is multiplied by x first, because t*2^n may
+	// be denormal and have few digits.
 	y, one := v.minus(c), v.load(f32(1))
 	VMULPS(t, y, y)
 	v.scaleAny(y, n, shifted)
@@ -249,7 +252,8 @@ func (v vec) negative(x Register) VecVirtual {
 	return n
 }
 
-// timesExp is x*e^(k+low) for a k so small that e^k may be denormal and have few digits, though the product has all. low may be nil.
+// timesExp is x*e^(k+low) for a k so small that e^k may be denormal and have few digits, though the product has all.
+// low may be nil.
 func (v vec) timesExp(x, k VecVirtual, low Register) VecVirtual {
 	half, y := v.reg(), v.reg()
 	VMULPS(f32(0.5), k, half)
@@ -281,7 +285,8 @@ func (v vec) geluTanh(x VecVirtual) VecVirtual {
 	return v.farBelow(x, -9.9, s, func() VecVirtual { return v.timesExp(x, k, low) })
 }
 
-// geluTanhExponent is -|2u| in two parts of single precision. The error of a single one would appear |2u| times as large in e^-|2u|.
+// geluTanhExponent is -|2u| in two parts of single precision. The error of a single one would appear |2u| times as
+// large in e^-|2u|.
 func (v vec) geluTanhExponent(x VecVirtual) (k, low VecVirtual) {
 	const c, d = -2 * 0.7978845608028654, -2 * 0.7978845608028654 * 0.044715
 	a := v.abs(x)

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// The arm64 half of this program, since avo supports amd64 only. A neonFunc records the instructions of one routine, with any number of virtual
-// vector registers; a linear scan assigns physical ones. Instructions that Go's assembler supports are written in its syntax. The others are
-// words with their GNU syntax as a comment; a test compares the two with GNU's assembler.
+// The arm64 half of this program, since avo supports amd64 only. A neonFunc records the instructions of one routine,
+// with any number of virtual vector registers; a linear scan assigns physical ones. Instructions that Go's assembler
+// supports are written in its syntax. The others are words with their GNU syntax as a comment; a test compares the two
+// with GNU's assembler.
 
 // A vreg is a vector register of four floats, before it has a number.
 type vreg int
 
-// A vec8 is eight floats in two registers. This is the vector of package kernels on arm64: two independent chains of instructions keep more
-// pipes busy than one.
+// A vec8 is eight floats in two registers. This is the vector of package kernels on arm64: two independent chains of
+// instructions keep more pipes busy than one.
 type vec8 [2]vreg
 
 // operand is a vec8, or a vreg that is used for both halves, such as a constant.
@@ -66,7 +67,8 @@ type neonFile struct {
 	entries []entry
 }
 
-// list adds the last routine to a table of package kernels, under the function's name. how is its field in a unaryRoutine, empty for other kinds.
+// list adds the last routine to a table of package kernels, under the function's name. how is its field in a
+// unaryRoutine, empty for other kinds.
 func (file *neonFile) list(kind, function, how string) {
 	value := file.funcs[len(file.funcs)-1].name
 	if how != "" {
@@ -75,10 +77,11 @@ func (file *neonFile) list(kind, function, how string) {
 	file.entries = append(file.entries, entry{kind, "NEON", function, value})
 }
 
-// add starts a routine. The signature lists "name type" for each parameter, which may be int, float32 or a pointer. result is the type of the
-// result, or empty.
+// add starts a routine. The signature lists "name type" for each parameter, which may be int, float32 or a pointer.
+// result is the type of the result, or empty.
 func (file *neonFile) add(name, signature, result, doc string) *neonFunc {
-	f := &neonFunc{name: name + "NEON", doc: doc, signature: "(" + signature + ")", params: map[string]string{}, labels: map[string]int{}}
+	f := &neonFunc{name: name + "NEON", doc: doc, signature: "(" + signature + ")", params: map[string]string{},
+		labels: map[string]int{}}
 	place := func(name, kind string) {
 		size := 8
 		if kind == "float32" {
@@ -219,7 +222,8 @@ type constant struct {
 
 func sameLanes(bits uint32) [4]uint32 { return [4]uint32{bits, bits, bits, bits} }
 
-// bits returns a read-only constant in one register. It is loaded where it is used, since the load pipes are otherwise idle.
+// bits returns a read-only constant in one register. It is loaded where it is used, since the load pipes are otherwise
+// idle.
 func (f *neonFunc) bits(bits uint32) vreg { return f.lanes(sameLanes(bits)) }
 
 // lanes is bits for different lanes.

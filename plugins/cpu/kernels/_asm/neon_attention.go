@@ -1,6 +1,7 @@
 package main
 
-// neonAttention writes the passes over one panel of scores that genAttention describes, for panels of 16 queries and of 8.
+// neonAttention writes the passes over one panel of scores that genAttention describes, for panels of 16 queries and
+// of 8.
 func neonAttention(file *neonFile) {
 	for _, vecs := range []int{2, 1} {
 		neonScoreMax(file, vecs, false)
@@ -27,7 +28,8 @@ func neonScoreMax(file *neonFile, vecs int, biased bool) {
 	name, signature := neonPanelName("scoreMax", vecs), "s *float32, keys int, scale float32, max *float32"
 	doc := "multiplies the scores by scale in place and raises max to the largest of each column. It ignores NaN."
 	if biased {
-		name, signature = neonPanelName("scoreBiasMax", vecs), "s *float32, keys int, scale float32, row *float32, each *float32, max *float32"
+		name, signature = neonPanelName("scoreBiasMax", vecs),
+			"s *float32, keys int, scale float32, row *float32, each *float32, max *float32"
 		doc = "is s[j] = s[j]*scale + row + each[j] for the rows s[j] of the panel, and raises max as scoreMax does."
 	}
 	f := file.add(name, signature, "", doc)

@@ -1,8 +1,9 @@
 package main
 
-// Products of bfloat16, for processors with BFMMLA, which multiplies two rows of four elements of A by two columns of B. That is twice the
-// products of the instruction that takes pairs. So a packed panel interleaves two rows of pairs: for each column, it has elements 4i to 4i+3
-// along k in 64 bits. If the number of rows of pairs is odd, the last one stays as it is.
+// Products of bfloat16, for processors with BFMMLA, which multiplies two rows of four elements of A by two columns of
+// B. That is twice the products of the instruction that takes pairs. So a packed panel interleaves two rows of pairs:
+// for each column, it has elements 4i to 4i+3 along k in 64 bits. If the number of rows of pairs is odd, the last one
+// stays as it is.
 
 // neonBF16 writes the kernels and the packing.
 func neonBF16(file *neonFile) {
@@ -79,7 +80,8 @@ func neonHalfProduct(file *neonFile, rows, width int) {
 
 // neonHalfPeak writes the loop that measures the peak. It has two sets of sums, since one does not cover the latency.
 func neonHalfPeak(file *neonFile) {
-	f := file.add("pairsPeak", "n int", "", "does as many products as 12*n of vectors of eight pairs, on registers; n > 0.")
+	f := file.add("pairsPeak", "n int", "",
+		"does as many products as 12*n of vectors of eight pairs, on registers; n > 0.")
 	n := f.param("n")
 	x, y, acc := f.zero(), f.zero(), flat(f.pairs(12)...)
 	for _, s := range acc {

@@ -58,7 +58,8 @@ func (f *neonFunc) transpose4(r [4]vreg) [4]vreg {
 	}
 	even0, odd0 := op("trn1", r[0], r[1]), op("trn2", r[0], r[1])
 	even1, odd1 := op("trn1", r[2], r[3]), op("trn2", r[2], r[3])
-	return [4]vreg{op("trn1d", even0, even1), op("trn1d", odd0, odd1), op("trn2d", even0, even1), op("trn2d", odd0, odd1)}
+	return [4]vreg{op("trn1d", even0, even1), op("trn1d", odd0, odd1), op("trn2d", even0, even1),
+		op("trn2d", odd0, odd1)}
 }
 
 func neonWiden(file *neonFile) {
@@ -94,7 +95,8 @@ func neonNarrow(file *neonFile) {
 		{"narrowF16", 0x0e216800, 0x4e216800, "fcvtn%s v%%d.%dh, v%%d.4s"},
 		{"narrowBF16", 0x0f108400, 0x4f108400, "shrn%s v%%d.%dh, v%%d.4s, #16"},
 	} {
-		f := file.add(kind.name, "dst *uint16, src *float32, blocks int", "", "rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.")
+		f := file.add(kind.name, "dst *uint16, src *float32, blocks int", "",
+			"rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.")
 		dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
 		if kind.name == "narrowBF16" {
 			f.useConstants()
@@ -114,8 +116,8 @@ func neonNarrow(file *neonFile) {
 	}
 }
 
-// neonDotRows writes the matrix-vector product, four rows at a time, which share the loads of x. The sums of a row are in the same order as if
-// it were computed alone.
+// neonDotRows writes the matrix-vector product, four rows at a time, which share the loads of x. The sums of a row are
+// in the same order as if it were computed alone.
 func neonDotRows(file *neonFile) {
 	f := file.add("dotRows", "dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int", "",
 		"is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.")

@@ -59,7 +59,8 @@ func neonFunctions(file *neonFile) {
 		magnitude, swap bool
 		with            uint32
 		negate          bool
-	}{{"isnan", "fcmeq", false, false, 0, true}, {"isinf", "fcmeq", true, false, inf, false}, {"isfinite", "fcmgt", true, true, inf, false}} {
+	}{{"isnan", "fcmeq", false, false, 0, true}, {"isinf", "fcmeq", true, false, inf, false},
+		{"isfinite", "fcmgt", true, true, inf, false}} {
 		f := file.add(p.name+"Bytes", "dst *uint8, src *float32, blocks int", "",
 			"is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.")
 		file.list("test", p.name, "")
@@ -88,13 +89,15 @@ func neonFunctions(file *neonFile) {
 	}
 }
 
-// neonWithParams writes a function with parameters. do emits what depends on the parameters only and returns the function of a vector.
+// neonWithParams writes a function with parameters. do emits what depends on the parameters only and returns the
+// function of a vector.
 func neonWithParams(file *neonFile, name string, count int, do func(f *neonFunc, p []vreg) func(x vec8) vec8) {
 	signature, field := "dst *float32, src *float32, blocks int, a float32", "one"
 	if count == 2 {
 		signature, field = signature+", b float32", "two"
 	}
-	f := file.add(symbol(name), signature, "", "is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	f := file.add(symbol(name), signature, "",
+		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
 	file.list("unary", name, field)
 	dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
 	f.useConstants()
@@ -158,8 +161,8 @@ func (f *neonFunc) power2(x vec8) vec8 {
 	return y
 }
 
-// split is x = 2^e * (1+d), 1+d in [sqrt(1/2), sqrt(2)), for x above 0; e is returned as integer and as float. It handles denormals only if
-// denormals is set.
+// split is x = 2^e * (1+d), 1+d in [sqrt(1/2), sqrt(2)), for x above 0; e is returned as integer and as float. It
+// handles denormals only if denormals is set.
 func (f *neonFunc) split(x vec8, denormals bool) (integer, e, d vec8) {
 	m := f.op2("orr", x, x)
 	if denormals {
@@ -231,7 +234,8 @@ func (f *neonFunc) mish(x vec8) vec8 {
 func (f *neonFunc) softplus(x vec8, beta, inverse, threshold vreg) vec8 {
 	t := f.mul(x, beta)
 	low := f.neg(t)
-	f.fma(low, x, beta) // the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
+	// the exact rounding error of t; without it, the relative error of e^-|t| would be |t| times as large
+	f.fma(low, x, beta)
 	neg := f.op2("orr", t, f.bits(signBit))
 	low = f.op2("and", f.less(f.float(-104), neg), low)
 	z := f.exp(neg, f.pick(f.less(f.zero(), t), f.neg(low), low))

@@ -2,15 +2,17 @@ package main
 
 import "fmt"
 
-// neonGemm writes the kernels that genGemm describes, for panels of 16 columns and of 8. With six rows of 16 there are 24 sums,
-// four registers of B and three of A.
+// neonGemm writes the kernels that genGemm describes, for panels of 16 columns and of 8. With six rows of 16 there are
+// 24 sums, four registers of B and three of A.
 func neonGemm(file *neonFile) {
 	for _, width := range []int{16, 8} {
 		for rows := 1; rows <= 6; rows++ {
 			neonProduct(file, rows, width)
 		}
 	}
-	f := file.add("fmaLoop", "n int", "", "does 12*n multiply-adds of vectors of eight, on registers: the peak that the kernels are measured against; n > 0.")
+	f := file.add(
+		"fmaLoop", "n int", "",
+		"does 12*n multiply-adds of vectors of eight, on registers: the peak that the kernels are measured against; n > 0.")
 	n := f.param("n")
 	x, y, acc := f.zero(), f.zero(), flat(f.pairs(12)...)
 	for _, s := range acc {
@@ -41,9 +43,11 @@ type neonLane struct {
 
 func newNEONTile(file *neonFile, name string, rows, width int) *neonTile {
 	f := file.add(fmt.Sprintf("%s%dx%d", name, rows, width),
-		"k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int", "",
+		"k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int",
+		"",
 		fmt.Sprintf("is the kernel for panels of A with %d rows, see genGemm in _asm/gemm.go.", rows))
-	t := &neonTile{f, rows, width, f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc"), f.gpr(), f.gpr(), nil}
+	t := &neonTile{f, rows, width, f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc"), f.gpr(),
+		f.gpr(), nil}
 	t.ins("LSL $2, %v, %v", t.ldc, t.ldc)
 	// C is needed after the loop: prefetch its lines now.
 	t.each(t.c, t.ldc, func(at gpr, _ int) { t.ins("PRFM (%v), PLDL1KEEP", at) })
@@ -86,7 +90,8 @@ func (t *neonTile) column() (lanes []neonLane) {
 	return lanes
 }
 
-// step adds the products of one k, whose row of B lies at an offset. They are taken row by row, so that no sum waits for the one before.
+// step adds the products of one k, whose row of B lies at an offset. They are taken row by row, so that no sum waits
+// for the one before.
 func (t *neonTile) step(offset int, lanes []neonLane, multiply func(s, x, y vreg, lane int)) {
 	bs := make([]vreg, t.width/4)
 	for j := range bs {

@@ -2,7 +2,8 @@ package main
 
 import "math"
 
-// neonMath writes the functions of genMath. Most formulas are the same, but gelu, tanh, erf and the logarithms use no tables of polynomials.
+// neonMath writes the functions of genMath. Most formulas are the same, but gelu, tanh, erf and the logarithms use no
+// tables of polynomials.
 func neonMath(file *neonFile) {
 	neonUnary(file, "exp", func(f *neonFunc, x vec8) vec8 { return f.exp(x, nil) })
 	neonUnary(file, "sigmoid", (*neonFunc).sigmoid)
@@ -53,8 +54,8 @@ func neonMap(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
 
 const signBit = 0x80000000
 
-// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than single precision. NaN stays
-// NaN, overflow is +Inf, underflow is gradual.
+// exp is e^x or, if low is given, e^(x+low), where low is far below an ulp of x: so an argument can have more than
+// single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
 func (f *neonFunc) exp(x vec8, low operand) vec8 { return f.mul(f.expFactors(x, low)) }
 
 // least: e^-least is 0 in single precision, even times least.
@@ -88,8 +89,8 @@ func (f *neonFunc) expFactors(x vec8, low operand) (vec8, vec8) {
 	return f.mul(y, power(half)), power(i)
 }
 
-// timesSigmoid is x/(1+e^-|k|), times e^-|k| if x is negative, from neg = -|k| and low, see exp. e^-|k| may be denormal and have few digits, so x is
-// multiplied by one of its factors first.
+// timesSigmoid is x/(1+e^-|k|), times e^-|k| if x is negative, from neg = -|k| and low, see exp. e^-|k| may be denormal
+// and have few digits, so x is multiplied by one of its factors first.
 func (f *neonFunc) timesSigmoid(x, neg vec8, low operand) vec8 {
 	y, power := f.expFactors(neg, low)
 	d := f.add(f.mul(y, power), f.float(1))
@@ -128,8 +129,9 @@ func (f *neonFunc) nanIfInfinite(x, negative, y vec8) vec8 {
 	return f.sub(y, f.op2("and", f.sub(x, x), negative))
 }
 
-// tail is Phi(-a) for a >= 0, the normal distribution's tail, as two factors: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). For large a, the factor t follows
-// most of the decay beside exp, so that p varies little and the rounding of 1-t matters little.
+// tail is Phi(-a) for a >= 0, the normal distribution's tail, as two factors: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c).
+// For large a, the factor t follows most of the decay beside exp, so that p varies little and the rounding of 1-t
+// matters little.
 func (f *neonFunc) tail(a vec8) (y, power vec8) {
 	c := f.op2("fmin", a, f.float(30))
 	// a*a/2 in two parts: if it were rounded, the result could be off by a factor of e^(100 ulp).
@@ -152,8 +154,8 @@ func (f *neonFunc) gelu(x vec8) vec8 {
 	return f.pick(f.less(x, f.zero()), f.neg(f.add(down, f.sub(x, x))), up)
 }
 
-// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), 2u = x*(c + d*x^2). -|2u| is computed in two parts of single precision, because the error of a single
-// one would appear |2u| times as large in e^-|2u|.
+// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), 2u = x*(c + d*x^2). -|2u| is computed in two parts of single precision,
+// because the error of a single one would appear |2u| times as large in e^-|2u|.
 func (f *neonFunc) geluTanh(x vec8) vec8 {
 	const c, d = -2 * 0.7978845608028654, -2 * 0.7978845608028654 * 0.044715
 	a := f.op2("fmin", f.abs(x), f.float(20)) // beyond 20, e^-|2u| is 0; NaN stays NaN

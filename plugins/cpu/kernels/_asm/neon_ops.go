@@ -4,7 +4,8 @@ import "fmt"
 
 // The vector instructions in use. They work on four 32-bit lanes, unless stated otherwise.
 
-// vectorOp is an instruction with a destination and one or two sources: Go's mnemonic and arrangement, or a word and GNU's name.
+// vectorOp is an instruction with a destination and one or two sources: Go's mnemonic and arrangement, or a word and
+// GNU's name.
 type vectorOp struct {
 	mnemonic, arrangement string
 	word                  uint32
@@ -12,7 +13,8 @@ type vectorOp struct {
 }
 
 var vectorOps = map[string]vectorOp{
-	"and": {mnemonic: "VAND", arrangement: "B16"}, "orr": {mnemonic: "VORR", arrangement: "B16"}, "eor": {mnemonic: "VEOR", arrangement: "B16"},
+	"and": {mnemonic: "VAND", arrangement: "B16"}, "orr": {mnemonic: "VORR", arrangement: "B16"},
+	"eor": {mnemonic: "VEOR", arrangement: "B16"},
 	"add": {mnemonic: "VADD", arrangement: "S4"}, "sub": {mnemonic: "VSUB", arrangement: "S4"},
 	"fmla": {mnemonic: "VFMLA", arrangement: "S4"}, "fmls": {mnemonic: "VFMLS", arrangement: "S4"},
 	"bsl":  {mnemonic: "VBSL", arrangement: "B16"},
@@ -25,9 +27,11 @@ var vectorOps = map[string]vectorOp{
 	"fmul": {word: 0x6e20dc00, gnu: "fmul"}, "fdiv": {word: 0x6e20fc00, gnu: "fdiv"},
 	"fmax": {word: 0x4e20f400, gnu: "fmax"}, "fmin": {word: 0x4ea0f400, gnu: "fmin"}, // NaN if either is NaN
 	"fmaxnm": {word: 0x4e20c400, gnu: "fmaxnm"}, // if one is NaN, the other one
-	"fcmeq":  {word: 0x4e20e400, gnu: "fcmeq"}, "fcmge": {word: 0x6e20e400, gnu: "fcmge"}, "fcmgt": {word: 0x6ea0e400, gnu: "fcmgt"},
+	"fcmeq":  {word: 0x4e20e400, gnu: "fcmeq"}, "fcmge": {word: 0x6e20e400, gnu: "fcmge"},
+	"fcmgt": {word: 0x6ea0e400, gnu: "fcmgt"},
 	"faddp": {word: 0x6e20d400, gnu: "faddp"},
-	"smin":  {word: 0x4ea06c00, gnu: "smin"}, "cmtst": {word: 0x4ea08c00, gnu: "cmtst"}, "umaxp": {word: 0x6ea0a400, gnu: "umaxp"},
+	"smin":  {word: 0x4ea06c00, gnu: "smin"}, "cmtst": {word: 0x4ea08c00, gnu: "cmtst"},
+	"umaxp": {word: 0x6ea0a400, gnu: "umaxp"},
 }
 
 // into is dst = name(a, b), or dst = name(dst, a, b) for fmla, fmls and bsl.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// neonPacked writes products of packed weights and a vector of floats, and decoders. The integers of 16 weights are kept at the top of 16
-// bytes, which costs few shifts: TBL then moves four bytes to the tops of four lanes, and a conversion from fixed point divides them by the
-// power of two by which they are too large. Both are exact.
+// neonPacked writes products of packed weights and a vector of floats, and decoders. The integers of 16 weights are
+// kept at the top of 16 bytes, which costs few shifts: TBL then moves four bytes to the tops of four lanes, and a
+// conversion from fixed point divides them by the power of two by which they are too large. Both are exact.
 func neonPacked(file *neonFile) {
 	for _, format := range neonFormats {
 		format.dot(file)
@@ -39,16 +39,17 @@ var neonFormats = []neonFormat{
 // neonBlock is a block of each of the rows in work.
 type neonBlock struct {
 	*neonFunc
-	format    neonFormat
-	w         []gpr   // pointers to the blocks
-	index     [4]vreg // operands of TBL: number i moves bytes 4i to 4i+3 to the tops of four lanes
-	highs     vreg    // bytes 0xf0, for formats of nibbles
-	signs     vreg    // bytes that turn unsigned integers into signed ones
-	scales    [][2]vreg
-	load      func(at ...int) [][4]vreg                                 // activations from index `at` on; nil to decode
-	add       func(row, at int, x [4]vreg, bytes, scale vreg, lane int) // handles 16 values from index `at` on
-	lessLows  func(row int, low [2]vreg)                                // handles the minimums of the 8 groups of a block
-	beginLows func()                                                    // is called before lessLows
+	format neonFormat
+	w      []gpr   // pointers to the blocks
+	index  [4]vreg // operands of TBL: number i moves bytes 4i to 4i+3 to the tops of four lanes
+	highs  vreg    // bytes 0xf0, for formats of nibbles
+	signs  vreg    // bytes that turn unsigned integers into signed ones
+	scales [][2]vreg
+	load   func(at ...int) [][4]vreg                                 // activations from index `at` on; nil to decode
+	add    func(row, at int, x [4]vreg, bytes, scale vreg, lane int) // handles 16 values from index `at` on
+	// handles the minimums of the 8 groups of a block
+	lessLows  func(row int, low [2]vreg)
+	beginLows func() // is called before lessLows
 }
 
 // constants loads what all blocks need.
@@ -56,7 +57,8 @@ func (p *neonBlock) constants() {
 	p.useConstants()
 	for i := range p.index {
 		at := 4 * uint32(i)
-		p.index[i] = p.lanes([4]uint32{at<<24 | 0xffffff, (at+1)<<24 | 0xffffff, (at+2)<<24 | 0xffffff, (at+3)<<24 | 0xffffff})
+		p.index[i] = p.lanes(
+			[4]uint32{at<<24 | 0xffffff, (at+1)<<24 | 0xffffff, (at+2)<<24 | 0xffffff, (at+3)<<24 | 0xffffff})
 	}
 	if p.format.name != "Q8_0" {
 		p.highs = p.bits(0xf0f0f0f0)
@@ -89,7 +91,9 @@ func (f *neonFunc) bytesShift(v vreg, by int) vreg {
 
 // fixed converts lanes from fixed point in place.
 func (f *neonFunc) fixed(convert, fraction uint32, r vreg) {
-	f.word(convert|(64-fraction)<<16, fmt.Sprintf("%s v%%d.4s, v%%d.4s, #%d", map[uint32]string{scvtf: "scvtf", ucvtf: "ucvtf"}[convert], fraction), r, r)
+	f.word(convert|(64-fraction)<<16,
+		fmt.Sprintf("%s v%%d.4s, v%%d.4s, #%d", map[uint32]string{scvtf: "scvtf", ucvtf: "ucvtf"}[convert], fraction),
+		r, r)
 }
 
 // widened returns floats of bytes 4i to 4i+3 of v.
@@ -125,7 +129,8 @@ func (f *neonFunc) mulByElement(dst, a, b vreg, lane int) {
 	f.word(0x4f809000|laneBits(lane), fmt.Sprintf("fmul v%%d.4s, v%%d.4s, v%%d.s[%d]", lane), dst, a, b)
 }
 
-// runs handles runs of 16 values. bytes returns their integers in a row, scale the register and lane of the scale of run i.
+// runs handles runs of 16 values. bytes returns their integers in a row, scale the register and lane of the scale of
+// run i.
 func (p *neonBlock) runs(at []int, bytes func(row int) []vreg, scale func(row, i int) (vreg, int)) {
 	x := make([][4]vreg, len(at))
 	if p.load != nil {
@@ -164,9 +169,9 @@ func (p *neonBlock) q4_0() {
 	}, func(int, int) (vreg, int) { return s, 0 })
 }
 
-// sixes returns the scales and the minimums of a block of Q4_K, as floats: eight numbers of 6 bits each, in bytes 4 to 15. The first four
-// scales are in the low bits of bytes 4 to 7, and the first four minimums in those of bytes 8 to 11. The others have their low four bits in
-// bytes 12 to 15, and their high two bits in those of the first.
+// sixes returns the scales and the minimums of a block of Q4_K, as floats: eight numbers of 6 bits each, in bytes 4
+// to 15. The first four scales are in the low bits of bytes 4 to 7, and the first four minimums in those of bytes 8
+// to 11. The others have their low four bits in bytes 12 to 15, and their high two bits in those of the first.
 func (p *neonBlock) sixes(w gpr) (scales, lows [2]vreg) {
 	v, d, joined := p.loadAt(w, 0), p.reg(), p.reg()
 	p.word(0x0e217800, "fcvtl v%d.4s, v%d.4h", d, v) // the factors of scales and minimums
@@ -226,7 +231,8 @@ func (p *neonBlock) q6_K() {
 	}
 }
 
-// sixBits joins bits 2j and 2j+1 of upper with the first nibbles, and bits 2j+4 and 2j+5 with the second, at the tops of bytes.
+// sixBits joins bits 2j and 2j+1 of upper with the first nibbles, and bits 2j+4 and 2j+5 with the second, at the tops
+// of bytes.
 func (p *neonBlock) sixBits(upper vreg, nibbles []vreg, j int) (joined []vreg) {
 	for k, v := range nibbles {
 		r := upper
@@ -242,10 +248,11 @@ func (p *neonBlock) sixBits(upper vreg, nibbles []vreg, j int) (joined []vreg) {
 // neonDotArgs are the arguments of products that read neonStreams rows at once.
 const neonDotArgs = "dst *float32, lead int, w *byte, gap int, stride int, rows int, "
 
-// neonRowsOf writes the loops of a product over rows and blocks. begin runs before each row, block for each block, and end returns the
-// sums.
+// neonRowsOf writes the loops of a product over rows and blocks. begin runs before each row, block for each block, and
+// end returns the sums.
 func (p *neonBlock) neonRowsOf(begin func(), block func(), end func() [neonStreams]vreg) {
-	dst, lead, first, gap, stride, rows := p.param("dst"), p.param("lead"), p.param("w"), p.param("gap"), p.param("stride"), p.param("rows")
+	dst, lead, first, gap, stride, rows := p.param("dst"), p.param("lead"), p.param("w"), p.param("gap"),
+		p.param("stride"), p.param("rows")
 	n, to := p.gpr(), p.gpr()
 	p.w = nil
 	for range neonStreams {
@@ -344,7 +351,8 @@ func (format neonFormat) dot(file *neonFile) {
 
 // decode writes the decoder of a format.
 func (format neonFormat) decode(file *neonFile) {
-	f := file.add("decode"+format.name, "dst *float32, w *byte, blocks int", "", "sets dst to the values of blocks, each rounded once. blocks > 0.")
+	f := file.add("decode"+format.name, "dst *float32, w *byte, blocks int", "",
+		"sets dst to the values of blocks, each rounded once. blocks > 0.")
 	p := &neonBlock{neonFunc: f, format: format}
 	dst, n := f.param("dst"), f.gpr()
 	p.w = []gpr{f.param("w")}

@@ -1,7 +1,8 @@
 package main
 
-// neonPackedBytes writes products of packed weights and a vector of bytes. SDOT adds four products to a lane. Four sums of a lane each are
-// joined by three pairwise additions, so that one conversion and one multiplication by a scale do for all.
+// neonPackedBytes writes products of packed weights and a vector of bytes. SDOT adds four products to a lane. Four sums
+// of a lane each are joined by three pairwise additions, so that one conversion and one multiplication by a scale do
+// for all.
 func neonPackedBytes(file *neonFile) {
 	for _, b := range []struct {
 		format neonFormat
@@ -97,7 +98,8 @@ func (f *neonFunc) loads(base gpr, offset, n int) []vreg {
 	return r
 }
 
-// rowsOf32 is the product of blocks of 32 values, in a lane for each row: the integers are shifted to the left by fraction, as split does.
+// rowsOf32 is the product of blocks of 32 values, in a lane for each row: the integers are shifted to the left by
+// fraction, as split does.
 func (p *neonBytes) rowsOf32(fraction uint32) {
 	x, dx := p.loads(p.x, 0, 2), p.reg()
 	p.ins("FMOVS (%v), F%v", p.dx, dx)
@@ -202,7 +204,8 @@ func (p *neonBytes) q6_K() {
 	}
 }
 
-// neonRoundRow writes the routine that rounds activations. Magnitudes are compared as integers, in which NaN is the largest.
+// neonRoundRow writes the routine that rounds activations. Magnitudes are compared as integers, in which NaN is the
+// largest.
 func neonRoundRow(file *neonFile) {
 	f := file.add("roundRow", "q *int8, scale *float32, sums *float32, x *float32, groups int", "",
 		"rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.")

@@ -2,12 +2,14 @@ package main
 
 import "fmt"
 
-// neonPackedIntegers writes the routines for prompts: blocks are unpacked to bytes once, and multiplied by all rows of activations.
+// neonPackedIntegers writes the routines for prompts: blocks are unpacked to bytes once, and multiplied by all rows of
+// activations.
 func neonPackedIntegers(file *neonFile) {
 	for _, b := range []struct {
 		format neonFormat
 		body   func(p *neonUnpack)
-	}{{neonFormats[0], (*neonUnpack).q8_0}, {neonFormats[1], (*neonUnpack).q4_0}, {neonFormats[2], (*neonUnpack).q4_K}, {neonFormats[3], (*neonUnpack).q6_K}} {
+	}{{neonFormats[0], (*neonUnpack).q8_0}, {neonFormats[1], (*neonUnpack).q4_0}, {neonFormats[2], (*neonUnpack).q4_K},
+		{neonFormats[3], (*neonUnpack).q6_K}} {
 		neonUnpackBlocks(file, b.format, b.body)
 	}
 	neonIntegerProduct(file, "integers32", 32, false)
@@ -118,11 +120,16 @@ func neonIntegerProduct(file *neonFile, name string, group int, lows bool) {
 	if lows {
 		minus = " - xs*low"
 	}
-	f := file.add(name, "fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int", "",
+	f := file.add(
+		name, "fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int",
+		"",
 		"sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b)"+minus+".\n"+
-			fmt.Sprintf("// a is [groups][16 rows][%d], b [groups][%d][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].\n", group, group/4)+
+			fmt.Sprintf(
+				"// a is [groups][16 rows][%d], b [groups][%d][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].\n",
+				group, group/4)+
 			"// With resume, the result is added to C. groups > 0, 0 < fours <= 4. The processor must have SDOT.")
-	b, dw, low, c, ldc, resume := f.param("b"), f.param("dw"), f.param("low"), f.param("c"), f.param("ldc"), f.param("resume")
+	b, dw, low, c, ldc, resume := f.param("b"), f.param("dw"), f.param("low"), f.param("c"), f.param("ldc"),
+		f.param("resume")
 	halves, fours, n := f.gpr(), f.gpr(), f.gpr()
 	a4, dx4, xs4, rows := f.gpr(), f.gpr(), f.gpr(), []gpr{f.gpr(), f.gpr(), f.gpr(), f.gpr()}
 	pa, pb, pdx, pdw, pxs, plow := f.gpr(), f.gpr(), f.gpr(), f.gpr(), f.gpr(), f.gpr()
@@ -194,7 +201,8 @@ func neonIntegerProduct(file *neonFile, name string, group int, lows bool) {
 		low, by := f.loads(plow, 0, 2), f.loadAt(pxs, 0)
 		for r := range acc {
 			for h := range 2 {
-				f.word(0x4f805000|laneBits(r), fmt.Sprintf("fmls v%%d.4s, v%%d.4s, v%%d.s[%d]", r), acc[r][h], low[h], by)
+				f.word(0x4f805000|laneBits(r), fmt.Sprintf("fmls v%%d.4s, v%%d.4s, v%%d.s[%d]", r), acc[r][h], low[h],
+					by)
 			}
 		}
 	}

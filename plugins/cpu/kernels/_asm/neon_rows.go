@@ -64,7 +64,10 @@ func neonReduce(file *neonFile, name, signature, doc string, center bool) {
 }
 
 func neonNormalize(file *neonFile) {
-	f := file.add("normalize", "dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32", "",
+	f := file.add(
+		"normalize",
+		"dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32",
+		"",
 		"is dst = ((x-mean)*scale + shift)*gamma + beta over blocks*lanes floats; blocks > 0.")
 	dst, x, gamma, beta, n := f.param("dst"), f.param("x"), f.param("gamma"), f.param("beta"), f.param("blocks")
 	mean, scale, shift := f.scalar("mean"), f.scalar("scale"), f.scalar("shift")
@@ -101,7 +104,8 @@ func neonBinary(file *neonFile) {
 	for _, r := range []struct {
 		name, op     string
 		swap, negate bool
-	}{{"eq", "fcmeq", false, false}, {"ne", "fcmeq", false, true}, {"lt", "fcmgt", true, false}, {"le", "fcmge", true, false},
+	}{{"eq", "fcmeq", false, false}, {"ne", "fcmeq", false, true}, {"lt", "fcmgt", true, false},
+		{"le", "fcmge", true, false},
 		{"gt", "fcmgt", false, false}, {"ge", "fcmge", false, false}} {
 		f := file.add(r.name+"Bytes", "dst *uint8, a *float32, b *float32, blocks int", "",
 			"is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.")

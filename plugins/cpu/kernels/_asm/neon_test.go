@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestNEONWords checks that GNU's assembler encodes the syntax in the comment beside each word as that word. It needs binutils for arm64:
-// apt-get install binutils-aarch64-linux-gnu.
+// TestNEONWords checks that GNU's assembler encodes the syntax in the comment beside each word as that word. It needs
+// binutils for arm64: apt-get install binutils-aarch64-linux-gnu.
 func TestNEONWords(t *testing.T) {
 	words := map[string]uint32{}
 	for _, text := range neonTexts(t) {
@@ -34,7 +34,8 @@ func TestNEONWords(t *testing.T) {
 	if err := os.WriteFile(in, []byte(".arch armv8.6-a\n"+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range [][]string{{"aarch64-linux-gnu-as", "-o", object, in}, {"aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", object, out}} {
+	for _, c := range [][]string{{"aarch64-linux-gnu-as", "-o", object, in},
+		{"aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", object, out}} {
 		if said, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", c, err, said)
 		}
@@ -72,7 +73,8 @@ func neonTexts(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestNEONRegisters checks that a physical register is reused after the last use of its value, but not within a loop that reads the value again.
+// TestNEONRegisters checks that a physical register is reused after the last use of its value, but not within a loop
+// that reads the value again.
 func TestNEONRegisters(t *testing.T) {
 	f := new(neonFile).add("f", "n int", "", "")
 	n := f.param("n")

@@ -43,15 +43,15 @@ func neonTurning(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8)
 	f.ret()
 }
 
-// reduce is r = a - q*pi/2 for a >= 0, a < angleLimit: |r| is at most angleMax, and q an integer with the low bits of q.
-// If exact is set, low is the rounding error of r. It overwrites a.
+// reduce is r = a - q*pi/2 for a >= 0, a < angleLimit: |r| is at most angleMax, and q an integer with the low bits of
+// q. If exact is set, low is the rounding error of r. It overwrites a.
 func (f *neonFunc) reduce(a vec8, exact bool) (r, low, q vec8) {
 	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
 	q = f.ownBits(shift)
 	f.fma(q, a, f.float(2/math.Pi))
 	n := f.sub(q, f.bits(shift))
-	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple of pi/2, only the last
-	// operation rounds. What pi/2 has beyond its third part is below 2^-70.
+	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple
+	// of pi/2, only the last operation rounds. What pi/2 has beyond its third part is below 2^-70.
 	part := halfPi()
 	f.fms(a, n, f.float(part[0]))
 	second := f.float(part[1])

@@ -9,8 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPacked writes routines that multiply by packed weights, and routines that decode them. Both widen blocks in registers, from bytes to
-// dwords and then to float32.
+// genPacked writes routines that multiply by packed weights, and routines that decode them. Both widen blocks in
+// registers, from bytes to dwords and then to float32.
 func genPacked(v vec) {
 	for _, f := range []packedFormat{
 		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).q8_0}, {"Q4_0", 32, 18, 2, q4_0, (*wideDot).q4_0},
@@ -48,8 +48,8 @@ type packedBlock struct {
 	w    Register // pointer to the blocks
 	off  int      // offset of the block from w, in bytes
 	room Mem      // 128 bytes of the stack: 16 scales, 16 minimums
-	// group handles the values of a group, the first of which has index i: floats that are exact before scaling. scale loads their scale. If
-	// j > 0, minimum j-1 in room is to be subtracted from the scaled values.
+	// group handles the values of a group, the first of which has index i: floats that are exact before scaling. scale
+	// loads their scale. If j > 0, minimum j-1 in room is to be subtracted from the scaled values.
 	group func(i int, values []VecVirtual, scale func(dst Register), j int)
 }
 
@@ -94,8 +94,8 @@ func (p *packedBlock) shifted(x VecVirtual, right int) VecVirtual {
 	return r
 }
 
-// nibbles returns the low and the high nibbles of a vector of bytes, minus offset, as floats. AVX-512 looks them up in a table with a
-// permutation, which reads only the lowest four bits of an index.
+// nibbles returns the low and the high nibbles of a vector of bytes, minus offset, as floats. AVX-512 looks them up in
+// a table with a permutation, which reads only the lowest four bits of an index.
 func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
 	if p.wide() {
 		low, high = p.reg(), p.reg()
@@ -135,7 +135,8 @@ func q4_0(p *packedBlock) {
 	p.group(0, append(low, high...), func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
 }
 
-// sixes returns the scales and the minimums of a block of q4_K or q5_K: eight numbers of 6 bits each. It unpacks them in general registers.
+// sixes returns the scales and the minimums of a block of q4_K or q5_K: eight numbers of 6 bits each. It unpacks them
+// in general registers.
 func (p *packedBlock) sixes() (s, m VecVirtual) {
 	var u [3]Register
 	for i := range u {
@@ -201,7 +202,8 @@ func (p *packedBlock) scale(i int) func(Register) {
 	return func(dst Register) { VBROADCASTSS(p.room.Offset(4*i), dst) }
 }
 
-// q6_K joins four bits and two bits of each value. With AVX-512 the six bits become the lowest bits of the float 2^23, which saves a conversion.
+// q6_K joins four bits and two bits of each value. With AVX-512 the six bits become the lowest bits of the float 2^23,
+// which saves a conversion.
 func q6_K(p *packedBlock) {
 	d := p.reg()
 	p.halfAt(p.vec, 208, d)

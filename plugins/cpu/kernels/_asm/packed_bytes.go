@@ -9,8 +9,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes,
-// because a block of most formats has no more, but for those of blockPair, blockQuad and wideBlock.
+// genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use
+// vectors of 32 bytes, because a block of most formats has no more, but for those of blockPair, blockQuad and
+// wideBlock.
 func genPackedBytes(v vec) {
 	for _, f := range integerFormats {
 		_, wide := wideBlocks[f.name]
@@ -29,21 +30,25 @@ func genPackedBytes(v vec) {
 	}
 }
 
-// byteBlock writes the product of a block of weights and its activations, for one of the rows of weights that are read at once.
+// byteBlock writes the product of a block of weights and its activations, for one of the rows of weights that are read
+// at once.
 type byteBlock struct {
 	integerBlock
-	vnni, exact         bool                   // exact: nothing is added to the integers of the weights, so there is no excess (see byteDot)
-	block               int                    // index in the iteration of the loop
-	values              int                    // in a block
-	x, dx, xs, products Register               // arguments of the routine, advanced by iterations; products is excess
-	room                Mem                    // 128 bytes of the stack
-	acc, lows           VecVirtual             // of the row: sums of scaled products; sums of what is subtracted from them
-	rows                streams                // pointers to the rows: w is rows[row]
-	sum                 [dotStreams]VecVirtual // the acc of each row
-	across              rowsOfBlocks
+	// exact: nothing is added to the integers of the weights, so there is no excess (see byteDot)
+	vnni, exact         bool
+	block               int      // index in the iteration of the loop
+	values              int      // in a block
+	x, dx, xs, products Register // arguments of the routine, advanced by iterations; products is excess
+	room                Mem      // 128 bytes of the stack
+	// of the row: sums of scaled products; sums of what is subtracted from them
+	acc, lows VecVirtual
+	rows      streams                // pointers to the rows: w is rows[row]
+	sum       [dotStreams]VecVirtual // the acc of each row
+	across    rowsOfBlocks
 }
 
-// sums returns 8 floats: sums of four products of the unsigned bytes u and the activations from i on, plus their excess.
+// sums returns 8 floats: sums of four products of the unsigned bytes u and the activations from i on, plus their
+// excess.
 func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
 	i += p.block * p.values
 	x, excess := Mem{Base: p.x, Disp: i}, Mem{Base: p.products, Disp: i}
@@ -73,8 +78,8 @@ func (p *byteBlock) add(sums VecVirtual, scale Op) {
 	VFMADD231PS(scale, sums, p.acc)
 }
 
-// signedSums is sums for signed bytes. With VNNI it adds 128 to them. Without VNNI the sum of two products of such bytes would overflow 16
-// bits, so it moves the signs to the activations instead.
+// signedSums is sums for signed bytes. With VNNI it adds 128 to them. Without VNNI the sum of two products of such
+// bytes would overflow 16 bits, so it moves the signs to the activations instead.
 func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 	t := YMM()
 	if p.vnni {
@@ -91,13 +96,16 @@ func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
 	return t
 }
 
-// nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the upper half.
+// nibbleTable returns a constant of eight dwords: low in the lower half of the vector, for low nibbles, and high in the
+// upper half.
 func nibbleTable(name string, low, high uint32) Mem {
 	return lanesConst(name, 8, func(l int) uint32 { return []uint32{low, high}[l/4] })
 }
 
 func vpdpbusd(x Op, u, t Register) {
-	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
+	Instruction(
+		&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t},
+			ISA: []string{"AVX512VNNI", "AVX512VL"}})
 }
 
 // dwords returns a constant of eight dwords, in which the numbers repeat.
@@ -114,8 +122,8 @@ func laneOrder(n int, lane func(l int) int) Mem {
 	return lanesConst(fmt.Sprint("laneOrder", n), 8, func(l int) uint32 { return uint32(lane(l)) })
 }
 
-// bytesOf returns a body for formats that have none of their own. It multiplies the integers that integerFormat.body unpacks. body stores the
-// scales of groups, and their lows, in room.
+// bytesOf returns a body for formats that have none of their own. It multiplies the integers that integerFormat.body
+// unpacks. body stores the scales of groups, and their lows, in room.
 func bytesOf(f integerFormat) func(p *byteBlock) {
 	groups := f.values / f.group
 	return func(p *byteBlock) {
@@ -151,7 +159,8 @@ func bytesOf(f integerFormat) func(p *byteBlock) {
 	}
 }
 
-// halfOrder returns the indices of a permutation that fills the lower half of a vector with its lane 0 and the upper half with its lane 1.
+// halfOrder returns the indices of a permutation that fills the lower half of a vector with its lane 0 and the upper
+// half with its lane 1.
 func halfOrder() Mem { return laneOrder(6, func(l int) int { return l / 4 }) }
 
 // byteArgs are the arguments after dotArgs. byteDoc describes them.
@@ -174,7 +183,8 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 		size = 256
 	}
 	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(size)}
-	n, ahead, w := AllocLocal(8), prefetchAhead(), gp64s() // the number of blocks is in memory, because some formats need all registers
+	// the number of blocks is in memory, because some formats need all registers
+	n, ahead, w := AllocLocal(8), prefetchAhead(), gp64s()
 	p.x, p.dx, p.products = GP64(), GP64(), GP64()
 	if f.lows {
 		p.xs = GP64()

@@ -6,15 +6,16 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Products of packed weights and a vector of bytes, for AVX2. Loads limit their speed. So they multiply the blocks of all rows together, and
-// load activations once for all rows.
+// Products of packed weights and a vector of bytes, for AVX2. Loads limit their speed. So they multiply the blocks of
+// all rows together, and load activations once for all rows.
 
 // acrossRows has the bodies. They subtract lows from byteBlock.acc.
 var acrossRows = map[string]func(*byteBlock){"Q8_0": avx2Of8_0, "Q4_0": avx2Of4_0, "Q4_K": avx2Of4_K, "Q6_K": avx2Of6_K}
 
 // rowsOfBlocks holds the constants of such a body in registers.
 type rowsOfBlocks struct {
-	ones, low, shifts VecVirtual // words of 1; bytes of 15; shifts of dwords, which move the nibbles of the upper half of a vector to the lower bits
+	// words of 1; bytes of 15; shifts of dwords, which move the nibbles of the upper half of a vector to the lower bits
+	ones, low, shifts VecVirtual
 	upper, halves     VecVirtual // bytes of 0x30; see halfOrder
 }
 
@@ -76,7 +77,8 @@ func (p *byteBlock) scaled(scale VecVirtual) VecVirtual {
 	return s
 }
 
-// avx2Of8_0 moves the signs of the weights to the activations, because the sum of two products of unsigned weights would overflow 16 bits.
+// avx2Of8_0 moves the signs of the weights to the activations, because the sum of two products of unsigned weights
+// would overflow 16 bits.
 func avx2Of8_0(p *byteBlock) {
 	x, _, scale := p.load32(0, false)
 	p.eachRow(func(int) {
@@ -138,7 +140,8 @@ func avx2Of6_K(p *byteBlock) {
 			VMOVUPS(s, room(row, h))
 		})
 	}
-	// A vector of 32 bytes has the low nibbles of values j and the high ones of values j+2. Another one has the upper bits of four of them.
+	// A vector of 32 bytes has the low nibbles of values j and the high ones of values j+2. Another one has the upper
+	// bits of four of them.
 	for h := range 2 {
 		for j := range 2 {
 			at := [2]int{128*h + 32*j, 128*h + 32*(j+2)}

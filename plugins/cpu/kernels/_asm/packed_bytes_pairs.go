@@ -8,9 +8,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// blockPair writes the product of blocks of q8_0 and a vector of bytes, for AVX-512 with VNNI. A vector holds two blocks. The product is as fast as
-// memory can be read, if enough reads are in flight. Two things help: few instructions for a block, since a processor looks only a few hundred of
-// them ahead, and no reads from tables, since these take the place of weights in the first-level cache.
+// blockPair writes the product of blocks of q8_0 and a vector of bytes, for AVX-512 with VNNI. A vector holds two
+// blocks. The product is as fast as memory can be read, if enough reads are in flight. Two things help: few
+// instructions for a block, since a processor looks only a few hundred of them ahead, and no reads from tables, since
+// these take the place of weights in the first-level cache.
 type blockPair struct{ integerFormat }
 
 // The constants of a product, and the masks for half a vector.
@@ -62,8 +63,8 @@ func (f blockPair) scales(w Register, blocks int) VecVirtual {
 	return d
 }
 
-// activations loads the activations of one block, or two, and their scales. With one block, the upper halves are 0. Sums of products start with
-// start, because the integers are too large.
+// activations loads the activations of one block, or two, and their scales. With one block, the upper halves are 0.
+// Sums of products start with start, because the integers are too large.
 func (f blockPair) activations(px, dx Register, blocks int) (x, start, scale VecVirtual) {
 	x, start, scale = ZMM(), ZMM(), ZMM()
 	if blocks == 2 {
@@ -95,13 +96,14 @@ func (f blockPair) dot() {
 
 // byteRoutine holds what a loop over blocks reads and adds to.
 type byteRoutine struct {
-	w         streams
-	x, dx, xs Register               // the activations of the blocks, their scales and, for formats with lows, their sums
+	w streams
+	// the activations of the blocks, their scales and, for formats with lows, their sums
+	x, dx, xs Register
 	acc       [dotStreams]VecVirtual // the sum of each row
 }
 
-// routineVNNI writes the product of a matrix of weights and a vector of bytes, for AVX-512 with VNNI. constants loads registers. step writes the code
-// for `unroll` blocks, or for one of those that are left over at the end of a row.
+// routineVNNI writes the product of a matrix of weights and a vector of bytes, for AVX-512 with VNNI. constants loads
+// registers. step writes the code for `unroll` blocks, or for one of those that are left over at the end of a row.
 func (f integerFormat) routineVNNI(unroll int, constants func(), step func(r *byteRoutine, blocks int)) {
 	name := "dotBytes" + f.name + "VNNI"
 	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+byteArgs)

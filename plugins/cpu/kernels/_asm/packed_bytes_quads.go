@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// blockQuad writes the product of blocks of q4_0 and a vector of bytes, for AVX-512 with VNNI and VBMI. A vector holds four blocks. One permutation
-// of bytes collects their integers, and one of words their scales.
+// blockQuad writes the product of blocks of q4_0 and a vector of bytes, for AVX-512 with VNNI and VBMI. A vector holds
+// four blocks. One permutation of bytes collects their integers, and one of words their scales.
 type blockQuad struct{ integerFormat }
 
 // The constants of the product.
@@ -33,7 +33,10 @@ func (f blockQuad) constants() {
 			return uint32(64 + i - quadSecond)
 		}
 	}
-	VMOVDQU32(lanesConst("quadBytes", 16, func(l int) uint32 { return at(4*l) | at(4*l+1)<<8 | at(4*l+2)<<16 | at(4*l+3)<<24 }), quadBytes)
+	VMOVDQU32(
+		lanesConst(
+			"quadBytes", 16, func(l int) uint32 { return at(4*l) | at(4*l+1)<<8 | at(4*l+2)<<16 | at(4*l+3)<<24 }),
+		quadBytes)
 	VMOVDQU32(lanesConst("quadWords", 16, func(l int) uint32 { return uint32(f.bytes/2*(l/2%4)) * 0x10001 }), quadWords)
 	VMOVDQU32(fourfold(0), quadOrder)
 	halfMasks()
@@ -42,7 +45,8 @@ func (f blockQuad) constants() {
 	KMOVD(t, oneBlock)
 }
 
-// activations loads the activations of four blocks, or of one: those of low and of high nibbles, the negative excess of their products, and their scales.
+// activations loads the activations of four blocks, or of one: those of low and of high nibbles, the negative excess of
+// their products, and their scales.
 func (f blockQuad) activations(px, dx Register, at, blocks int) (x [2]VecVirtual, start, scale VecVirtual) {
 	var pair [2]VecVirtual
 	for i := range pair {

@@ -9,15 +9,16 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// wideBlock writes products of blocks of 256 values and a vector of bytes, for AVX-512 with VNNI. A vector holds 64 of the values. As in blockPair,
-// the number of instructions matters more than what they do.
+// wideBlock writes products of blocks of 256 values and a vector of bytes, for AVX-512 with VNNI. A vector holds 64 of
+// the values. As in blockPair, the number of instructions matters more than what they do.
 type wideBlock struct {
 	integerFormat
 	*byteRoutine
 	scales [dotStreams]VecVirtual // of each row, multiplied by those of the activations
 }
 
-// wideBlocks holds the formats, with the function that loads constants into registers and the one that writes the product of a block.
+// wideBlocks holds the formats, with the function that loads constants into registers and the one that writes the
+// product of a block.
 var wideBlocks = map[string]struct{ constants, body func(*wideBlock) }{
 	"Q4_K": {(*wideBlock).constants4_K, (*wideBlock).body4_K},
 	"Q6_K": {(*wideBlock).constants6_K, (*wideBlock).body6_K},
@@ -32,7 +33,8 @@ func (b *wideBlock) dot() {
 	})
 }
 
-// add adds the products of the unsigned bytes u and the activations x, plus start, to the sum of a row. order picks the scales.
+// add adds the products of the unsigned bytes u and the activations x, plus start, to the sum of a row. order picks the
+// scales.
 func (b *wideBlock) add(row int, u, x, start, order Register) {
 	t, s := ZMM(), ZMM()
 	VMOVDQA32(start, t)
@@ -52,13 +54,14 @@ func (b *wideBlock) constants4_K() {
 	VMOVDQU32(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), X27)
 	VMOVDQU32(dwords("sixesHigh", 0, 0x30303030), X25)
 	for i, r := range wideOrders {
-		VMOVUPS(lanesConst(fmt.Sprint("groupOrder", i), 16, func(l int) uint32 { return uint32(i/2*4 + i%2 + l/8*2) }), r)
+		VMOVUPS(lanesConst(fmt.Sprint("groupOrder", i), 16, func(l int) uint32 { return uint32(i/2*4 + i%2 + l/8*2) }),
+			r)
 	}
 	halfMasks()
 }
 
-// sixes returns the scales of a block of q4_K, and in the upper half of the vector its minimums. Dwords 1 to 3 hold them in 6 bits each (see
-// packedBlock.sixes), dword 0 the factors of both, as f16.
+// sixes returns the scales of a block of q4_K, and in the upper half of the vector its minimums. Dwords 1 to 3 hold
+// them in 6 bits each (see packedBlock.sixes), dword 0 the factors of both, as f16.
 func (b *wideBlock) sixes(w Register) VecVirtual {
 	raw, bits, upper, factor, s := XMM(), XMM(), XMM(), ZMM(), ZMM()
 	VMOVDQU32(Mem{Base: w}, raw)
@@ -78,8 +81,9 @@ func (b *wideBlock) sixes(w Register) VecVirtual {
 	return s
 }
 
-// body4_K reads 128 values at a time, four groups of 32. Low nibbles are the values of the first and the third group. High nibbles, those of the
-// others, stay in place, as 16 times their value. The scale of their activations is divided by 16.
+// body4_K reads 128 values at a time, four groups of 32. Low nibbles are the values of the first and the third group.
+// High nibbles, those of the others, stay in place, as 16 times their value. The scale of their activations is divided
+// by 16.
 func (b *wideBlock) body4_K() {
 	x := ZMM() // the scales of the activations, and in the upper half their sums
 	VMOVUPS_Z(Mem{Base: b.xs, Disp: -32}, upperHalf, x)
@@ -121,8 +125,8 @@ func (b *wideBlock) constants6_K() {
 	}
 }
 
-// body6_K reads 128 values at a time. The low four bits of the first 64 are low nibbles, those of the others high nibbles of the same bytes. The upper
-// two bits of all are in 32 bytes: those of values 0 to 31 lowest.
+// body6_K reads 128 values at a time. The low four bits of the first 64 are low nibbles, those of the others high
+// nibbles of the same bytes. The upper two bits of all are in 32 bytes: those of values 0 to 31 lowest.
 func (b *wideBlock) body6_K() {
 	dx := ZMM()
 	VPMOVZXDQ(Mem{Base: b.dx}, dx) // each scale twice: the activations have one for 32 values
@@ -164,8 +168,8 @@ func (b *wideBlock) body6_K() {
 	}
 }
 
-// negativeSums sets each dword of sums to minus the sum of four bytes of each x, each byte multiplied by one of factors. Sums of products with integers
-// that are too large by these factors start with it.
+// negativeSums sets each dword of sums to minus the sum of four bytes of each x, each byte multiplied by one of
+// factors. Sums of products with integers that are too large by these factors start with it.
 func negativeSums(factors Register, sums VecVirtual, x ...VecVirtual) {
 	t := ZMM()
 	VMOVDQA32(zero, t)

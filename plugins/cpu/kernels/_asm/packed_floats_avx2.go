@@ -8,8 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// floatRows multiplies the blocks of dotStreams rows of weights by a vector of floats, for AVX2. Activations are loaded once for all rows. The
-// sums of all rows advance in turn, because a processor looks only some tens of instructions ahead, and each addition takes four cycles.
+// floatRows multiplies the blocks of dotStreams rows of weights by a vector of floats, for AVX2. Activations are loaded
+// once for all rows. The sums of all rows advance in turn, because a processor looks only some tens of instructions
+// ahead, and each addition takes four cycles.
 type floatRows struct {
 	packedBlock
 	w             streams
@@ -186,7 +187,8 @@ func (p *floatRows) q6_K() {
 		for j := range 4 {
 			var q [dotStreams]VecVirtual
 			p.eachRow(func(row int) {
-				u, upper := shiftRight(vectorOf(p.at(64*h+32*(j%2))), j/2*4), shiftRight(vectorOf(p.at(128+32*h)), 2*j-4)
+				u, upper := shiftRight(vectorOf(p.at(64*h+32*(j%2))), j/2*4),
+					shiftRight(vectorOf(p.at(128+32*h)), 2*j-4)
 				VPAND(bytesConst(15), u, u)
 				VPAND(bytesConst(0x30), upper, upper)
 				VPOR(upper, u, u)
@@ -212,7 +214,8 @@ func (p *floatRows) q6_K() {
 					})
 				}
 				p.eachRow(func(row int) {
-					p.finish(row, t[row], func(dst Register) { VBROADCASTSS(p.scales.Offset(64*row+4*(8*h+2*j+half)), dst) })
+					p.finish(
+						row, t[row], func(dst Register) { VBROADCASTSS(p.scales.Offset(64*row+4*(8*h+2*j+half)), dst) })
 				})
 			}
 		}

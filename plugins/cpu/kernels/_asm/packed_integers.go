@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedIntegers writes routines that unpack blocks of weights to bytes and scales, that round activations to bytes, and that multiply both.
+// genPackedIntegers writes routines that unpack blocks of weights to bytes and scales, that round activations to bytes,
+// and that multiply both.
 func genPackedIntegers(v vec) {
 	for _, f := range integerFormats {
 		if !v.wide() {
@@ -45,9 +46,10 @@ var integerFormats = []integerFormat{
 
 // integerBlock says where a block lies and where its parts go.
 type integerBlock struct {
-	w, q, scale, low Register                  // pointers to blocks, integers, and a scale and a low for each group
-	off              int                       // offset of the block from w, in bytes
-	put              func(i int, x VecVirtual) // handles 32 integers, the first of which has index i; their scales are stored before
+	w, q, scale, low Register // pointers to blocks, integers, and a scale and a low for each group
+	off              int      // offset of the block from w, in bytes
+	// handles 32 integers, the first of which has index i; their scales are stored before
+	put func(i int, x VecVirtual)
 }
 
 func (b *integerBlock) at(i int) Mem { return Mem{Base: b.w, Disp: b.off + i} }
@@ -74,7 +76,8 @@ func (b *integerBlock) broadcastHalf(i int) VecVirtual {
 	return y
 }
 
-// shiftRight shifts words by n bits, to the left if n < 0. The caller masks off the bits that cross from one byte to the next.
+// shiftRight shifts words by n bits, to the left if n < 0. The caller masks off the bits that cross from one byte to
+// the next.
 func shiftRight(x VecVirtual, n int) VecVirtual {
 	if n == 0 {
 		return x
@@ -228,7 +231,8 @@ func bits3_K(b *integerBlock) {
 			DATA(4*i, U32(uint32(2*i)))
 		}
 	}
-	// Eight bytes hold the low four bits of 16 scales. Each byte of the last dword holds the high two bits of four scales.
+	// Eight bytes hold the low four bits of 16 scales. Each byte of the last dword holds the high two bits of four
+	// scales.
 	low, high, upper := XMM(), XMM(), XMM()
 	VMOVQ(b.at(96), low)
 	VPSRLW(Imm(4), low, high)
@@ -388,11 +392,14 @@ func lookupFP4(b *integerBlock) {
 func unpackIntegers(f integerFormat) {
 	name := "unpack" + f.name
 	put := func(b *integerBlock, i int, x VecVirtual) { VMOVDQU(x, Mem{Base: b.q, Disp: i}) }
-	writeUnpack(f, name, 1, put, name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
+	writeUnpack(
+		f, name, 1, put,
+		name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
 }
 
 // writeUnpack writes a routine that unpacks blocks. put stores 32 integers, from index i on, in width bytes each.
-func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlock, i int, x VecVirtual), doc ...string) {
+func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlock, i int, x VecVirtual),
+	doc ...string) {
 	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, blocks int)")
 	Doc(doc...)
 	Pragma("noescape")

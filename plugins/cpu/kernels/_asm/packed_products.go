@@ -11,7 +11,8 @@ import (
 func (v vec) roundRow() {
 	name := "roundRow" + v.name
 	TEXT(name, NOSPLIT, "func(q *int8, scale, sums, x *float32, groups int)")
-	Doc(name + " rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.")
+	Doc(
+		name + " rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.")
 	Pragma("noescape")
 	q, scale, sums := Load(Param("q"), GP64()), Load(Param("scale"), GP64()), Load(Param("sums"), GP64())
 	x, n := Load(Param("x"), GP64()), Load(Param("groups"), GP64())
@@ -124,8 +125,8 @@ func integerDoc(name string, lows bool, last string) {
 		last+" With resume, the result is added to C. groups > 0.")
 }
 
-// integerTiles writes a product of 16 rows and 16 columns in tiles. While vector instructions scale the sums of a group, tiles multiply the
-// next group.
+// integerTiles writes a product of 16 rows and 16 columns in tiles. While vector instructions scale the sums of a
+// group, tiles multiply the next group.
 func integerTiles(lows bool) {
 	name := "integerTiles"
 	if lows {
@@ -233,15 +234,16 @@ func dotBytes(m Mem, u, sum VecPhysical) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD.BCST", Operands: []Op{m, u, sum}, ISA: []string{"AVX512VNNI"}})
 }
 
-// integerVectors writes the same product with vectors, for processors without tiles. VPDPBUSD takes one unsigned operand, so 128 is added to
-// the weights.
+// integerVectors writes the same product with vectors, for processors without tiles. VPDPBUSD takes one unsigned
+// operand, so 128 is added to the weights.
 func integerVectors(lows bool) {
 	name := "integerVectors"
 	if lows {
 		name += "Low"
 	}
 	TEXT(name, NOSPLIT, "func(sums *int32, rows int, "+integerArgs+")")
-	integerDoc(name, lows, "sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed.")
+	integerDoc(
+		name, lows, "sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed.")
 	Pragma("noescape")
 	a, b, dx, dw, sums, n, step := RSI, RDX, R8, R9, R10, R11, R12
 	at, left, stride, first, fourth := RCX, RBX, R15, RAX, R14

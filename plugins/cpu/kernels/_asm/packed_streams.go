@@ -8,8 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// dotStreams is the number of rows of weights that a product reads at once. The rows are far apart in memory. Hardware prefetchers follow
-// streams in several pages at once, but stop at the end of a page, so a single stream keeps too few reads in flight.
+// dotStreams is the number of rows of weights that a product reads at once. The rows are far apart in memory. Hardware
+// prefetchers follow streams in several pages at once, but stop at the end of a page, so a single stream keeps too few
+// reads in flight.
 const dotStreams = 4
 
 // prefetchAhead returns a register that holds prefetchAhead, the distance at which weights are prefetched.
@@ -134,7 +135,8 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 	p.end(sums, n, px)
 }
 
-// unrolled writes a loop over n > 0 blocks. step writes the code for `unroll` blocks, or for one of those that are left over at the end.
+// unrolled writes a loop over n > 0 blocks. step writes the code for `unroll` blocks, or for one of those that are left
+// over at the end.
 func unrolled(n Op, unroll int, step func(blocks int)) {
 	if unroll > 1 {
 		SUBQ(Imm(uint64(unroll)), n)

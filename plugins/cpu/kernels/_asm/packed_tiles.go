@@ -28,7 +28,10 @@ const splitParts = 3
 func splitRows(group int) {
 	name := fmt.Sprintf("splitRows%d", group)
 	TEXT(name, NOSPLIT, "func(dst, sums, src *float32, ld, rows, steps int) uint32")
-	Doc(fmt.Sprintf("%s splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first. dst is [groups][3][16 rows][%d],", name, group),
+	Doc(
+		fmt.Sprintf(
+			"%s splits rows of 32*steps floats, ld apart, into three bfloat16 each, the highest bits first. dst is [groups][3][16 rows][%d],",
+			name, group),
 		"sums is [groups][16 rows]. It returns the bits of the largest magnitude, or of a NaN. Denormals count as zero. 1 <= rows <= 16, steps > 0.")
 	Pragma("noescape")
 	dst, sums, src := Load(Param("dst"), GP64()), Load(Param("sums"), GP64()), Load(Param("src"), GP64())
@@ -110,7 +113,9 @@ func moved(x VecPhysical) VecVirtual {
 // widenPairs writes the routine that packs weights.
 func widenPairs() {
 	TEXT("widenPairs", NOSPLIT, "func(dst *float32, step int, src *float32, vectors, groups int)")
-	Doc("widenPairs converts groups of vectors of bytes [16][4] to bfloat16 [2][16][2]. Groups start step bytes apart in dst.", "vectors, groups > 0.")
+	Doc(
+		"widenPairs converts groups of vectors of bytes [16][4] to bfloat16 [2][16][2]. Groups start step bytes apart in dst.",
+		"vectors, groups > 0.")
 	Pragma("noescape")
 	group, step, src := Load(Param("dst"), GP64()), Load(Param("step"), GP64()), Load(Param("src"), GP64())
 	groups := Load(Param("groups"), GP64())
@@ -148,21 +153,25 @@ func widenPairs() {
 	RET()
 }
 
-// splitTiles writes the product. The activations of a group stay in three tiles, while panels of weights pass through two others in pairs: if
-// another thread shares the core, loading a tile takes longer than a product. While tiles multiply a pair of panels, vector instructions
-// scale the sums of the pair before.
+// splitTiles writes the product. The activations of a group stay in three tiles, while panels of weights pass through
+// two others in pairs: if another thread shares the core, loading a tile takes longer than a product. While tiles
+// multiply a pair of panels, vector instructions scale the sums of the pair before.
 func splitTiles(group int, lows bool) {
 	name := fmt.Sprintf("splitTiles%d", group)
 	if lows {
 		name += "Low"
 	}
-	TEXT(name, NOSPLIT, "func(config, room *byte, pairs, groups int, a, sums, b, scale, low, c *float32, ldc, resume int)")
+	TEXT(
+		name, NOSPLIT,
+		"func(config, room *byte, pairs, groups int, a, sums, b, scale, low, c *float32, ldc, resume int)")
 	minus := ""
 	if lows {
 		minus = " - low*sums"
 	}
 	Doc(name+" sets C, of 16 rows and pairs of panels of 16 columns, to the sum over groups of scale*(a·b)"+minus+".",
-		fmt.Sprintf("a is [groups][3][16 rows][%d] and b [groups][panels][%d][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are", group, group/2),
+		fmt.Sprintf(
+			"a is [groups][3][16 rows][%d] and b [groups][panels][%d][16 columns][2], both of bfloat16. sums is [groups][16 rows], scale and low are",
+			group, group/2),
 		"[groups][panels][16 columns]. ldc counts bytes. With resume, the sum is added to C. room has 2048*(pairs+1) bytes. pairs, groups > 0.")
 	Pragma("noescape")
 	a, b, scale, low, sums, room, c := RSI, RDX, R8, R9, R10, R11, RDI

@@ -8,9 +8,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// wideDot writes the product of a block of weights and its activations, with AVX-512. On Zen 4, an instruction on 64 bytes occupies a unit for
-// two cycles, and only one load of 64 bytes starts per cycle. Therefore the bodies avoid shifts, and share loaded activations between rows or
-// groups. High nibbles are not shifted down: they count as 16 times their value.
+// wideDot writes the product of a block of weights and its activations, with AVX-512. On Zen 4, an instruction on 64
+// bytes occupies a unit for two cycles, and only one load of 64 bytes starts per cycle. Therefore the bodies avoid
+// shifts, and share loaded activations between rows or groups. High nibbles are not shifted down: they count as 16
+// times their value.
 type wideDot struct {
 	*packedBlock
 	half       Register // for q4_0: pointer to a table of the values of all f16
@@ -23,7 +24,8 @@ type wideDot struct {
 	start      VecVirtual    // for q4_0: -136 times x[1]
 }
 
-// wideConstants loads the constants of a body into registers: Z29 is for magic, the others are tables, masks and offsets.
+// wideConstants loads the constants of a body into registers: Z29 is for magic, the others are tables, masks and
+// offsets.
 func (p *wideDot) wideConstants(name string) {
 	switch name {
 	case "Q4_0":
@@ -52,8 +54,8 @@ func (p *wideDot) wideConstants(name string) {
 	}
 }
 
-// magic converts integers to floats without a conversion: it makes t & mask the lowest bits of the float 2^23 and subtracts offset, which
-// includes the 2^23. It overwrites t.
+// magic converts integers to floats without a conversion: it makes t & mask the lowest bits of the float 2^23 and
+// subtracts offset, which includes the 2^23. It overwrites t.
 func (p *wideDot) magic(t VecVirtual, mask, offset Register) VecVirtual {
 	VPTERNLOGD(Imm(0xea), Z29, mask, t) // t & mask | Z29 (2^23)
 	VSUBPS(offset, t, t)
@@ -94,12 +96,13 @@ func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
 	return low, p.magic(high, Z30, Z28)
 }
 
-// q4_0 reads a byte b = l + 16*h as a float, which takes one instruction less than its high nibble h would take. With x0 and x1 the
-// activations of l and h,
+// q4_0 reads a byte b = l + 16*h as a float, which takes one instruction less than its high nibble h would take. With
+// x0 and x1 the activations of l and h,
 //
 //	16*(x0*(l-8) + x1*(h-8)) = b*x1 - 136*x1 + 16*(l-8) * (x0 - x1/16)
 //
-// The rows share -136*x1 and x0 - x1/16. Scales come from a table: the processor is busy with arithmetic, and to convert them takes longer.
+// The rows share -136*x1 and x0 - x1/16. Scales come from a table: the processor is busy with arithmetic, and to
+// convert them takes longer.
 func (p *wideDot) q4_0() {
 	if p.load(); p.row == 0 {
 		p.start = p.reg()
@@ -129,9 +132,9 @@ func (p *wideDot) q4_K() {
 	}
 }
 
-// q6_K joins the bits of 64 values to bytes. Lane l then holds values 4*l to 4*l+3, which have the same scale. It reads the byte of each as a
-// float without moving it, so the activations are divided by the factors of the bytes: 1, 256, 65536, and 65536 again, because the last byte is
-// shifted by one (see arrangeQuads in package kernels).
+// q6_K joins the bits of 64 values to bytes. Lane l then holds values 4*l to 4*l+3, which have the same scale. It reads
+// the byte of each as a float without moving it, so the activations are divided by the factors of the bytes: 1, 256,
+// 65536, and 65536 again, because the last byte is shifted by one (see arrangeQuads in package kernels).
 func (p *wideDot) q6_K() {
 	s, d := p.reg(), p.reg()
 	p.halfAt(p.vec, 208, d)

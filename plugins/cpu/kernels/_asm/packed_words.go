@@ -8,9 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genPackedWords writes products of packed weights with activations in bytes, for processors without VNNI. VPMADDUBSW adds pairs of products
-// in 16 bits, and saturates. A sum of four times as many products still fits, if the weights have few bits, so a group needs one VPMADDWD
-// instead of one for every quad. Weights of 8 bits are split into nibbles.
+// genPackedWords writes products of packed weights with activations in bytes, for processors without VNNI. VPMADDUBSW
+// adds pairs of products in 16 bits, and saturates. A sum of four times as many products still fits, if the weights
+// have few bits, so a group needs one VPMADDWD instead of one for every quad. Weights of 8 bits are split into nibbles.
 func genPackedWords(v vec) {
 	if v.wide() {
 		return
@@ -32,8 +32,8 @@ func genPackedWords(v vec) {
 	}
 }
 
-// excess returns what is added to the integers of a format so that none is negative. Sums of products with the original integers fit into
-// 16 bits.
+// excess returns what is added to the integers of a format so that none is negative. Sums of products with the original
+// integers fit into 16 bits.
 func (f integerFormat) excess() uint32 {
 	return map[string]uint32{"Q4_0": 8, "Q5_0": 16, "Q3_K": 4, "Q6_K": 32, "MXFP4": 12}[f.name]
 }
@@ -57,7 +57,8 @@ func unpackUnsigned(f integerFormat) {
 		VMOVDQU(x, Mem{Base: b.q, Disp: i})
 	}
 	if f.nibbles() {
-		last, width = "An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.", 2
+		last, width = "An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.",
+			2
 		put = func(b *integerBlock, i int, x VecVirtual) {
 			VMOVDQU(masked(x, 15), Mem{Base: b.q, Disp: 2 * i})
 			high := masked(shiftRight(x, 4), 15)
@@ -65,7 +66,9 @@ func unpackUnsigned(f integerFormat) {
 			VMOVDQU(high, Mem{Base: b.q, Disp: 2*i + 32})
 		}
 	}
-	writeUnpack(f, name, width, put, name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).", last)
+	writeUnpack(
+		f, name, width, put,
+		name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).", last)
 }
 
 // wordRun is a run of quads whose products are added in 16 bits.
@@ -75,7 +78,8 @@ type wordRun struct {
 	weight int  // factor of the sum
 }
 
-// wordProduct is a product of up to 16 rows and 16 columns. The sum of products of a group is the weighted sum of its runs.
+// wordProduct is a product of up to 16 rows and 16 columns. The sum of products of a group is the weighted sum of its
+// runs.
 type wordProduct struct {
 	name  string
 	group int
@@ -84,7 +88,9 @@ type wordProduct struct {
 }
 
 func (p wordProduct) write() {
-	TEXT(p.name, NOSPLIT, "func(room *byte, sums *int32, fours, groups int, a, b *int8, dx, xs, dw, low, c *float32, ldc, resume int)")
+	TEXT(
+		p.name, NOSPLIT,
+		"func(room *byte, sums *int32, fours, groups int, a, b *int8, dx, xs, dw, low, c *float32, ldc, resume int)")
 	minus, width := "", 0
 	if p.lows {
 		minus = " - xs*low"
@@ -93,7 +99,9 @@ func (p wordProduct) write() {
 		width += 4 * r.quads
 	}
 	Doc(p.name+" sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b)"+minus+".",
-		fmt.Sprintf("a is [groups][16 rows][%d], b [groups][%d][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].", p.group, width/4),
+		fmt.Sprintf(
+			"a is [groups][16 rows][%d], b [groups][%d][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].",
+			p.group, width/4),
 		"sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.")
 	Pragma("noescape")
 	a, b, dx, dw, sums, room, n := RSI, RDX, R8, R9, R10, RBX, R11
@@ -131,10 +139,12 @@ func (p wordProduct) write() {
 		for q := range run.quads {
 			VMOVDQU(Mem{Base: b, Disp: 64 * (column + q)}, Y12)
 			VMOVDQU(Mem{Base: b, Disp: 64*(column+q) + 32}, Y13)
-			for r := 0; r < 4; r += 2 { // two rows at a time, so that additions are further from the products that they need
+			// two rows at a time, so that additions are further from the products that they need
+			for r := 0; r < 4; r += 2 {
 				x := []VecPhysical{Y14, Y15}
 				for i := range x {
-					VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: (r+i)*p.group + 4*(first+q)}, x[i])
+					VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: (r+i)*p.group + 4*(first+q)},
+						x[i])
 				}
 				sums := []VecPhysical{Y10, Y14, Y11, Y15}
 				if q == 0 && !run.excess {
@@ -199,8 +209,8 @@ func (p wordProduct) write() {
 	RET()
 }
 
-// copyRows copies C to room, or zeros if the product does not resume, or room to C. R12 holds the number of fours of rows. Rows of C may be
-// 4096 bytes apart, and the first-level cache would not hold 16 of these.
+// copyRows copies C to room, or zeros if the product does not resume, or room to C. R12 holds the number of fours of
+// rows. Rows of C may be 4096 bytes apart, and the first-level cache would not hold 16 of these.
 func (p wordProduct) copyRows(in bool) {
 	c, ldc, to, left := RSI, R8, RAX, RCX
 	MOVQ(arg("c"), c)

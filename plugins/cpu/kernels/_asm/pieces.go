@@ -9,17 +9,20 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pieces approximates a function of a in [0, limit] by polynomials on eight intervals. One instruction of AVX2 selects one of eight floats, so a
-// coefficient costs as much as a constant. The interval is given by three bits of s = a*scale + 1, from bit shift on.
+// pieces approximates a function of a in [0, limit] by polynomials on eight intervals. One instruction of AVX2 selects
+// one of eight floats, so a coefficient costs as much as a constant. The interval is given by three bits of s =
+// a*scale + 1, from bit shift on.
 type pieces struct {
 	limit, scale float64
 	shift        uint64
 	center       [8]float64   // polynomials are in a - center, which has no rounding error
 	coefficients [][8]float64 // by power, then by interval
-	slope        float64      // added to the slope of the first interval; it has few bits, so that the remainder is more precise
+	// added to the slope of the first interval; it has few bits, so that the remainder is more precise
+	slope float64
 }
 
-// widening returns pieces whose intervals widen with a, for functions that get smoother: s in [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
+// widening returns pieces whose intervals widen with a, for functions that get smoother: s in [1, 1.5), [1.5, 2), [2,
+// 3), ... [12, 16).
 func widening(f func(float64) float64, limit float64, degree int) pieces {
 	return newPieces(f, limit, degree, 22, []float64{1, 1.5, 2, 3, 4, 6, 8, 12, 16})
 }
@@ -29,13 +32,15 @@ func uniform(f func(float64) float64, limit float64, degree int) pieces {
 	return newPieces(f, limit, degree, 20, []float64{1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875, 2})
 }
 
-// newPieces fits f up to limit. bounds are the values of s between intervals. The first interval has its center at 0, where f must be a float; if
-// f(0) is 0, the error in that interval is relative. Other centers are points where f is nearly a float, so that the constant coefficient
-// has almost no rounding error.
+// newPieces fits f up to limit. bounds are the values of s between intervals. The first interval has its center at 0,
+// where f must be a float; if f(0) is 0, the error in that interval is relative. Other centers are points where f is
+// nearly a float, so that the constant coefficient has almost no rounding error.
 func newPieces(f func(float64) float64, limit float64, degree int, shift uint64, bounds []float64) pieces {
 	top := bounds[8]
 	scale := float64(float32((top - 1) / limit))
-	p := pieces{limit: (top - 1) / scale * (1 - 0x1p-21), scale: scale, shift: shift, coefficients: make([][8]float64, degree+1)} // s stays below top
+	// s stays below top
+	p := pieces{limit: (top - 1) / scale * (1 - 0x1p-21), scale: scale, shift: shift,
+		coefficients: make([][8]float64, degree+1)}
 	for i := range 8 {
 		lo, hi := (bounds[i]-1)/scale, (bounds[i+1]-1)/scale
 		var center float64
@@ -130,7 +135,8 @@ func erfPieces() pieces {
 	return p
 }
 
-// geluPieces approximates gelu(-a) up to 4.5. For larger a it falls too fast for polynomials of this degree. f(0) is -0.
+// geluPieces approximates gelu(-a) up to 4.5. For larger a it falls too fast for polynomials of this degree. f(0)
+// is -0.
 func geluPieces() pieces {
 	return uniform(func(a float64) float64 { return -a * 0.5 * math.Erfc(a/math.Sqrt2) }, 4.5, 8)
 }

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pow is |x|^y = 2^(y log2 |x|), with the signs and special values of C99. Nearly all results are correctly rounded, since the polynomials are as
-// precise as float64. A vector of positive finite x and finite y takes a shorter path.
+// pow is |x|^y = 2^(y log2 |x|), with the signs and special values of C99. Nearly all results are correctly rounded,
+// since the polynomials are as precise as float64. A vector of positive finite x and finite y takes a shorter path.
 func (d doubles) pow(x, y VecVirtual) VecVirtual {
 	z := d.v.reg()
 	d.jumpIfSpecial(x, y, "special")
@@ -62,8 +62,8 @@ func (d doubles) specialPow(x, y VecVirtual) VecVirtual {
 	return d.pick(one, d.load(d.num(1)), z)
 }
 
-// log2 is the logarithm of a float above 0: e + log2 1/r + log2(1+z) with x = 2^e * m and m*r = 1+z, where r is 1/m to a few bits, from a table. r
-// is 1 for m near 1 and 1/2 for m near 2, so that nothing cancels. z has no rounding error.
+// log2 is the logarithm of a float above 0: e + log2 1/r + log2(1+z) with x = 2^e * m and m*r = 1+z, where r is 1/m to
+// a few bits, from a table. r is 1 for m near 1 and 1/2 for m near 2, so that nothing cancels. z has no rounding error.
 func (d doubles) log2(x VecVirtual) VecVirtual {
 	e, m := d.v.reg(), d.v.reg()
 	if d.v.wide() {
@@ -91,12 +91,13 @@ func (d doubles) log2(x VecVirtual) VecVirtual {
 	z := d.lookUp("reciprocals", r, index)
 	VFMSUB213PD(d.num(1), m, z)
 	log := d.add(e, d.lookUp("logs", logs, index))
-	VFMADD231PD(d.horner(z, fit(func(z float64) float64 { return math.Log1p(z) / z * math.Log2E }, -1./32, 1./16, 9)), z, log)
+	VFMADD231PD(d.horner(z, fit(func(z float64) float64 { return math.Log1p(z) / z * math.Log2E }, -1./32, 1./16, 9)),
+		z, log)
 	return log
 }
 
-// exp2 is 2^t = 2^(n/16) * 2^f with an integer n. A table has 2^(n/16) for n modulo 16; the rest of n goes into the bits of the exponent. For t
-// outside of [-300, 300], the result is some number out of the range of float32.
+// exp2 is 2^t = 2^(n/16) * 2^f with an integer n. A table has 2^(n/16) for n modulo 16; the rest of n goes into the
+// bits of the exponent. For t outside of [-300, 300], the result is some number out of the range of float32.
 func (d doubles) exp2(t VecVirtual) VecVirtual {
 	const shift = 1.5 * (1 << 48) // adding it rounds to a multiple of 1/16
 	t = d.max(d.min(t, d.num(300)), d.num(-300))

@@ -9,8 +9,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genQuads writes products of 8-bit integers: C[rows, n] = A·B for n = 2*lanes. Operands are packed as for genGemm, with units of 32 bits in
-// place of floats. A unit has two integers of 16 bits, or four of 8 bits. Of the latter, one operand is unsigned and the other one signed.
+// genQuads writes products of 8-bit integers: C[rows, n] = A·B for n = 2*lanes. Operands are packed as for genGemm,
+// with units of 32 bits in place of floats. A unit has two integers of 16 bits, or four of 8 bits. Of the latter, one
+// operand is unsigned and the other one signed.
 func genQuads(v vec) {
 	maxRows, last := 6, 16
 	if v.wide() {
@@ -27,9 +28,10 @@ func genQuads(v vec) {
 		quadProduct(v, rows, fmt.Sprintf("halves%dx%d%s", rows, 2*v.lanes, v.name), halves)
 		for _, side := range []string{"Left", "Right"} { // the operand that is unsigned
 			if v.wide() {
-				quadProduct(v, rows, fmt.Sprintf("quads%s%dx%d", side, rows, 2*v.lanes), func(disp int, x VecPhysical, b, sums []VecPhysical) {
-					macro("QUADS_"+strings.ToUpper(side), append([]any{disp, x.Asm()}, names(b, sums)...)...)
-				})
+				quadProduct(v, rows, fmt.Sprintf("quads%s%dx%d", side, rows, 2*v.lanes),
+					func(disp int, x VecPhysical, b, sums []VecPhysical) {
+						macro("QUADS_"+strings.ToUpper(side), append([]any{disp, x.Asm()}, names(b, sums)...)...)
+					})
 			}
 		}
 	}
@@ -49,7 +51,8 @@ func genQuads(v vec) {
 func pairBytes() {
 	const block = 16 // elements
 	TEXT("pairBytes", NOSPLIT, "func(dst *int16, a, b *uint8, blocks int, high uint32)")
-	Doc("pairBytes sets dst[2*i] = a[i], dst[2*i+1] = b[i] for i < 16*blocks, unsigned if high is 0, signed if it is 0x00800080. blocks > 0.")
+	Doc(
+		"pairBytes sets dst[2*i] = a[i], dst[2*i+1] = b[i] for i < 16*blocks, unsigned if high is 0, signed if it is 0x00800080. blocks > 0.")
 	Pragma("noescape")
 	dst, blocks := Load(Param("dst"), GP64()), Load(Param("blocks"), GP64())
 	src := []Register{Load(Param("a"), GP64()), Load(Param("b"), GP64())}
@@ -80,8 +83,13 @@ func pairBytes() {
 // quadTiles writes the product of a block of rows, which are not packed, and panels of 32 columns, in tiles.
 func quadTiles(rows int, unsigned, instruction string) {
 	name := fmt.Sprintf("quadTiles%s%d", unsigned, rows)
-	TEXT(name, NOSPLIT, "func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)")
-	Doc(fmt.Sprintf("%s sets C[%d, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.", name, rows),
+	TEXT(
+		name, NOSPLIT,
+		"func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)")
+	Doc(
+		fmt.Sprintf(
+			"%s sets C[%d, 32*panels] to A·B, as int32. A has rows of 16*steps units, lda apart. The panels of B are bStep apart.",
+			name, rows),
 		"steps, panels > 0.")
 	Pragma("noescape")
 	panels, b, bStep, lda, ldc := RAX, R9, R14, RCX, R8
@@ -159,10 +167,15 @@ func requantize(v vec) {
 	name := "requantize" + v.name
 	var order Mem
 	if !v.wide() { // the low bytes of the four lanes of each half
-		order = numbers("lowBytes", []uint32{0x0c080400, 0x80808080, 0x80808080, 0x80808080, 0x0c080400, 0x80808080, 0x80808080, 0x80808080})
+		order = numbers(
+			"lowBytes", []uint32{0x0c080400, 0x80808080, 0x80808080, 0x80808080, 0x0c080400, 0x80808080, 0x80808080,
+				0x80808080})
 	}
-	TEXT(name, NOSPLIT, "func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)")
-	Doc(name+" sets dst[i] = zero + clamp(round((acc[i] + add[i] + base) * mult[i]), lo, hi), or 0 if the product is NaN,",
+	TEXT(
+		name, NOSPLIT,
+		"func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)")
+	Doc(
+		name+" sets dst[i] = zero + clamp(round((acc[i] + add[i] + base) * mult[i]), lo, hi), or 0 if the product is NaN,",
 		"for i < blocks*lanes. blocks > 0.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())

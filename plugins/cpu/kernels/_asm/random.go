@@ -10,7 +10,9 @@ import (
 func genRandom(v vec) {
 	name := "threefry" + v.name
 	TEXT(name, NOSPLIT, "func(dst *uint32, blocks int, counter, first, key0, key1 uint32)")
-	Doc(name+" is the first word of threefry2x32-20 with the counters (counter, first+i), i < blocks*lanes, under a key; blocks > 0.", "See package random.")
+	Doc(
+		name+" is the first word of threefry2x32-20 with the counters (counter, first+i), i < blocks*lanes, under a key; blocks > 0.",
+		"See package random.")
 	Pragma("noescape")
 	dst, n := Load(Param("dst"), GP64()), Load(Param("blocks"), GP64())
 	k0, k1, k2 := v.broadcast("key0"), v.broadcast("key1"), v.load(bitsConst(0x1bd11bda))

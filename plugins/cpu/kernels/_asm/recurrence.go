@@ -8,7 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genRecurrence writes the routines for one token of a recurrence, on a strip of columns; see strips in package kernels.
+// genRecurrence writes the routines for one token of a recurrence, on a strip of columns; see strips in package
+// kernels.
 func genRecurrence(v vec) {
 	deltaStep(v)
 	scanDecay(v)
@@ -23,7 +24,8 @@ const deltaVectors = 4
 func deltaStep(v vec) {
 	name := "deltaStep" + v.name
 	TEXT(name, NOSPLIT, "func(s *float32, n int, q, k, v, o *float32, decay, beta, scale float32)")
-	Doc(name + " is a token of the gated delta rule on a strip s[n, 4*lanes] of a state: e = decay*(k s), d = beta*(v-e), s = decay*s + k^T d, o = scale*(q s); n > 0.")
+	Doc(
+		name + " is a token of the gated delta rule on a strip s[n, 4*lanes] of a state: e = decay*(k s), d = beta*(v-e), s = decay*s + k^T d, o = scale*(q s); n > 0.")
 	Pragma("noescape")
 	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	q, k := Load(Param("q"), GP64()), Load(Param("k"), GP64())
@@ -130,7 +132,8 @@ func scanDecay(v vec) {
 func scanStep(v vec) {
 	name := "scanStep" + v.name
 	TEXT(name, NOSPLIT, "func(s, decay, dx, b, c, y *float32, rows, vectors int)")
-	Doc(name + " is s[j, i] = decay[j, i]*s[j, i] + b[j]*dx[i] and y[i] = sum of c[j]*s[j, i], j < rows, i < vectors*lanes; rows and vectors > 0.")
+	Doc(
+		name + " is s[j, i] = decay[j, i]*s[j, i] + b[j]*dx[i] and y[i] = sum of c[j]*s[j, i], j < rows, i < vectors*lanes; rows and vectors > 0.")
 	Pragma("noescape")
 	s, decay, dx := Load(Param("s"), GP64()), Load(Param("decay"), GP64()), Load(Param("dx"), GP64())
 	b, c, y := Load(Param("b"), GP64()), Load(Param("c"), GP64()), Load(Param("y"), GP64())
@@ -176,7 +179,8 @@ func taps(v vec) {
 	TEXT(name, NOSPLIT, "func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)")
 	Doc(name + " is dst[i] = bias[i] + sum of x[j*ldx+i]*w[j*ldw+i], j < k, i < vectors*lanes; k and vectors > 0.")
 	Pragma("noescape")
-	dst, bias, x, w := Load(Param("dst"), GP64()), Load(Param("bias"), GP64()), Load(Param("x"), GP64()), Load(Param("w"), GP64())
+	dst, bias, x, w := Load(Param("dst"), GP64()), Load(Param("bias"), GP64()), Load(Param("x"), GP64()),
+		Load(Param("w"), GP64())
 	ldx, ldw := Load(Param("ldx"), GP64()), Load(Param("ldw"), GP64())
 	k, vectors := Load(Param("k"), GP64()), Load(Param("vectors"), GP64())
 	px, pw, j := GP64(), GP64(), GP64()

@@ -8,9 +8,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genScan writes running sums, products and maxima. A vector is first scanned by itself, in log2(lanes) steps: a step of distance k folds each
-// lane with the lane k before it. Then all lanes are folded with the result of the vectors before. Only this last fold depends on the previous
-// vector, so the processor overlaps the other steps of several vectors.
+// genScan writes running sums, products and maxima. A vector is first scanned by itself, in log2(lanes) steps: a step
+// of distance k folds each lane with the lane k before it. Then all lanes are folded with the result of the vectors
+// before. Only this last fold depends on the previous vector, so the processor overlaps the other steps of several
+// vectors.
 func genScan(v vec) {
 	scanDoubles(v, "Sum", 0, VADDPD)
 	scanDoubles(v, "Prod", 1, VMULPD)
@@ -27,7 +28,9 @@ func scanRoutine(v vec, name, doc string) (dst, src, n Register) {
 
 // scanDoubles writes a scan that folds in float64.
 func scanDoubles(v vec, name string, start float64, fold func(...Op)) {
-	dst, src, n := scanRoutine(v, name, " scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.")
+	dst, src, n := scanRoutine(
+		v, name,
+		" scans blocks*lanes/2 elements in float64, starting from acc, and returns the last result; blocks > 0.")
 	acc, fill := v.reg(), v.reg()
 	VBROADCASTSD(arg("acc"), acc)
 	ones := v.load(f32(start))
@@ -71,9 +74,11 @@ func scanDoubles(v vec, name string, start float64, fold func(...Op)) {
 	RET()
 }
 
-// scanMax writes the running maximum, in float32. Of equal elements it keeps the first, of NaNs the last, as loops in Go do.
+// scanMax writes the running maximum, in float32. Of equal elements it keeps the first, of NaNs the last, as loops in
+// Go do.
 func scanMax(v vec) {
-	dst, src, n := scanRoutine(v, "Max", " scans blocks*lanes elements, starting from acc, and returns the last result; blocks > 0.")
+	dst, src, n := scanRoutine(
+		v, "Max", " scans blocks*lanes elements, starting from acc, and returns the last result; blocks > 0.")
 	acc, fill := v.reg(), v.load(f32(math.Inf(-1)))
 	VCVTSD2SS(arg("acc"), acc.AsX(), acc.AsX())
 	VBROADCASTSS(acc.AsX(), acc)

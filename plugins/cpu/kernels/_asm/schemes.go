@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genSchemes writes products with weights [k, n] whose scales are separate, and decoders of such weights; see SchemeWeights in package kernels.
-// Lanes are columns.
+// genSchemes writes products with weights [k, n] whose scales are separate, and decoders of such weights; see
+// SchemeWeights in package kernels. Lanes are columns.
 func genSchemes(v vec) {
 	for _, s := range []scheme{
 		{"int8", 8, vec.signedBytes, false}, {"int8_asym", 8, vec.signedBytes, true},
@@ -138,14 +138,16 @@ func (v vec) columns(n Register, do func(count int, label string)) {
 	RET()
 }
 
-// start begins a routine that goes through the columns. at is their offset in bytes in arrays of floats; w advances through the weights.
+// start begins a routine that goes through the columns. at is their offset in bytes in arrays of floats; w advances
+// through the weights.
 func (s scheme) start(v vec, kind, parameters, doc string) (w, ld, scale, zero, at, n Register) {
 	name := kind + s.routine() + v.name
 	entries = append(entries, entry{"scheme" + kind, v.name, s.name, "scheme" + name})
 	TEXT("scheme"+name, NOSPLIT, "func("+parameters+")")
 	Doc("scheme" + name + doc)
 	Pragma("noescape")
-	w, ld, scale, n = Load(Param("w"), GP64()), Load(Param("ld"), GP64()), Load(Param("scale"), GP64()), Load(Param("vectors"), GP64())
+	w, ld, scale, n = Load(Param("w"), GP64()), Load(Param("ld"), GP64()), Load(Param("scale"), GP64()),
+		Load(Param("vectors"), GP64())
 	if s.zero {
 		zero = Load(Param("zero"), GP64())
 	}
@@ -155,7 +157,8 @@ func (s scheme) start(v vec, kind, parameters, doc string) (w, ld, scale, zero, 
 }
 
 func (s scheme) routine() string {
-	return map[string]string{"int8": "Int8", "int8_asym": "Int8Asym", "int4": "Int4", "e2m1": "E2M1", "e4m3": "E4M3", "e5m2": "E5M2"}[s.name]
+	return map[string]string{"int8": "Int8", "int8_asym": "Int8Asym", "int4": "Int4", "e2m1": "E2M1", "e4m3": "E4M3",
+		"e5m2": "E5M2"}[s.name]
 }
 
 // zeros loads the zero points of count vectors.
@@ -178,7 +181,8 @@ func (s scheme) value(v vec, m Mem, zeros []VecVirtual, i int) VecVirtual {
 }
 
 func (v vec) schemeDot(s scheme) {
-	w, ld, scale, zero, at, n := s.start(v, "Dot", "dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int",
+	w, ld, scale, zero, at, n := s.start(
+		v, "Dot", "dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int",
 		" is dst[j] += scale[j] * the sum of x[r] * (w[r, j] - zero[j]) over r < rows, for vectors*lanes columns j. Rows of w are ld bytes apart; rows, vectors > 0.")
 	dst, pw, px, rows := Load(Param("dst"), GP64()), GP64(), GP64(), GP64()
 	ahead := GP64() // the address of later rows, to prefetch, since hardware prefetchers miss the pattern
@@ -216,7 +220,8 @@ func (v vec) schemeDot(s scheme) {
 }
 
 func (v vec) schemeDecode(s scheme) {
-	w, ld, scale, zero, at, n := s.start(v, "Decode", "dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int",
+	w, ld, scale, zero, at, n := s.start(
+		v, "Decode", "dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int",
 		" is dst[r, j] = scale[j] * (w[r, j] - zero[j]) for r < rows and vectors*lanes columns j. Rows of dst are ldd floats apart, those of w ld bytes; rows, vectors > 0.")
 	ldd, to, pw, rows := Load(Param("ldd"), GP64()), GP64(), GP64(), GP64()
 	SHLQ(Imm(2), ldd)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// An entry is a routine that package kernels looks up by the name of its function. The tables are generated, so no list of functions has to be
-// kept by hand.
+// An entry is a routine that package kernels looks up by the name of its function. The tables are generated, so no list
+// of functions has to be kept by hand.
 type entry struct {
 	kind     string // kind of table, a key of elements
 	set      string // instruction set
@@ -39,7 +39,8 @@ var elements = map[string]string{
 // tables returns the Go declarations of entries, a map for each kind and instruction set.
 func tables(entries []entry) string {
 	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.set, b.set), strings.Compare(a.function, b.function))
+		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.set, b.set),
+			strings.Compare(a.function, b.function))
 	})
 	var w strings.Builder
 	for i, e := range entries {

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Products of many rows and a panel of 32 columns, in tiles. While tiles multiply a block of 32 rows, vector instructions finish the block
-// before: they add bias and residual, apply the activation and store the results.
+// Products of many rows and a panel of 32 columns, in tiles. While tiles multiply a block of 32 rows, vector
+// instructions finish the block before: they add bias and residual, apply the activation and store the results.
 
 // tileEnd says what a routine does with a block of sums.
 type tileEnd struct {
@@ -33,7 +33,8 @@ func genTiles(v vec) {
 		{name: "RowsStream", stream: true, doc: "out = sum + bias"},
 		{name: "RowsResidualStream", residual: true, stream: true, doc: "out = sum + bias + residual"},
 		{name: "Blocked", blocked: true, stream: true, doc: "out = sum + bias, in blocks of bfloat16"},
-		{name: "BlockedGelu", blocked: true, stream: true, gelu: true, doc: "out = gelu(sum + bias), in blocks of bfloat16"},
+		{name: "BlockedGelu", blocked: true, stream: true, gelu: true,
+			doc: "out = gelu(sum + bias), in blocks of bfloat16"},
 	} {
 		tilePanel(e)
 	}
@@ -75,8 +76,10 @@ const rowsPerStep = 4
 
 func tilePanel(e tileEnd) {
 	name := "tiles" + e.name
-	TEXT(name, NOSPLIT, "func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, "+
-		"block, bias, out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)")
+	TEXT(
+		name, NOSPLIT,
+		"func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, "+
+			"block, bias, out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)")
 	Doc(name + " computes " + e.doc + " for blocks of 32 rows and one panel of 32 columns. See tilePanel.")
 	Pragma("noescape")
 	MOVQ(arg("config"), tileTmp)
@@ -151,8 +154,8 @@ func tilePanel(e tileEnd) {
 	}
 	CMPQ(arg("blocks"), Imm(0))
 	JEQ(LabelRef("done"))
-	// The first step of the next block also stores the sums of this one. Each tile of sums is stored, and then set to the initial sums of the
-	// next block, right before the first product that adds to it.
+	// The first step of the next block also stores the sums of this one. Each tile of sums is stored, and then set to
+	// the initial sums of the next block, right before the first product that adds to it.
 	MOVQ(arg("steps"), tileSteps)
 	ADDQ(U32(4*tileSide*tileSide), arg("sum"))
 	MOVQ(arg("sum"), tileTmp)
@@ -198,8 +201,9 @@ func tilePanel(e tileEnd) {
 	RET()
 }
 
-// step writes the products of one step, together with the loads for the next one: a tile is loaded as soon as the last product that reads its
-// register has started. It calls before(t) ahead of the product that adds to tile t. tileTmp then has the value that it had before the step.
+// step writes the products of one step, together with the loads for the next one: a tile is loaded as soon as the last
+// product that reads its register has started. It calls before(t) ahead of the product that adds to tile t. tileTmp
+// then has the value that it had before the step.
 func (e tileEnd) step(label string, before func(t tile)) {
 	ADDQ(U32(2048), tileA)
 	ADDQ(U32(2048), tileB)
@@ -274,7 +278,8 @@ func (e tileEnd) rows() {
 			x[h] = vec{16, ""}.phys(8*(r%2) + 4*h)
 			VADDPS(Mem{Base: tileDone, Disp: r*128 + 64*h}, bias[h], x[h])
 			if e.gelu {
-				tileGelu(x[h], vec{16, ""}.phys(8*(r%2)+4*h+1), vec{16, ""}.phys(8*(r%2)+4*h+2), vec{16, ""}.phys(8*(r%2)+4*h+3))
+				tileGelu(x[h], vec{16, ""}.phys(8*(r%2)+4*h+1), vec{16, ""}.phys(8*(r%2)+4*h+2),
+					vec{16, ""}.phys(8*(r%2)+4*h+3))
 			}
 			if e.residual {
 				VADDPS(Mem{Base: tileRes, Disp: 64 * h}, x[h], x[h])
@@ -315,8 +320,8 @@ func loadGelu() {
 	}
 }
 
-// tileGelu replaces x by x*Phi(x), with an error of at most 5e-5, for results that are rounded to bfloat16. Below -geluEdge the result is
-// constant.
+// tileGelu replaces x by x*Phi(x), with an error of at most 5e-5, for results that are rounded to bfloat16.
+// Below -geluEdge the result is constant.
 func tileGelu(x, y, z, p VecPhysical) {
 	VMAXPS(x, geluConstant(1), x) // min and max return x, the last source, if it is NaN
 	VMINPS(x, geluConstant(0), y)

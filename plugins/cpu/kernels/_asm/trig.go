@@ -38,7 +38,9 @@ func turning(v vec, name string, f func(a VecVirtual, x Mem) VecVirtual) {
 	routine := symbol(name) + v.name
 	entries = append(entries, entry{"unary", v.name, name, "{angles: " + routine + "}"})
 	TEXT(routine, NOSPLIT, "func(dst, src *float32, blocks int) int")
-	Doc(routine+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector",
+	Doc(
+		routine+" is dst[i] = "+name+
+			"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It stops before a vector",
 		"with an element of magnitude 2^17 or more, and returns how many vectors are left.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
@@ -71,8 +73,8 @@ func turning(v vec, name string, f func(a VecVirtual, x Mem) VecVirtual) {
 	RET()
 }
 
-// reduce is r = a - q*pi/2 for a >= 0, a < angleLimit: |r| is at most angleMax, and q an integer with the low bits of q.
-// If exact is set, low is the rounding error of r.
+// reduce is r = a - q*pi/2 for a >= 0, a < angleLimit: |r| is at most angleMax, and q an integer with the low bits of
+// q. If exact is set, low is the rounding error of r.
 func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
 	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
 	n := v.load(bitsConst(shift))
@@ -80,8 +82,8 @@ func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
 	q = v.reg()
 	VMOVUPS(n, q)
 	VSUBPS(bitsConst(shift), n, n)
-	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple of pi/2, only the last
-	// operation rounds. What pi/2 has beyond its third part is below 2^-70.
+	// The first difference is exact: both sides are multiples of 2^-24, and it is below 1. If a is close to a multiple
+	// of pi/2, only the last operation rounds. What pi/2 has beyond its third part is below 2^-70.
 	part := halfPi()
 	r = a
 	VFNMADD231PS(f32(part[0]), n, r)

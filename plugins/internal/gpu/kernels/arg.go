@@ -23,8 +23,11 @@ func argKernel(name string, least bool) Kernel {
 			p, d := argRows(n), n.In[0].Type.DType
 			four := byFour(n)
 			shader := func(p rowPlan, combine bool, bindings ...Binding) Shader {
-				consts := map[string]any{"Combine": combine, "Four": four && !combine, "Least": least, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(n.Type.DType)}
-				return p.shader(name, argWGSL, consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) + loop(p.lanes/2, 0) }, bindings...)
+				consts := map[string]any{"Combine": combine, "Four": four && !combine, "Least": least,
+					"Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(n.Type.DType)}
+				return p.shader(
+					name, argWGSL, consts,
+					func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) + loop(p.lanes/2, 0) }, bindings...)
 			}
 			in, out := Binding{Name: "x0", Operand: 0, DType: d}, Binding{Name: "y", Operand: Out, DType: n.Type.DType}
 			if four {
@@ -36,7 +39,8 @@ func argKernel(name string, least bool) Kernel {
 			if !p.split {
 				return []Shader{shader(p, false, in, out)}
 			}
-			parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32} // key and index of the best element of each part
+			// key and index of the best element of each part
+			parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32}
 			return []Shader{shader(p, false, in, parts), shader(p.combining(1), true, parts, out)}
 		},
 		Scratch: func(n *ir.Node, _ Limits) int64 {
@@ -50,7 +54,8 @@ func argKernel(name string, least bool) Kernel {
 func byFour(n *ir.Node) bool {
 	x, axis := n.In[0].Type, n.Attrs.(op.ArgAttrs).Axis
 	words := x.DType.IsFloat() || x.DType == dtype.I32 || x.DType == dtype.U32
-	return words && aligned(n.In[0]) && commonDivisor(x.Shape[axis:axis+1])%4 == 0 && numel(n.Graph.Syms.Largest(x.Shape)[axis+1:]) == 1
+	return words && aligned(n.In[0]) && commonDivisor(x.Shape[axis:axis+1])%4 == 0 &&
+		numel(n.Graph.Syms.Largest(x.Shape)[axis+1:]) == 1
 }
 
 func argRows(n *ir.Node) rowPlan {

@@ -15,7 +15,8 @@ fn place_of(i: u32, k: u32) -> u32 {
 
 {{- if .C.Four}}
 
-// Maps an element to an integer that is larger for a better element: 0 for the worst value, 0xff000000 for the best infinity, more for NaN.
+// Maps an element to an integer that is larger for a better element: 0 for the worst value, 0xff000000 for the best
+// infinity, more for NaN.
 fn rank(v: {{if .C.Float}}f32{{else}}u32{{end}}) -> u32 {
 {{- if .C.Float}}
   let b = bitcast<u32>(v);
@@ -65,7 +66,8 @@ fn place_of(i: u32, k: u32) -> u32 {
     let r{{$i}} = vec4<u32>(rank(v{{$i}}.x), rank(v{{$i}}.y), rank(v{{$i}}.z), rank(v{{$i}}.w));
     if (k{{$i}} < end && any(r{{$i}} > vec4<u32>(best_key))) {
 {{- range $e := seq 4}}
-      let c{{$e}} = {{if $.C.Float}}select(r{{$i}}[{{$e}}], none, r{{$i}}[{{$e}}] > 0xff000000u){{else}}r{{$i}}[{{$e}}]{{end}};
+      let c{{$e}} = {{if $.C.Float}}select(r{{$i}}[{{$e}}], none,
+          r{{$i}}[{{$e}}] > 0xff000000u){{else}}r{{$i}}[{{$e}}]{{end}};
       if (c{{$e}} > best_key) {
         best_key = c{{$e}};
         best = k{{$i}} * 4u + {{$e}}u;

@@ -22,11 +22,13 @@ var (
 	attentionRowsWGSL string
 )
 
-var _ = register(Kernel{Op: "attention", Takes: "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32)",
-	Shaders: attention, Scratch: fewBytes})
+var _ = register(
+	Kernel{Op: "attention", Takes: "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32)",
+		Shaders: attention, Scratch: fewBytes})
 
 // attentionFields are the parameters of the attention shaders.
-var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
+var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s",
+	"k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
 	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
@@ -39,7 +41,8 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	for _, at := range g.Start {
 		p = append(p, uint32(at))
 	}
-	p = append(p, math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(max(-unbounded, min(unbounded, g.QOffset)))), uint32(min(unbounded, a.Window)))
+	p = append(p, math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)),
+		uint32(int32(max(-unbounded, min(unbounded, g.QOffset)))), uint32(min(unbounded, a.Window)))
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}
@@ -62,21 +65,26 @@ func simpleLoops(keys int, c attentionConsts) int {
 type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
-	// Operand indices, 0 for none: the position of query 0 and the number of keys, and whether these operands have a value per batch element. With
-	// FixedOffset an attribute has the position. Sinks is also an operand index.
+	// Operand indices, 0 for none: the position of query 0 and the number of keys, and whether these operands have a
+	// value per batch element. With FixedOffset an attribute has the position. Sinks is also an operand index.
 	Position, KVLen, Sinks               int
 	PositionEach, KVLenEach, FixedOffset bool
 	Layout, Mask                         string
-	// Log2: the product already gives scores in units of log2(e). That is possible if nothing else is applied to them before the exponential.
+	// Log2: the product already gives scores in units of log2(e). That is possible if nothing else is applied to them
+	// before the exponential.
 	Log2, Masked bool
 	TailK        bool // the last tile may have fewer keys
 
 	// For grid_attention. Padded: windows extend past the edge of the grid. OneWindow: the window is the whole grid.
-	Padded, OneWindow           bool
-	RelRows, RelPitch, RelWidth int  // shape of the relative position terms: [RelRows][RelPitch] vectors of four queries
-	RelMembers, RelTile         int  // RelMembers: blocks times heads; RelTile: number of terms j that a workgroup computes at a time
-	RelChunkRow                 bool // the keys of neighbouring invocations are in one row of the window
-	KeyPlaces                   int  // number of entries of the table of key offsets in workgroup memory, including the padding of the last tile; 0 for no table
+	Padded, OneWindow bool
+	// shape of the relative position terms: [RelRows][RelPitch] vectors of four queries
+	RelRows, RelPitch, RelWidth int
+	// RelMembers: blocks times heads; RelTile: number of terms j that a workgroup computes at a time
+	RelMembers, RelTile int
+	RelChunkRow         bool // the keys of neighbouring invocations are in one row of the window
+	// number of entries of the table of key offsets in workgroup memory, including the padding of the last tile; 0 for
+	// no table
+	KeyPlaces int
 }
 
 // VecOut reports whether the result is written in vectors of four.
@@ -94,7 +102,8 @@ func (c attentionConsts) out() Binding {
 // Log2E is log2(e). Multiplied by it, a score becomes an exponent for exp2.
 func (attentionConsts) Log2E() string { return "1.4426950408889634" }
 
-// operands are the bindings for the inputs of attention. q, k and v are read in vectors of vec elements, or one by one if vec is 0.
+// operands are the bindings for the inputs of attention. q, k and v are read in vectors of vec elements, or one by one
+// if vec is 0.
 func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 	for i, x := range n.Operands() {
 		b := Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType}
@@ -120,7 +129,8 @@ func attention(n *ir.Node, l Limits) []Shader {
 	}
 	each := func(k int) bool { return n.In[k] != nil && n.In[k].Type.Rank() == 1 }
 	mask := n.In[op.AttentionMask]
-	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: mask != nil && mask.Type.DType == dtype.Bool,
+	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: mask != nil &&
+		mask.Type.DType == dtype.Bool,
 		Position: index(op.AttentionPosition), KVLen: index(op.AttentionKVLen), Sinks: index(op.AttentionSinks),
 		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
 	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.KVLen > 0
@@ -171,15 +181,17 @@ func attention(n *ir.Node, l Limits) []Shader {
 		keys = int(s.Sk.B)
 	}
 	if m, ok := c.withMatrices(int(s.D), keys, l); ok && vectors {
-		return tiled(m.shader(n, attentionMaskWGSL+functions+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)), m.Queries(), m.loops)
+		return tiled(m.shader(n, attentionMaskWGSL+functions+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)),
+			m.Queries(), m.loops)
 	}
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), largest[0], largest[1], l)
 	c.TailK = keys == 0 || keys%c.Keys() != 0
 	if !ok || !vectors || !allF32(&ir.Node{In: n.In[:3], Type: n.Type}) {
-		sh := mapped(n, "attention", attentionMaskWGSL+functions+attentionSimpleWGSL, c, attentionFields, func(call *Call) []uint32 {
-			return attentionParams(a, call)
-		}).withLoops(n, func(call *Call) int {
+		sh := mapped(n, "attention", attentionMaskWGSL+functions+attentionSimpleWGSL, c, attentionFields,
+			func(call *Call) []uint32 {
+				return attentionParams(a, call)
+			}).withLoops(n, func(call *Call) int {
 			return simpleLoops(attentionGeometry(a, call).Sk, c)
 		})
 		if c.KVLen > 0 {
@@ -188,6 +200,8 @@ func attention(n *ir.Node, l Limits) []Shader {
 		sh.Params = unlessFew(sh.Params)
 		return append(few, sh)
 	}
-	return tiled(Shader{Name: "attention", Body: attentionMaskWGSL + functions + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c,
-		Bindings: append(c.operands(n, 4), c.out())}, c.Queries(), c.Loops)
+	return tiled(
+		Shader{Name: "attention", Body: attentionMaskWGSL + functions + attentionRowsWGSL + attentionPartsWGSL +
+			attentionWGSL, Consts: c,
+			Bindings: append(c.operands(n, 4), c.out())}, c.Queries(), c.Loops)
 }

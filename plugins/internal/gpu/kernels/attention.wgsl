@@ -1,15 +1,16 @@
-// Attention with online softmax. A workgroup computes {{.C.Queries}} queries of one head, in tiles of {{.C.Keys}} keys, and writes only the result
-// to memory. Invocation (tx, ty) holds the scores of {{.C.TQ}} queries x {{.C.TK}} keys and {{.C.Cols}} columns of the same queries' results in
-// registers. Both matrix products stage their operands in workgroup memory: {{.C.Depth}} values of the head dim of q and k at a time, then
-// {{.C.PartRows}} weights and rows of v. The next operands are fetched while the present ones are used. These fetches are unconditional, because
-// a branch would make the device wait for them. Scores are in units of log2(e).
+// Attention with online softmax. A workgroup computes {{.C.Queries}} queries of one head, in tiles of {{.C.Keys}} keys,
+// and writes only the result to memory. Invocation (tx, ty) holds the scores of {{.C.TQ}} queries x {{.C.TK}} keys and
+// {{.C.Cols}} columns of the same queries' results in registers. Both matrix products stage their operands in workgroup
+// memory: {{.C.Depth}} values of the head dim of q and k at a time, then {{.C.PartRows}} weights and rows of v. The
+// next operands are fetched while the present ones are used. These fetches are unconditional, because a branch would
+// make the device wait for them. Scores are in units of log2(e).
 //
-// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the array's bounds, which costs
-// one more instruction per read.
+// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the
+// array's bounds, which costs one more instruction per read.
 {{- $c := .C}}
 
-// Four rows of q, k, v or weights. Each row has a value for all queries, keys or columns. The gaps make neighbouring invocations store to
-// different banks.
+// Four rows of q, k, v or weights. Each row has a value for all queries, keys or columns. The gaps make neighbouring
+// invocations store to different banks.
 struct FourA {
   rows: array<array<vec4<f32>, {{add .C.QueryVecs 1}}>, 4>,
   gap: array<vec4<f32>, 2>,
@@ -18,7 +19,8 @@ struct FourB {
   rows: array<array<vec4<f32>, {{.C.RowVecs}}>, 4>,
   gap: array<vec4<f32>, 2>,
 }
-var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>; // q as [d][query / 4]; weights as [key][query / 4]
+// q as [d][query / 4]; weights as [key][query / 4]
+var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>;
 var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k as [d][key / 4]; v as [key][column / 4]
 {{- template "score" .}}
 {{- if not .C.Grid}}
@@ -50,8 +52,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   let scale = P.scale{{if .C.Log2}} * {{.C.Log2E}}{{end}};
 
-  // What this invocation fetches. Of q and k: four rows x four values of the head dim, so that neighbours read along the head dim. Of v: one
-  // vector of a row.
+  // What this invocation fetches. Of q and k: four rows x four values of the head dim, so that neighbours read along
+  // the head dim. Of v: one vector of a row.
 {{- range .C.Passes}}
   let unit{{.Index}} = local + {{.First}}u;
 {{- if .Mixed}}
@@ -60,7 +62,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let is_q{{.Index}} = {{.A}};
 {{- end}}
   let depth{{.Index}} = unit{{.Index}} % {{div $c.Depth 4}}u;
-  let four{{.Index}} = (unit{{.Index}}{{if .Mixed}} - select({{.UnitsA}}u, 0u, is_q{{.Index}}){{else if not .A}} - {{.UnitsA}}u{{end}}) / {{div $c.Depth 4}}u;
+  let four{{.Index}} = (unit{{.Index}}{{if .Mixed}} - select({{.UnitsA}}u, 0u, is_q{{.Index}}){{else if not .A}} -
+      {{.UnitsA}}u{{end}}) / {{div $c.Depth 4}}u;
 {{- if .A}}
   let rows{{.Index}} = query_rows(b, h, q0 + four{{.Index}} * 4u, queries);
 {{- else if .Mixed}}
@@ -76,7 +79,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.PassesV}}
   let value{{$i}} = (local + {{mul $i $c.Threads}}u) / {{div $c.DP 4}}u;
   let column{{$i}} = (local + {{mul $i $c.Threads}}u) % {{div $c.DP 4}}u;
-  let key{{$i}} = value{{$i}} % 4u * {{$c.FoursA}}u + value{{$i}} % {{$c.LK}}u / 4u; // in the order in which lanes hold keys
+  // in the order in which lanes hold keys
+  let key{{$i}} = value{{$i}} % 4u * {{$c.FoursA}}u + value{{$i}} % {{$c.LK}}u / 4u;
 {{- if eq $c.SingleKeys 0}}
   let first{{$i}} = key{{$i}} * 4u + value{{$i}} / {{$c.LK}}u;
 {{- end}}
@@ -123,7 +127,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       let last = part == {{.C.LastPart}}u;
       if (last) {
 {{- range .C.Passes}}{{if not .A}}
-        rows{{.Index}} = {{if .Mixed}}select({{end}}key_rows(b, h, k0 + {{$c.Keys}}u + four{{.Index}} * 4u){{if .Mixed}}, rows{{.Index}}, is_q{{.Index}}){{end}};
+        rows{{.Index}} = {{if .Mixed}}select({{end}}key_rows(b, h,
+            k0 + {{$c.Keys}}u + four{{.Index}} * 4u){{if .Mixed}}, rows{{.Index}}, is_q{{.Index}}){{end}};
 {{- end}}{{end}}
       }
       let depth = select((part + 1u) * {{div .C.Depth 4}}u, 0u, last);
@@ -159,7 +164,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- if .C.Masked}}
 {{- range $i := seq .C.Rows}}{{range $j := seq $c.TK}}{{range $r := seq 4}}
-    s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + {{$c.KeyAt $j}}, s{{$i}}_{{$j}}[{{$r}}]);
+    s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + {{$c.KeyAt $j}},
+        s{{$i}}_{{$j}}[{{$r}}]);
 {{- end}}{{end}}{{end}}
 {{- else if .C.TailK}}
     if (k0 + {{.C.Keys}}u > k_end) {
@@ -173,8 +179,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
 {{- end}}
 
-    // The reference point of the exponentials follows the maximum only when that has grown by more than 8 (a factor of 2^8). Any point near the
-    // maximum works, and the sums need to be rescaled less often.
+    // The reference point of the exponentials follows the maximum only when that has grown by more than 8 (a factor of
+    // 2^8). Any point near the maximum works, and the sums need to be rescaled less often.
 {{- range $i := seq .C.Rows}}
     var top{{$i}} = s{{$i}}_0;
 {{- range $j := seq $c.TK}}{{if $j}}
@@ -285,7 +291,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     total = total + tile_a[0][{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u];
 {{- end}}
 {{- if $c.Sinks}}
-    total = select(total + exp2(vec4<f32>(x{{$c.Sinks}}(h) * {{$c.Log2E}}) - most{{$i}}), vec4<f32>(0.0), total == vec4<f32>(0.0));
+    total = select(total + exp2(vec4<f32>(x{{$c.Sinks}}(h) * {{$c.Log2E}}) - most{{$i}}), vec4<f32>(0.0),
+        total == vec4<f32>(0.0));
 {{- end}}
     let factor = select(1.0 / total, vec4<f32>(0.0), total == vec4<f32>(0.0));
 {{- range $r := seq 4}}
@@ -298,7 +305,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $v := seq $c.VecCols}}
 {{- $j := mul $v 4}}
         {{if ne $c.D $c.DP}}if ({{$c.ColAt $j}} < {{$c.D}}u) {{end}}{
-          y4_put((at + {{$c.ColAt $j}}) / 4u, vec4<f32>(o{{$i}}_{{$j}}[{{$r}}], o{{$i}}_{{add $j 1}}[{{$r}}], o{{$i}}_{{add $j 2}}[{{$r}}], o{{$i}}_{{add $j 3}}[{{$r}}]) * factor[{{$r}}]);
+          y4_put((at + {{$c.ColAt $j}}) / 4u,
+              vec4<f32>(o{{$i}}_{{$j}}[{{$r}}], o{{$i}}_{{add $j 1}}[{{$r}}], o{{$i}}_{{add $j 2}}[{{$r}}],
+                  o{{$i}}_{{add $j 3}}[{{$r}}]) * factor[{{$r}}]);
         }
 {{- end}}
 {{- else}}

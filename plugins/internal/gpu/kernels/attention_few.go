@@ -22,7 +22,8 @@ const (
 	fewGroups  = 512 // workgroups that keep a large GPU busy; shares are halved until there are this many
 )
 
-// fewShape is the shape of the kernel for few queries: head dims D and DV in vectors of four, and the rows that a workgroup computes.
+// fewShape is the shape of the kernel for few queries: head dims D and DV in vectors of four, and the rows that a
+// workgroup computes.
 type fewShape struct{ D4, DV4, FewRows int }
 
 // Constants for the template.
@@ -48,13 +49,15 @@ type fewKernel struct {
 	least, most int
 }
 
-// chooseFew returns the kernels for a node that has few queries in some runs: one for up to four rows and one for more, if both are needed.
+// chooseFew returns the kernels for a node that has few queries in some runs: one for up to four rows and one for more,
+// if both are needed.
 func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	syms := n.Graph.Syms
 	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk})
 	heads := int(s.H / s.HKV)
 	fits := func(f fewShape) bool {
-		return s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries && most[1] <= mostShares*f.MostShare() && f.bytes() <= l.WorkgroupStorage
+		return s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries &&
+			most[1] <= mostShares*f.MostShare() && f.bytes() <= l.WorkgroupStorage
 	}
 	four, eight := fewShape{int(s.D) / 4, int(s.DV) / 4, 4}, fewShape{int(s.D) / 4, int(s.DV) / 4, 8}
 	rows := heads * min(most[0], fewQueries)
@@ -69,12 +72,13 @@ func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	return []fewKernel{{four, 0, 4}, {eight, 5, rows}}
 }
 
-// shares divides the keys of a call among workgroups, as in split-KV ("flash") decoding. It returns the number of shares, the keys in each, and
-// the number of row tiles.
+// shares divides the keys of a call among workgroups, as in split-KV ("flash") decoding. It returns the number of
+// shares, the keys in each, and the number of row tiles.
 func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 	rowTiles = ceilDiv(g.H/g.HKV*g.Sq, f.FewRows)
 	keys = f.MostShare()
-	for keys > leastShare && (g.B*g.HKV*rowTiles*ceilDiv(g.Sk, keys) < fewGroups) && ceilDiv(g.Sk, keys/2) <= mostShares {
+	for keys > leastShare && (g.B*g.HKV*rowTiles*ceilDiv(g.Sk, keys) < fewGroups) &&
+		ceilDiv(g.Sk, keys/2) <= mostShares {
 		keys /= 2
 	}
 	return max(1, ceilDiv(g.Sk, keys)), keys, rowTiles
@@ -88,14 +92,16 @@ func fewBytes(n *ir.Node, _ Limits) int64 {
 		return 0
 	}
 	most := n.Graph.Syms.Largest(ir.Shape{s.B, s.Sq, s.Sk})
-	return int64(most[0]) * s.H * int64(min(most[1], fewQueries)) * int64(max(1, ceilDiv(most[2], leastShare))) * (s.DV + 4) * 4
+	return int64(most[0]) * s.H * int64(min(most[1], fewQueries)) * int64(
+		max(1, ceilDiv(most[2], leastShare))) * (s.DV + 4) * 4
 }
 
 // fewOperands reports whether q, k and v can be read in vectors.
 func fewOperands(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
 	for i, x := range n.In[:3] {
-		if last := x.Type.Shape[x.Type.Rank()-1]; !last.IsStatic() || last.B%4 != 0 || len(a.Packed) > 0 && a.Packed[i]%4 != 0 {
+		if last := x.Type.Shape[x.Type.Rank()-1]; !last.IsStatic() || last.B%4 != 0 || len(a.Packed) > 0 &&
+			a.Packed[i]%4 != 0 {
 			return false
 		}
 	}
@@ -116,23 +122,28 @@ func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewKernel)
 	}
 	params := func(call *Call) []uint32 {
 		g := attentionGeometry(a, call)
-		if rows := g.H / g.HKV * g.Sq; numel(call.Out.Shape) == 0 || g.Sq > fewQueries || rows < f.least || rows > f.most {
+		if rows := g.H / g.HKV * g.Sq; numel(call.Out.Shape) == 0 || g.Sq > fewQueries || rows < f.least ||
+			rows > f.most {
 			return nil
 		}
 		count, keys, tiles := f.shares(g)
-		return append([]uint32{uint32(groups(call)), uint32(count), uint32(keys), uint32(tiles), uint32(g.B)}, attentionParams(a, call)...)
+		return append([]uint32{uint32(groups(call)), uint32(count), uint32(keys), uint32(tiles), uint32(g.B)},
+			attentionParams(a, call)...)
 	}
 	parts := Binding{Name: "part", Operand: Scratch, Vec: 4, DType: dtype.F32}
-	main := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "few"), Consts: consts, Fields: fields, Params: params, Groups: groups,
+	main := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "few"), Consts: consts,
+		Fields: fields, Params: params, Groups: groups,
 		Bindings: append(slices.Clone(c.operands(n, 4)), parts),
 		Loops: func(call *Call) int {
 			_, keys, _ := f.shares(attentionGeometry(a, call))
 			pass := loop(ceilDiv(f.PassKeys()*f.RowVecs4(), f.FewThreads()), 4)
 			rows := f.RowVecs4() * 2 * loop(ceilDiv(keys, f.FewThreads()), 0)
-			return loop(ceilDiv(f.FewRows*f.D4, f.FewThreads()), 0) + loop(ceilDiv(keys, f.PassKeys()), pass) + rows + 2*loop(10, 0) +
+			return loop(ceilDiv(f.FewRows*f.D4, f.FewThreads()), 0) + loop(ceilDiv(keys, f.PassKeys()), pass) + rows +
+				2*loop(10, 0) +
 				loop(ceilDiv(keys, 4*f.ValueGroups()), 0) + f.FewRows*loop(f.ValueGroups(), 0)
 		}}
-	sum := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "combine"), Consts: consts, Fields: fields, Params: params,
+	sum := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "combine"), Consts: consts,
+		Fields: fields, Params: params,
 		Groups: func(call *Call) int {
 			g := attentionGeometry(a, call)
 			return g.B * g.H * g.Sq

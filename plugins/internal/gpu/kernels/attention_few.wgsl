@@ -1,12 +1,14 @@
 {{- /* Attention of few queries to many keys (decoding). Reading the keys and values takes most of the time. */ -}}
 {{define "few"}}
-// A workgroup computes up to {{.C.FewRows}} queries of the heads that share keys, over one share of the keys. It reads each key and value once;
-// {{.C.Lanes}} neighbouring invocations read a key together. For each query it writes the weighted sum of values, the sum of weights, and the
-// reference point of the exponentials in units of log2(e). The next shader combines the shares.
+// A workgroup computes up to {{.C.FewRows}} queries of the heads that share keys, over one share of the keys. It reads
+// each key and value once; {{.C.Lanes}} neighbouring invocations read a key together. For each query it writes the
+// weighted sum of values, the sum of weights, and the reference point of the exponentials in units of log2(e). The next
+// shader combines the shares.
 {{- $c := .C}}
 {{template "span" .}}
 var<workgroup> query: array<vec4<f32>, {{mul .C.FewRows .C.D4}}>;
-var<workgroup> weights: array<array<vec4<f32>, {{.C.RowVecs4}}>, {{.C.MostShare}}>; // of four queries each: scores, then weights
+// of four queries each: scores, then weights
+var<workgroup> weights: array<array<vec4<f32>, {{.C.RowVecs4}}>, {{.C.MostShare}}>;
 var<workgroup> rest: array<array<vec4<f32>, {{.C.FewThreads}}>, {{.C.RowVecs4}}>; // partial sums
 const no_weight = -1075.0; // see attention.wgsl
 const least_weight = 1.2e-38;
@@ -69,7 +71,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
 {{- end}}
 {{- range $v := seq .C.RowVecs4}}
-    rest[{{$v}}][local] = vec4<f32>({{range $j := seq 4}}{{if $j}}, {{end}}dot(s{{add (mul $v 4) $j}}, vec4<f32>(1.0)){{end}});
+    rest[{{$v}}][local] = vec4<f32>({{range $j := seq 4}}{{if $j}},
+        {{end}}dot(s{{add (mul $v 4) $j}}, vec4<f32>(1.0)){{end}});
 {{- end}}
     }
     workgroupBarrier();
@@ -142,7 +145,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   workgroupBarrier();
 
-  // Weighted values. Neighbouring invocations read neighbouring vectors of a value; each group of them reads every {{.C.ValueGroups}}th value.
+  // Weighted values. Neighbouring invocations read neighbouring vectors of a value; each group of them reads every
+  // {{.C.ValueGroups}}th value.
   let column = local % {{.C.DV4}}u;
   let first = local / {{.C.DV4}}u;
   let v_at = (P.v_at + b * P.v_b + kv * P.v_h) / 4u + column;
@@ -166,7 +170,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
           let t{{$v}}_{{$e}} = weighed(p{{$v}}, v{{$u}}[{{$e}}]);
 {{- end}}
 {{- range $j := seq 4}}
-          o{{add (mul $v 4) $j}} = o{{add (mul $v 4) $j}} + vec4<f32>({{range $e := seq 4}}{{if $e}}, {{end}}t{{$v}}_{{$e}}[{{$j}}]{{end}});
+          o{{add (mul $v 4) $j}} = o{{add (mul $v 4) $j}} + vec4<f32>({{range $e := seq 4}}{{if $e}},
+              {{end}}t{{$v}}_{{$e}}[{{$j}}]{{end}});
 {{- end}}
 {{- end}}
         } else {

@@ -46,7 +46,8 @@ fn visible(q0: u32, q1: u32) -> vec2<u32> {
       s = -infinity();
     }
 {{- else if eq .C.Mask "custom"}}
-    if ({{if .C.BoolMask}}!{{end}}x3(b * P.mask_b + h * P.mask_h + q * P.mask_q + k * P.mask_k){{if not .C.BoolMask}} < 0.5{{end}}) {
+    if ({{if .C.BoolMask}}!{{end}}x3(b * P.mask_b + h * P.mask_h + q * P.mask_q +
+        k * P.mask_k){{if not .C.BoolMask}} < 0.5{{end}}) {
       s = -infinity();
     }
 {{- else if eq .C.Mask "bias"}}

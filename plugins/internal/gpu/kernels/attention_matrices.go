@@ -11,8 +11,8 @@ import (
 //go:embed attention_matrices.wgsl
 var attentionMatricesWGSL string
 
-// AttentionMatrices is a shape of tiled attention on devices with matrices (see Limits). A workgroup has Blocks x 32 invocations. Each block has Rows x 8
-// queries, and all blocks share tiles of Keys keys.
+// AttentionMatrices is a shape of tiled attention on devices with matrices (see Limits). A workgroup has Blocks x 32
+// invocations. Each block has Rows x 8 queries, and all blocks share tiles of Keys keys.
 type AttentionMatrices struct {
 	Blocks int
 	Rows   int // 1, 2 or 4
@@ -46,8 +46,9 @@ type attentionMatrixConsts struct {
 func (c attentionMatrixConsts) DP() int   { return ceilDiv(c.D, 8) * 8 }
 func (c attentionMatrixConsts) Cols() int { return c.DP() / 8 }
 
-// Row is the number of vectors in a row of k, v or the result, and Line the number from one row to the next in workgroup memory. RowS and LineS are
-// those of scores, whose rows have a value per query. One vector of a line is padding, so that the rows of a matrix lie in different banks.
+// Row is the number of vectors in a row of k, v or the result, and Line the number from one row to the next in
+// workgroup memory. RowS and LineS are those of scores, whose rows have a value per query. One vector of a line is
+// padding, so that the rows of a matrix lie in different banks.
 func (c attentionMatrixConsts) Row() int   { return c.DP() / 4 }
 func (c attentionMatrixConsts) Line() int  { return c.Row() + 1 }
 func (c attentionMatrixConsts) RowS() int  { return c.Queries() / 4 }
@@ -56,8 +57,8 @@ func (c attentionMatrixConsts) LineS() int { return c.RowS() + 1 }
 // Lines is the number of rows of tile_kv, which has keys, then values, and at times the result.
 func (c attentionMatrixConsts) Lines() int { return max(c.Keys, c.Queries()) }
 
-// Own is the number of vectors of four queries of a block. Sharers is the number of invocations that share one of them, and Scores the number of keys
-// of which an invocation has the scores of these queries.
+// Own is the number of vectors of four queries of a block. Sharers is the number of invocations that share one of them,
+// and Scores the number of keys of which an invocation has the scores of these queries.
 func (c attentionMatrixConsts) Own() int     { return 2 * c.AttentionMatrices.Rows }
 func (c attentionMatrixConsts) Sharers() int { return 32 / c.Own() }
 func (c attentionMatrixConsts) Scores() int  { return c.Keys / c.Sharers() }
@@ -80,11 +81,12 @@ func (c attentionMatrixConsts) bytes() int {
 	return 16*(c.Lines()*c.Line()+c.Keys*c.LineS()+c.Threads()+c.RowS()) + 8
 }
 
-// mostMatrices bounds the matrices that a block holds: those of its queries and of their results. Each takes two registers of each invocation.
+// mostMatrices bounds the matrices that a block holds: those of its queries and of their results. Each takes two
+// registers of each invocation.
 const mostMatrices = 48
 
-// withMatrices returns the constants of the kernel with matrices, for a number of keys or 0 if that is not static. ok is false if the device has none,
-// or the head dim needs too much memory.
+// withMatrices returns the constants of the kernel with matrices, for a number of keys or 0 if that is not static. ok
+// is false if the device has none, or the head dim needs too much memory.
 func (c attentionConsts) withMatrices(d, keys int, l Limits) (m attentionMatrixConsts, ok bool) {
 	if !l.Matrices {
 		return m, false
@@ -105,7 +107,9 @@ func (c attentionMatrixConsts) loops(keys int) int {
 	return 2*units + loop(ceilDiv(keys, c.Keys), 3*units+loop(c.Keys/8, 0)+values)
 }
 
-// shader returns the shader without parameters and groups, whose bindings are of a node's operands. body has the functions of attention_rows.wgsl.
+// shader returns the shader without parameters and groups, whose bindings are of a node's operands. body has the
+// functions of attention_rows.wgsl.
 func (c attentionMatrixConsts) shader(n *ir.Node, body string, operands []Binding) Shader {
-	return Shader{Name: n.Op.Name, Body: body, Consts: c, Bindings: append(operands, Binding{Name: "y", Operand: Out, Vec: 4, DType: n.Type.DType})}
+	return Shader{Name: n.Op.Name, Body: body, Consts: c,
+		Bindings: append(operands, Binding{Name: "y", Operand: Out, Vec: 4, DType: n.Type.DType})}
 }

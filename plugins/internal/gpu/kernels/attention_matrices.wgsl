@@ -1,17 +1,23 @@
-// Attention with online softmax on devices with matrices. A workgroup computes {{.C.Queries}} queries of one head, in tiles of {{.C.Keys}} keys, and writes
-// only the result to memory. A block of 32 invocations holds {{mul 8 .C.AttentionMatrices.Rows}} queries and their results in matrices of 8x8. Keys, and then
-// values, are staged in workgroup memory. Scores pass through it, too: the matrices have keys as rows and queries as columns, so that a vector of tile_s
-// has the scores of four queries with one key. An invocation computes the weights of four queries for {{.C.Scores}} keys of a tile. Scores are in units of log2(e).
+// Attention with online softmax on devices with matrices. A workgroup computes {{.C.Queries}} queries of one head, in
+// tiles of {{.C.Keys}} keys, and writes only the result to memory. A block of 32 invocations holds
+// {{mul 8 .C.AttentionMatrices.Rows}} queries and their results in matrices of 8x8. Keys, and then values, are staged
+// in workgroup memory. Scores pass through it, too: the matrices have keys as rows and queries as columns, so that a
+// vector of tile_s has the scores of four queries with one key. An invocation computes the weights of four queries for
+// {{.C.Scores}} keys of a tile. Scores are in units of log2(e).
 //
 // Conditions around functions of matrices are the same for all invocations of a workgroup.
 {{- $c := .C}}
 {{- $rows := .C.AttentionMatrices.Rows}}
 
-var<workgroup> tile_kv: array<vec4<f32>, {{mul .C.Lines .C.Line}}>; // k or v as [key][d / 4], or the result as [query][d / 4]
+// k or v as [key][d / 4], or the result as [query][d / 4]
+var<workgroup> tile_kv: array<vec4<f32>, {{mul .C.Lines .C.Line}}>;
 var<workgroup> tile_s: array<vec4<f32>, {{mul .C.Keys .C.LineS}}>;  // scores, then weights: [key][query / 4]
-var<workgroup> partial: array<vec4<f32>, {{.C.Threads}}>;           // maxima, at last sums, of {{.C.Sharers}} invocations: [invocation][query / 4]
-var<workgroup> factors: array<vec4<f32>, {{.C.RowS}}>;              // [query / 4]; of the logarithms, at last of the results
-var<workgroup> rescales: atomic<u32>;                               // 1 + the first key of the tile that last changed a reference point
+// maxima, at last sums, of {{.C.Sharers}} invocations: [invocation][query / 4]
+var<workgroup> partial: array<vec4<f32>, {{.C.Threads}}>;
+// [query / 4]; of the logarithms, at last of the results
+var<workgroup> factors: array<vec4<f32>, {{.C.RowS}}>;
+// 1 + the first key of the tile that last changed a reference point
+var<workgroup> rescales: atomic<u32>;
 {{- template "score" .}}
 {{- if .C.Grid}}
 
@@ -36,7 +42,8 @@ fn fetch_key(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
 {{- define "matrices"}}{{/* copies the results to or from tile_kv */}}
 {{- $c := .Consts}}{{$move := .Move}}
 {{- range $r := seq $c.AttentionMatrices.Rows}}{{range $d := seq $c.Cols}}
-      {{$move}}(&o{{$r}}_{{$d}}, &tile_kv, own + {{add (mul $r (mul 32 $c.Line)) (mul $d 8)}}u, {{mul 4 $c.Line}}u{{if eq $move "rlx_matrix_load"}}, false{{end}});
+      {{$move}}(&o{{$r}}_{{$d}}, &tile_kv, own + {{add (mul $r (mul 32 $c.Line)) (mul $d 8)}}u,
+          {{mul 4 $c.Line}}u{{if eq $move "rlx_matrix_load"}}, false{{end}});
 {{- end}}{{end}}
 {{- end}}
 
@@ -55,13 +62,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let first = local % 32u / {{.C.Own}}u;
   let scale = P.scale{{if .C.Log2}} * {{.C.Log2E}}{{end}};
   for (var u = local; u < {{mul .C.Queries .C.Row}}u; u = u + {{.C.Threads}}u) {
-    tile_kv[u / {{.C.Row}}u * {{.C.Line}}u + u % {{.C.Row}}u] = fetch_query(b, h, min(q0 + u / {{.C.Row}}u, queries - 1u), u % {{.C.Row}}u) * scale;
+    tile_kv[u / {{.C.Row}}u * {{.C.Line}}u + u % {{.C.Row}}u] = fetch_query(b, h,
+        min(q0 + u / {{.C.Row}}u, queries - 1u), u % {{.C.Row}}u) * scale;
   }
   workgroupBarrier();
 {{- range $r := seq $rows}}{{range $d := seq $c.Cols}}
   var q{{$r}}_{{$d}}: rlx_matrix8x8;
   var o{{$r}}_{{$d}}: rlx_matrix8x8;
-  rlx_matrix_load(&q{{$r}}_{{$d}}, &tile_kv, own + {{add (mul $r (mul 32 $c.Line)) (mul $d 8)}}u, {{mul 4 $c.Line}}u, true);
+  rlx_matrix_load(&q{{$r}}_{{$d}}, &tile_kv, own + {{add (mul $r (mul 32 $c.Line)) (mul $d 8)}}u, {{mul 4 $c.Line}}u,
+      true);
 {{- end}}{{end}}
   var most = vec4<f32>(-3.0e38); // finite, so that -Inf minus it stays -Inf
   var sum = vec4<f32>(0.0);
@@ -72,7 +81,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k0 = k_first; k0 < k_end; k0 = k0 + {{.C.Keys}}u) {
     workgroupBarrier();
     for (var u = local; u < {{mul .C.Keys .C.Row}}u; u = u + {{.C.Threads}}u) {
-      tile_kv[u / {{.C.Row}}u * {{.C.Line}}u + u % {{.C.Row}}u] = fetch_key(b, h, k0 + u / {{.C.Row}}u, u % {{.C.Row}}u);
+      tile_kv[u / {{.C.Row}}u * {{.C.Line}}u + u % {{.C.Row}}u] = fetch_key(b, h, k0 + u / {{.C.Row}}u,
+          u % {{.C.Row}}u);
     }
     workgroupBarrier();
     {
@@ -87,7 +97,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- end}}{{end}}
 {{- range $j := seq (div .C.Keys 8)}}{{range $r := seq $rows}}
-      rlx_matrix_store(&s{{$r}}_{{$j}}, &tile_s, {{add (mul $j (mul 32 $c.LineS)) (mul $r 8)}}u + local / 32u * {{mul $rows 8}}u, {{mul 4 $c.LineS}}u);
+      rlx_matrix_store(&s{{$r}}_{{$j}}, &tile_s, {{add (mul $j (mul 32 $c.LineS)) (mul $r 8)}}u +
+          local / 32u * {{mul $rows 8}}u, {{mul 4 $c.LineS}}u);
 {{- end}}{{end}}
     }
     workgroupBarrier();
@@ -97,7 +108,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var s{{$j}} = tile_s[at{{$j}}];
 {{- if $c.Rel}}
     let token{{$j}} = min(key{{$j}}, P.sk - 1u);
-    s{{$j}} = s{{$j}} + rel4(rel_at + token{{$j}} / P.ww * {{$c.RelPitch}}u) + rel4(rel_at + (P.wh + token{{$j}} % P.ww) * {{$c.RelPitch}}u);
+    s{{$j}} = s{{$j}} + rel4(rel_at + token{{$j}} / P.ww * {{$c.RelPitch}}u) +
+        rel4(rel_at + (P.wh + token{{$j}} % P.ww) * {{$c.RelPitch}}u);
 {{- end}}
 {{- if $c.Masked}}
 {{- range $i := seq 4}}
@@ -109,7 +121,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
 {{- end}}
 {{- end}}
-    // The reference point of the exponentials follows the maximum only when that has grown by more than 8: see attention.wgsl.
+    // The reference point of the exponentials follows the maximum only when that has grown by more than 8: see
+    // attention.wgsl.
     var top = s0;
 {{- range $j := seq .C.Scores}}{{if $j}}
     top = max(top, s{{$j}});
@@ -136,7 +149,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
     workgroupBarrier();
 
-    // Results are rescaled in workgroup memory, because Metal does not say which invocation has which elements of a matrix. At the first tile they are 0.
+    // Results are rescaled in workgroup memory, because Metal does not say which invocation has which elements of a
+    // matrix. At the first tile they are 0.
     if (k0 > k_first && atomicLoad(&rescales) == k0 + 1u) {
 {{- template "matrices" .C.Stores}}
       workgroupBarrier();
@@ -167,7 +181,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       var more{{$i}} = vec4<f32>(0.0);
       if (u{{$i}} < {{mul $c.Queries $c.Row}}u) {
         for (var k = 0u; k < {{$c.Keys}}u; k = k + 1u) {
-          more{{$i}} = more{{$i}} + weighed(tile_s[k * {{$c.LineS}}u + row{{$i}} / 4u][row{{$i}} % 4u], tile_kv[k * {{$c.Line}}u + u{{$i}} % {{$c.Row}}u]);
+          more{{$i}} = more{{$i}} + weighed(tile_s[k * {{$c.LineS}}u + row{{$i}} / 4u][row{{$i}} % 4u],
+              tile_kv[k * {{$c.Line}}u + u{{$i}} % {{$c.Row}}u]);
         }
       }
 {{- end}}
@@ -196,7 +211,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
       for (var k = 0u; k < {{if $some}}used{{else}}{{.C.Keys}}u{{end}}; k = k + 8u) {
 {{- range $r := seq $rows}}
-        rlx_matrix_load(&p{{$r}}, &tile_s, k * {{mul 4 $c.LineS}}u + local / 32u * {{mul $rows 8}}u + {{mul $r 8}}u, {{mul 4 $c.LineS}}u, true);
+        rlx_matrix_load(&p{{$r}}, &tile_s, k * {{mul 4 $c.LineS}}u + local / 32u * {{mul $rows 8}}u + {{mul $r 8}}u,
+            {{mul 4 $c.LineS}}u, true);
 {{- end}}
 {{- range $d := seq .C.Cols}}
         rlx_matrix_load(&v, &tile_kv, k * {{mul 4 $c.Line}}u + {{mul $d 8}}u, {{mul 4 $c.Line}}u, false);
@@ -218,7 +234,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     total = total + partial[{{mul $t $c.RowS}}u + four];
 {{- end}}
 {{- if .C.Sinks}}
-    total = select(total + exp2(vec4<f32>(x{{.C.Sinks}}(h) * {{.C.Log2E}}) - most), vec4<f32>(0.0), total == vec4<f32>(0.0));
+    total = select(total + exp2(vec4<f32>(x{{.C.Sinks}}(h) * {{.C.Log2E}}) - most), vec4<f32>(0.0),
+        total == vec4<f32>(0.0));
 {{- end}}
     factors[four] = select(1.0 / total, vec4<f32>(0.0), total == vec4<f32>(0.0));
   }

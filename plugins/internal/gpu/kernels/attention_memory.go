@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The layout of an attention tile in workgroup memory: rows of q, k, weights or v in groups of four, and the groups in blocks with LK weights.
-// The device clamps every index that varies. With two levels, a loop over blocks varies only one index.
+// The layout of an attention tile in workgroup memory: rows of q, k, weights or v in groups of four, and the groups in
+// blocks with LK weights. The device clamps every index that varies. With two levels, a loop over blocks varies only
+// one index.
 
 // FoursA and FoursB are the groups of four rows in a block. BlocksA and BlocksB are the numbers of blocks.
 func (s attentionShape) FoursA() int  { return s.LK / 4 }
@@ -18,7 +19,8 @@ func (s attentionShape) BlocksB() int { return max(ceilDiv(s.Depth/4, s.FoursB()
 // RowVecs is the number of vectors in a row of k, or in Halves rows of v.
 func (s attentionShape) RowVecs() int { return max(s.Keys(), s.DP()) / 4 }
 
-// Halves is the number of rows of v in one row of memory: 2 if rows of k are long enough and there are several blocks, else 1.
+// Halves is the number of rows of v in one row of memory: 2 if rows of k are long enough and there are several blocks,
+// else 1.
 func (s attentionShape) Halves() int {
 	if s.Span > 1 && s.Keys() >= 2*s.DP() && s.LK%8 == 0 {
 		return 2
@@ -71,7 +73,8 @@ func (s attentionShape) bodyFour(d int) string {
 	return fmt.Sprintf("body * %du + %du", s.Body/4, d/4)
 }
 
-// PRow and VRow return the WGSL of the rows with weight and value k of a block. VAt is the offset of value k in its row.
+// PRow and VRow return the WGSL of the rows with weight and value k of a block. VAt is the offset of value k in its
+// row.
 func (s attentionShape) PRow(k int) string {
 	return fmt.Sprintf("tile_a[%s][%d].rows[%d]", s.block(), k/4, k%4)
 }

@@ -1,7 +1,8 @@
 {{- /* Parts of attention.wgsl. */ -}}
 {{- define "rel"}}
 {{- $c := .}}
-    // Scores start as the relative position terms.{{if .RelChunkRow}} The groups of four of a chunk of keys are in one row of the window.{{end}}
+    // Scores start as the relative position terms.{{if .RelChunkRow}} The groups of four of a chunk of keys are in one
+    // row of the window.{{end}}
 {{- range $j := seq .TK}}
 {{- $chunk := mul (div $j 4) (mul $c.LK 4)}}
 {{- if $c.RelChunkRow}}
@@ -11,13 +12,15 @@
 {{- end}}
 {{- end}}
 {{- if or (lt $j 4) (ne $c.RelWidth (mul $c.LK 4))}}
-    let at{{$j}} = rel_at + (P.wh + {{if ne $c.RelWidth (mul $c.LK 4)}}(k0 + {{$chunk}}u) % P.ww + {{end}}tx * 4u + {{mod $j 4}}u) * {{$c.RelPitch}}u;
+    let at{{$j}} = rel_at + (P.wh + {{if ne $c.RelWidth (mul $c.LK 4)}}(k0 + {{$chunk}}u) % P.ww + {{end}}tx * 4u +
+        {{mod $j 4}}u) * {{$c.RelPitch}}u;
 {{- range $i := seq $c.Rows}}
     let rel_w{{$i}}_{{$j}} = rel4(at{{$j}} + {{mul $i $c.LQ}}u);
 {{- end}}
 {{- end}}
 {{- range $i := seq $c.Rows}}
-    var s{{$i}}_{{$j}} = rel_h{{$i}}_{{div $j 4}} + rel_w{{$i}}_{{if eq $c.RelWidth (mul $c.LK 4)}}{{mod $j 4}}{{else}}{{$j}}{{end}};
+    var s{{$i}}_{{$j}} = rel_h{{$i}}_{{div $j 4}} +
+        rel_w{{$i}}_{{if eq $c.RelWidth (mul $c.LK 4)}}{{mod $j 4}}{{else}}{{$j}}{{end}};
 {{- end}}
 {{- else}}
     let rel_k{{$j}} = min(k0 + {{$c.KeyAt $j}}, P.sk - 1u);

@@ -1,6 +1,7 @@
-// Computes the relative position terms in units of log2(e), rel[block and head][j][query]: q . rh[qy, j] for j < wh, then q . rw[qx, j - wh].
-// The queries of a line (those of all blocks and heads with the same qy, or the same qx) are multiplied by the same matrix. A workgroup
-// computes 64 queries of a line x {{.C.RelTile}} values of j at a time, an invocation 4 x 4.
+// Computes the relative position terms in units of log2(e), rel[block and head][j][query]: q . rh[qy, j] for j < wh,
+// then q . rw[qx, j - wh]. The queries of a line (those of all blocks and heads with the same qy, or the same qx) are
+// multiplied by the same matrix. A workgroup computes 64 queries of a line x {{.C.RelTile}} values of j at a time, an
+// invocation 4 x 4.
 {{- $c := .C}}
 var<workgroup> tile_q: array<array<vec4<f32>, 17>, 16>;              // [d][query / 4]
 var<workgroup> tile_r: array<array<vec4<f32>, {{add (div .C.RelTile 4) 1}}>, 16>; // [d][j / 4]
@@ -22,7 +23,8 @@ fn query_of(line: u32, along: bool, member: u32) -> Query {
   let size = vec2<u32>(P.wh, P.ww);
 {{- end}}
   let r = at.x * size.y + at.y;
-  return Query(member < {{.C.RelMembers}}u * others && at.x < size.x && at.y < size.y, query_row(b, h, r), (b * P.heads + h) * {{mul .C.RelRows (mul .C.RelPitch 4)}}u + r);
+  return Query(member < {{.C.RelMembers}}u * others && at.x < size.x && at.y < size.y, query_row(b, h, r),
+      (b * P.heads + h) * {{mul .C.RelRows (mul .C.RelPitch 4)}}u + r);
 }
 fn fetch_table(along: bool, i: u32) -> vec4<f32> {
   if (along) {
@@ -59,7 +61,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         var m: mat4x4<f32>;
         if (u < 64u) {
 {{- range $i := seq 4}}
-          m[{{$i}}] = select(vec4<f32>(0.0), x04(query_of(line, along, m0 + u / 4u * 4u + {{$i}}u).row + at) * {{$c.Log2E}}, keep);
+          m[{{$i}}] = select(vec4<f32>(0.0),
+              x04(query_of(line, along, m0 + u / 4u * 4u + {{$i}}u).row + at) * {{$c.Log2E}}, keep);
 {{- end}}
           m = transpose(m);
 {{- range $i := seq 4}}
@@ -67,7 +70,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
         } else {
 {{- range $i := seq 4}}
-          m[{{$i}}] = select(vec4<f32>(0.0), fetch_table(along, (table + min(j0 + (u - 64u) / 4u * 4u + {{$i}}u, side - 1u)) * (P.dim / 4u) + at), keep);
+          m[{{$i}}] = select(vec4<f32>(0.0),
+              fetch_table(along, (table + min(j0 + (u - 64u) / 4u * 4u + {{$i}}u, side - 1u)) * (P.dim / 4u) +
+                  at), keep);
 {{- end}}
           m = transpose(m);
 {{- range $i := seq 4}}
@@ -91,7 +96,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       let q = query_of(line, along, m0 + ty * 4u + {{$i}}u);
 {{- range $j := seq 4}}
       if (q.exists && j0 + tx * 4u + {{$j}}u < side) {
-        rel_put(q.at + (select(0u, P.wh, along) + j0 + tx * 4u + {{$j}}u) * {{mul $c.RelPitch 4}}u, bitcast<u32>(s{{$j}}[{{$i}}]));
+        rel_put(q.at + (select(0u, P.wh, along) + j0 + tx * 4u + {{$j}}u) * {{mul $c.RelPitch 4}}u,
+            bitcast<u32>(s{{$j}}[{{$i}}]));
       }
 {{- end}}
     }

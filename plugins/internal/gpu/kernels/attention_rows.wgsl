@@ -1,8 +1,8 @@
-// Offsets of rows of q, k, v and the result, in vectors of four: row r of head h in block b. A block is a batch element of attention or a
-// window of grid_attention.
+// Offsets of rows of q, k, v and the result, in vectors of four: row r of head h in block b. A block is a batch element
+// of attention or a window of grid_attention.
 {{- if .C.Grid}}
-// Query rows are the window's tokens that are on the grid. Key rows are all tokens of the window. Tokens past the grid's edge are padding and
-// use row x1 as their q, k and v.
+// Query rows are the window's tokens that are on the grid. Key rows are all tokens of the window. Tokens past the
+// grid's edge are padding and use row x1 as their q, k and v.
 {{- if .C.Padded}}
 fn corner(b: u32) -> vec2<u32> {
   let w = b % (P.nh * P.nw);
@@ -68,7 +68,8 @@ fn fetch(row: u32, h: u32, which: u32, d4: u32) -> vec4<f32> {
 }
 fn fetch_qk(q: bool, rows: vec4<u32>, h: u32, d4: u32) -> mat4x4<f32> {
   let which = select(1u, 0u, q);
-  return mat4x4<f32>(fetch(rows.x, h, which, d4), fetch(rows.y, h, which, d4), fetch(rows.z, h, which, d4), fetch(rows.w, h, which, d4));
+  return mat4x4<f32>(fetch(rows.x, h, which, d4), fetch(rows.y, h, which, d4), fetch(rows.z, h, which, d4),
+      fetch(rows.w, h, which, d4));
 }
 fn fetch_v(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
   let v = fetch(key_row(b, h, r), h, 2u, d4);
@@ -123,7 +124,8 @@ fn result_row(b: u32, h: u32, r: u32) -> u32 {
 {{- end}}
 fn query_rows(b: u32, h: u32, r: u32, queries: u32) -> vec4<u32> {
   let most = queries - 1u;
-  return vec4<u32>(query_row(b, h, min(r, most)), query_row(b, h, min(r + 1u, most)), query_row(b, h, min(r + 2u, most)), query_row(b, h, min(r + 3u, most)));
+  return vec4<u32>(query_row(b, h, min(r, most)), query_row(b, h, min(r + 1u, most)),
+      query_row(b, h, min(r + 2u, most)), query_row(b, h, min(r + 3u, most)));
 }
 fn key_rows(b: u32, h: u32, r: u32) -> vec4<u32> {
   return vec4<u32>(key_row(b, h, r), key_row(b, h, r + 1u), key_row(b, h, r + 2u), key_row(b, h, r + 3u));
@@ -147,8 +149,8 @@ fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
 
 {{- define "exact_weights"}}
 
-// A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are multiplied although f32
-// may round their weight to 0, because 0 times an infinite v must be NaN.
+// A key whose weight would be 0 even in double precision is skipped; its weight is stored as -0.0. All other keys are
+// multiplied although f32 may round their weight to 0, because 0 times an infinite v must be NaN.
 var<workgroup> not_finite: atomic<u32>; // set if a value of v is NaN or infinite
 const no_weight = -1075.0;
 const least_weight = 1.2e-38;

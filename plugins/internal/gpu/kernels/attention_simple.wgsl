@@ -1,4 +1,5 @@
-// For any sizes and element types: each element of the result takes one pass over the keys of its query (online softmax).
+// For any sizes and element types: each element of the result takes one pass over the keys of its query (online
+// softmax).
 {{- if .C.Grid}}
 struct Token {
   inside: bool,
@@ -105,7 +106,8 @@ fn value(i: u32) -> u32 {
       sum = sum * keep + p;
       acc = acc * keep + p * v;
 {{- else}}
-      // A key whose weight would be 0 even in double precision is skipped. Other weights are kept above 0, because v may be infinite.
+      // A key whose weight would be 0 even in double precision is skipped. Other weights are kept above 0, because v
+      // may be infinite.
       if (most - next < -745.0) {
         sum = 0.0;
         acc = 0.0;

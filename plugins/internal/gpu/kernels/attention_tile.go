@@ -4,13 +4,15 @@ import (
 	"fmt"
 )
 
-// AttentionTile is a shape of the tiled attention kernel. A workgroup has LQ x LK invocations, each with TQ queries and TK keys of a tile.
+// AttentionTile is a shape of the tiled attention kernel. A workgroup has LQ x LK invocations, each with TQ queries and
+// TK keys of a tile.
 type AttentionTile struct {
 	LQ, LK int // LK must be a multiple of four
 	TQ, TK int // TQ must be a multiple of four
 	Depth  int // values of the head dim staged in workgroup memory at a time, a multiple of four
 	Body   int // unrolled values of the head dim per loop iteration: a divisor of Depth, a multiple of four
-	Span   int // keys per invocation whose weights are in workgroup memory at a time: 1, or 2 or 4 if TK is a multiple of four
+	// keys per invocation whose weights are in workgroup memory at a time: 1, or 2 or 4 if TK is a multiple of four
+	Span int
 }
 
 // Queries and Keys are the numbers of queries of a workgroup and of keys of a tile.
@@ -39,12 +41,14 @@ func (s attentionShape) DP() int {
 	return ceilDiv(s.D, unit) * unit
 }
 
-// Parts is the number of parts of the head dim, each of Depth values. Bodies is the number of loop iterations in a part.
+// Parts is the number of parts of the head dim, each of Depth values. Bodies is the number of loop iterations in a
+// part.
 func (s attentionShape) Parts() int    { return s.DP() / s.Depth }
 func (s attentionShape) LastPart() int { return s.Parts() - 1 }
 func (s attentionShape) Bodies() int   { return s.Depth / s.Body }
 
-// KeyParts is the number of parts of a tile, each with PartRows keys, whose weights and values are staged in workgroup memory together.
+// KeyParts is the number of parts of a tile, each with PartRows keys, whose weights and values are staged in workgroup
+// memory together.
 func (s attentionShape) KeyParts() int { return s.TK / s.Span }
 func (s attentionShape) PartRows() int { return s.LK * s.Span }
 
@@ -64,7 +68,8 @@ func (s attentionShape) Cols() int       { return s.DP() / s.LK }
 func (s attentionShape) VecCols() int    { return s.Cols() / 4 }
 func (s attentionShape) SingleCols() int { return s.Cols() % 4 }
 
-// Key and Col are the WGSL names of key or column j of an invocation. KeyAt and ColAt are its index in the tile or in the result.
+// Key and Col are the WGSL names of key or column j of an invocation. KeyAt and ColAt are its index in the tile or in
+// the result.
 func (s attentionShape) Key(j int) string   { return laneName(j, s.VecKeys()) }
 func (s attentionShape) Col(j int) string   { return laneName(j, s.VecCols()) }
 func (s attentionShape) KeyAt(j int) string { return s.laneAt(j, s.VecKeys()) }
@@ -103,12 +108,15 @@ func (s attentionShape) Passes() (out []attentionPass) {
 	all := a + s.Keys()*s.Depth/16
 	for first := 0; first < all; first += s.Threads() {
 		last := first + s.Threads()
-		out = append(out, attentionPass{Index: len(out), First: first, A: last <= a, Mixed: first < a && last > a, Some: last > all, UnitsA: a, Units: all})
+		out = append(
+			out, attentionPass{Index: len(out), First: first, A: last <= a, Mixed: first < a && last > a,
+				Some: last > all, UnitsA: a, Units: all})
 	}
 	return out
 }
 
-// UnitsV is the number of vectors in a part of v. They are fetched in PassesV rounds; in round i, SomeV(i), some invocations fetch nothing.
+// UnitsV is the number of vectors in a part of v. They are fetched in PassesV rounds; in round i, SomeV(i), some
+// invocations fetch nothing.
 func (s attentionShape) UnitsV() int      { return s.PartRows() * s.DP() / 4 }
 func (s attentionShape) PassesV() int     { return ceilDiv(s.UnitsV(), s.Threads()) }
 func (s attentionShape) SomeV(i int) bool { return (i+1)*s.Threads() > s.UnitsV() }
@@ -120,20 +128,25 @@ func (s attentionShape) Loops(keys int) int {
 	return loop(ceilDiv(keys, s.Keys()), loop(s.Parts(), part)+loop(s.KeyParts(), weights))
 }
 
-// The shapes to choose from. They are limited by workgroup memory (on a large GPU, the workgroups on a processor share about 64 KB) and by 255
-// registers per invocation.
+// The shapes to choose from. They are limited by workgroup memory (on a large GPU, the workgroups on a processor share
+// about 64 KB) and by 255 registers per invocation.
 var (
-	attentionLarge   = AttentionTile{LQ: 8, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 16, Span: 2}
-	attentionColumns = AttentionTile{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 8, Span: 1} // if the columns of the result are read one by one
-	attentionWindow  = AttentionTile{LQ: 16, LK: 8, TQ: 4, TK: 5, Depth: 16, Body: 16, Span: 1} // if the keys of a window would leave much of the large tile empty
-	attentionFew     = AttentionTile{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8, Body: 4, Span: 1}    // for few queries or keys
-	attentionShort   = AttentionTile{LQ: 2, LK: 8, TQ: 4, TK: 4, Depth: 4, Body: 4, Span: 1}    // short code: software adapters take a second to compile a thousand lines
+	attentionLarge = AttentionTile{LQ: 8, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 16, Span: 2}
+	// if the columns of the result are read one by one
+	attentionColumns = AttentionTile{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 8, Span: 1}
+	// if the keys of a window would leave much of the large tile empty
+	attentionWindow = AttentionTile{LQ: 16, LK: 8, TQ: 4, TK: 5, Depth: 16, Body: 16, Span: 1}
+	// for few queries or keys
+	attentionFew = AttentionTile{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8, Body: 4, Span: 1}
+	// short code: software adapters take a second to compile a thousand lines
+	attentionShort = AttentionTile{LQ: 2, LK: 8, TQ: 4, TK: 4, Depth: 4, Body: 4, Span: 1}
 )
 
 // AttentionTiles lists all shapes. The last one is for software adapters.
 var AttentionTiles = []AttentionTile{attentionLarge, attentionColumns, attentionWindow, attentionFew, attentionShort}
 
-// chooseAttention returns the shape for a head dim and numbers of queries and keys. ok is false if none fits the device.
+// chooseAttention returns the shape for a head dim and numbers of queries and keys. ok is false if none fits the
+// device.
 func chooseAttention(d, queries, keys int, l Limits) (s attentionShape, ok bool) {
 	s = attentionShape{attentionLarge, d}
 	padded := func(t AttentionTile) int { return ceilDiv(keys, t.Keys()) * t.Keys() }

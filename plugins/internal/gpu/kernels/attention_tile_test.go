@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// TestChosenAttention checks the tiles chosen for the sizes of SAM's attentions, and that a tile too large for the device is replaced.
+// TestChosenAttention checks the tiles chosen for the sizes of SAM's attentions, and that a tile too large for the
+// device is replaced.
 func TestChosenAttention(t *testing.T) {
 	gpu := Limits{WorkgroupStorage: 48 << 10}
 	forced := func(tile AttentionTile, storage int) Limits {
@@ -40,7 +41,8 @@ func TestChosenAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionMatrices: with matrices, attention takes as much workgroup memory as was calculated. A head dim that needs more gets a kernel without.
+// TestAttentionMatrices: with matrices, attention takes as much workgroup memory as was calculated. A head dim that
+// needs more gets a kernel without.
 func TestAttentionMatrices(t *testing.T) {
 	for _, c := range []struct {
 		d        int64
@@ -48,8 +50,10 @@ func TestAttentionMatrices(t *testing.T) {
 		tile     AttentionMatrices
 		matrices bool
 	}{
-		{16, false, attentionMatrices[0], true}, {80, true, attentionMatrices[0], true}, {128, false, attentionMatrices[0], true}, {192, false, attentionMatrices[0], true},
-		{256, false, attentionMatrices[0], false}, {64, true, AttentionMatrices{4, 2, 32}, true}, {128, true, AttentionMatrices{4, 2, 32}, false},
+		{16, false, attentionMatrices[0], true}, {80, true, attentionMatrices[0], true},
+		{128, false, attentionMatrices[0], true}, {192, false, attentionMatrices[0], true},
+		{256, false, attentionMatrices[0], false}, {64, true, AttentionMatrices{4, 2, 32}, true},
+		{128, true, AttentionMatrices{4, 2, 32}, false},
 		{64, false, AttentionMatrices{4, 1, 64}, true}, {128, false, AttentionMatrices{2, 4, 16}, false},
 	} {
 		g := ir.NewGraph("attention")
@@ -61,7 +65,8 @@ func TestAttentionMatrices(t *testing.T) {
 			n = op.GridAttention(x[0], x[1], x[2], x[3], op.GridAttentionAttrs{Heads: 1, Window: 14})
 		} else {
 			x := inputs(g, f32(1, 100, c.d), f32(1, 100, c.d))
-			n = op.Attention(x[0], x[1], x[1], op.AttentionOperands{}, op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal})
+			n = op.Attention(x[0], x[1], x[1], op.AttentionOperands{},
+				op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal})
 		}
 		k, _ := Find(n)
 		shaders := k.Shaders(n, l)
@@ -79,10 +84,12 @@ func TestAttentionMatrices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.Matrices != c.matrices || m.Shared > l.WorkgroupStorage {
-			t.Errorf("head dim %d, tile %v: matrices %t, %d bytes of workgroup memory; want matrices %t", c.d, c.tile, m.Matrices, m.Shared, c.matrices)
+			t.Errorf("head dim %d, tile %v: matrices %t, %d bytes of workgroup memory; want matrices %t", c.d, c.tile,
+				m.Matrices, m.Shared, c.matrices)
 		}
 		if a, ok := s.Consts.(attentionMatrixConsts); ok && (m.Shared+15)/16 != (a.bytes()+4*a.KeyPlaces+15)/16 {
-			t.Errorf("head dim %d, tile %v: %d bytes of workgroup memory; want %d and %d for key places", c.d, c.tile, m.Shared, a.bytes(), 4*a.KeyPlaces)
+			t.Errorf("head dim %d, tile %v: %d bytes of workgroup memory; want %d and %d for key places", c.d, c.tile,
+				m.Shared, a.bytes(), 4*a.KeyPlaces)
 		}
 	}
 }

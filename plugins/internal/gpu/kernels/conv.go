@@ -15,13 +15,15 @@ var convDirectWGSL string
 func init() {
 	for axes := 1; axes <= 3; axes++ {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
-			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution, Scratch: func(n *ir.Node, _ Limits) int64 {
-				if s, err := convolved(n); err == nil {
-					_, _, words := convScratch(n, s)
-					return int64(words) * 4
-				}
-				return 0
-			}})
+			register(
+				Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution,
+					Scratch: func(n *ir.Node, _ Limits) int64 {
+						if s, err := convolved(n); err == nil {
+							_, _, words := convScratch(n, s)
+							return int64(words) * 4
+						}
+						return 0
+					}})
 		}
 	}
 }
@@ -82,7 +84,8 @@ var convFields = []string{"d_in", "h_in", "w_in", "d_out", "h_out", "w_out"}
 func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
 	w := fixed(n.In[1].Type)
 	g.Kernel = g.Kernels(w)
-	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed, Bias: n.In[op.ConvBias] != nil, Wide: 1}
+	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed,
+		Bias: n.In[op.ConvBias] != nil, Wide: 1}
 	if transposed {
 		s.CIn, s.COut = w[0], w[1]*g.Groups
 	}
@@ -106,7 +109,8 @@ func (s convSizes) loops() int {
 
 func convDirect(n *ir.Node, s convSizes) Shader {
 	loops := func(*Call) int { return s.loops() }
-	if s.Last && s.PerIn == 1 && s.PerOut == 1 && s.COut%4 == 0 && allF32(n) && allAligned(n.In) { // four channels at once
+	// four channels at once
+	if s.Last && s.PerIn == 1 && s.PerOut == 1 && s.COut%4 == 0 && allF32(n) && allAligned(n.In) {
 		s.Wide = 4
 		sh := harnessed(n, n.Op.Name, convDirectWGSL, s, convFields, s.images, unit{4, 4}, 1)
 		for i := range sh.Bindings {

@@ -1,4 +1,5 @@
-// For any sizes and element types: an invocation sums over the taps{{if eq .C.Wide 4}} of four channels of the result at once{{else}} of one element of the result{{end}}.
+// For any sizes and element types: an invocation sums over the taps{{if eq .C.Wide 4}} of four channels of the result
+// at once{{else}} of one element of the result{{end}}.
 fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
   // The position of the element in the result: batch, then channel, depth, height and width in the order of the layout.
   var rest = i;
@@ -26,7 +27,8 @@ fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
 {{- if $.C.Transposed}}
     let t{{.Var}} = {{.Var}} + {{.Pad}}u - k{{.Var}} * {{.Dilation}}u;
     let i{{.Var}} = t{{.Var}} / {{.Stride}}u;
-    if (k{{.Var}} * {{.Dilation}}u > {{.Var}} + {{.Pad}}u || t{{.Var}} % {{.Stride}}u != 0u || i{{.Var}} >= P.{{.Size}}_in) {
+    if (k{{.Var}} * {{.Dilation}}u > {{.Var}} + {{.Pad}}u || t{{.Var}} % {{.Stride}}u != 0u ||
+        i{{.Var}} >= P.{{.Size}}_in) {
 {{- else}}
     let i{{.Var}} = {{.Var}} * {{.Stride}}u + k{{.Var}} * {{.Dilation}}u - {{.Pad}}u;
     if (i{{.Var}} >= P.{{.Size}}_in) {

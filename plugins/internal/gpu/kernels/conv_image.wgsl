@@ -2,12 +2,14 @@
 {{- if not .C.Last}}
 var<workgroup> turned: array<vec4<f32>, 256>;
 
-// The place of four channels of a pixel in workgroup memory. Writes go along pixels and reads along channels; neither has bank conflicts.
+// The place of four channels of a pixel in workgroup memory. Writes go along pixels and reads along channels; neither
+// has bank conflicts.
 fn place(pixel: u32, four: u32) -> u32 {
   return pixel * 4u + (four ^ (pixel / 2u % 4u));
 }
 {{end}}
-// Copies x with zero padding to blocks of 16 channels: [batch, channels / 16, depth, height, width, 16]. A workgroup copies 64 pixels of a block.
+// Copies x with zero padding to blocks of 16 channels: [batch, channels / 16, depth, height, width, 16]. A workgroup
+// copies 64 pixels of a block.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -33,7 +35,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (z < {{index .C.In 0}} && y < {{index .C.In 1}} && x < {{index .C.In 2}}) {
     let at = (z * {{index .C.In 1}} + y) * {{index .C.In 2}} + x;
 {{- if .C.Last}}
-    v = x4((block / {{.C.Blocks}}u * {{template "pixels" .C.In}} + at) * {{div .C.CIn 4}}u + block % {{.C.Blocks}}u * 4u + four);
+    v = x4((block / {{.C.Blocks}}u * {{template "pixels" .C.In}} + at) * {{div .C.CIn 4}}u +
+        block % {{.C.Blocks}}u * 4u + four);
 {{- else}}
     let size = {{template "pixels" .C.In}};
     let i = (block * 16u + four * 4u) * size + at;

@@ -12,12 +12,14 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// patch is the geometry of a convolution with one group over [batch, depth, height, width, channels], for the tiled product (implicit GEMM).
+// patch is the geometry of a convolution with one group over [batch, depth, height, width, channels], for the tiled
+// product (implicit GEMM).
 type patch struct {
 	convSizes
 	Block int  // number of channels that are read before the next tap
 	Lined bool // each aligned group of four pixels of the result is in one line
-	// Image sizes as WGSL: a number if known, else a parameter. Made is the size of the result, and Bordered that of x with padding.
+	// Image sizes as WGSL: a number if known, else a parameter. Made is the size of the result, and Bordered that of x
+	// with padding.
 	In, Made, Bordered [3]string
 	Copied             bool // the product reads the copy of x that conv_image.wgsl makes
 	Image              int  // offset of that copy in scratch memory, in vectors of four
@@ -41,7 +43,8 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 		p.Bordered[axis] = wider(p.In[axis], 2*p.Padding[axis])
 	}
 	p.Copied = copied(n, s)
-	if s.Last && p.CIn%copyBlock == 0 || p.Copied { // larger blocks would read some memory sectors of the weights only partly
+	// larger blocks would read some memory sectors of the weights only partly
+	if s.Last && p.CIn%copyBlock == 0 || p.Copied {
 		p.Block = copyBlock
 	}
 	width := n.Type.Shape[first+s.Axes-1]
@@ -68,7 +71,8 @@ func wider(size string, padding int) string {
 // takesTiles reports whether a convolution runs as a tiled product: f32, one group, and channels in multiples of four.
 func takesTiles(n *ir.Node, s convSizes) bool {
 	switch {
-	case s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) || s.CIn%4 != 0:
+	case s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) ||
+		s.CIn%4 != 0:
 		return false
 	case s.Transposed:
 		return s.Last && s.COut%4 == 0 && s.disjoint()
@@ -78,31 +82,34 @@ func takesTiles(n *ir.Node, s convSizes) bool {
 	return s.Taps()*s.CIn >= 16
 }
 
-// arrangePixels is the number of result pixels from which on the weights are first copied in patch order. Every tile reads them, and in their stored
-// order each lane would read another cache line.
+// arrangePixels is the number of result pixels from which on the weights are first copied in patch order. Every tile
+// reads them, and in their stored order each lane would read another cache line.
 const arrangePixels = 8192
 
 // arranged reports whether the weights of a tiled convolution are first copied to scratch memory, in patch order.
 func arranged(n *ir.Node, s convSizes) bool {
-	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= arrangePixels*s.COut
+	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 &&
+		numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= arrangePixels*s.COut
 }
 
 // copyBlock is the number of channels in a block of the copy of x. It equals the depth of a tile.
 const copyBlock = 16
 
-// copied reports whether x is first copied to scratch memory, padded and in blocks of channels. The product can then read vectors without
-// conditions. A condition would make it wait for what it prefetches.
+// copied reports whether x is first copied to scratch memory, padded and in blocks of channels. The product can then
+// read vectors without conditions. A condition would make it wait for what it prefetches.
 func copied(n *ir.Node, s convSizes) bool { return arranged(n, s) && s.CIn%copyBlock == 0 }
 
-// padded reports whether patches of a tiled convolution include padding. Padding must not count, but the product multiplies it by weights, and
-// 0 times a weight that is not finite is NaN. So one shader checks the weights first, and another recomputes the result if necessary.
+// padded reports whether patches of a tiled convolution include padding. Padding must not count, but the product
+// multiplies it by weights, and 0 times a weight that is not finite is NaN. So one shader checks the weights first, and
+// another recomputes the result if necessary.
 func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
 
-// maxFlags is the number of words after the weights in scratch memory. Each tells whether the weights that one workgroup checked are finite.
+// maxFlags is the number of words after the weights in scratch memory. Each tells whether the weights that one
+// workgroup checked are finite.
 const maxFlags = 256
 
-// convScratch returns the layout of a convolution's scratch memory in 4-byte words: the end of the weights (at 0), the start of the copy of x
-// after the flags, and the total.
+// convScratch returns the layout of a convolution's scratch memory in 4-byte words: the end of the weights (at 0), the
+// start of the copy of x after the flags, and the total.
 func convScratch(n *ir.Node, s convSizes) (weights, image, words int) {
 	if !takesTiles(n, s) {
 		return 0, 0, 0
@@ -164,8 +171,11 @@ func spread(s Shader, most int, count func(c *Call) int, params func(c *Call) []
 func convWeights(n *ir.Node, c prepared) Shader {
 	count := c.COut * c.CIn * c.Taps()
 	s := Shader{
-		Name: n.Op.Name, Body: convWeightsWGSL, Consts: c, Loops: func(*Call) int { return loop(ceilDiv(count, 256*c.Parts), 0) },
-		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType}, {Name: "made", Operand: Scratch, DType: dtype.F32}},
+		Name: n.Op.Name, Body: convWeightsWGSL, Consts: c, Loops: func(*Call) int {
+			return loop(ceilDiv(count, 256*c.Parts), 0)
+		},
+		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType},
+			{Name: "made", Operand: Scratch, DType: dtype.F32}},
 	}
 	return spread(s, c.Parts, func(*Call) int { return count }, func(*Call) []uint32 { return nil })
 }
@@ -177,7 +187,8 @@ var convImageWGSL string
 func convImage(n *ir.Node, p *patch) Shader {
 	s := Shader{
 		Name: n.Op.Name, Body: convImageWGSL, Consts: p, Fields: append([]string{"groups"}, convFields...),
-		Bindings: []Binding{{Name: "x", Operand: 0, DType: dtype.F32}, {Name: "made", Operand: Scratch, DType: dtype.F32, Vec: 4}},
+		Bindings: []Binding{{Name: "x", Operand: 0, DType: dtype.F32},
+			{Name: "made", Operand: Scratch, DType: dtype.F32, Vec: 4}},
 	}
 	if p.Last {
 		s.Bindings[0].Vec = 4
@@ -206,7 +217,8 @@ func convFinish(n *ir.Node, c prepared) Shader {
 	for i, x := range n.Operands() {
 		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
 	}
-	s.Bindings = append(s.Bindings, Binding{Name: "made", Operand: Scratch, DType: dtype.F32}, Binding{Name: "y", Operand: Out, DType: n.Type.DType})
+	s.Bindings = append(s.Bindings, Binding{Name: "made", Operand: Scratch, DType: dtype.F32},
+		Binding{Name: "y", Operand: Out, DType: n.Type.DType})
 	count := func(c *Call) int { return numel(c.Out.Shape) }
 	s.Loops = func(call *Call) int {
 		return loop(ceilDiv(count(call), 256*min(ceilDiv(count(call), 256), most)), c.loops())
@@ -248,8 +260,8 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	}
 	switch {
 	case s.Transposed:
-		// Pixels of x times the weight, as a matrix [in, out * taps]. Each pixel of x becomes as many pixels of the result as there are taps, and no two
-		// pixels of x contribute to the same one.
+		// Pixels of x times the weight, as a matrix [in, out * taps]. Each pixel of x becomes as many pixels of the
+		// result as there are taps, and no two pixels of x contribute to the same one.
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
 		return with(convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
 			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
@@ -276,9 +288,10 @@ func (s *convSizes) disjoint() bool {
 	return s.Stride == s.Kernel && s.Padding == [3]int{} && s.Dilation == [3]int{1, 1, 1} && s.OutputPadding == [3]int{}
 }
 
-// convProduct makes the shader for a product of a and b with sums over depth values. sizes returns the sizes of the product for the shapes of x
-// and the result.
-func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int, sizes func(in, out []int) product) Shader {
+// convProduct makes the shader for a product of a and b with sums over depth values. sizes returns the sizes of the
+// product for the shapes of x and the result.
+func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int,
+	sizes func(in, out []int) product) Shader {
 	of := func(in, out []int) product {
 		p := sizes(in, out)
 		p.k, p.patches = depth, true
@@ -293,7 +306,8 @@ func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth
 	if c.Bias {
 		bias = op.ConvBias
 	}
-	sh := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, convFields), Bindings: []Binding{a, b}}
+	sh := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c,
+		Fields: slices.Concat(productFields, convFields), Bindings: []Binding{a, b}}
 	sh.Bindings = append(sh.Bindings, epilogue(bias, -1, c.Vec)...)
 	if c.RowBias {
 		sh.Bindings[2].Vec = 0

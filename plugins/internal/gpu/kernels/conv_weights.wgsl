@@ -2,7 +2,8 @@
 var<workgroup> not_finite: atomic<u32>;
 {{end}}
 {{- if .C.Arrange}}
-// Copies weights from [out, channels, taps] to patch order: {{.C.Block}} channels for one tap, for the next tap, ..., then the next channels.
+// Copies weights from [out, channels, taps] to patch order: {{.C.Block}} channels for one tap, for the next tap, ...,
+// then the next channels.
 {{- end}}
 {{- if .C.Padded}}
 // From word {{.C.Flags}} on there is a word per workgroup: 1.0 if one of the weights that it has checked is not finite.

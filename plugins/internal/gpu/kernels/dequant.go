@@ -28,30 +28,36 @@ var packedWGSL string
 var packedReaders = template.Must(template.New("packed").Parse(packedWGSL))
 
 var (
-	_ = register(Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`, Also: schemeRule, Scratch: splitBytes, Shaders: func(n *ir.Node, l Limits) []Shader {
-		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
-			return []Shader{schemeProduct(n)}
-		}
-		if !aligned(n.In[0]) {
-			return []Shader{packedRow(n, -1)}
-		}
-		return products(n, l)
-	}})
-	_ = register(Kernel{Op: "dequant_grouped_matmul", Takes: "(f32, " + packedList + `, i32|u32) if activations = "f32"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{packedRow(n, 2)}
-	}})
-	_ = register(Kernel{Op: "dequant_rows", Takes: "(" + packedList + ", i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		s := packedShader(n, "rows", -1, 0, 1, []string{"n", "rows", "k_size"})
-		s.Groups = func(c *Call) int { return ceilDiv(numel(c.Out.Shape), 256) }
-		s.Params = func(c *Call) []uint32 {
-			count := numel(c.Out.Shape)
-			if count == 0 {
-				return nil
-			}
-			return []uint32{uint32(count), uint32(c.In[0].Shape[0]), uint32(c.Out.Shape[len(c.Out.Shape)-1])}
-		}
-		return []Shader{s}
-	}})
+	_ = register(
+		Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`,
+			Also: schemeRule, Scratch: splitBytes, Shaders: func(n *ir.Node, l Limits) []Shader {
+				if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
+					return []Shader{schemeProduct(n)}
+				}
+				if !aligned(n.In[0]) {
+					return []Shader{packedRow(n, -1)}
+				}
+				return products(n, l)
+			}})
+	_ = register(
+		Kernel{Op: "dequant_grouped_matmul", Takes: "(f32, " + packedList + `, i32|u32) if activations = "f32"`,
+			Shaders: func(n *ir.Node, _ Limits) []Shader {
+				return []Shader{packedRow(n, 2)}
+			}})
+	_ = register(
+		Kernel{Op: "dequant_rows", Takes: "(" + packedList + ", i32|i64|u32)",
+			Shaders: func(n *ir.Node, _ Limits) []Shader {
+				s := packedShader(n, "rows", -1, 0, 1, []string{"n", "rows", "k_size"})
+				s.Groups = func(c *Call) int { return ceilDiv(numel(c.Out.Shape), 256) }
+				s.Params = func(c *Call) []uint32 {
+					count := numel(c.Out.Shape)
+					if count == 0 {
+						return nil
+					}
+					return []uint32{uint32(count), uint32(c.In[0].Shape[0]), uint32(c.Out.Shape[len(c.Out.Shape)-1])}
+				}
+				return []Shader{s}
+			}})
 )
 
 // packedRow multiplies one row at a time. Operand idx selects its matrix; -1 for none.
@@ -82,7 +88,8 @@ func packedRow(n *ir.Node, idx int) Shader {
 
 // packedShader makes a shader from a part of dequant.wgsl. x, w and idx are operand indices; idx is -1 for none.
 func packedShader(n *ir.Node, body string, x, w, idx int, fields []string) Shader {
-	s := Shader{Name: n.Op.Name, Body: part(dequantWGSL, body), Fields: fields, Bindings: []Binding{weights("w", n, w), {Name: "y", Operand: Out, DType: dtype.F32}}}
+	s := Shader{Name: n.Op.Name, Body: part(dequantWGSL, body), Fields: fields,
+		Bindings: []Binding{weights("w", n, w), {Name: "y", Operand: Out, DType: dtype.F32}}}
 	if x >= 0 {
 		s.Bindings = append(s.Bindings, Binding{Name: "x", Operand: x, DType: dtype.F32})
 	}

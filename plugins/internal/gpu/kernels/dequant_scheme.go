@@ -14,7 +14,8 @@ var dequantSchemeWGSL string
 // schemeRule lists the quantization schemes that schemeProduct supports.
 const schemeRule = `(f32, i8|u8, scale: f32|u8, zero: f32, global: f32) if scheme = "int8"|"int8_asym"|"int4"|"fp8_e4m3"|"fp8_e5m2"|"nvfp4" and activations = "f32"`
 
-// schemeConsts has the template constants of a product with weights [K,N] that are quantized with separate scales rather than packed in blocks.
+// schemeConsts has the template constants of a product with weights [K,N] that are quantized with separate scales
+// rather than packed in blocks.
 type schemeConsts struct {
 	Scheme    string
 	Rows      int  // rows of the result per workgroup
@@ -52,7 +53,8 @@ func schemeProduct(n *ir.Node) Shader {
 		c.Rows = 1
 	}
 	s.Consts = c
-	s.Bindings = append(s.Bindings, w, Binding{Name: "x", Operand: 0, DType: dtype.F32}, Binding{Name: "y", Operand: Out, DType: dtype.F32})
+	s.Bindings = append(s.Bindings, w, Binding{Name: "x", Operand: 0, DType: dtype.F32},
+		Binding{Name: "y", Operand: Out, DType: dtype.F32})
 	sizes := func(call *Call) (m, columns, k int) {
 		x, out := call.In[0].Shape, call.Out.Shape
 		columns, k = out[len(out)-1], x[len(x)-1]

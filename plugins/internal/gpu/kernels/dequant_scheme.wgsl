@@ -1,5 +1,5 @@
-// A product with weights [K,N] of few bits and separate scales. A workgroup computes {{.C.Rows}} rows of 32 columns. An invocation computes four
-// columns over a 32nd of K, so that it decodes each weight once for all rows.
+// A product with weights [K,N] of few bits and separate scales. A workgroup computes {{.C.Rows}} rows of 32 columns. An
+// invocation computes four columns over a 32nd of K, so that it decodes each weight once for all rows.
 var<workgroup> shares: array<vec4<f32>, {{mul 256 .C.Rows}}>; // [row][part of K][four columns]
 
 {{- if or (eq .C.Scheme "fp8_e4m3") (eq .C.Scheme "nvfp4")}}
@@ -48,7 +48,8 @@ fn weights_at(i: u32) -> vec4<f32> {
 {{- else if .C.Nibbles}}
   let last = P.k_size * P.n_size - 1u;
   let j = min(vec4<u32>(i, i + 1u, i + 2u, i + 3u), vec4<u32>(last));
-  return vec4<f32>({{range $e := seq 4}}{{if $e}}, {{end}}decoded((w_bits(j[{{$e}}] / 2u) >> (j[{{$e}}] % 2u * 4u)) & 15u){{end}});
+  return vec4<f32>({{range $e := seq 4}}{{if $e}},
+      {{end}}decoded((w_bits(j[{{$e}}] / 2u) >> (j[{{$e}}] % 2u * 4u)) & 15u){{end}});
 {{- else}}
   let last = P.k_size * P.n_size - 1u;
   let j = min(vec4<u32>(i, i + 1u, i + 2u, i + 3u), vec4<u32>(last));
@@ -82,7 +83,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let stop = min((block + 1u) * {{.C.Block}}u, end);
     let j = block * P.n_size + columns;
 {{- if eq .C.Scheme "nvfp4"}}
-    let scale = vec4<f32>(e4m3(scale_bits(j.x)), e4m3(scale_bits(j.y)), e4m3(scale_bits(j.z)), e4m3(scale_bits(j.w))) * whole(0u);
+    let scale = vec4<f32>(e4m3(scale_bits(j.x)), e4m3(scale_bits(j.y)), e4m3(scale_bits(j.z)), e4m3(scale_bits(j.w))) *
+        whole(0u);
 {{- else}}
     let scale = vec4<f32>(scale(j.x), scale(j.y), scale(j.z), scale(j.w));
 {{- end}}

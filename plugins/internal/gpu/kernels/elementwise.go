@@ -17,10 +17,11 @@ import (
 //go:embed elementwise.wgsl
 var elementwiseWGSL string
 
-// scalars has the WGSL expressions of elementwise functions by op name and element type of the first operand: "float", "int" for i32 and u32,
-// "i32" or "u32" for one of these, or "bool". In an expression $1, $2, $3 are operands, $NAME is an attribute, and TYPE is the WGSL type of the
-// operands. Every function listed here can run as a kernel, in elementwise regions, and as the activation of a product. So can every float
-// function that library.wgsl defines as op_NAME; its further parameters are attributes.
+// scalars has the WGSL expressions of elementwise functions by op name and element type of the first operand: "float",
+// "int" for i32 and u32, "i32" or "u32" for one of these, or "bool". In an expression $1, $2, $3 are operands, $NAME is
+// an attribute, and TYPE is the WGSL type of the operands. Every function listed here can run as a kernel, in
+// elementwise regions, and as the activation of a product. So can every float function that library.wgsl defines as
+// op_NAME; its further parameters are attributes.
 var scalars = withLibraryFunctions(map[string]map[string]string{
 	"add":         {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub":         {"float": "($1 - $2)", "int": "($1 - $2)"},
@@ -45,16 +46,23 @@ var scalars = withLibraryFunctions(map[string]map[string]string{
 	"remainder":   {"float": "op_remainder($1, $2)", "int": "remainder($1, $2)"},
 	"shift_left":  {"int": "select($1 << (u32($2) & 31u), TYPE(0), u32($2) > 31u)"},
 	"shift_right": {"i32": "($1 >> min(u32($2), 31u))", "u32": "select($1 >> ($2 & 31u), 0u, $2 > 31u)"},
-	"eq":          {"float": "(order($1) == order($2) && !nan_either($1, $2))", "int": "($1 == $2)", "bool": "($1 == $2)"},
-	"ne":          {"float": "(order($1) != order($2) || nan_either($1, $2))", "int": "($1 != $2)", "bool": "($1 != $2)"},
-	"lt":          {"float": "(order($1) < order($2) && !nan_either($1, $2))", "int": "($1 < $2)", "bool": "(!$1 && $2)"},
-	"le":          {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)", "bool": "(!$1 || $2)"},
-	"gt":          {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)", "bool": "($1 && !$2)"},
-	"ge":          {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
+	"eq": {"float": "(order($1) == order($2) && !nan_either($1, $2))", "int": "($1 == $2)",
+		"bool": "($1 == $2)"},
+	"ne": {"float": "(order($1) != order($2) || nan_either($1, $2))", "int": "($1 != $2)",
+		"bool": "($1 != $2)"},
+	"lt": {"float": "(order($1) < order($2) && !nan_either($1, $2))", "int": "($1 < $2)",
+		"bool": "(!$1 && $2)"},
+	"le": {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)",
+		"bool": "(!$1 || $2)"},
+	"gt": {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)",
+		"bool": "($1 && !$2)"},
+	"ge": {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)",
+		"bool": "($1 || !$2)"},
 })
 
 func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]string {
-	for _, m := range regexp.MustCompile(`(?m)^fn op_(\w+)\(x: f32((?:, \w+: f32)*)\) -> f32 \{`).FindAllStringSubmatch(library, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^fn op_(\w+)\(x: f32((?:, \w+: f32)*)\) -> f32 \{`).FindAllStringSubmatch(
+		library, -1) {
 		call := "op_" + m[1] + "($1"
 		for p := range strings.SplitSeq(m[2], ", ") {
 			if name, _, ok := strings.Cut(p, ":"); ok {
@@ -69,7 +77,8 @@ func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]
 	return s
 }
 
-// expression returns the expression of an op with operands of type d, with its attributes filled in, or "" if there is none.
+// expression returns the expression of an op with operands of type d, with its attributes filled in, or "" if there is
+// none.
 func expression(def *ir.OpDef, attrs any, d dtype.DType) string {
 	expr := scalars[def.Name][class(d)]
 	if one := scalars[def.Name][d.String()]; one != "" {
@@ -112,14 +121,20 @@ var (
 		case d.IsFloat():
 			holds4 = "(a0 & 0x7fffffffu) != 0u"
 		}
-		if s, ok := quads(n, "u32", "fn compute(a0: "+condition+", a1: u32, a2: u32) -> u32 {\n  return select(a2, a1, "+holds4+");\n}\n"); ok {
+		if s, ok := quads(
+			n, "u32", "fn compute(a0: "+condition+", a1: u32, a2: u32) -> u32 {\n  return select(a2, a1, "+holds4+
+				");\n}\n"); ok {
 			return []Shader{s}
 		}
-		return []Shader{broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+		return []Shader{
+			broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+
+				") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
-	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{computing(n, regionCode(n))}
-	}})
+	_ = register(
+		Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run",
+			Shaders: func(n *ir.Node, _ Limits) []Shader {
+				return []Shader{computing(n, regionCode(n))}
+			}})
 	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		if in, out := n.In[0].Type.Shape, n.Type.Shape; len(in) > 0 && in[len(in)-1] == out[len(out)-1] {
 			if u := units(n.Type.DType, []int{commonDivisor(out[len(out)-1:])}, n.In[0]); u.words == 4 {
@@ -161,7 +176,8 @@ func class(d dtype.DType) string {
 // hasScalar returns the rule for the types for which an op has an expression.
 func hasScalar(d *ir.OpDef) string {
 	var types []string
-	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"i32", "i32"}, {"u32", "u32"}, {"bool", "bool"}} {
+	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"i32", "i32"},
+		{"u32", "u32"}, {"bool", "bool"}} {
 		if scalars[d.Name][c.class] != "" {
 			types = append(types, c.types)
 		}
@@ -190,7 +206,8 @@ func computing(n *ir.Node, body string) Shader {
 	for k, x := range n.In {
 		params[k], args[k] = fmt.Sprintf("a%d: %s", k, elementType(x.Type.DType)), fmt.Sprintf("x%d(at%d(i))", k, k)
 	}
-	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), elementType(n.Type.DType), body)
+	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), elementType(n.Type.DType),
+		body)
 	other := func(x *ir.Node) bool { return x.Type.DType != dtype.F32 && x.Type.DType != dtype.Bool }
 	if n.Type.DType == dtype.F32 && !slices.ContainsFunc(n.In, other) {
 		if s, ok := quads(n, "f32", function); ok {
@@ -202,9 +219,10 @@ func computing(n *ir.Node, body string) Shader {
 	return s
 }
 
-// quads makes a shader that computes four neighbouring elements of 4 bytes at once, because one access of 16 bytes is faster than four of 4 bytes.
-// function defines compute, whose parameters and result are of type typ, or bool for operands of bools. Each operand must be read in the order of the
-// result (as a whole, or repeatedly) or have one element.
+// quads makes a shader that computes four neighbouring elements of 4 bytes at once, because one access of 16 bytes is
+// faster than four of 4 bytes. function defines compute, whose parameters and result are of type typ, or bool for
+// operands of bools. Each operand must be read in the order of the result (as a whole, or repeatedly) or have one
+// element.
 func quads(n *ir.Node, typ, function string) (s Shader, ok bool) {
 	var vectors, masks, mods []int
 	var from []*ir.Node
@@ -220,7 +238,8 @@ func quads(n *ir.Node, typ, function string) (s Shader, ok bool) {
 		switch howBroadcast(x.Type.Shape, n.Type.Shape) {
 		case "same":
 		case "suffix":
-			mods, whole, at = append(mods, k), append(whole, commonDivisor(x.Type.Shape)), fmt.Sprintf("i %% P.mod%d", k)
+			mods, whole, at = append(mods, k), append(whole, commonDivisor(x.Type.Shape)),
+				fmt.Sprintf("i %% P.mod%d", k)
 		case "one":
 			one := fmt.Sprintf("vec4<%s>(bitcast<%[1]s>(x%d_bits(0u)))", typ, k)
 			if mask {
@@ -256,7 +275,8 @@ func quads(n *ir.Node, typ, function string) (s Shader, ok bool) {
 	for _, k := range mods {
 		fields = append(fields, fmt.Sprint("mod", k))
 	}
-	body := function + "fn value(i: u32) -> vec4<u32> {\n" + load + "  return bitcast<vec4<u32>>(vec4<" + typ + ">(" + strings.Join(calls, ", ") + "));\n}\n"
+	body := function + "fn value(i: u32) -> vec4<u32> {\n" + load + "  return bitcast<vec4<u32>>(vec4<" + typ + ">(" +
+		strings.Join(calls, ", ") + "));\n}\n"
 	s = moved(n, u, vectors, n.Op.Name, body, nil, fields, func(c *Call) (p []uint32) {
 		for _, k := range mods {
 			p = append(p, uint32(numel(c.In[k].Shape)/4))
@@ -298,7 +318,8 @@ type broadcast struct {
 	Axes []axis // for "strided": axes of the result, innermost first
 }
 
-// axis is one or several neighbouring axes of the result. Axes are merged if every strided operand is contiguous or repeated over all of them.
+// axis is one or several neighbouring axes of the result. Axes are merged if every strided operand is contiguous or
+// repeated over all of them.
 type axis struct {
 	A     int   // its number, the outermost is 0
 	Last  bool  // it is the outermost
@@ -326,7 +347,8 @@ func howBroadcast(x, out ir.Shape) string {
 	return "strided"
 }
 
-// repeated reports whether an operand of shape x is repeated along axis i of the result: it has size 1 there, or lacks the axis.
+// repeated reports whether an operand of shape x is repeated along axis i of the result: it has size 1 there, or lacks
+// the axis.
 func repeated(x, out ir.Shape, i int) bool {
 	k := i - (len(out) - len(x))
 	return k < 0 || x[k].Is(1)
@@ -352,7 +374,8 @@ func broadcastAxes(n *ir.Node, operands []int) (axes []axis) {
 	return axes
 }
 
-// broadcasting makes a shader whose operands broadcast to the result. code may call atK(i), the index into operand K of element i.
+// broadcasting makes a shader whose operands broadcast to the result. code may call atK(i), the index into operand K of
+// element i.
 func broadcasting(how mapping, n *ir.Node, code string) Shader {
 	ops, strided := make([]broadcast, len(n.In)), []int{}
 	for k, x := range n.In {

@@ -18,7 +18,8 @@ var fftWGSL string
 //go:embed fft_finish.wgsl
 var fftFinishWGSL string
 
-// fourier is a transform of rows of n numbers. If n has a prime factor that is not a radix, it uses transforms of m numbers (Bluestein, 1970).
+// fourier is a transform of rows of n numbers. If n has a prime factor that is not a radix, it uses transforms of m
+// numbers (Bluestein, 1970).
 type fourier struct {
 	from, to string // layout of a row: "complex", "real" or "half", which has the first n/2+1 complex numbers
 	inverse  bool
@@ -88,14 +89,15 @@ func smallFactors(n int) (factors []int, ok bool) {
 	return factors, n == 1
 }
 
-// Radices of passes. A row of up to tilePass numbers fits workgroup memory twice and takes one pass. For longer rows a workgroup does several
-// neighbouring transforms of radix up to manyPass at once, so that its reads are contiguous.
+// Radices of passes. A row of up to tilePass numbers fits workgroup memory twice and takes one pass. For longer rows a
+// workgroup does several neighbouring transforms of radix up to manyPass at once, so that its reads are contiguous.
 const (
 	tilePass = 2048
 	manyPass = 128
 )
 
-// passesOf returns the radices of the passes of a transform of m numbers: as few passes as possible, with about equal radices.
+// passesOf returns the radices of the passes of a transform of m numbers: as few passes as possible, with about equal
+// radices.
 func passesOf(m int, l Limits) []int {
 	if m <= tilePass && 16*m <= l.WorkgroupStorage {
 		return []int{m}
@@ -113,14 +115,15 @@ func passesOf(m int, l Limits) []int {
 	}
 }
 
-// fftStage is a stage of a pass. Left and Done are the products of the radices of later and earlier stages, In and Out the tiles that it reads and
-// writes.
+// fftStage is a stage of a pass. Left and Done are the products of the radices of later and earlier stages, In and Out
+// the tiles that it reads and writes.
 type fftStage struct {
 	Radix, Left, Done, In, Out int
 	First, Last                bool
 }
 
-// shaders returns the passes (for Bluestein's convolution forward and backward) and the shader that handles values that are not finite.
+// shaders returns the passes (for Bluestein's convolution forward and backward) and the shader that handles values that
+// are not finite.
 func (f fourier) shaders(l Limits) []Shader {
 	var all []Shader
 	source := 0 // half of the scratch memory that has the current numbers
@@ -131,7 +134,8 @@ func (f fourier) shaders(l Limits) []Shader {
 	for k := range transforms {
 		done := 1
 		for i, r := range f.passes {
-			c := map[string]any{"N": f.n, "M": f.m, "Bins": f.n/2 + 1, "Inverse": f.inverse, "R": r, "Done": done, "Chirp": false, "Filter": false, "Turn": false,
+			c := map[string]any{"N": f.n, "M": f.m, "Bins": f.n/2 + 1, "Inverse": f.inverse, "R": r, "Done": done,
+				"Chirp": false, "Filter": false, "Turn": false,
 				"From": "scratch", "To": "scratch", "Source": source, "Target": 1 - source}
 			if k == 0 && i == 0 {
 				c["From"], c["Chirp"] = f.from, transforms == 2
@@ -157,7 +161,8 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 		factors = []int{1}
 	}
 	whole := r == f.m // the pass transforms whole rows
-	// Where the results of a transform are adjacent but its workgroup has adjacent transforms, they are written from a tile.
+	// Where the results of a transform are adjacent but its workgroup has adjacent transforms, they are written from a
+	// tile.
 	direct := whole || c["Done"].(int) > 1
 	exchanges := len(factors)
 	if direct {
@@ -172,7 +177,8 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 	if columns*r >= 1024 {
 		lanes = 256
 	}
-	// In a tile of whole rows, adjacent invocations of the first stage would write 64 bytes apart, to the same banks of workgroup memory.
+	// In a tile of whole rows, adjacent invocations of the first stage would write 64 bytes apart, to the same banks of
+	// workgroup memory.
 	tileSize := columns * r
 	padded := whole && 8*tiles*(tileSize+tileSize/8) <= l.WorkgroupStorage
 	if padded {
@@ -182,7 +188,9 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 	radices := map[int]bool{}
 	in, done := 1, 1
 	for i, q := range factors {
-		stages = append(stages, fftStage{Radix: q, Left: r / done / q, Done: done, In: in, Out: 1 - in, First: i == 0, Last: i == len(factors)-1})
+		stages = append(
+			stages, fftStage{Radix: q, Left: r / done / q, Done: done, In: in, Out: 1 - in, First: i == 0,
+				Last: i == len(factors)-1})
 		in, done, radices[q] = 1-in, done*q, true
 	}
 	type radix struct {
@@ -201,7 +209,8 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 		low = 1024
 		high = ceilDiv(f.m, low)
 	}
-	for k, v := range map[string]any{"Columns": columns, "Lanes": lanes, "Stages": stages, "Radices": bodies, "Low": low, "High": high, "Result": in,
+	for k, v := range map[string]any{"Columns": columns, "Lanes": lanes, "Stages": stages, "Radices": bodies,
+		"Low": low, "High": high, "Result": in,
 		"Whole": whole, "Direct": direct, "Tiles": downTo(tiles-1, 0), "TileSize": tileSize, "Padded": padded} {
 		c[k] = v
 	}
@@ -341,17 +350,21 @@ func dftBody(r int) string {
 		line("return array<vec2<f32>, 2>(a[0] + a[1], a[0] - a[1]);")
 		return b.String()
 	case 4:
-		line("let p = a[0] + a[2];\n  let q = a[0] - a[2];\n  let u = a[1] + a[3];\n  let d = a[1] - a[3];\n  let v = vec2<f32>(d.y, -d.x);")
+		line(
+			"let p = a[0] + a[2];\n  let q = a[0] - a[2];\n  let u = a[1] + a[3];\n  let d = a[1] - a[3];\n  let v = vec2<f32>(d.y, -d.x);")
 		line("return array<vec2<f32>, 4>(p + u, q + v, p - u, q - v);")
 		return b.String()
 	case 8:
 		// Combines the transforms of the even and the odd numbers; the k-th odd one is rotated by k eighths of a turn.
 		for i, half := range []string{"e", "o"} {
 			for j := range 2 {
-				line("let %[1]sp%[2]d = a[%[3]d] + a[%[4]d];\n  let %[1]sm%[2]d = a[%[3]d] - a[%[4]d];", half, j, i+2*j, i+2*j+4)
+				line("let %[1]sp%[2]d = a[%[3]d] + a[%[4]d];\n  let %[1]sm%[2]d = a[%[3]d] - a[%[4]d];", half, j, i+2*j,
+					i+2*j+4)
 			}
 			line("let %[1]st = vec2<f32>(%[1]sm1.y, -%[1]sm1.x);", half)
-			line("let %[1]s0 = %[1]sp0 + %[1]sp1;\n  let %[1]s1 = %[1]sm0 + %[1]st;\n  let %[1]s2 = %[1]sp0 - %[1]sp1;\n  let %[1]s3 = %[1]sm0 - %[1]st;", half)
+			line(
+				"let %[1]s0 = %[1]sp0 + %[1]sp1;\n  let %[1]s1 = %[1]sm0 + %[1]st;\n  let %[1]s2 = %[1]sp0 - %[1]sp1;\n  let %[1]s3 = %[1]sm0 - %[1]st;",
+				half)
 		}
 		line("let t1 = %.9g * vec2<f32>(o1.x + o1.y, o1.y - o1.x);", math.Sqrt2/2)
 		line("let t2 = vec2<f32>(o2.y, -o2.x);\n  let t3 = %.9g * vec2<f32>(o3.y - o3.x, -o3.y - o3.x);", math.Sqrt2/2)
@@ -361,7 +374,8 @@ func dftBody(r int) string {
 	// Numbers j and r-j are added and subtracted once for all sums.
 	sum := "a[0]"
 	for j := 1; j <= r/2; j++ {
-		line("let p%d = a[%d] + a[%d];\n  let d%d = a[%d] - a[%d];\n  let q%d = vec2<f32>(d%d.y, -d%d.x);", j, j, r-j, j, j, r-j, j, j, j)
+		line("let p%d = a[%d] + a[%d];\n  let d%d = a[%d] - a[%d];\n  let q%d = vec2<f32>(d%d.y, -d%d.x);", j, j, r-j,
+			j, j, r-j, j, j, j)
 		sum += fmt.Sprintf(" + p%d", j)
 	}
 	results := make([]string, r)

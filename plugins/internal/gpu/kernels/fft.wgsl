@@ -109,7 +109,8 @@ fn place(q: u32, c: u32) -> u32 {
 fn input(g: u32, q: u32) -> vec2<f32> {
   let j = g % {{div .C.M .C.R}}u;
 {{- if gt .C.Done 1}}
-  return cmul(read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u), root((j % {{.C.Done}}u) * q * {{div .C.M (mul .C.Done .C.R)}}u));
+  return cmul(read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u),
+      root((j % {{.C.Done}}u) * q * {{div .C.M (mul .C.Done .C.R)}}u));
 {{- else}}
   return read(g / {{div .C.M .C.R}}u, j + q * {{div .C.M .C.R}}u);
 {{- end}}
@@ -120,8 +121,9 @@ fn output(g: u32, q: u32, v: vec2<f32>) {
   write(g / {{div .C.M .C.R}}u, (j / {{.C.Done}}u) * {{mul .C.Done .C.R}}u + j % {{.C.Done}}u + q * {{.C.Done}}u, v);
 }
 
-// A pass of Stockham's algorithm with radix {{.C.R}}: number q of transform j is number j + q {{div .C.M .C.R}} of the row. A workgroup does
-// {{.C.Columns}} transforms in stages of small radices. The first stage reads the numbers from device memory.
+// A pass of Stockham's algorithm with radix {{.C.R}}: number q of transform j is number j + q {{div .C.M .C.R}} of the
+// row. A workgroup does {{.C.Columns}} transforms in stages of small radices. The first stage reads the numbers from
+// device memory.
 {{- if .C.Direct}} The last one writes its results there.{{end}}
 @compute @workgroup_size({{.C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -167,7 +169,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- if or (eq . 0) (eq $s.Left 1)}}
     tile{{$s.Out}}[place(to + {{mul . $s.Done}}u, c)] = b[{{.}}];
 {{- else}}
-    tile{{$s.Out}}[place(to + {{mul . $s.Done}}u, c)] = cmul(b[{{.}}], root(p * {{mul . (mul $s.Done (div $.C.M $.C.R))}}u));
+    tile{{$s.Out}}[place(to + {{mul . $s.Done}}u, c)] = cmul(b[{{.}}],
+        root(p * {{mul . (mul $s.Done (div $.C.M $.C.R))}}u));
 {{- end}}
 {{- end}}
   }

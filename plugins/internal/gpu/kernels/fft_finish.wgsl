@@ -2,8 +2,8 @@ var<workgroup> bad: atomic<u32>;
 
 fn finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 
-// A workgroup handles one row. If a number of the operand is NaN or infinite, the sum of all numbers, which is the first number of the result, is
-// not finite. Then the whole row of the result becomes NaN.
+// A workgroup handles one row. If a number of the operand is NaN or infinite, the sum of all numbers, which is the
+// first number of the result, is not finite. Then the whole row of the result becomes NaN.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {

@@ -8,8 +8,9 @@ fn key_of(t: u32, head: u32) -> u32 {
   return ((head / P.of_batch * P.tokens + t) * P.groups + h * P.groups / P.of_batch) * P.rows;
 }
 
-// A workgroup computes {{.C.Columns}} columns of a head's state. Register i of a lane has row i*{{.C.Lanes}}+lane. There is one barrier per token: the
-// partial sums for a token's result are combined after the barrier of the next token.
+// A workgroup computes {{.C.Columns}} columns of a head's state. Register i of a lane has row i*{{.C.Lanes}}+lane.
+// There is one barrier per token: the partial sums for a token's result are combined after the barrier of the next
+// token.
 @compute @workgroup_size({{mul .C.Columns .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

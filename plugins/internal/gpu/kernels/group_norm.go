@@ -11,15 +11,17 @@ import (
 //go:embed group_norm.wgsl
 var groupNormWGSL string
 
-// Two shaders compute the mean and the scale of each group of each batch element, in parts if there are few groups. A third normalises.
+// Two shaders compute the mean and the scale of each group of each batch element, in parts if there are few groups. A
+// third normalises.
 var _ = register(Kernel{
 	Op: "group_norm", Takes: "(" + floats + "...)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a, p := n.Attrs.(op.GroupNormAttrs), groupRows(n)
 		statistics := func(p rowPlan, combine bool, bindings ...Binding) Shader {
-			s := p.shader(n.Op.Name, part(groupNormWGSL, "statistics"), map[string]any{"Combine": combine}, func(c *Call) int {
-				return 2 * (loop(p.rounds(c), 0) + loop(p.lanes/2, 0))
-			}, bindings...)
+			s := p.shader(n.Op.Name, part(groupNormWGSL, "statistics"), map[string]any{"Combine": combine},
+				func(c *Call) int {
+					return 2 * (loop(p.rounds(c), 0) + loop(p.lanes/2, 0))
+				}, bindings...)
 			params := s.Params
 			s.Fields = append(append([]string{}, s.Fields...), "width", "each", "eps:f32")
 			s.Params = func(c *Call) []uint32 {
@@ -37,10 +39,11 @@ var _ = register(Kernel{
 		if p.split {
 			shaders = append(shaders, statistics(p.combining(1), true, rowStatistics))
 		}
-		values := coarsened(n, n.Op.Name, part(groupNormWGSL, "values"), nil, []string{"width", "area", "channels"}, func(c *Call) []uint32 {
-			_, width, _ := groupSizes(n)(c.Out.Shape)
-			return []uint32{uint32(width), uint32(numel(c.Out.Shape[2:])), uint32(c.Out.Shape[1])}
-		})
+		values := coarsened(n, n.Op.Name, part(groupNormWGSL, "values"), nil, []string{"width", "area", "channels"},
+			func(c *Call) []uint32 {
+				_, width, _ := groupSizes(n)(c.Out.Shape)
+				return []uint32{uint32(width), uint32(numel(c.Out.Shape[2:])), uint32(c.Out.Shape[1])}
+			})
 		values.Bindings = append(values.Bindings, rowStatistics)
 		return append(shaders, values)
 	},

@@ -32,8 +32,9 @@ fn count(k: u32) -> f32 {
 }
 {{- end}}
 {{template "place" .}}
-  // The variance is the mean of squared deviations from the mean, never E[x^2] - mean^2, which loses precision. Each part of a row has its own mean.
-  // The squares around it and the distance between the means give the squares around the mean of the row (Chan et al. 1979).
+  // The variance is the mean of squared deviations from the mean, never E[x^2] - mean^2, which loses precision. Each
+  // part of a row has its own mean. The squares around it and the distance between the means give the squares around
+  // the mean of the row (Chan et al. 1979).
   var acc = 0.0;
   for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
     acc = acc + {{if .C.Combine}}statistics(at(row, k)) * count(k){{else}}x0(base + k){{end}};

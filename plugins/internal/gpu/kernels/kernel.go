@@ -1,8 +1,9 @@
-// Package kernels holds the shaders of the GPU backends (wgpu and metal): for each op, the WGSL that runs it and its parameters. A kernel is a .go and a .wgsl
-// file with the same name. Package plugins/internal/gpu runs the steps of a program and knows no op.
+// Package kernels holds the shaders of the GPU backends (wgpu and metal): for each op, the WGSL that runs it and its
+// parameters. A kernel is a .go and a .wgsl file with the same name. Package plugins/internal/gpu runs the steps of a
+// program and knows no op.
 //
-// The package imports only core and no WebGPU binding. Shaders are text here, so they can be written and checked without a C compiler or a
-// device.
+// The package imports only core and no WebGPU binding. Shaders are text here, so they can be written and checked
+// without a C compiler or a device.
 package kernels
 
 import (
@@ -20,16 +21,18 @@ import (
 type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
 
-	// Matrices means that the device has matrices of 8x8 that 32 invocations share, and that shaders are translated: WGSL has no such type. It is
-	// rlx_matrix8x8, of f32. A variable of it is zero at first, and these functions take its address. All 32 invocations call them with the same arguments:
+	// Matrices means that the device has matrices of 8x8 that 32 invocations share, and that shaders are translated:
+	// WGSL has no such type. It is rlx_matrix8x8, of f32. A variable of it is zero at first, and these functions take
+	// its address. All 32 invocations call them with the same arguments:
 	//
 	//	rlx_matrix_load(&m, &memory, at, stride, across)   m's rows, or its columns if across is true,
 	//	                                                   begin every stride words at word at
 	//	rlx_matrix_store(&m, &memory, at, stride)          likewise
 	//	rlx_matrix_multiply_add(&m, &a, &b)                m = m + a b
 	//
-	// memory is a variable in workgroup memory; stride and across are literals. Bounds are not checked. Also rlx_half8x8, of f16, can be loaded, from memory of
-	// u32, where at and stride count halves of words. a and b are matrices of one type, and sums always of f32.
+	// memory is a variable in workgroup memory; stride and across are literals. Bounds are not checked. Also
+	// rlx_half8x8, of f16, can be loaded, from memory of u32, where at and stride count halves of words. a and b are
+	// matrices of one type, and sums always of f32.
 	Matrices bool
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
@@ -43,15 +46,18 @@ type Limits struct {
 // Kernel runs one op.
 type Kernel struct {
 	Op string
-	// Takes states which nodes the kernel runs: a rule of package target without the op's name. A program with other nodes is refused when it
-	// is loaded.
+	// Takes states which nodes the kernel runs: a rule of package target without the op's name. A program with other
+	// nodes is refused when it is loaded.
 	Takes string
 	Also  string // another rule, or empty
-	// Refuses tells which values the shaders report through Status. If it is empty, they report an index out of range or a divisor of 0.
+	// Refuses tells which values the shaders report through Status. If it is empty, they report an index out of range
+	// or a divisor of 0.
 	Refuses string
-	// Shaders returns the shaders that run the node, in order. They must not depend on anything that changes between runs.
+	// Shaders returns the shaders that run the node, in order. They must not depend on anything that changes between
+	// runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
-	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil means none.
+	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil
+	// means none.
 	Scratch func(n *ir.Node, l Limits) int64
 }
 
@@ -76,15 +82,15 @@ type Shader struct {
 	Body     string // template text; see shader.go
 	Bindings []Binding
 	Consts   any // template data, read as .C
-	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32,
-	// "name:2x8" an array of 8 vec2<f32>, which must follow an even number of words.
+	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8
+	// u32, "name:2x8" an array of 8 vec2<f32>, which must follow an even number of words.
 	Fields []string
 	// Params returns the values of Fields, flattened. It returns nil if there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
 	// Groups returns the number of workgroups. The runtime splits it into dimensions that the device allows.
 	Groups func(c *Call) int
-	// Loops returns an upper bound of the iterations of all loops of an invocation, including the last evaluation of each condition. Nil means at
-	// most a few hundred for all sizes. Some devices end loops after too many iterations.
+	// Loops returns an upper bound of the iterations of all loops of an invocation, including the last evaluation of
+	// each condition. Nil means at most a few hundred for all sizes. Some devices end loops after too many iterations.
 	Loops func(c *Call) int
 }
 
@@ -93,8 +99,8 @@ type Binding struct {
 	Name    string
 	Operand int
 	Of      int // in a group: the step that the operand belongs to
-	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32, u32 or bools, or of four f16 or bf16, which
-	// are converted to f32 and back.
+	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32, u32 or bools, or of
+	// four f16 or bf16, which are converted to f32 and back.
 	Vec int
 	// DType is the element type in the shader: that of the operand, or u32 to move its bits as words.
 	DType dtype.DType
@@ -126,8 +132,8 @@ func register(k Kernel) struct{} {
 	return struct{}{}
 }
 
-// computed is what "any" means in the rules of this package: the types that shaders compute with. WGSL has no 64-bit types. Kernels that accept
-// i64 indices clamp them to i32; an index out of range stays out of range.
+// computed is what "any" means in the rules of this package: the types that shaders compute with. WGSL has no 64-bit
+// types. Kernels that accept i64 indices clamp them to i32; an index out of range stays out of range.
 const computed = "f32|f16|bf16|i32|u32|bool"
 
 // rules are the rules of all registered kernels.
@@ -136,7 +142,9 @@ var rules []target.Rule
 // Description describes the nodes that the backend runs. The compiler has a copy, core/target/wgpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
-		Types: append([]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.I32, dtype.I64, dtype.U8, dtype.U32, dtype.Bool}, dtype.Packed()...)}
+		Types: append(
+			[]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.I32, dtype.I64, dtype.U8, dtype.U32,
+				dtype.Bool}, dtype.Packed()...)}
 	return d.Sort()
 })
 
@@ -182,7 +190,8 @@ func dims(shape []int) []uint32 {
 	return out
 }
 
-// strides returns the strides of a dense shape in elements, padded like dims. Axes of size 1 have stride 0, so they can be repeated.
+// strides returns the strides of a dense shape in elements, padded like dims. Axes of size 1 have stride 0, so they can
+// be repeated.
 func strides(shape []int) []uint32 {
 	out := make([]uint32, maxRank)
 	n := 1

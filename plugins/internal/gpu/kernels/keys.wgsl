@@ -1,5 +1,6 @@
 {{define "key"}}
-// The key of element i of x0: an integer in the order of the elements. NaN gives 0, the least; both zeros have the same key.
+// The key of element i of x0: an integer in the order of the elements. NaN gives 0, the least; both zeros have the same
+// key.
 fn key(i: u32) -> u32 { return key_of(x0_bits(i)); }
 fn key_of(x: u32) -> u32 {
 {{- if .C.Float}}

@@ -38,10 +38,13 @@ var _ = register(Kernel{
 		const group = 64
 		return []Shader{{
 			Name: "kv_append", Body: part(kvAppendWGSL, body), Fields: append([]string{"n"}, appendFields...),
-			Consts: map[string]any{"Group": group, "Words": u.words, "PerWord": 4 / d.Size(), "Bits": 8 * d.Size(), "Mask": uint32(1<<(8*d.Size()%32) - 1)},
+			Consts: map[string]any{"Group": group, "Words": u.words, "PerWord": 4 / d.Size(), "Bits": 8 * d.Size(),
+				"Mask": uint32(1<<(8*d.Size()%32) - 1)},
 			Bindings: []Binding{
-				{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)}, {Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
-				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)}, {Name: "status", Operand: Status, DType: dtype.U32},
+				{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)},
+				{Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
+				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)},
+				{Name: "status", Operand: Status, DType: dtype.U32},
 			},
 			Params: func(c *Call) []uint32 {
 				if numel(c.Out.Shape) == 0 || len(c.In[2].Shape) > 0 && c.In[2].Shape[0] == 0 {
@@ -61,13 +64,15 @@ func appendUnit(n *ir.Node, axis int) unit {
 	return units(n.Type.DType, []int{commonDivisor(rows.Type.Shape[axis+1:])}, rows)
 }
 
-// appendFields are the parameters that appendSizes returns. In units of per elements: the size of the new rows, of the state, and of one row.
-// Then the last index at which the new rows may begin, the number of such indices in operand 2, and how many consecutive blocks of rows share one.
+// appendFields are the parameters that appendSizes returns. In units of per elements: the size of the new rows, of the
+// state, and of one row. Then the last index at which the new rows may begin, the number of such indices in operand 2,
+// and how many consecutive blocks of rows share one.
 var appendFields = []string{"rows", "state", "inner", "last", "places", "alike"}
 
 func appendSizes(c *Call, axis, per int) []uint32 {
 	outer, t, _ := around(c.In[1].Shape, axis)
 	_, have, inner := around(c.Out.Shape, axis)
 	places := numel(c.In[2].Shape)
-	return []uint32{uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t), uint32(places), uint32(max(1, outer/max(1, places)))}
+	return []uint32{uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t),
+		uint32(places), uint32(max(1, outer/max(1, places)))}
 }

@@ -13,11 +13,14 @@ import (
 //go:embed layout_transpose.wgsl
 var transposeWGSL string
 
-var _ = register(Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{transpose(n)} }})
+var _ = register(
+	Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		return []Shader{transpose(n)}
+	}})
 
-// transpose copies whole rows if the innermost axis stays innermost. Otherwise it moves square tiles of the operand's and the result's innermost
-// axes through workgroup memory, so that both reads and writes are coalesced. If a tile would be mostly empty because one of these axes is short,
-// it gathers elements one by one.
+// transpose copies whole rows if the innermost axis stays innermost. Otherwise it moves square tiles of the operand's
+// and the result's innermost axes through workgroup memory, so that both reads and writes are coalesced. If a tile
+// would be mostly empty because one of these axes is short, it gathers elements one by one.
 func transpose(n *ir.Node) Shader {
 	t := permutation{x: n.In[0].Type.Shape, size: n.Type.DType.Size()}
 	t.axes = mergedAxes(t.x, n.Attrs.(op.TransposeAttrs).Perm)
@@ -47,8 +50,8 @@ type permutation struct {
 	size int      // bytes per element
 }
 
-// mergedAxes returns the merged axes of a permuted shape, at least one. It drops axes of size 1 and merges axes that are neighbours before and after
-// the permutation.
+// mergedAxes returns the merged axes of a permuted shape, at least one. It drops axes of size 1 and merges axes that
+// are neighbours before and after the permutation.
 func mergedAxes(x ir.Shape, perm []int) [][]int {
 	order, rank := make([]int, len(x)), 0 // numbers the operand's axes without those of size 1
 	for i, d := range x {
@@ -116,17 +119,18 @@ func (t permutation) sizes(c *Call) (dims, stride []int) {
 // tileWords bounds the workgroup memory of a tile, because several workgroups share the memory of a processor.
 const tileWords = 2560
 
-// square describes how a tile is moved. Words have Per elements: a word of the operand extends along the operand's innermost axis, a word of the
-// result along the result's.
+// square describes how a tile is moved. Words have Per elements: a word of the operand extends along the operand's
+// innermost axis, a word of the result along the result's.
 type square struct {
-	Per, Width   int   // elements per word, and bits per element
-	Across, Down int   // size of a tile: words of the operand along one axis, words of the result along the other
-	Loose        bool  // rows do not begin at words: elements are read one by one, and a word may contain the start of the next row
-	Load, Store  int   // words per access, 1 or 4
-	Group        int   // invocations per workgroup
-	Others       []int // axes of the result that are not in the tile
-	Batch        []int // their indices in Others, innermost first
-	Axes         []int // all axes except the first, innermost first; used if Loose
+	Per, Width   int // elements per word, and bits per element
+	Across, Down int // size of a tile: words of the operand along one axis, words of the result along the other
+	// rows do not begin at words: elements are read one by one, and a word may contain the start of the next row
+	Loose       bool
+	Load, Store int   // words per access, 1 or 4
+	Group       int   // invocations per workgroup
+	Others      []int // axes of the result that are not in the tile
+	Batch       []int // their indices in Others, innermost first
+	Axes        []int // all axes except the first, innermost first; used if Loose
 }
 
 // Rows is the number of the operand's rows in a tile: enough for all words of the result that begin in the tile.
@@ -148,8 +152,8 @@ func (s square) Columns() int {
 // Pitch is the distance between rows in workgroup memory. It puts the elements of a column in different banks.
 func (s square) Pitch() int { return s.Columns() + 1 }
 
-// LoadLanes is the number of invocations that read a row together, StoreLanes the number that write one: enough for a memory burst, more if the tile
-// has few rows.
+// LoadLanes is the number of invocations that read a row together, StoreLanes the number that write one: enough for a
+// memory burst, more if the tile has few rows.
 func (s square) LoadLanes() int {
 	return min(s.Across, max(min(32, s.Across), s.Load*s.Group/s.Rows())) / s.Load
 }
@@ -161,7 +165,8 @@ func (s square) StoreLanes() int {
 // Mask selects the bits of one element.
 func (s square) Mask() int { return 1<<s.Width - 1 }
 
-// clampedPower2 returns the least power of two that is at least 4 and at least n, but not more than most, a power of two.
+// clampedPower2 returns the least power of two that is at least 4 and at least n, but not more than most, a power of
+// two.
 func clampedPower2(n, most int) int {
 	p := 4
 	for p < n && p < most {
@@ -219,9 +224,10 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	}
 	shader := Shader{
 		Name: n.Op.Name, Consts: s, Fields: fields, Body: part(transposeWGSL, "words"),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: vecOf(s.Load), DType: dtype.U32}, {Name: "y", Operand: Out, Vec: vecOf(s.Store), DType: dtype.U32}},
-		Params:   func(c *Call) []uint32 { p, _ := t.params(c, s, inner); return p },
-		Groups:   func(c *Call) int { _, tiles := t.params(c, s, inner); return tiles },
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: vecOf(s.Load), DType: dtype.U32},
+			{Name: "y", Operand: Out, Vec: vecOf(s.Store), DType: dtype.U32}},
+		Params: func(c *Call) []uint32 { p, _ := t.params(c, s, inner); return p },
+		Groups: func(c *Call) int { _, tiles := t.params(c, s, inner); return tiles },
 	}
 	if s.Loose {
 		shader.Body = part(transposeWGSL, "loose")
@@ -261,7 +267,8 @@ func (t permutation) params(c *Call, s square, inner int) (p []uint32, tiles int
 		}
 		return out
 	}
-	p = []uint32{uint32(tiles), uint32(dims[inner] / load), uint32(dims[last]), uint32(to[inner] / store), uint32(from[last] / load), uint32(ta), uint32(tb)}
+	p = []uint32{uint32(tiles), uint32(dims[inner] / load), uint32(dims[last]), uint32(to[inner] / store),
+		uint32(from[last] / load), uint32(ta), uint32(tb)}
 	p = slices.Concat(p, pick(dims, 1), pick(from, load), pick(to, store))
 	if s.Loose {
 		p = slices.Concat(p, []uint32{uint32(count)}, all(dims), all(from))

@@ -21,8 +21,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 
 {{define "words"}}
-// Row b of the tile has {{.C.Across}} words along the operand's innermost axis, at index b of the result's. The rows that share words of the result
-// are spaced far apart, so that neighbouring invocations read neighbouring rows.
+// Row b of the tile has {{.C.Across}} words along the operand's innermost axis, at index b of the result's. The rows
+// that share words of the result are spaced far apart, so that neighbouring invocations read neighbouring rows.
 var<workgroup> tile: array<u32, {{mul .C.Rows .C.Pitch}}>;
 
 fn at(b: u32, a: u32) -> u32 {
@@ -43,7 +43,8 @@ fn at(b: u32, a: u32) -> u32 {
 {{- $b := mul (div $k $blocks) $rows}}{{$a := mul (mod $k $blocks) $lanes}}
   let i{{$k}} = {{if eq $.C.Load 4}}a0 / 4u{{else}}a0{{end}} + ax + {{$a}}u;
   let j{{$k}} = b0 + bx + {{$b}}u;
-  let v{{$k}} = x0{{if eq $.C.Load 4}}4{{else}}_bits{{end}}(select(0u, source + j{{$k}} * P.sb + i{{$k}}, i{{$k}} < P.na && j{{$k}} < P.nb));
+  let v{{$k}} = x0{{if eq $.C.Load 4}}4{{else}}_bits{{end}}(select(0u, source + j{{$k}} * P.sb + i{{$k}},
+      i{{$k}} < P.na && j{{$k}} < P.nb));
 {{- end}}
 {{- range $k := seq $passes}}
 {{- $b := mul (div $k $blocks) $rows}}{{$a := mul (mod $k $blocks) (mul $lanes $.C.Load)}}
@@ -75,7 +76,8 @@ fn at(b: u32, a: u32) -> u32 {
     let a = ay + {{$a}}u;
     let word = (by + {{mul (mod $k $blocks) $lanes}}u) * {{$.C.Store}}u;
     let b = word * {{$.C.Per}}u;
-    if ({{if gt (add $a $columns) $across}}a < {{$across}}u && {{end}}{{if eq $.C.Load 4}}(a0 + a) / 4u{{else}}a0 + a{{end}} < P.na && b0 + b < P.nb) {
+    if ({{if gt (add $a $columns) $across}}a < {{$across}}u && {{end}}{{if eq $.C.Load 4}}(a0 + a) / 4u{{else}}a0 +
+        a{{end}} < P.na && b0 + b < P.nb) {
 {{- range $q := seq $.C.Store}}{{range $j := seq $.C.Per}}
       let w{{$q}}_{{$j}} = tile[at(b + {{add (mul $q $.C.Per) $j}}u, a)];
 {{- end}}{{end}}
@@ -83,7 +85,8 @@ fn at(b: u32, a: u32) -> u32 {
 {{- range $r := seq $.C.Per}}
       y{{if eq $.C.Store 4}}4{{end}}_put(out + {{$r}}u * P.sa, {{if eq $.C.Store 4}}vec4<u32>({{end}}
 {{- range $q := seq $.C.Store}}{{if $q}}, {{end}}{{range $j := seq $.C.Per}}{{if $j}} | {{end}}
-{{- if eq $.C.Per 1}}w{{$q}}_{{$j}}{{else}}(((w{{$q}}_{{$j}} >> {{mul $r $.C.Width}}u) & {{$.C.Mask}}u) << {{mul $j $.C.Width}}u){{end}}
+{{- if eq $.C.Per 1}}w{{$q}}_{{$j}}{{else}}(((w{{$q}}_{{$j}} >> {{mul $r $.C.Width}}u) &
+    {{$.C.Mask}}u) << {{mul $j $.C.Width}}u){{end}}
 {{- end}}{{end}}
 {{- if eq $.C.Store 4}}){{end}});
 {{- end}}
@@ -94,8 +97,8 @@ fn at(b: u32, a: u32) -> u32 {
 {{end}}
 
 {{define "loose"}}
-// Rows of the result do not begin at words. A word belongs to the row in which it begins. So a tile reads a few more rows of the operand than it has
-// words, and gathers the elements of a word that belong to later rows.
+// Rows of the result do not begin at words. A word belongs to the row in which it begins. So a tile reads a few more
+// rows of the operand than it has words, and gathers the elements of a word that belong to later rows.
 var<workgroup> tile: array<u32, {{mul .C.Rows .C.Pitch}}>;
 
 fn gathered(i: u32) -> u32 {
@@ -111,7 +114,8 @@ fn gathered(i: u32) -> u32 {
   for (var k = local; k < {{mul .C.Rows .C.Columns}}u; k = k + {{.C.Group}}u) {
     let a = k % {{.C.Columns}}u;
     let b = k / {{.C.Columns}}u;
-    tile[b * {{.C.Pitch}}u + a] = x0_bits(select(0u, source + (b0 + b) * P.sb + a0 + a, a0 + a < P.na && b0 + b < P.nb));
+    tile[b * {{.C.Pitch}}u + a] = x0_bits(select(0u, source + (b0 + b) * P.sb + a0 + a, a0 + a < P.na &&
+        b0 + b < P.nb));
   }
   workgroupBarrier();
   for (var k = local; k < {{mul .C.Down .C.Columns}}u; k = k + {{.C.Group}}u) {

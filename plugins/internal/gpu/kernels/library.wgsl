@@ -1,6 +1,6 @@
-// Functions that shaders share. A shader includes only the functions that it uses. They are found by name, so each must start at the beginning
-// of a line. WGSL does not specify the accuracy of sin, cos, tan and atan, nor what min, max and comparisons do with NaN; they are therefore
-// implemented here.
+// Functions that shaders share. A shader includes only the functions that it uses. They are found by name, so each must
+// start at the beginning of a line. WGSL does not specify the accuracy of sin, cos, tan and atan, nor what min, max and
+// comparisons do with NaN; they are therefore implemented here.
 
 fn infinity() -> f32 {
   var bits = 0x7f800000u;
@@ -96,7 +96,9 @@ fn op_erf(x: f32) -> f32 {
   let a = abs(x);
   if (a < 0.5) {
     let s = x * x;
-    return x * (1.1283791671 + s * (-0.3761263890 + s * (0.1128379167 + s * (-0.0268661706 + s * (0.0052239776 - s * 0.0008548327)))));
+    return x *
+        (1.1283791671 +
+            s * (-0.3761263890 + s * (0.1128379167 + s * (-0.0268661706 + s * (0.0052239776 - s * 0.0008548327)))));
   }
   let t = 1.0 / (1.0 + 0.3275911 * a);
   let p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
@@ -227,7 +229,8 @@ fn trig(x: f32) -> vec2<f32> {
   r = fma(k, -3.1385571987e-7, r);
   let s = r * r;
   let sine = r * (1.0 + s * (-0.16666666667 + s * (8.3333333333e-3 + s * (-1.9841269841e-4 + s * 2.7557319224e-6))));
-  let cosine = 1.0 + s * (-0.5 + s * (4.1666666667e-2 + s * (-1.3888888889e-3 + s * (2.4801587302e-5 - s * 2.7557319224e-7))));
+  let cosine = 1.0 +
+      s * (-0.5 + s * (4.1666666667e-2 + s * (-1.3888888889e-3 + s * (2.4801587302e-5 - s * 2.7557319224e-7))));
   let q = u32(i32(clamp(k, -1.0e9, 1.0e9))) & 3u;
   var v = vec2<f32>(cosine, sine);
   if ((q & 1u) == 1u) {
@@ -272,7 +275,10 @@ fn op_atan(x: f32) -> f32 {
     a = (a - 1.0) / (a + 1.0);
   }
   let s = a * a;
-  let y = base + a * (1.0 + s * (-0.3333333333 + s * (0.2 + s * (-0.1428571429 + s * (0.1111111111 + s * (-0.0909090909 + s * 0.0769230769))))));
+  let y = base +
+      a * (1.0 +
+          s * (-0.3333333333 +
+              s * (0.2 + s * (-0.1428571429 + s * (0.1111111111 + s * (-0.0909090909 + s * 0.0769230769))))));
   return bitcast<f32>(bitcast<u32>(y) | (bitcast<u32>(x) & 0x80000000u));
 }
 fn op_max(a: f32, b: f32) -> f32 {
@@ -288,7 +294,8 @@ fn op_min(a: f32, b: f32) -> f32 {
   return select(b, a, order(a) < order(b) && !is_nan(b));
 }
 fn op_pow(a: f32, b: f32) -> f32 {
-  // A device may take a denormal for 0 in one instruction and not in the next, so signs and zeros are read from the bits.
+  // A device may take a denormal for 0 in one instruction and not in the next, so signs and zeros are read from the
+  // bits.
   let b_size = bitcast<u32>(b) & 0x7fffffffu;
   let a_negative = bitcast<u32>(a) > 0x7fffffffu;
   let b_positive = bitcast<u32>(b) <= 0x7fffffffu;
@@ -378,7 +385,11 @@ fn op_exp2(x: f32) -> f32 {
 }
 fn op_expm1(x: f32) -> f32 {
   if (abs(x) < 0.35) {
-    return x * (1.0 + x * (0.5 + x * (0.16666666667 + x * (0.041666666667 + x * (0.0083333333333 + x * (0.0013888888889 + x * 0.0001984126984))))));
+    return x *
+        (1.0 + x *
+            (0.5 + x *
+                (0.16666666667 +
+                    x * (0.041666666667 + x * (0.0083333333333 + x * (0.0013888888889 + x * 0.0001984126984))))));
   }
   return op_exp(x) - 1.0;
 }
@@ -390,7 +401,8 @@ fn op_log1p(x: f32) -> f32 {
     // 2 atanh(x / (2 + x))
     let t = x / (2.0 + x);
     let s = t * t;
-    return 2.0 * t * (1.0 + s * (0.33333333333 + s * (0.2 + s * (0.14285714286 + s * (0.11111111111 + s * 0.090909090909)))));
+    return 2.0 * t *
+        (1.0 + s * (0.33333333333 + s * (0.2 + s * (0.14285714286 + s * (0.11111111111 + s * 0.090909090909)))));
   }
   return op_log(1.0 + x);
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// harness calls `fn value(i: u32)` for every unit of the result. One invocation writes a unit, so that no two write the same 32-bit word.
+// harness calls `fn value(i: u32)` for every unit of the result. One invocation writes a unit, so that no two write the
+// same 32-bit word.
 //
 //go:embed map.wgsl
 var harness string
 
-// From largeUnits units on, workgroups have largeGroup invocations with largeEach units each. Otherwise the device would spend its time on starting
-// workgroups. Several units per invocation also keep several reads in flight.
+// From largeUnits units on, workgroups have largeGroup invocations with largeEach units each. Otherwise the device
+// would spend its time on starting workgroups. Several units per invocation also keep several reads in flight.
 const (
 	mapGroup   = 64
 	largeUnits = 1 << 16
@@ -27,22 +28,23 @@ const (
 // mapping is the type of mapped and coarsened, which make a shader from `fn value(i: u32) -> u32`.
 type mapping func(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader
 
-// mapped makes a shader that computes each element of the result independently. body must define `fn value(i: u32) -> u32`, which returns the bits
-// of element i. fields and params are the parameters after n, the number of elements.
+// mapped makes a shader that computes each element of the result independently. body must define `fn value(i: u32) ->
+// u32`, which returns the bits of element i. fields and params are the parameters after n, the number of elements.
 func mapped(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(resultType(n).DType), 1)
 }
 
-// coarsened is like mapped, but for values that are cheap to compute: if the result is large, an invocation computes several. Past the end it
-// computes the last element again and discards it. body must not use the status: if the result overwrites an operand, that element may be computed
-// from one of the result.
+// coarsened is like mapped, but for values that are cheap to compute: if the result is large, an invocation computes
+// several. Past the end it computes the last element again and discards it. body must not use the status: if the result
+// overwrites an operand, that element may be computed from one of the result.
 func coarsened(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(resultType(n).DType), largeEach)
 }
 
-// moved makes a shader that moves bits from the operands in data to the result, in units u. body must define value(i), which returns unit i of the
-// result as a .C.T. It reads unit k of operand x as x.C.Read(k). params counts in units.
-func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
+// moved makes a shader that moves bits from the operands in data to the result, in units u. body must define value(i),
+// which returns unit i of the result as a .C.T. It reads unit k of operand x as x.C.Read(k). params counts in units.
+func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]any, fields []string,
+	params func(c *Call) []uint32) Shader {
 	each := largeEach
 	if u.words == 4 { // a vector has as much data as four words
 		each = 1
@@ -51,7 +53,8 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 }
 
 // movedSeveral is like moved. If the result is large, an invocation moves several units.
-func movedSeveral(n *ir.Node, u unit, each int, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
+func movedSeveral(n *ir.Node, u unit, each int, data []int, name, body string, consts map[string]any, fields []string,
+	params func(c *Call) []uint32) Shader {
 	all := map[string]any{"T": u.typ(), "Read": u.read()}
 	for k, v := range consts {
 		all[k] = v
@@ -72,7 +75,8 @@ func movedSeveral(n *ir.Node, u unit, each int, data []int, name, body string, c
 // resultType returns the type of the node's result, or of its first result.
 func resultType(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
 
-func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
+func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit,
+	each int) Shader {
 	group := mapGroup
 	if most := ceilDiv(numel(n.Graph.Syms.Largest(resultType(n).Shape)), u.elements); most >= largeUnits {
 		group = largeGroup
@@ -81,7 +85,8 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 	}
 	s := Shader{
 		Name: name, Consts: consts, Fields: append([]string{"n"}, fields...),
-		Body: body + strings.NewReplacer("GROUP", strconv.Itoa(group), "SPAN", strconv.Itoa(group*each), "PER_UNIT", strconv.Itoa(u.elements),
+		Body: body + strings.NewReplacer("GROUP", strconv.Itoa(group), "SPAN", strconv.Itoa(group*each), "PER_UNIT",
+			strconv.Itoa(u.elements),
 			"UNITS", u.statements(group, each)).Replace(harness),
 		Params: func(c *Call) []uint32 {
 			count := numel(c.Out.Shape)
@@ -112,7 +117,8 @@ type unit struct {
 // element returns the unit of shaders that compute: one element at a time, packed into words.
 func element(d dtype.DType) unit { return unit{elements: 4 / d.Size()} }
 
-// units returns the largest unit that divides rows with the given numbers of elements of type d, and the offsets of the nodes in at.
+// units returns the largest unit that divides rows with the given numbers of elements of type d, and the offsets of the
+// nodes in at.
 func units(d dtype.DType, rows []int, at ...*ir.Node) unit {
 	for _, words := range []int{4, 1} {
 		ok := true
@@ -181,8 +187,8 @@ func (u unit) read() string {
 	return "_bits"
 }
 
-// statements returns WGSL that computes each units, group apart, and then writes them. Writes in between would delay later reads, because a
-// compiler cannot rule out that both access the same memory.
+// statements returns WGSL that computes each units, group apart, and then writes them. Writes in between would delay
+// later reads, because a compiler cannot rule out that both access the same memory.
 func (u unit) statements(group, each int) string {
 	put := "y_put"
 	if u.words == 4 {
@@ -193,7 +199,8 @@ func (u unit) statements(group, each int) string {
 	}
 	values, writes := "", ""
 	for k := range each {
-		values += fmt.Sprintf("  let w%d = min(first + %du, count - 1u);\n  let v%d = %s;\n", k, k*group, k, u.value(fmt.Sprint("w", k)))
+		values += fmt.Sprintf("  let w%d = min(first + %du, count - 1u);\n  let v%d = %s;\n", k, k*group, k,
+			u.value(fmt.Sprint("w", k)))
 		writes += fmt.Sprintf("  if (first + %du < count) {\n    %s(w%d, v%d);\n  }\n", k*group, put, k, k)
 	}
 	return values + writes

@@ -21,7 +21,9 @@ var (
 
 var (
 	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: products, Scratch: splitBytes})
-	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: products, Scratch: splitBytes})
+	_ = register(
+		Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: products,
+			Scratch: splitBytes})
 )
 
 func products(n *ir.Node, l Limits) []Shader {
@@ -85,7 +87,8 @@ type product struct {
 	patches                bool // an operand is the patches of a convolution
 }
 
-// sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become the rows of one matrix.
+// sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become the rows of one
+// matrix.
 func sizes(a productForm, x, w, out []int) product {
 	r := len(out)
 	p := product{m: 1, n: out[r-1], k: x[len(x)-1]}
@@ -95,7 +98,8 @@ func sizes(a productForm, x, w, out []int) product {
 	if a.TransA {
 		p.k = x[len(x)-2]
 	}
-	if (len(w) == 2 || numel(w) == p.k*p.n) && !a.TransA { // the elements of packed weights are blocks, so there are fewer
+	// the elements of packed weights are blocks, so there are fewer
+	if (len(w) == 2 || numel(w) == p.k*p.n) && !a.TransA {
 		p.m, p.matrix = numel(out[:r-1]), 1
 		p.batch, p.aBatch, p.bBatch = dims(nil), strides(nil), strides(nil)
 	} else {
@@ -141,8 +145,8 @@ func bounded(n *ir.Node, a productForm, at func(ir.Shape) []int) product {
 // fours reports whether a size is static and a multiple of four.
 func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 
-// matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel. If the number of rows is known
-// only at run time, each run uses the kernel for its number.
+// matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel.
+// If the number of rows is known only at run time, each run uses the kernel for its number.
 func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 	if s, ok := matmulHalves(n, a, l); ok {
 		return []Shader{s}
@@ -172,14 +176,17 @@ func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 // inVectors reports whether both operands can be read in vectors of four.
 func inVectors(n *ir.Node) bool {
 	x, w := n.In[0].Type, n.In[1].Type
-	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] } // the axis along which vectors are read
+	// the axis along which vectors are read
+	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
 	if w.DType.IsPacked() {
 		return aligned(n.In[0])
 	}
-	return x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1)) && allAligned(n.In[:2])
+	return x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1)) &&
+		allAligned(n.In[:2])
 }
 
-// byRows reports whether each run chooses its kernel by the number of rows. That requires a single weight [N,K] for all rows.
+// byRows reports whether each run chooses its kernel by the number of rows. That requires a single weight [N,K] for all
+// rows.
 func byRows(n *ir.Node, a productForm, l Limits) bool {
 	return inVectors(n) && largest(n, a).matrix == 1 && a.TransB && !a.TransA && l.Tile == nil
 }
@@ -205,9 +212,12 @@ func allAligned(nodes []*ir.Node) bool {
 
 func matmulDot(n *ir.Node, a productForm) Shader {
 	return mapped(n, n.Op.Name, matmulDotWGSL, map[string]any{"Bias": a.Bias(), "Residual": a.Residual(), "Act": a.Act},
-		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"}, func(c *Call) []uint32 {
+		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"},
+		func(c *Call) []uint32 {
 			p := called(a, c)
-			return slices.Concat([]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)}, p.batch, p.aBatch, p.bBatch)
+			return slices.Concat(
+				[]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)},
+				p.batch, p.aBatch, p.bBatch)
 		}).withLoops(n, func(c *Call) int {
 		return loop(maxRank, 0) + loop(called(a, c).k, 0)
 	})
@@ -252,7 +262,8 @@ func (t tiled) MatricesN() int      { return t.BlockN() / 8 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
 
-// Walk returns the order in which the groups of four columns in a row of sums are computed: forwards in even rows, backwards in odd rows.
+// Walk returns the order in which the groups of four columns in a row of sums are computed: forwards in even rows,
+// backwards in odd rows.
 func (t tiled) Walk(row int) []int {
 	fours := make([]int, t.NV())
 	for i := range fours {
@@ -301,7 +312,8 @@ func (t tiled) Late() step { return step{tiled: t, K: t.Depth - 2} }
 // Last is the last step. Variables hold its operands, and its sums are computed after the barriers.
 func (t tiled) Last() step { return step{tiled: t, K: t.Depth - 1, Held: "last_"} }
 
-// specialise sets which sizes are multiples of the tile, for a product of these sizes; 0 stands for a size that is not static.
+// specialise sets which sizes are multiples of the tile, for a product of these sizes; 0 stands for a size that is not
+// static.
 func (t tiled) specialise(m, n, k int) tiled {
 	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0
 	t.B.Name, t.B.Rows, t.B.Whole = "b", "n_size", n > 0 && n%t.TileN() == 0
@@ -338,16 +350,20 @@ func fixed(t ir.Type) []int {
 }
 
 // productFields are the parameters of a product; params returns their values.
-var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
+var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8",
+	"b_batch:8"}
 
 func (t Tile) params(p product, f finish) []uint32 {
-	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.rows()), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+	return slices.Concat(
+		[]uint32{uint32(t.groups(p)), uint32(t.rows()), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)},
+		p.batch, p.aBatch, p.bBatch)
 }
 
 // finish has the parameters of the epilogue. With them, products that differ only in the epilogue can share a shader.
 type finish struct{ act, residual uint32 }
 
-// finishes gives the shader of a fused product all epilogues that occur in the graph. The result selects the node's own.
+// finishes gives the shader of a fused product all epilogues that occur in the graph. The result selects the node's
+// own.
 func (t *tiled) finishes(n *ir.Node, a productForm) (f finish) {
 	t.Bias, t.Residual = a.HasBias, a.HasResidual
 	if a.HasResidual {
@@ -361,7 +377,8 @@ func (t *tiled) finishes(n *ir.Node, a productForm) (f finish) {
 		if o.Act != "" && !slices.Contains(t.Acts, o.Act) {
 			t.Acts = append(t.Acts, o.Act)
 		}
-		t.Residual = t.Residual || other.In[op.FusedMatMulResidual] != nil && a.HasBias // if there is no residual, the bias can be bound in its place
+		// if there is no residual, the bias can be bound in its place
+		t.Residual = t.Residual || other.In[op.FusedMatMulResidual] != nil && a.HasBias
 	}
 	f.act = uint32(slices.Index(t.Acts, a.Act) + 1)
 	return f

@@ -1,15 +1,16 @@
-// C = act(A . B + bias) + residual in f32. A workgroup computes a tile of the result. An invocation holds TM x TN sums in registers, in groups of
-// four rows and four columns. Parts of A and B with Depth values of K are staged in workgroup memory with K outermost; the next part is fetched
-// from the buffers while the present one is used.
+// C = act(A . B + bias) + residual in f32. A workgroup computes a tile of the result. An invocation holds TM x TN sums
+// in registers, in groups of four rows and four columns. Parts of A and B with Depth values of K are staged in
+// workgroup memory with K outermost; the next part is fetched from the buffers while the present one is used.
 //
-// Sums in odd rows hold their columns in reverse order. Then two consecutive products always share an operand, also where one row ends and the
-// next begins. A GPU that reads two registers per instruction would lose a cycle if all three operands were new.
+// Sums in odd rows hold their columns in reverse order. Then two consecutive products always share an operand, also
+// where one row ends and the next begins. A GPU that reads two registers per instruction would lose a cycle if all
+// three operands were new.
 //
-// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the array's bounds, which costs
-// one more instruction per read.
+// Inner loops use only indices that are constant or do not change in the loop. The device clamps all others to the
+// array's bounds, which costs one more instruction per read.
 //
-// On devices with matrices, the 32 invocations of a block hold its sums together, in matrices of 8x8. They pass through workgroup memory before the
-// epilogue.
+// On devices with matrices, the 32 invocations of a block hold its sums together, in matrices of 8x8. They pass through
+// workgroup memory before the epilogue.
 {{- range .C.Operands}}
 {{- if $c.Matrices}}
 
@@ -17,7 +18,8 @@
 var<workgroup> tile_{{.Name}}: array<vec4<f32>, {{.Size}}>;
 {{- else}}
 
-// Four values of K for the rows of {{.Name}}{{if .Pad}}. The padding makes neighbouring invocations store to different banks{{end}}.
+// Four values of K for the rows of {{.Name}}{{if .Pad}}. The padding makes neighbouring invocations store to different
+// banks{{end}}.
 struct Four_{{.Name}} {
   k: array<array<vec4<f32>, {{.Fours}}>, 4>,
 {{- if .Pad}}
@@ -31,15 +33,19 @@ var<workgroup> tile_{{.Name}}: array<Four_{{.Name}}, {{.Quads}}>;
 {{- define "tap_offset"}}
 // Offset of a tap from the first tap: depth, line, column.
 fn tap_offset(tap: u32) -> vec3<u32> {
-  return vec3<u32>(tap / {{mul (index .Kernel 1) (index .Kernel 2)}}u * {{index .Dilation 0}}u, tap / {{index .Kernel 2}}u % {{index .Kernel 1}}u * {{index .Dilation 1}}u, tap % {{index .Kernel 2}}u * {{index .Dilation 2}}u);
+  return vec3<u32>(tap / {{mul (index .Kernel 1) (index .Kernel 2)}}u * {{index .Dilation 0}}u,
+      tap / {{index .Kernel 2}}u % {{index .Kernel 1}}u * {{index .Dilation 1}}u, tap % {{index .Kernel 2}}u *
+          {{index .Dilation 2}}u);
 }
 {{end}}
 {{- define "corner_of_patch"}}
-// Depth, line and column in x of the first tap for a pixel of the result. They wrap around (and become large) in the padding. The next three
-// pixels are in the same line, so the divisions are done once and not per fetch.
+// Depth, line and column in x of the first tap for a pixel of the result. They wrap around (and become large) in the
+// padding. The next three pixels are in the same line, so the divisions are done once and not per fetch.
 fn corner_of_patch(pixel: u32) -> vec3<u32> {
   let line = pixel / {{index .Made 2}};
-  return vec3<u32>(line / {{index .Made 1}} % {{index .Made 0}} * {{index .Stride 0}}u - {{index .Padding 0}}u, line % {{index .Made 1}} * {{index .Stride 1}}u - {{index .Padding 1}}u, pixel % {{index .Made 2}} * {{index .Stride 2}}u - {{index .Padding 2}}u);
+  return vec3<u32>(line / {{index .Made 1}} % {{index .Made 0}} * {{index .Stride 0}}u - {{index .Padding 0}}u,
+      line % {{index .Made 1}} * {{index .Stride 1}}u - {{index .Padding 1}}u, pixel % {{index .Made 2}} *
+          {{index .Stride 2}}u - {{index .Padding 2}}u);
 }
 {{end}}
 {{- define "operand"}}
@@ -53,15 +59,17 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 {{- if .Patch}}{{$p := .Patch}}
 {{template "tap_offset" $p}}
 {{- if $p.Copied}}
-// Rows are the pixels of the result. K runs over the patch of each pixel in the copy of x: {{$p.Block}} channels (the depth of a tile) of one tap,
-// the same channels of the next tap, and so on, then the next channels.
+// Rows are the pixels of the result. K runs over the patch of each pixel in the copy of x: {{$p.Block}} channels (the
+// depth of a tile) of one tap, the same channels of the next tap, and so on, then the next channels.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
   let pixel = base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u));
   let line = pixel / {{index $p.Made 2}};
   let plane = line / {{index $p.Made 1}};
-  let z = plane / {{index $p.Made 0}} * {{$p.Blocks}}u * {{index $p.Bordered 0}} + plane % {{index $p.Made 0}} * {{index $p.Stride 0}}u;
+  let z = plane / {{index $p.Made 0}} * {{$p.Blocks}}u * {{index $p.Bordered 0}} +
+      plane % {{index $p.Made 0}} * {{index $p.Stride 0}}u;
   let y = z * {{index $p.Bordered 1}} + line % {{index $p.Made 1}} * {{index $p.Stride 1}}u;
-  return {{$p.Image}}u + (y * {{index $p.Bordered 2}} + pixel % {{index $p.Made 2}} * {{index $p.Stride 2}}u) * 4u + quad;
+  return {{$p.Image}}u + (y * {{index $p.Bordered 2}} + pixel % {{index $p.Made 2}} * {{index $p.Stride 2}}u) * 4u +
+      quad;
 }
 
 fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
@@ -72,8 +80,8 @@ fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   return transpose(mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w)));
 }
 {{- else if eq .Name "a"}}
-// Rows are the pixels of the result. K runs over the patch of each pixel in x [batch, depth, height, width, channels]: {{$p.Block}} channels of one
-// tap, the same channels of the next tap, and so on, then the next channels.
+// Rows are the pixels of the result. K runs over the patch of each pixel in x [batch, depth, height, width, channels]:
+// {{$p.Block}} channels of one tap, the same channels of the next tap, and so on, then the next channels.
 {{- if $p.Lined}}
 {{template "corner_of_patch" $p}}
 fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
@@ -116,19 +124,21 @@ fn patch_at(row: u32, under: vec3<u32>, c: u32) -> vec4<f32> {
   if (z >= {{index $p.In 0}} || y >= {{index $p.In 1}} || x >= {{index $p.In 2}} || c >= {{$p.CIn}}u) {
     return vec4<f32>(0.0);
   }
-  return a4((((planes / {{index $p.Made 0}} * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x) * {{div $p.CIn 4}}u + c / 4u);
+  return a4((((planes / {{index $p.Made 0}} * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x) *
+      {{div $p.CIn 4}}u + c / 4u);
 }
 
 fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
   let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-  return transpose(mat4x4<f32>(patch_at(row.x, under, c), patch_at(row.y, under, c), patch_at(row.z, under, c), patch_at(row.w, under, c)));
+  return transpose(mat4x4<f32>(patch_at(row.x, under, c), patch_at(row.y, under, c), patch_at(row.z, under, c),
+      patch_at(row.w, under, c)));
 }
 {{- end}}
 {{- else}}
-// Rows are the pixels of the result, of one image after another. K runs over the patch of each pixel in x [batch, channels, depth, height, width],
-// in that order.
+// Rows are the pixels of the result, of one image after another. K runs over the patch of each pixel in x [batch,
+// channels, depth, height, width], in that order.
 fn patch_at(i: u32, inside: bool) -> f32 {
   if (!inside) {
     return 0.0;
@@ -141,7 +151,8 @@ fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
   let pixel = base + min(row * 4u, P.n_size - 4u);
   let at = corner_of_patch(pixel);
   let image = pixel / {{index $p.Made 2}} / {{index $p.Made 1}} / {{index $p.Made 0}};
-  return vec4<u32>(image * {{$p.CIn}}u * {{template "channel" $p}} + (at.x * {{index $p.In 1}} + at.y) * {{index $p.In 2}} + at.z, at);
+  return vec4<u32>(image * {{$p.CIn}}u * {{template "channel" $p}} + (at.x * {{index $p.In 1}} + at.y) *
+      {{index $p.In 2}} + at.z, at);
 }
 
 fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
@@ -167,13 +178,16 @@ fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + under.x - {{index $p.Padding 0}}u;
   let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + under.y - {{index $p.Padding 1}}u;
   let x = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u + under.z - {{index $p.Padding 2}}u;
-  let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) & (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(c < {{$p.CIn}}u);
+  let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) &
+      (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(c < {{$p.CIn}}u);
   let channel = {{template "channel" $p}};
-  let i = (planes / {{index $p.Made 0}} * {{$p.CIn}}u + c) * channel + (z * {{index $p.In 1}} + y) * {{index $p.In 2}} + x;
+  let i = (planes / {{index $p.Made 0}} * {{$p.CIn}}u + c) * channel + (z * {{index $p.In 1}} + y) * {{index $p.In 2}} +
+      x;
 {{- end}}
   return mat4x4<f32>(
 {{- range $j := seq 4}}{{if $j}},{{end}}
-    vec4<f32>(patch_at(i.x + {{$j}}u * channel, inside.x), patch_at(i.y + {{$j}}u * channel, inside.y), patch_at(i.z + {{$j}}u * channel, inside.z), patch_at(i.w + {{$j}}u * channel, inside.w))
+    vec4<f32>(patch_at(i.x + {{$j}}u * channel, inside.x), patch_at(i.y + {{$j}}u * channel, inside.y),
+        patch_at(i.z + {{$j}}u * channel, inside.z), patch_at(i.w + {{$j}}u * channel, inside.w))
 {{- end}});
 }
 {{- end}}
@@ -194,7 +208,8 @@ fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let i = at + c * {{$p.Taps}}u + k / {{$p.Block}}u % {{$p.Taps}}u;
   return mat4x4<f32>(
 {{- range $j := seq 4}}{{if $j}},{{end}}{{$step := mul $j $p.Taps}}
-    vec4<f32>({{$name}}(i.x + {{$step}}u), {{$name}}(i.y + {{$step}}u), {{$name}}(i.z + {{$step}}u), {{$name}}(i.w + {{$step}}u))
+    vec4<f32>({{$name}}(i.x + {{$step}}u), {{$name}}(i.y + {{$step}}u), {{$name}}(i.z + {{$step}}u),
+        {{$name}}(i.w + {{$step}}u))
 {{- end}});
 }
 {{- else if .Across}}
@@ -239,9 +254,9 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{end}}
-// A unit is four rows by four values of K. place returns its row and its K divided by four; neighbouring invocations fetch adjacent data. begin
-// returns the offsets of its four vectors; past the end it repeats the last rows, whose sums are not written. fetch returns the unit k0 further
-// along K as one vector of four rows per k; past the end it is 0.
+// A unit is four rows by four values of K. place returns its row and its K divided by four; neighbouring invocations
+// fetch adjacent data. begin returns the offsets of its four vectors; past the end it repeats the last rows, whose sums
+// are not written. fetch returns the unit k0 further along K as one vector of four rows per k; past the end it is 0.
 {{- template "operand" .C.A}}
 {{- template "operand" .C.B}}
 {{range .C.Passes}}
@@ -263,14 +278,16 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- if .A}}
   {{if .B}}if (unit < {{.UnitsA}}u) {{else if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    tile_a{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.A.Line}}u + place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
+    tile_a{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.A.Line}}u +
+        place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
 {{- end}}
   }
 {{- end}}
 {{- if .B}}
   {{if .A}}else {{end}}{{if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    tile_b{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.B.Line}}u + place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
+    tile_b{{if $c.Matrices}}[(place.y * 4u + {{$j}}u) * {{$c.B.Line}}u +
+        place.x]{{else}}[place.y].k[{{$j}}][place.x]{{end}} = m[{{$j}}];
 {{- end}}
   }
 {{- end}}
@@ -291,7 +308,8 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}
 {{- define "add"}}{{$s := .}}
 {{- range $i := seq .TM}}{{range $j := $s.Walk $i}}
-      c{{$i}}_{{$j}} = fma(vec4<f32>({{$s.Held}}a{{div $i 4}}[{{mod $i 4}}]), {{$s.Held}}b{{$j}}{{$s.Turned $i}}, c{{$i}}_{{$j}});
+      c{{$i}}_{{$j}} = fma(vec4<f32>({{$s.Held}}a{{div $i 4}}[{{mod $i 4}}]), {{$s.Held}}b{{$j}}{{$s.Turned $i}},
+          c{{$i}}_{{$j}});
 {{- end}}{{end}}
 {{- end}}
 
@@ -313,10 +331,12 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}
 {{- range $k := seq (div .Depth 8)}}
 {{- range $i := seq $c.MatricesM}}
-    rlx_matrix_load(&a{{$i}}, &tile_a, {{add (mul $k (mul 32 $c.A.Line)) (mul $i 8)}}u + block_m, {{mul 4 $c.A.Line}}u, true);
+    rlx_matrix_load(&a{{$i}}, &tile_a, {{add (mul $k (mul 32 $c.A.Line)) (mul $i 8)}}u + block_m, {{mul 4 $c.A.Line}}u,
+        true);
 {{- end}}
 {{- range $j := seq $c.MatricesN}}
-    rlx_matrix_load(&b{{$j}}, &tile_b, {{add (mul $k (mul 32 $c.B.Line)) (mul $j 8)}}u + block_n, {{mul 4 $c.B.Line}}u, false);
+    rlx_matrix_load(&b{{$j}}, &tile_b, {{add (mul $k (mul 32 $c.B.Line)) (mul $j 8)}}u + block_n, {{mul 4 $c.B.Line}}u,
+        false);
 {{- end}}
 {{- range $i := seq $c.MatricesM}}{{range $j := seq $c.MatricesN}}
     rlx_matrix_multiply_add(&c{{$i}}_{{$j}}, &a{{$i}}, &b{{$j}});
@@ -341,7 +361,8 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
     }
     workgroupBarrier();
     for (var v = local % 32u; v < {{mul 2 .BlockN}}u; v = v + 32u) {
-      finish(at.x + block_m + i * 8u + v / {{div .BlockN 4}}u, at.y + block_n + v % {{div .BlockN 4}}u * 4u, at.z * P.m_size * P.n_size, tile_a[sums + v]);
+      finish(at.x + block_m + i * 8u + v / {{div .BlockN 4}}u, at.y + block_n + v % {{div .BlockN 4}}u * 4u,
+          at.z * P.m_size * P.n_size, tile_a[sums + v]);
     }
     workgroupBarrier();
   }
@@ -399,8 +420,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
-  // The last two values of K of a part stay in registers while the next part is stored: the sums of one are computed between the barriers and those of
-  // the other after them, so that there is work while workgroup memory is refilled.
+  // The last two values of K of a part stay in registers while the next part is stored: the sums of one are computed
+  // between the barriers and those of the other after them, so that there is work while workgroup memory is refilled.
 {{- range $i := seq .C.MV}}
   var last_a{{$i}} = vec4<f32>(0.0);
 {{- end}}
@@ -430,7 +451,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
   }
 {{- template "add" .C.Last}}
-  // Compilers do not unroll a loop with a parameter as its bound, so the epilogue is compiled only once and not per row.
+  // Compilers do not unroll a loop with a parameter as its bound, so the epilogue is compiled only once and not per
+  // row.
   for (var i = 0u; i < P.rows; i = i + 1u) {
 {{- range $j := seq .C.NV}}
     var v{{$j}} = vec4<f32>();

@@ -4,11 +4,13 @@
 fn corner(tile: u32) -> vec3<u32> {
   let tiles_n = (P.n_size + {{.C.TileN}}u - 1u) / {{.C.TileN}}u;
   let tiles_m = (P.m_size + {{.C.TileM}}u - 1u) / {{.C.TileM}}u;
-  return vec3<u32>(tile / tiles_n % tiles_m * {{.C.TileM}}u, tile % tiles_n * {{.C.TileN}}u, tile / (tiles_n * tiles_m));
+  return vec3<u32>(tile / tiles_n % tiles_m * {{.C.TileM}}u, tile % tiles_n * {{.C.TileN}}u,
+      tile / (tiles_n * tiles_m));
 }
 
-// lanes returns the first row and the first column of an invocation in its tile, divided by four. Bit 0 of a lane counts rows and bit 1 columns:
-// then every operand in workgroup memory is read at one address by neighbours, which lets a GPU serve two quarters of a block in one cycle.
+// lanes returns the first row and the first column of an invocation in its tile, divided by four. Bit 0 of a lane
+// counts rows and bit 1 columns: then every operand in workgroup memory is read at one address by neighbours, which
+// lets a GPU serve two quarters of a block in one cycle.
 fn lanes(local: u32) -> vec2<u32> {
   let lane = local % 32u;
   let block = local / 32u;
@@ -16,14 +18,16 @@ fn lanes(local: u32) -> vec2<u32> {
                    (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane / 2u % {{.C.LanesN}}u);
 }
 {{if .C.Spread}}{{$p := .C.Spread}}
-// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. Each pixel becomes {{$p.Taps}} pixels.
+// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. Each pixel becomes
+// {{$p.Taps}} pixels.
 fn spread(row: u32, col: u32) -> u32 {
   let tap = col % {{$p.Taps}}u;
   let lines = row / {{index $p.In 2}};
   let z = lines / {{index $p.In 1}} * {{index $p.Kernel 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u;
   let y = lines % {{index $p.In 1}} * {{index $p.Kernel 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u;
   let x = row % {{index $p.In 2}} * {{index $p.Kernel 2}}u + tap % {{index $p.Kernel 2}}u;
-  return ((z * {{index $p.In 1}} * {{index $p.Kernel 1}}u + y) * {{index $p.In 2}} * {{index $p.Kernel 2}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
+  return ((z * {{index $p.In 1}} * {{index $p.Kernel 1}}u + y) * {{index $p.In 2}} * {{index $p.Kernel 2}}u + x) *
+      {{$p.COut}}u + col / {{$p.Taps}}u;
 }
 {{end}}
 // finish computes and writes four columns of a row. base is the offset of the matrix in the result.
@@ -59,7 +63,8 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
   if (col + {{$j}}u < n_size) {
     var s = v[{{$j}}];
 {{- if $c.Bias}}
-    s = s + bias({{if $c.RowBias}}row{{else if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
+    s = s + bias({{if $c.RowBias}}row{{else if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col +
+        {{$j}}u{{end}});
 {{- end}}
 {{- range $i, $act := $c.Acts}}
     if (P.act == {{add $i 1}}u) {

@@ -13,13 +13,15 @@ var matmulHalvesWGSL string
 
 // halfOperand tells how the kernel of halves reads A or B, in vectors of four elements of a line.
 type halfOperand struct {
-	Name       string
-	Rows, Base string // WGSL of the number of rows (the rows of B are the columns of the result), and of the first row of the tile
-	Across     bool   // lines are values of K, each with an element per row; otherwise lines are rows
-	Lines, Row int    // lines of a tile, and the vectors in each
+	Name string
+	// WGSL of the number of rows (the rows of B are the columns of the result), and of the first row of the tile
+	Rows, Base string
+	Across     bool // lines are values of K, each with an element per row; otherwise lines are rows
+	Lines, Row int  // lines of a tile, and the vectors in each
 }
 
-// Line is the number of vectors from one line to the next in workgroup memory. One is padding, so that the lines of a matrix lie in different banks.
+// Line is the number of vectors from one line to the next in workgroup memory. One is padding, so that the lines of a
+// matrix lie in different banks.
 func (o halfOperand) Line() int { return o.Row + 1 }
 
 // Size is the number of vectors in workgroup memory.
@@ -54,7 +56,8 @@ func (h halves) Both() []halfOperand { return []halfOperand{h.X, h.W} }
 // halvesTile is its shape. It has not been timed.
 var halvesTile = Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true}
 
-// matmulHalves returns the shader for a product of f16 by f16 with matrices. A product of two halves is exact in f32, so the operands need not be widened.
+// matmulHalves returns the shader for a product of f16 by f16 with matrices. A product of two halves is exact in f32,
+// so the operands need not be widened.
 func matmulHalves(n *ir.Node, a productForm, l Limits) (s Shader, ok bool) {
 	half := func(x *ir.Node) bool {
 		return x.Type.DType == dtype.F16 && x.Type.Rank() >= 2 && fours(x.Type.Shape[x.Type.Rank()-1])
@@ -70,8 +73,10 @@ func matmulHalves(n *ir.Node, a productForm, l Limits) (s Shader, ok bool) {
 		}
 		return o
 	}
-	c.X, c.W = operand("a", "P.m_size", "row0", a.TransA, c.TileM()), operand("b", "P.n_size", "col0", !a.TransB, c.TileN())
-	s = Shader{Name: n.Op.Name, Body: matmulHalvesWGSL, Consts: c, Fields: []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}}
+	c.X, c.W = operand("a", "P.m_size", "row0", a.TransA, c.TileM()),
+		operand("b", "P.n_size", "col0", !a.TransB, c.TileN())
+	s = Shader{Name: n.Op.Name, Body: matmulHalvesWGSL, Consts: c,
+		Fields: []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}}
 	add := func(name string, at int) {
 		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: at, Vec: 4, DType: dtype.F16})
 	}
@@ -91,7 +96,8 @@ func matmulHalves(n *ir.Node, a productForm, l Limits) (s Shader, ok bool) {
 			return nil
 		}
 		p := called(a, call)
-		return slices.Concat([]uint32{uint32(c.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+		return slices.Concat([]uint32{uint32(c.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch,
+			p.bBatch)
 	}
 	return s, true
 }

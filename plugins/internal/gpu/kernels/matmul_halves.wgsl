@@ -1,9 +1,11 @@
-// C = act(A . B + bias) + residual, all of f16, on devices with matrices. The operands stay halves in workgroup memory and in matrices; sums are of f32, and so
-// is the epilogue. A workgroup computes {{.C.TileM}} x {{.C.TileN}} sums, each of its blocks of 32 invocations {{.C.BlockM}} x {{.C.BlockN}}.
+// C = act(A . B + bias) + residual, all of f16, on devices with matrices. The operands stay halves in workgroup memory
+// and in matrices; sums are of f32, and so is the epilogue. A workgroup computes {{.C.TileM}} x {{.C.TileN}} sums, each
+// of its blocks of 32 invocations {{.C.BlockM}} x {{.C.BlockN}}.
 {{- $c := .C}}
 {{- range .C.Both}}
 
-var<workgroup> tile_{{.Name}}: array<vec2<u32>, {{.Size}}>; // four elements {{if .Across}}of as many rows, for each value of K{{else}}of K, for each row{{end}}
+// four elements {{if .Across}}of as many rows, for each value of K{{else}}of K, for each row{{end}}
+var<workgroup> tile_{{.Name}}: array<vec2<u32>, {{.Size}}>;
 fn store_{{.Name}}(base: u32, first: u32, k0: u32, local: u32) {
   for (var u = local; u < {{mul .Lines .Row}}u; u = u + {{$c.Threads}}u) {
     let line = u / {{.Row}}u;
@@ -67,10 +69,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
 {{- range $k := seq (div .C.Depth 8)}}
 {{- range $i := seq $c.MatricesM}}
-    rlx_matrix_load(&a{{$i}}, &tile_a, {{$c.X.At $i $k}}u + block_m * {{$c.X.First}}u, {{mul 4 $c.X.Line}}u, {{$c.X.Across}});
+    rlx_matrix_load(&a{{$i}}, &tile_a, {{$c.X.At $i $k}}u + block_m * {{$c.X.First}}u, {{mul 4 $c.X.Line}}u,
+        {{$c.X.Across}});
 {{- end}}
 {{- range $j := seq $c.MatricesN}}
-    rlx_matrix_load(&b{{$j}}, &tile_b, {{$c.W.At $j $k}}u + block_n * {{$c.W.First}}u, {{mul 4 $c.W.Line}}u, {{not $c.W.Across}});
+    rlx_matrix_load(&b{{$j}}, &tile_b, {{$c.W.At $j $k}}u + block_n * {{$c.W.First}}u, {{mul 4 $c.W.Line}}u,
+        {{not $c.W.Across}});
 {{- end}}
 {{- range $i := seq $c.MatricesM}}{{range $j := seq $c.MatricesN}}
     rlx_matrix_multiply_add(&c{{$i}}_{{$j}}, &a{{$i}}, &b{{$j}});
@@ -86,7 +90,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
     workgroupBarrier();
     for (var v = local % 32u; v < {{mul 2 $c.BlockN}}u; v = v + 32u) {
-      finish(matrix, row0 + block_m + {{mul $i 8}}u + v / {{div $c.BlockN 4}}u, col0 + block_n + v % {{div $c.BlockN 4}}u * 4u, sums[own + v]);
+      finish(matrix, row0 + block_m + {{mul $i 8}}u + v / {{div $c.BlockN 4}}u,
+          col0 + block_n + v % {{div $c.BlockN 4}}u * 4u, sums[own + v]);
     }
     workgroupBarrier();
   }

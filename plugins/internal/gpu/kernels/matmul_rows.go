@@ -10,8 +10,8 @@ import (
 //go:embed matmul_rows.wgsl
 var matmulRowsWGSL string
 
-// maxFewRows is the largest number of rows for matmulRows, which computes eight rows at a time. With so few rows, tiles would be mostly empty, and few
-// workgroups would read all of the weight.
+// maxFewRows is the largest number of rows for matmulRows, which computes eight rows at a time. With so few rows, tiles
+// would be mostly empty, and few workgroups would read all of the weight.
 const maxFewRows = 96
 
 // matmulRows multiplies x [M,K] with few rows by a weight [N,K].
@@ -23,7 +23,8 @@ func matmulRows(n *ir.Node, a productForm) Shader {
 	columns := 256 / lanes
 	s := Shader{
 		Name: n.Op.Name, Body: matmulRowsWGSL,
-		Consts:   map[string]any{"Lanes": lanes, "Columns": columns, "Bias": a.HasBias, "Residual": a.HasResidual, "Act": a.Act},
+		Consts: map[string]any{"Lanes": lanes, "Columns": columns, "Bias": a.HasBias, "Residual": a.HasResidual,
+			"Act": a.Act},
 		Fields:   []string{"groups", "m_size", "n_size", "k_size"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, weights("b", n, 1)},
 	}

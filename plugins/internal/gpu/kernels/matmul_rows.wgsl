@@ -1,5 +1,6 @@
-// A product with few rows: C = act(A . B + bias) + residual in f32, with A [M,K] and B [N,K]. {{.C.Lanes}} invocations together compute eight rows of
-// one column: each sums a share of K, and the partial sums are added in workgroup memory.
+// A product with few rows: C = act(A . B + bias) + residual in f32, with A [M,K] and B [N,K]. {{.C.Lanes}} invocations
+// together compute eight rows of one column: each sums a share of K, and the partial sums are added in workgroup
+// memory.
 var<workgroup> shares: array<f32, 2048>; // [row][invocation]
 var<workgroup> parts: array<f32, 256>;   // [row][invocation / 8]
 

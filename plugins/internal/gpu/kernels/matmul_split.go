@@ -11,8 +11,8 @@ import (
 //go:embed matmul_sum.wgsl
 var matmulSumWGSL string
 
-// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is split (split-K): each workgroup sums over a part of K,
-// and a second shader adds the partial sums.
+// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is split (split-K): each
+// workgroup sums over a part of K, and a second shader adds the partial sums.
 
 // part returns the number of values of K in a part.
 func (t Tile) part(k int) int { return ceilDiv(ceilDiv(k, max(t.Splits, 1)), t.Depth) * t.Depth }
@@ -55,7 +55,8 @@ func splitBytes(n *ir.Node, l Limits) int64 {
 	return 0
 }
 
-// splitShaders returns the shaders of a product whose K is split. s, made for all of K, then computes partial sums, and another shader adds them.
+// splitShaders returns the shaders of a product whose K is split. s, made for all of K, then computes partial sums, and
+// another shader adds them.
 func splitShaders(a productForm, c tiled, s Shader) []Shader {
 	sum := s
 	sum.Body, sum.Loops = matmulFinishWGSL+matmulSumWGSL, nil

@@ -8,18 +8,21 @@ import (
 
 // Tile is a shape of the tiled matrix product: how many sums a workgroup computes, and how its invocations share them.
 //
-// The 32 invocations that run together on most devices (a subgroup) form a block of LanesM x 32/LanesM; a workgroup has BlocksM x BlocksN blocks.
-// Within a block many invocations need the same operands, so one read of workgroup memory serves them all.
+// The 32 invocations that run together on most devices (a subgroup) form a block of LanesM x 32/LanesM; a workgroup has
+// BlocksM x BlocksN blocks. Within a block many invocations need the same operands, so one read of workgroup memory
+// serves them all.
 type Tile struct {
 	BlocksM, BlocksN int
 	LanesM           int
 	TM, TN           int // rows and columns per invocation, multiples of four
 	Depth            int // values of K in workgroup memory at a time
 	Splits           int // parts of K, each summed by a different workgroup; 0 or 1: K is not split
-	// Matrices means that the sums of a block lie in matrices (see Limits). LanesM, TM and TN then only say how large a block is.
+	// Matrices means that the sums of a block lie in matrices (see Limits). LanesM, TM and TN then only say how large a
+	// block is.
 	Matrices bool
-	// Rate is the speed of a fully occupied device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the ratio to other tiles matters.
-	// Alone is the part of it that a processor reaches with a single workgroup: fewer invocations hide less latency.
+	// Rate is the speed of a fully occupied device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the
+	// ratio to other tiles matters. Alone is the part of it that a processor reaches with a single workgroup: fewer
+	// invocations hide less latency.
 	Rate, Alone float64
 	// Dense tiles are not for convolutions, which need more registers for the addresses of patches.
 	Dense bool
@@ -43,7 +46,8 @@ func (t Tile) BlockM() int { return t.LanesM * t.TM }
 // BlockN: see BlockM.
 func (t Tile) BlockN() int { return t.LanesN() * t.TN }
 
-// rows is the number of steps in which a block finishes its sums: a row of matrices in each, or of each invocation's sums.
+// rows is the number of steps in which a block finishes its sums: a row of matrices in each, or of each invocation's
+// sums.
 func (t Tile) rows() int {
 	if t.Matrices {
 		return t.BlockM() / 8
@@ -51,8 +55,8 @@ func (t Tile) rows() int {
 	return t.TM
 }
 
-// pad is the number of vectors between groups of four values of K in workgroup memory. Eight invocations store at a time, and each should store to a
-// different bank (one vector wide).
+// pad is the number of vectors between groups of four values of K in workgroup memory. Eight invocations store at a
+// time, and each should store to a different bank (one vector wide).
 func (t Tile) pad() int { return 8 / (t.Depth / 4) }
 
 // bytes is an upper bound of the workgroup memory in bytes.
@@ -64,11 +68,12 @@ func (t Tile) bytes() int {
 	return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16
 }
 
-// line is the number of vectors from one value of K to the next in workgroup memory, of a tile with matrices. One of them is padding, so that the rows of
-// a matrix lie in different banks.
+// line is the number of vectors from one value of K to the next in workgroup memory, of a tile with matrices. One of
+// them is padding, so that the rows of a matrix lie in different banks.
 func line(rows int) int { return rows/4 + 1 }
 
-// vectorsA is the number of vectors in workgroup memory for A in a tile with matrices. Later a row of matrices of each block lies there.
+// vectorsA is the number of vectors in workgroup memory for A in a tile with matrices. Later a row of matrices of each
+// block lies there.
 func (t Tile) vectorsA() int {
 	return max(t.Depth*line(t.TileM()), t.BlocksM*t.BlocksN*8*t.BlockN()/4)
 }
@@ -100,7 +105,9 @@ func (t Tile) Passes() (out []pass) {
 	a, all := t.TileM()*t.Depth/16, (t.TileM()+t.TileN())*t.Depth/16
 	for first := 0; first < all; first += t.Threads() {
 		last := min(first+t.Threads(), all)
-		out = append(out, pass{Index: len(out), First: first, A: first < a, B: last > a, All: last == first+t.Threads(), UnitsA: a, Units: all})
+		out = append(
+			out, pass{Index: len(out), First: first, A: first < a, B: last > a, All: last == first+t.Threads(),
+				UnitsA: a, Units: all})
 	}
 	return out
 }
@@ -110,15 +117,18 @@ var tiles = []Tile{
 	{BlocksM: 2, BlocksN: 2, LanesM: 8, TM: 8, TN: 12, Depth: 16, Rate: 47.9, Alone: 0.85, Dense: true}, // 128x96
 	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 47.8, Alone: 0.85},              // 64x192
 	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 12, TN: 8, Depth: 16, Rate: 47.6, Alone: 0.85, Dense: true}, // 192x64
-	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 16, Depth: 16, Rate: 47.2, Alone: 0.55, Dense: true}, // 128x128, for 128 invocations
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46.5, Alone: 1},                 // 128x192
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45.3, Alone: 1},                  // 128x128, for 256
-	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.4, Alone: 0.85},               // 128x64
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 36.5, Alone: 1},                  // 64x64
+	// 128x128, for 128 invocations
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 16, Depth: 16, Rate: 47.2, Alone: 0.55, Dense: true},
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46.5, Alone: 1}, // 128x192
+	// 128x128, for 256
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45.3, Alone: 1},
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.4, Alone: 0.85}, // 128x64
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 36.5, Alone: 1},    // 64x64
 }
 
-// matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices: fewer sums than in other tiles, because those of A and B take
-// registers, too. There is one shape as long as none has been timed; its rate only serves to decide about Splits.
+// matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices: fewer sums than in other tiles,
+// because those of A and B take registers, too. There is one shape as long as none has been timed; its rate only serves
+// to decide about Splits.
 var matrixTiles = []Tile{
 	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Rate: 43, Alone: 0.85, Matrices: true}, // 64x64
 }
@@ -137,8 +147,8 @@ func (l Limits) tiles() []Tile {
 	return tiles
 }
 
-// WebGPU does not report the number of processors. Tiles are chosen for a large GPU. On a smaller one each processor computes more tiles, and the
-// choice matters less.
+// WebGPU does not report the number of processors. Tiles are chosen for a large GPU. On a smaller one each processor
+// computes more tiles, and the choice matters less.
 const (
 	processors = 132
 	edgeRate   = 0.99 // of the rate, if rows or columns end within a tile: then more addresses are computed one by one
@@ -150,8 +160,8 @@ const (
 	sumRate = 3e12
 )
 
-// seconds estimates the time of a product. It depends on the processor with most tiles. Two workgroups share a processor, so the last of an odd
-// number is alone.
+// seconds estimates the time of a product. It depends on the processor with most tiles. Two workgroups share a
+// processor, so the last of an odd number is alone.
 func (t Tile) seconds(p product) float64 {
 	parts := max(t.Splits, 1)
 	most := ceilDiv(max(t.groups(p)*parts, 1), processors)
@@ -193,7 +203,8 @@ func (t Tile) fits(p product, l Limits) bool {
 	return t.bytes() <= l.WorkgroupStorage && !(t.Dense && p.patches)
 }
 
-// leastPart is the least number of values of K in a part. Splitting K takes memory, so it must reduce the estimated time to splitGain of the original.
+// leastPart is the least number of values of K in a part. Splitting K takes memory, so it must reduce the estimated
+// time to splitGain of the original.
 const (
 	leastPart = 256
 	splitGain = 0.95

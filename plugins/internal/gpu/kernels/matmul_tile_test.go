@@ -15,7 +15,8 @@ func TestMatrixTiles(t *testing.T) {
 		m, n int
 		want string
 	}{{4096, 2304, "64x64/8x4"}, {4096, 4096, "64x64/8x4"}, {100, 1280, "64x64/8x4"}, {0, 0, "64x64/8x4"}} {
-		got := chooseTile(product{m: c.m, n: c.n, k: 768, matrix: 1}, Limits{WorkgroupStorage: 32 << 10, Matrices: true})
+		got := chooseTile(product{m: c.m, n: c.n, k: 768, matrix: 1},
+			Limits{WorkgroupStorage: 32 << 10, Matrices: true})
 		if got.String() != c.want || !got.Matrices {
 			t.Errorf("%d x %d: tile %v; want %s of matrices", c.m, c.n, got, c.want)
 		}
@@ -28,18 +29,22 @@ func TestMatrixTiles(t *testing.T) {
 	}
 }
 
-// TestChooseTile: the products that BenchmarkTiles of package backend times get the tile that was fastest there, or one at most 2 % slower. A device
-// with little workgroup memory gets a tile that fits.
+// TestChooseTile: the products that BenchmarkTiles of package backend times get the tile that was fastest there, or one
+// at most 2 % slower. A device with little workgroup memory gets a tile that fits.
 func TestChooseTile(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k, splits int
 		want            string
 	}{
-		{4096, 2304, 768, 0, "128x96/8x12"}, {4096, 768, 768, 0, "128x96/8x12"}, {4096, 3072, 768, 0, "128x96/8x12"}, {4096, 768, 3072, 0, "128x96/8x12"},
-		{5184, 3072, 1024, 0, "64x192/8x12"}, {5184, 1024, 1024, 0, "128x64/8x8"}, {5184, 4736, 1024, 0, "192x64/12x8"}, {5184, 1024, 4736, 3, "192x64/12x8"},
-		{512, 8192, 2048, 0, "128x128/8x16"}, {512, 2048, 8192, 3, "128x96/8x12"}, {512, 2048, 2048, 3, "128x96/8x12"}, {512, 512, 2048, 8, "128x128/8x8"},
+		{4096, 2304, 768, 0, "128x96/8x12"}, {4096, 768, 768, 0, "128x96/8x12"}, {4096, 3072, 768, 0, "128x96/8x12"},
+		{4096, 768, 3072, 0, "128x96/8x12"},
+		{5184, 3072, 1024, 0, "64x192/8x12"}, {5184, 1024, 1024, 0, "128x64/8x8"}, {5184, 4736, 1024, 0, "192x64/12x8"},
+		{5184, 1024, 4736, 3, "192x64/12x8"},
+		{512, 8192, 2048, 0, "128x128/8x16"}, {512, 2048, 8192, 3, "128x96/8x12"}, {512, 2048, 2048, 3, "128x96/8x12"},
+		{512, 512, 2048, 8, "128x128/8x8"},
 		{4096, 4096, 4096, 0, "128x128/8x16"},
-		{4096, 256, 64, 0, "128x64/8x8"}, {4096, 128, 64, 0, "64x64/4x4"}, {100, 100, 64, 0, "64x64/4x4"}, {0, 0, 0, 0, "64x64/4x4"},
+		{4096, 256, 64, 0, "128x64/8x8"}, {4096, 128, 64, 0, "64x64/4x4"}, {100, 100, 64, 0, "64x64/4x4"},
+		{0, 0, 0, 0, "64x64/4x4"},
 	} {
 		p := product{m: c.m, n: c.n, k: c.k, matrix: 1}
 		if got := chooseSplit(p, Limits{WorkgroupStorage: 48 << 10}); got.String() != c.want || got.Splits != c.splits {
@@ -54,7 +59,8 @@ func TestChooseTile(t *testing.T) {
 	}
 }
 
-// TestHalves: only products of f16 by f16, on devices with matrices, multiply halves. Activations of f32 are never rounded to them.
+// TestHalves: only products of f16 by f16, on devices with matrices, multiply halves. Activations of f32 are never
+// rounded to them.
 func TestHalves(t *testing.T) {
 	for _, c := range []struct {
 		x, w     dtype.DType
@@ -62,8 +68,10 @@ func TestHalves(t *testing.T) {
 		matrices bool
 		want     bool
 	}{
-		{dtype.F16, dtype.F16, 36, true, true}, {dtype.F16, dtype.F16, 36, false, false}, {dtype.F16, dtype.F16, 35, true, false},
-		{dtype.F32, dtype.F16, 36, true, false}, {dtype.F32, dtype.F32, 36, true, false}, {dtype.BF16, dtype.BF16, 36, true, false},
+		{dtype.F16, dtype.F16, 36, true, true}, {dtype.F16, dtype.F16, 36, false, false},
+		{dtype.F16, dtype.F16, 35, true, false},
+		{dtype.F32, dtype.F16, 36, true, false}, {dtype.F32, dtype.F32, 36, true, false},
+		{dtype.BF16, dtype.BF16, 36, true, false},
 	} {
 		g := ir.NewGraph("product")
 		x := inputs(g, ir.TypeOf(c.x, 40, 20), ir.TypeOf(c.w, c.n, 20))

@@ -15,7 +15,8 @@ var matmulVectorWGSL string
 
 func init() { groupings = append(groupings, vectorGroup) }
 
-// vectors is one shader for products of one row x [1,K] with weights [N,K]. It writes their results, or the elementwise product of two results.
+// vectors is one shader for products of one row x [1,K] with weights [N,K]. It writes their results, or the elementwise
+// product of two results.
 type vectors struct {
 	Products []vectorProduct
 	Gated    bool // the results are multiplied with each other
@@ -72,8 +73,8 @@ func (p vectorProduct) Sum() int {
 	return 0
 }
 
-// normGroups is the largest number of workgroups for a shader that normalises x. Each workgroup normalises x once for all its columns. The number is a
-// few per processor of a large GPU.
+// normGroups is the largest number of workgroups for a shader that normalises x. Each workgroup normalises x once for
+// all its columns. The number is a few per processor of a large GPU.
 const normGroups = 528
 
 // mostKept is the largest number of vectors of x that an invocation keeps in registers while it normalises them.
@@ -84,7 +85,8 @@ func matmulVector(n *ir.Node, a productForm) Shader {
 	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0)
 }
 
-// vectorShader makes the shader. norm is the node that normalises x, or nil. gate is the step that multiplies the results, or 0.
+// vectorShader makes the shader. norm is the node that normalises x, or nil. gate is the step that multiplies the
+// results, or 0.
 func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	k, columns := 0, 0
 	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2, Ahead: 4}
@@ -118,9 +120,11 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	var ofNorm []uint32
 	if norm != nil {
 		v.Quads = k / 4
-		s.Bindings = append(s.Bindings, Binding{Name: "gamma", Operand: 1, Vec: 4, DType: dtype.F32}, Binding{Name: "beta", Operand: 2, Vec: 4, DType: dtype.F32})
+		s.Bindings = append(s.Bindings, Binding{Name: "gamma", Operand: 1, Vec: 4, DType: dtype.F32},
+			Binding{Name: "beta", Operand: 2, Vec: 4, DType: dtype.F32})
 		s.Fields = append(s.Fields, "stride", "count:f32", "eps:f32")
-		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)), math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
+		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)),
+			math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
 	}
 	switch {
 	case k >= 4096:
@@ -174,7 +178,8 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	return s
 }
 
-// vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of two results, a residual.
+// vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of
+// two results, a residual.
 //
 //	x = rms_norm h, γ, β        x = rms_norm h, γ, β
 //	q = matmul x, wq            u = matmul x, wu
@@ -185,7 +190,8 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	var norm, x *ir.Node
 	at := 0
 	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
-		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept && 4*width+8192 <= l.WorkgroupStorage {
+		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept &&
+			4*width+8192 <= l.WorkgroupStorage {
 			norm, at, x = n, 1, n
 		}
 	}
@@ -224,7 +230,8 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	return Group{Steps: at, Shader: vectorShader(steps, norm, gate)}, true
 }
 
-// addTo makes n the residual of the product, if n adds its other operand to the product's result and nothing else reads that result.
+// addTo makes n the residual of the product, if n adds its other operand to the product's result and nothing else reads
+// that result.
 func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
 	if !n.Is(op.AddDef) || uses[s.node.ID] != 1 || !n.In[0].Type.Equal(n.In[1].Type) {
 		return false
@@ -237,10 +244,11 @@ func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
 	return true
 }
 
-// multiply reports whether n is the product of two results that nothing else reads. If n applies an activation to one of them, multiply moves it to that
-// product.
+// multiply reports whether n is the product of two results that nothing else reads. If n applies an activation to one
+// of them, multiply moves it to that product.
 func multiply(n *ir.Node, steps []vectorStep, uses []int) bool {
-	if len(n.In) != 2 || uses[steps[0].node.ID] != 1 || uses[steps[1].node.ID] != 1 || !steps[0].node.Type.Equal(steps[1].node.Type) {
+	if len(n.In) != 2 || uses[steps[0].node.ID] != 1 || uses[steps[1].node.ID] != 1 ||
+		!steps[0].node.Type.Equal(steps[1].node.Type) {
 		return false
 	}
 	of := map[*ir.Node]*vectorStep{steps[0].node: &steps[0], steps[1].node: &steps[1]}
@@ -255,7 +263,8 @@ func multiply(n *ir.Node, steps []vectorStep, uses []int) bool {
 		return false
 	}
 	list, err := op.ParseRegion(r.Expr)
-	if err != nil || len(list) != 2 || len(list[0].In) != 1 || list[1].Op != op.MulDef || list[1].In[0].Kind == list[1].In[1].Kind {
+	if err != nil || len(list) != 2 || len(list[0].In) != 1 || list[1].Op != op.MulDef ||
+		list[1].In[0].Kind == list[1].In[1].Kind {
 		return false
 	}
 	for _, in := range list[1].In {

@@ -1,6 +1,7 @@
 {{- $c := .C -}}
-// Products with one row: y = act(x . B + bias) + residual in f32, with x [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column. Each
-// computes {{.C.Each}} columns, to read x once for them, and reads {{.C.Ahead}} vectors ahead, because memory limits the speed.
+// Products with one row: y = act(x . B + bias) + residual in f32, with x [K] and B [N,K]. {{.C.Lanes}} invocations
+// share the sum of a column. Each computes {{.C.Each}} columns, to read x once for them, and reads {{.C.Ahead}} vectors
+// ahead, because memory limits the speed.
 {{- if .C.Norm}}
 // x, normalised. Each workgroup computes it for itself.
 var<workgroup> normal: array<vec4<f32>, {{.C.Quads}}>;

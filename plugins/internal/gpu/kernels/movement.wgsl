@@ -56,8 +56,8 @@ fn value(i: u32) -> u32 {
 {{end}}
 
 {{define "scatter_sums"}}
-// {{.C.Lanes}} invocations with {{.C.Each}} units each compute a row of the result, or a piece of one. They find the row among the sorted indices and add
-// its rows of the operand, in the operand's order.
+// {{.C.Lanes}} invocations with {{.C.Each}} units each compute a row of the result, or a piece of one. They find the
+// row among the sorted indices and add its rows of the operand, in the operand's order.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -94,14 +94,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- range seq .C.Each}}
   if (col + {{mul . $.C.Lanes}}u < P.inner) {
-    {{if $.C.Four}}y4_put(row * P.inner + col{{.}}, sum{{.}}){{else}}y_put(row * P.inner + col{{.}}, y_encode(sum{{.}})){{end}};
+    {{if $.C.Four}}y4_put(row * P.inner + col{{.}}, sum{{.}}){{else}}y_put(row * P.inner + col{{.}},
+        y_encode(sum{{.}})){{end}};
   }
 {{- end}}
 }
 {{end}}
 
 {{define "place"}}
-// Locates element i of an axis as op.Along does. Returns the index of the element before it, and the numerator of its distance from there, over den.
+// Locates element i of an axis as op.Along does. Returns the index of the element before it, and the numerator of its
+// distance from there, over den.
 fn place(i: u32, step: u32, first: u32, den: u32, size: u32) -> vec2<u32> {
   let p = u32(max(bitcast<i32>(step * i + first), 0));
   let k = p / den;

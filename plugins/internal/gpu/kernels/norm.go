@@ -23,7 +23,8 @@ func init() {
 	}{
 		{"layer_norm", true, false, func(a any) float64 { return a.(op.LayerNormAttrs).Eps }},
 		{"rms_norm", false, false, func(a any) float64 { return a.(op.RmsNormAttrs).Eps }},
-		{"fused_residual_layer_norm", true, true, func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }},
+		{"fused_residual_layer_norm", true, true,
+			func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }},
 		{"fused_residual_rms_norm", false, true, func(a any) float64 { return a.(op.FusedResidualRmsNormAttrs).Eps }},
 	} {
 		register(Kernel{
@@ -46,7 +47,8 @@ func init() {
 	}
 }
 
-// Workgroups of norm.wgsl have enough invocations to hide the latency of memory, and a row has as few of them as can keep it in registers.
+// Workgroups of norm.wgsl have enough invocations to hide the latency of memory, and a row has as few of them as can
+// keep it in registers.
 const (
 	normGroup = 128 // invocations
 	normKept  = 16  // most units of a row that an invocation keeps
@@ -60,8 +62,8 @@ func fourAtOnce(n *ir.Node) bool {
 // sharesWords reports whether neighbouring rows share a 32-bit word, so that a row cannot be written independently.
 func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
 
-// norm normalises rows of the last axis, which is static because γ has its size. If rows share words, it only computes the statistics for
-// normFromStatistics.
+// norm normalises rows of the last axis, which is static because γ has its size. If rows share words, it only computes
+// the statistics for normFromStatistics.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
@@ -81,7 +83,8 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	rows := normGroup / lanes
 	s := Shader{
 		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
-		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "Statistics": sharesWords(n), "V": v, "T": t},
+		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center,
+			"Residual": residual, "Statistics": sharesWords(n), "V": v, "T": t},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -109,7 +112,8 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 // normFromStatistics computes whole words, whose elements may belong to two rows.
 func normFromStatistics(n *ir.Node, residual bool) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
-	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
+	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2],
+		"Beta": operandNames[len(n.In)-1]}
 	s := coarsened(n, n.Op.Name, normFromStatisticsWGSL, consts, nil, nil)
 	s.Bindings = append(s.Bindings, rowStatistics)
 	return s

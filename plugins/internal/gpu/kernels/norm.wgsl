@@ -1,6 +1,7 @@
-// A workgroup normalises {{.C.Rows}} rows with {{.C.Lanes}} invocations each. If a row divides among them, it is read once and stays in registers.
-// Statistics take two passes: the variance is the mean of squared deviations, never E[x^2] - mean^2, which loses precision. The mean is rounded, which
-// matters where it is much larger than the deviations. Their own mean is what rounding has taken away.
+// A workgroup normalises {{.C.Rows}} rows with {{.C.Lanes}} invocations each. If a row divides among them, it is read
+// once and stays in registers. Statistics take two passes: the variance is the mean of squared deviations, never
+// E[x^2] - mean^2, which loses precision. The mean is rounded, which matters where it is much larger than the
+// deviations. Their own mean is what rounding has taken away.
 var<workgroup> sums: array<vec4<f32>, {{div (mul .C.Rows .C.Lanes) 4}}>;
 
 // across sums v over the invocations of a row.
@@ -34,7 +35,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let lane = local % {{.C.Lanes}}u;
   let index = (group.y * groups.x + group.x) * {{.C.Rows}}u + local / {{.C.Lanes}}u;
   let live = index < P.rows;
-  let base = select(0u, index, live) * {{.C.Units}}u; // an invocation without a row repeats row 0, because all must reach the barriers
+  // an invocation without a row repeats row 0, because all must reach the barriers
+  let base = select(0u, index, live) * {{.C.Units}}u;
   var acc = {{.C.T}}(0.0);
   var mean = {{.C.T}}(0.0);
 {{- if .C.Center}}

@@ -5,7 +5,8 @@ fn {{.N}}_half(b: u32) -> f32 {
   let k = b + {{.Skip}}u;
   return unpack2x16float({{.N}}_word(k >> 2u) >> ((k & 2u) * 8u)).x;
 }
-// {{.N}}_even returns four bytes from an even address. It may also read a word past the end of the buffer, which it then does not use.
+// {{.N}}_even returns four bytes from an even address. It may also read a word past the end of the buffer, which it
+// then does not use.
 fn {{.N}}_even(b: u32) -> u32 {
   let k = b + {{.Skip}}u;
   let low = {{.N}}_word(k >> 2u);
@@ -49,7 +50,8 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
 fn {{.N}}4(i: u32) -> vec4<f32> {
   let b = i / 8u * 24u;
   let q = ({{.N}}_aligned(b + 8u + i % 4u * 4u) >> (i % 8u / 4u * 4u)) & 0x0f0f0f0fu;
-  return {{.N}}_half(b) * bytes(q | fifth_bits({{.N}}_aligned(b + 4u) >> (i % 8u * 4u))) + vec4<f32>({{.N}}_half(b + 2u));
+  return {{.N}}_half(b) * bytes(q | fifth_bits({{.N}}_aligned(b + 4u) >> (i % 8u * 4u))) +
+      vec4<f32>({{.N}}_half(b + 2u));
 }
 {{end}}
 
@@ -117,7 +119,8 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
   let l = g % 2u * 16u + i % 4u * 4u;
   let low = ({{.N}}_even(b + 32u + g / 8u * 32u + l) >> (g % 8u / 2u * 2u)) & 0x03030303u;
   let high = ({{.N}}_even(b + l) >> (g / 2u)) & 0x01010101u;
-  let s = (({{.N}}_bits(b + 96u + g % 8u) >> (g / 8u * 4u)) & 15u) | ((({{.N}}_bits(b + 104u + g % 4u) >> (g / 4u * 2u)) & 3u) << 4u);
+  let s = (({{.N}}_bits(b + 96u + g % 8u) >> (g / 8u * 4u)) & 15u) |
+      ((({{.N}}_bits(b + 104u + g % 4u) >> (g / 4u * 2u)) & 3u) << 4u);
   return ({{.N}}_half(b + 108u) * (f32(s) - 32.0)) * (bytes(low | (high << 2u)) - vec4<f32>(4.0));
 }
 {{end}}
@@ -147,8 +150,10 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
 fn {{.N}}4(i: u32) -> vec4<f32> {
   let b = i / 64u * 136u;
   let g = i % 64u / 8u;
-  let s = (({{.N}}_bits(b + 4u + g / 2u) >> (g % 2u * 4u)) & 15u) | ((({{.N}}_aligned(b) >> (16u + 2u * g)) & 3u) << 4u);
-  return ({{.N}}_half(b) * (f32(s) - 32.0)) * {{.N}}_iq4({{.N}}_aligned(b + 8u + 16u * g + i % 4u * 4u) >> (i % 8u / 4u * 4u));
+  let s = (({{.N}}_bits(b + 4u + g / 2u) >> (g % 2u * 4u)) & 15u) |
+      ((({{.N}}_aligned(b) >> (16u + 2u * g)) & 3u) << 4u);
+  return ({{.N}}_half(b) * (f32(s) - 32.0)) *
+      {{.N}}_iq4({{.N}}_aligned(b + 8u + 16u * g + i % 4u * 4u) >> (i % 8u / 4u * 4u));
 }
 {{end}}
 

@@ -1,6 +1,7 @@
 // Each element of the result folds the elements of x in its window, without padding.
 fn value(i: u32) -> u32 {
-  // The position of the element in the result: batch and channel, depth, height, width; the channel comes last if the layout says so.
+  // The position of the element in the result: batch and channel, depth, height, width; the channel comes last if the
+  // layout says so.
   var rest = i;
 {{- if .C.Last}}
   let inner = rest % P.inner;
@@ -13,10 +14,12 @@ fn value(i: u32) -> u32 {
   let {{.Var}}_whole = P.{{.Size}}_in / P.{{.Size}}_out;
   let {{.Var}}_more = P.{{.Size}}_in % P.{{.Size}}_out;
   let {{.Var}}_first = {{.Var}} * {{.Var}}_whole + {{.Var}} * {{.Var}}_more / P.{{.Size}}_out;
-  let {{.Var}}_end = ({{.Var}} + 1u) * {{.Var}}_whole + (({{.Var}} + 1u) * {{.Var}}_more + P.{{.Size}}_out - 1u) / P.{{.Size}}_out;
+  let {{.Var}}_end = ({{.Var}} + 1u) * {{.Var}}_whole + (({{.Var}} + 1u) * {{.Var}}_more + P.{{.Size}}_out - 1u) /
+      P.{{.Size}}_out;
 {{- else}}
   let {{.Var}}_first = max({{.Var}} * {{.Stride}}u, {{.Pad}}u) - {{.Pad}}u;
-  let {{.Var}}_end = max(min({{.Var}} * {{.Stride}}u + {{.Kernel}}u, P.{{.Size}}_in + {{.Pad}}u), {{.Pad}}u) - {{.Pad}}u;
+  let {{.Var}}_end = max(min({{.Var}} * {{.Stride}}u + {{.Kernel}}u, P.{{.Size}}_in + {{.Pad}}u), {{.Pad}}u) -
+      {{.Pad}}u;
 {{- end}}
 {{- end}}
   var acc = {{.C.Zero}};

@@ -22,7 +22,8 @@ type fold struct {
 	expr map[string]string
 	zero map[string]string
 	mean bool
-	key  string // library function that maps floats to integers in their order, which are cheaper to compare; empty for none
+	// library function that maps floats to integers in their order, which are cheaper to compare; empty for none
+	key string
 }
 
 // foldType returns the WGSL type in which reductions of type d are computed.
@@ -39,7 +40,8 @@ var (
 	folds = map[string]fold{
 		"reduce_sum":  {expr: sums, zero: zeros},
 		"reduce_mean": {expr: map[string]string{"f32": "acc + v"}, zero: zeros, mean: true},
-		"reduce_prod": {expr: map[string]string{"f32": "acc * v", "i32": "acc * v", "u32": "acc * v"}, zero: map[string]string{"f32": "1.0", "i32": "1i", "u32": "1u"}},
+		"reduce_prod": {expr: map[string]string{"f32": "acc * v", "i32": "acc * v", "u32": "acc * v"},
+			zero: map[string]string{"f32": "1.0", "i32": "1i", "u32": "1u"}},
 		"reduce_max": {expr: map[string]string{"f32": "op_max(acc, v)", "i32": "max(acc, v)", "u32": "max(acc, v)"},
 			zero: map[string]string{"f32": "-infinity()", "i32": "-2147483647i - 1i", "u32": "0u"}, key: "largest_key"},
 		"reduce_min": {expr: map[string]string{"f32": "op_min(acc, v)", "i32": "min(acc, v)", "u32": "min(acc, v)"},
@@ -152,7 +154,8 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 		in.DType = dtype.U32
 		load = "bitcast<" + t + ">(v)"
 	}
-	consts := map[string]any{"Zero": zero, "Fold": f.expr[t], "Mean": f.mean, "Type": t, "Joined": t, "Unit": t, "Read": "x0", "Load": load,
+	consts := map[string]any{"Zero": zero, "Fold": f.expr[t], "Mean": f.mean, "Type": t, "Joined": t, "Unit": t,
+		"Read": "x0", "Load": load,
 		"Per": r.per, "Four": r.unit == 4, "Words": "u32", "Write": "y_put", "Done": done}
 	// The second shader folds the partial results of the first.
 	parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32}
@@ -189,7 +192,8 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 	}
 	shader := func(p rowPlan, consts map[string]any, bindings ...Binding) Shader {
 		consts["Final"] = min(p.lanes, 16)
-		return p.shader(n.Op.Name, reduceRowsWGSL, consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) }, bindings...)
+		return p.shader(n.Op.Name, reduceRowsWGSL, consts,
+			func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) }, bindings...)
 	}
 	if !r.split {
 		return []Shader{counted(shader(r.rowPlan, consts, in, out))}
@@ -199,7 +203,8 @@ func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
 	if r.across {
 		consts["Write"], second["Read"] = "parts4_put", "parts4"
 	}
-	second["Unit"], second["Load"], second["Four"] = second["Joined"], "bitcast<"+second["Joined"].(string)+">(v)", r.across
+	second["Unit"], second["Load"], second["Four"] = second["Joined"], "bitcast<"+second["Joined"].(string)+">(v)",
+		r.across
 	return []Shader{shader(r.rowPlan, consts, in, parts), counted(shader(combine, second, parts, out))}
 }
 
@@ -217,18 +222,19 @@ func reduceEach(n *ir.Node, f fold) Shader {
 	t := foldType(n.Type.DType)
 	axes := n.Attrs.(op.ReduceAttrs).Axes
 	consts := map[string]any{"Zero": f.zero[t], "Fold": f.expr[t], "Mean": f.mean, "Bool": n.Type.DType == dtype.Bool}
-	return mapped(n, n.Op.Name, reduceWGSL, consts, []string{"count", "kept:8", "cut:8", "stride:8"}, func(c *Call) []uint32 {
-		kept, cut, count := slices.Clone(c.In[0].Shape), slices.Clone(c.In[0].Shape), 1
-		for i := range kept {
-			if slices.Contains(axes, i) {
-				count *= kept[i]
-				kept[i] = 1
-			} else {
-				cut[i] = 1
+	return mapped(n, n.Op.Name, reduceWGSL, consts, []string{"count", "kept:8", "cut:8", "stride:8"},
+		func(c *Call) []uint32 {
+			kept, cut, count := slices.Clone(c.In[0].Shape), slices.Clone(c.In[0].Shape), 1
+			for i := range kept {
+				if slices.Contains(axes, i) {
+					count *= kept[i]
+					kept[i] = 1
+				} else {
+					cut[i] = 1
+				}
 			}
-		}
-		return slices.Concat([]uint32{uint32(count)}, dims(kept), dims(cut), strides(c.In[0].Shape))
-	}).withLoops(n, func(c *Call) int {
+			return slices.Concat([]uint32{uint32(count)}, dims(kept), dims(cut), strides(c.In[0].Shape))
+		}).withLoops(n, func(c *Call) int {
 		from := append(slices.Clone(axes), len(c.In[0].Shape)) // ascending
 		count := numel(c.In[0].Shape) / max(numel(c.Out.Shape), 1)
 		return loop(maxRank, 0) + loop(count, loop(len(c.In[0].Shape)-from[0], 0))

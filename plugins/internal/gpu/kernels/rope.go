@@ -14,21 +14,23 @@ import (
 //go:embed rope.wgsl
 var ropeWGSL string
 
-var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats + ", frequencies: f32, position: i32)",
-	Shaders: func(n *ir.Node, _ Limits) []Shader {
-		r, fields, params := ropeOf(n, "")
-		r.Vec = inFours(n)
-		body := ropeWGSL + `{{template "angles" .C}}{{template "rope" .C}}`
-		s := mapped(n, "rope", body, r, fields, params)
-		if r.Vec {
-			s = harnessed(n, "rope", body, r, fields, params, unit{elements: 4, words: 4}, 1)
-			s.Bindings[0].Vec, s.Bindings[len(s.Bindings)-1].Vec = 4, 4
-		}
-		if r.Angles == "tables" {
-			s = s.withStatus()
-		}
-		return []Shader{s}
-	}})
+var _ = register(
+	Kernel{Op: "rope", Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats +
+		", frequencies: f32, position: i32)",
+		Shaders: func(n *ir.Node, _ Limits) []Shader {
+			r, fields, params := ropeOf(n, "")
+			r.Vec = inFours(n)
+			body := ropeWGSL + `{{template "angles" .C}}{{template "rope" .C}}`
+			s := mapped(n, "rope", body, r, fields, params)
+			if r.Vec {
+				s = harnessed(n, "rope", body, r, fields, params, unit{elements: 4, words: 4}, 1)
+				s.Bindings[0].Vec, s.Bindings[len(s.Bindings)-1].Vec = 4, 4
+			}
+			if r.Angles == "tables" {
+				s = s.withStatus()
+			}
+			return []Shader{s}
+		}})
 
 // rope has the constants of rope.wgsl.
 type rope struct {
@@ -39,14 +41,16 @@ type rope struct {
 	Vec           bool   // the function computes four elements
 }
 
-// inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs' halves, and none of two heads.
+// inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs'
+// halves, and none of two heads.
 func inFours(n *ir.Node) bool {
 	a, x := n.Attrs.(op.RopeAttrs), n.In[0].Type
 	pairs := 4 // consecutive pairs that a vector must not split
 	if a.Style == op.GPTJ {
 		pairs = 2
 	}
-	return n.Type.DType == dtype.F32 && x.DType == dtype.F32 && a.HeadDim%4 == 0 && a.Rotated()/2%pairs == 0 && a.Start%4 == 0 && fours(x.Shape[x.Rank()-1]) && aligned(n.In[0])
+	return n.Type.DType == dtype.F32 && x.DType == dtype.F32 && a.HeadDim%4 == 0 && a.Rotated()/2%pairs == 0 &&
+		a.Start%4 == 0 && fours(x.Shape[x.Rank()-1]) && aligned(n.In[0])
 }
 
 // ropeOf returns the constants of a node, and the fields and parameters of its function.
@@ -63,7 +67,8 @@ func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *
 		r.Angles = "frequencies"
 	}
 	half := a.Rotated() / 2
-	for _, f := range []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width", "factor:f32"} {
+	for _, f := range []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width",
+		"factor:f32"} {
 		fields = append(fields, prefix+f)
 	}
 	var turns []uint32
@@ -80,8 +85,10 @@ func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *
 		if tables := c.In[op.RopeCos].Shape; tables != nil {
 			rows, width = tables[0], tables[1]
 		}
-		return append([]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch), uint32(g.X.Seq), uint32(g.X.Head),
-			uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)
+		return append(
+			[]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch),
+				uint32(g.X.Seq), uint32(g.X.Head),
+				uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)
 	}
 }
 

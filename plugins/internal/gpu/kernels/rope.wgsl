@@ -1,7 +1,7 @@
 {{- define "angles"}}
 {{- if ne .Angles "tables"}}
-// Angles are fractions of a turn with 64 bits, (high, low). Whole turns overflow and disappear, so an angle is as exact at a large position as at a
-// small one.
+// Angles are fractions of a turn with 64 bits, (high, low). Whole turns overflow and disappear, so an angle is as exact
+// at a large position as at a small one.
 
 // The product of two words as (high, low).
 fn wide_mul(a: u32, b: u32) -> vec2<u32> {
@@ -38,7 +38,8 @@ fn turn(f: vec2<u32>) -> vec2<f32> {
 }
 {{- if eq .Angles "frequencies"}}
 // The binary digits of 1/(2*pi) after the point.
-var<private> inverse: array<u32, 8> = array<u32, 8>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau, 0xf7aef158u);
+var<private> inverse: array<u32, 8> = array<u32, 8>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u,
+    0x4f10e410u, 0x7f9458eau, 0xf7aef158u);
 
 // Word k of the binary digits of 2^e/(2*pi) after the point.
 fn inverse_word(k: i32, e: i32) -> u32 {

@@ -23,7 +23,8 @@ type ropePart struct {
 	step   int    // step of the group
 }
 
-// ropeAppendGroup finds the steps that precede attention in a layer with a key-value cache. A rotated key is written to the cache directly.
+// ropeAppendGroup finds the steps that precede attention in a layer with a key-value cache. A rotated key is written to
+// the cache directly.
 //
 //	q1 = rope q, pos
 //	k1 = rope k, pos
@@ -82,7 +83,8 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 			}
 			s.Fields = append(s.Fields, fields...)
 			params = append(params, ofRope)
-			if uses[n.ID] == 1 && slices.ContainsFunc(nodes, func(o *ir.Node) bool { return o.Is(op.KVAppendDef) && o.In[1] == n }) {
+			if uses[n.ID] == 1 &&
+				slices.ContainsFunc(nodes, func(o *ir.Node) bool { return o.Is(op.KVAppendDef) && o.In[1] == n }) {
 				continue // only the append reads its result
 			}
 		}
@@ -139,5 +141,7 @@ func movesFours(n *ir.Node) bool {
 
 // ropesOrAppends reports whether n is a rope or kv_append of f32.
 func ropesOrAppends(n *ir.Node) bool {
-	return n.Type.DType == dtype.F32 && (n.Is(op.KVAppendDef) || n.Is(op.RopeDef) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x != nil && x.Type.DType.Size() < 4 }))
+	return n.Type.DType == dtype.F32 &&
+		(n.Is(op.KVAppendDef) || n.Is(op.RopeDef) &&
+			!slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x != nil && x.Type.DType.Size() < 4 }))
 }

@@ -5,7 +5,8 @@
 
 {{- $put := "y_put"}}{{if .C.Vec}}{{$put = "y4_put"}}{{end}}
 
-// An invocation computes {{if .C.Vec}}four elements{{else}}one element{{end}} of one of the results. The results are numbered one after another.
+// An invocation computes {{if .C.Vec}}four elements{{else}}one element{{end}} of one of the results. The results are
+// numbered one after another.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -20,7 +21,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       }
     }
     let run = i / P.{{.N}}rows;
-    {{.N}}{{$put}}(run * P.{{.N}}state + u32({{.N}}x2(run / P.{{.N}}alike)) * P.{{.N}}inner + i % P.{{.N}}rows, {{.Value}}(i));
+    {{.N}}{{$put}}(run * P.{{.N}}state + u32({{.N}}x2(run / P.{{.N}}alike)) * P.{{.N}}inner + i % P.{{.N}}rows,
+        {{.Value}}(i));
 {{- else}}
     {{.N}}{{$put}}(i, {{.Value}}(i));
 {{- end}}

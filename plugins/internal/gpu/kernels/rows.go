@@ -19,16 +19,16 @@ const enoughGroups = 1024
 // leastReads is the least number of elements per lane. Reading that many takes longer than combining the lanes.
 const leastReads = 16
 
-// rowPlan tells how the rows of an operand are divided among workgroups. The operand is viewed as [outer, n, inner]: a row has n units, inner units
-// apart. A lane is one of the invocations that share a row.
+// rowPlan tells how the rows of an operand are divided among workgroups. The operand is viewed as [outer, n, inner]: a
+// row has n units, inner units apart. A lane is one of the invocations that share a row.
 type rowPlan struct {
 	rows, lanes int  // rows of a workgroup, and lanes of a row
 	per         int  // rows is a multiple of per
 	reads       int  // least number of units that a lane reads
 	divided     int  // approximate number of workgroups if rows are split
 	inner       bool // neighbouring units belong to different rows
-	// split is set if there may be too few rows to occupy the device. Then one shader computes a partial result for each part of a row, and another
-	// combines them.
+	// split is set if there may be too few rows to occupy the device. Then one shader computes a partial result for
+	// each part of a row, and another combines them.
 	split bool
 	sizes func(shape []int) (outer, n, inner int) // derived from the shape of operand 0
 	most  [3]int                                  // outer, n and inner at the symbols' upper bounds
@@ -39,7 +39,8 @@ func planRows(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner i
 	return planReads(node, per, sizes, leastReads, enoughGroups)
 }
 
-// planReads is planRows with the least number of units that a lane reads, and the number of workgroups if rows are split.
+// planReads is planRows with the least number of units that a lane reads, and the number of workgroups if rows are
+// split.
 func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int), reads, divided int) rowPlan {
 	p := rowPlan{sizes: sizes, per: per, reads: reads, divided: divided}
 	shape, syms := node.In[0].Type.Shape, node.Graph.Syms
@@ -52,8 +53,8 @@ func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner 
 	return p
 }
 
-// rowsAndLanes divides a workgroup among rows of length units. It uses as many lanes per row as still have that many reads each. inner tells whether
-// neighbouring units belong to different rows. rows is a multiple of per.
+// rowsAndLanes divides a workgroup among rows of length units. It uses as many lanes per row as still have that many
+// reads each. inner tells whether neighbouring units belong to different rows. rows is a multiple of per.
 func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	const group = 256
 	lanes = 8
@@ -65,7 +66,8 @@ func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	return group / lanes, lanes
 }
 
-// parts returns the number of parts of a row and the units of each but the last. Rows are not split if they make enough workgroups.
+// parts returns the number of parts of a row and the units of each but the last. Rows are not split if they make enough
+// workgroups.
 func (p rowPlan) parts(rows, n int) (parts, span int) {
 	groups := max(1, ceilDiv(rows, p.rows))
 	if groups < enoughGroups && n >= 2*p.reads*p.lanes {
@@ -117,7 +119,8 @@ func (p rowPlan) rounds(c *Call) int {
 func (p rowPlan) shader(name, body string, consts map[string]any, loops func(c *Call) int, bindings ...Binding) Shader {
 	all := map[string]any{"Rows": p.rows, "Lanes": p.lanes, "Inner": p.inner, "Split": p.split}
 	maps.Copy(all, consts)
-	return Shader{Name: name, Body: rowsWGSL + body, Fields: rowFields, Consts: all, Bindings: bindings, Params: p.params, Groups: p.groups, Loops: loops}
+	return Shader{Name: name, Body: rowsWGSL + body, Fields: rowFields, Consts: all, Bindings: bindings,
+		Params: p.params, Groups: p.groups, Loops: loops}
 }
 
 // combining plans the rows of the partial results, [rows, parts] in scratch memory.

@@ -2,8 +2,8 @@
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  // A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} lanes each, or one part of these rows. Unit k of a row is at base + k * step; the workgroup's
-  // units are start to end.
+  // A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} lanes each, or one part of these rows. Unit k of a row is at
+  // base + k * step; the workgroup's units are start to end.
   let index = group.y * groups.x + group.x;
 {{- if .C.Split}}
   let first = (index / P.parts) * {{.C.Rows}}u;

@@ -14,8 +14,9 @@ var sampleWGSL string
 
 const sampleGroup = 256
 
-// A workgroup samples the token of a row. As in the cpu backend, radix selects find the survivors of top_k and then of top_p. Their sums of counts and
-// probabilities are 64-bit integers, so that they do not depend on the order of additions.
+// A workgroup samples the token of a row. As in the cpu backend, radix selects find the survivors of top_k and then of
+// top_p. Their sums of counts and probabilities are 64-bit integers, so that they do not depend on the order of
+// additions.
 var _ = register(Kernel{
 	Op: "sample", Takes: "(" + floats + ", f32, i32, f32, u32, u32, min_p: f32)",
 	Refuses: "temperature is not finite, top_k is not 0 to the size of a row, top_p or min_p is not 0 to 1, or a row of the logits is NaN only",
@@ -24,8 +25,12 @@ var _ = register(Kernel{
 		last := x.Rank() - 1
 		most := numel(n.Graph.Syms.Largest(x.Shape[last:]))
 		s := Shader{
-			Name: "sample", Body: part(keysWGSL+sampleWGSL, "sample"), Fields: []string{"rows", "size", "one_t", "one_k", "one_p", "one_seed", "one_step", "one_min"},
-			Consts: withKeys(x.DType, map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String(), "MinP": n.In[op.SampleMinP] != nil, "Alone": n.Attrs.(op.SampleAttrs).Alone}),
+			Name: "sample", Body: part(keysWGSL+sampleWGSL, "sample"),
+			Fields: []string{"rows", "size", "one_t", "one_k", "one_p", "one_seed", "one_step", "one_min"},
+			Consts: withKeys(
+				x.DType,
+				map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String(),
+					"MinP": n.In[op.SampleMinP] != nil, "Alone": n.Attrs.(op.SampleAttrs).Alone}),
 			Params: func(c *Call) []uint32 {
 				rows := numel(c.Out.Shape)
 				if rows == 0 {

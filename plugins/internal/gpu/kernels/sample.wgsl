@@ -70,7 +70,8 @@ fn exp_near(x: f32) -> f32 {
   }
   let n = round(x * 1.44269504);
   let r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x)); // ln 2 in two parts
-  let p = 1.0 + r * (1.0 + r * (0.5 + r * (0.166666667 + r * (0.0416666667 + r * (0.00833333333 + r * 0.00138888889)))));
+  let p = 1.0 +
+      r * (1.0 + r * (0.5 + r * (0.166666667 + r * (0.0416666667 + r * (0.00833333333 + r * 0.00138888889)))));
   return p * from_bits(u32(i32(n) + 127) << 23u);
 }
 
@@ -144,7 +145,8 @@ fn below(row: Row, k: u32) -> f32 {
   return (value_of(k) - row.top) / row.t;
 }
 
-// Raises least to the largest key for which the survivors' total weight reaches a goal: k elements or, with weigh, the share p of their probability.
+// Raises least to the largest key for which the survivors' total weight reaches a goal: k elements or, with weigh, the
+// share p of their probability.
 fn choose(local: u32, row: Row, wanted: bool, weigh: bool, k: u32, p: f32) {
   for (var level = 0u; level < 4u; level = level + 1u) {
     workgroupBarrier();
@@ -279,7 +281,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var best = 0u;
   var place = none;
   var at = local;
-  for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) { // eight reads are in flight; one by one, each would wait for the last
+  // eight reads are in flight; one by one, each would wait for the last
+  for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) {
 {{- range $j := seq 8}}
     let x{{$j}} = x0_bits(row.base + at + {{mul $j $.C.Group}}u);
 {{- end}}
@@ -316,7 +319,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   row.top = value_of(row.top_key);
   let top_place = places[0];
   workgroupBarrier();
-  let bad = (t_bits & 0x7fffffffu) >= 0x7f800000u || k < 0 || u32(k) > P.size || (p_bits > 0x3f800000u && p_bits != 0x80000000u) || (min_bits > 0x3f800000u && min_bits != 0x80000000u) ||
+  let bad = (t_bits & 0x7fffffffu) >= 0x7f800000u || k < 0 || u32(k) > P.size ||
+      (p_bits > 0x3f800000u && p_bits != 0x80000000u) || (min_bits > 0x3f800000u && min_bits != 0x80000000u) ||
       row.top_key == 0u;
   if (local == 0u) {
     least = 1u;

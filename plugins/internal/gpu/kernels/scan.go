@@ -12,9 +12,11 @@ import (
 //go:embed scan.wgsl
 var scanWGSL string
 
-// Scans combine elements like reductions. 16-bit types are not supported, because two elements that share a word may belong to different lines.
+// Scans combine elements like reductions. 16-bit types are not supported, because two elements that share a word may
+// belong to different lines.
 func init() {
-	for name, reduction := range map[string]string{"cumsum": "reduce_sum", "cumprod": "reduce_prod", "cummax": "reduce_max"} {
+	for name, reduction := range map[string]string{"cumsum": "reduce_sum", "cumprod": "reduce_prod",
+		"cummax": "reduce_max"} {
 		f := folds[reduction]
 		register(Kernel{Op: name, Takes: "(f32|i32|u32)",
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -39,9 +41,9 @@ func scanSizes(n *ir.Node, shape []int) (outer, size, inner int) {
 	return around(shape, n.Attrs.(op.ScanAttrs).Axis)
 }
 
-// scanBlocks returns the length of the blocks into which lines are divided so that several workgroups share a line, or 0 if each line is one block
-// because there are enough lines or they are short. With blocks, one shader folds each block, and a second scans each block starting from the
-// folds of the blocks before it.
+// scanBlocks returns the length of the blocks into which lines are divided so that several workgroups share a line, or
+// 0 if each line is one block because there are enough lines or they are short. With blocks, one shader folds each
+// block, and a second scans each block starting from the folds of the blocks before it.
 func scanBlocks(n *ir.Node) int {
 	const few, short, least = 512, 4096, 2048
 	outer, size, inner := scanSizes(n, n.Graph.Syms.Largest(n.Type.Shape))
@@ -71,7 +73,8 @@ func scan(n *ir.Node, f fold, totals bool) Shader {
 	if a.Reverse {
 		at = "(P.n - 1u - k)"
 	}
-	s.Consts = map[string]any{"Type": t, "Fold": f.expr[t], "Zero": f.zero[t], "Rows": rows, "Lanes": lanes, "Inner": inner > 1, "Each": each, "At": at,
+	s.Consts = map[string]any{"Type": t, "Fold": f.expr[t], "Zero": f.zero[t], "Rows": rows, "Lanes": lanes,
+		"Inner": inner > 1, "Each": each, "At": at,
 		"Exclusive": a.Exclusive, "Blocks": length > 0, "Totals": totals}
 	if length > 0 {
 		s.Bindings = append(s.Bindings, Binding{Name: "totals", Operand: Scratch, DType: n.Type.DType})

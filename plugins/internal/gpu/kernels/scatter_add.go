@@ -7,21 +7,24 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-var _ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i64|u32)", Shaders: scatterAdd, Scratch: func(n *ir.Node, l Limits) int64 {
-	s := scatterSort(n, l)
-	return s.scratch(max(s.most, 1))
-}})
+var _ = register(
+	Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i64|u32)", Shaders: scatterAdd,
+		Scratch: func(n *ir.Node, l Limits) int64 {
+			s := scatterSort(n, l)
+			return s.scratch(max(s.most, 1))
+		}})
 
-// scatterAdd sorts the indices, so that each row of the result finds its addends in the operand's order. The sums are then the same in every run,
-// unlike with atomic additions.
+// scatterAdd sorts the indices, so that each row of the result finds its addends in the operand's order. The sums are
+// then the same in every run, unlike with atomic additions.
 func scatterAdd(n *ir.Node, l Limits) []Shader {
 	inner := func(shape []int) int { return numel(shape[1:]) }
 	width, four := inner(n.Graph.Syms.Largest(n.Type.Shape)), commonDivisor(n.Type.Shape[1:])%4 == 0 && aligned(n.In[0])
 	d := n.Type.DType
 	if d.Size() < 4 && !four { // neighbouring elements share words
-		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_elements"), map[string]any{"Type": elementType(d)}, []string{"inner", "rows", "count"}, func(c *Call) []uint32 {
-			return []uint32{uint32(inner(c.Out.Shape)), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0])}
-		}).withStatus()
+		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_elements"), map[string]any{"Type": elementType(d)},
+			[]string{"inner", "rows", "count"}, func(c *Call) []uint32 {
+				return []uint32{uint32(inner(c.Out.Shape)), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0])}
+			}).withStatus()
 		return []Shader{s.withLoops(n, func(c *Call) int { return loop(c.In[1].Shape[0], 0) })}
 	}
 	if !d.IsFloat() {
@@ -41,13 +44,15 @@ func scatterAdd(n *ir.Node, l Limits) []Shader {
 	consts["Lanes"], consts["Rows"], consts["Each"] = lanes, rows, each
 	blocks := func(c *Call) int { return ceilDiv(inner(c.Out.Shape)/unit, lanes*each) }
 	sums := Shader{
-		Name: "scatter_add", Body: part(movementWGSL, "scatter_sums"), Consts: consts, Fields: []string{"inner", "rows", "count", "blocks"},
+		Name: "scatter_add", Body: part(movementWGSL, "scatter_sums"), Consts: consts,
+		Fields:   []string{"inner", "rows", "count", "blocks"},
 		Bindings: []Binding{x, y, {Name: "pairs", Operand: Scratch, DType: dtype.U32}},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
 			}
-			return []uint32{uint32(inner(c.Out.Shape) / unit), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0]), uint32(blocks(c))}
+			return []uint32{uint32(inner(c.Out.Shape) / unit), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0]),
+				uint32(blocks(c))}
 		},
 		Groups: func(c *Call) int { return ceilDiv(c.Out.Shape[0], rows) * blocks(c) },
 		Loops: func(c *Call) int {
@@ -65,7 +70,8 @@ func scatterSort(n *ir.Node, l Limits) sorting {
 	most, rows := n.Graph.Syms.Largest(n.In[1].Type.Shape)[0], n.Graph.Syms.Largest(n.Type.Shape)[0]
 	s := sorting{name: "scatter_add", most: most, tile: sortedTile(most, l)}
 	s.lines = func(c *Call) (lines, size, inner int) { return 1, c.In[1].Shape[0], 1 }
-	s.keys = []Binding{{Name: "x1", Operand: 1, DType: n.In[1].Type.DType}, {Name: "status", Operand: Status, DType: dtype.U32}}
+	s.keys = []Binding{{Name: "x1", Operand: 1, DType: n.In[1].Type.DType},
+		{Name: "status", Operand: Status, DType: dtype.U32}}
 	s.consts, s.toBit = map[string]any{"Indices": true}, max(4, bits.Len(uint(rows)))
 	s.fields = []string{"rows"}
 	s.params = func(c *Call) []uint32 { return []uint32{uint32(c.Out.Shape[0])} }

@@ -22,14 +22,15 @@ type Window struct {
 	Offset, Size int64
 }
 
-// View locates an operand: consecutive windows, and the number of elements of the first window that precede the operand.
+// View locates an operand: consecutive windows, and the number of elements of the first window that precede the
+// operand.
 type View struct {
 	Windows []Window
 	Skip    int64
 }
 
-// Text returns the complete WGSL of a shader, with one view per binding. Binding i in the text is window i of all views in order. The parameters are
-// the last binding.
+// Text returns the complete WGSL of a shader, with one view per binding. Binding i in the text is window i of all views
+// in order. The parameters are the last binding.
 func (s Shader) Text(views []View) (string, error) {
 	var b strings.Builder
 	next := 0
@@ -148,7 +149,8 @@ func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	unit, typ := bind.unit()
 	for i := range v.Windows {
-		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, bind.Name, i, typ)
+		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, bind.Name, i,
+			typ)
 	}
 	read, write := bind.access(v, unit)
 	if bind.Vec == 4 {
@@ -185,12 +187,17 @@ func (bind Binding) declareFour(b *strings.Builder, v View, typ, read, write str
 	switch bind.DType {
 	case dtype.Bool:
 		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<bool> {\n  let w = %s_unit(i%s);\n"+
-			"  return vec4<bool>((w & 0xffu) != 0u, (w & 0xff00u) != 0u, (w & 0xff0000u) != 0u, (w & 0xff000000u) != 0u);\n}\n", name, name, skip)
+			"  return vec4<bool>((w & 0xffu) != 0u, (w & 0xff00u) != 0u, (w & 0xff0000u) != 0u, (w & 0xff000000u) != 0u);\n}\n",
+			name, name, skip)
 	case dtype.F16:
-		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
+		fmt.Fprintf(
+			b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n",
+			name, name, skip)
 		fmt.Fprintf(b, "fn %s4_bits(i: u32) -> vec2<u32> { return %s_unit(i%s); }\n", name, name, skip)
 	case dtype.BF16:
-		fmt.Fprintf(b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
+		fmt.Fprintf(
+			b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n",
+			name, name, skip)
 	default:
 		fmt.Fprintf(b, "fn %s4(i: u32) -> %s { return %s_unit(i%s); }\n", name, typ, name, skip)
 		if bind.writes() {
@@ -200,7 +207,9 @@ func (bind Binding) declareFour(b *strings.Builder, v View, typ, read, write str
 	if bind.narrow() && bind.writes() {
 		round := map[dtype.DType]string{dtype.F16: "f16_from_f32", dtype.BF16: "bf16_from_f32"}[bind.DType]
 		fmt.Fprintf(b, "fn %s_unit_put(i: u32, v: vec2<u32>) {\n%s}\n", name, write)
-		fmt.Fprintf(b, "fn %[1]s4_put(i: u32, v: vec4<f32>) {\n  %[1]s_unit_put(i, vec2<u32>(%[2]s(v.x) | (%[2]s(v.y) << 16u), %[2]s(v.z) | (%[2]s(v.w) << 16u)));\n}\n", name, round)
+		fmt.Fprintf(
+			b, "fn %[1]s4_put(i: u32, v: vec4<f32>) {\n  %[1]s_unit_put(i, vec2<u32>(%[2]s(v.x) | (%[2]s(v.y) << 16u), %[2]s(v.z) | (%[2]s(v.w) << 16u)));\n}\n",
+			name, round)
 	}
 }
 
@@ -218,9 +227,13 @@ func (bind Binding) declareOne(b *strings.Builder, v View, read, write string) {
 	case 4:
 		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 { return %s_word(i%s); }\n", name, name, skip)
 	case 2:
-		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
+		fmt.Fprintf(
+			b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n",
+			name, skip, name)
 	case 1:
-		fmt.Fprintf(b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
+		fmt.Fprintf(
+			b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n",
+			name, skip, name)
 	}
 	if bind.DType == dtype.U8 {
 		if bind.Packed != 0 {
@@ -230,8 +243,10 @@ func (bind Binding) declareOne(b *strings.Builder, v View, read, write string) {
 	}
 	if bind.DType == dtype.I64 {
 		fmt.Fprintf(b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
-		fmt.Fprintf(b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
-			"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name, skip)
+		fmt.Fprintf(
+			b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
+				"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name,
+			skip)
 		return
 	}
 	decode, encode := map[dtype.DType]string{

@@ -39,7 +39,8 @@ fn at(row: u32, k: u32) -> u32 {
   var k = start + lane;
   for (; k + {{mul 3 .C.Lanes}}u < end; k = k + {{mul 4 .C.Lanes}}u) {
 {{- range seq 4}}
-    let v{{.}} = {{if $.C.Combine}}statistics(at(row, k + {{mul . $.C.Lanes}}u)){{else}}x0(base + (k + {{mul . $.C.Lanes}}u) * step){{end}};
+    let v{{.}} = {{if $.C.Combine}}statistics(at(row, k + {{mul . $.C.Lanes}}u)){{else}}x0(base +
+        (k + {{mul . $.C.Lanes}}u) * step){{end}};
 {{- end}}
     most = op_max(most, op_max(op_max(v0, v1), op_max(v2, v3)));
   }
@@ -64,7 +65,8 @@ fn at(row: u32, k: u32) -> u32 {
   }
 {{- end}}
   for (; k < end; k = k + {{.C.Lanes}}u) {
-    sum = sum + {{if .C.Combine}}statistics(at(row, k) + 1u) * op_exp(statistics(at(row, k)) - origin){{else}}op_exp(x0(base + k * step) - origin){{end}};
+    sum = sum + {{if .C.Combine}}statistics(at(row, k) + 1u) *
+        op_exp(statistics(at(row, k)) - origin){{else}}op_exp(x0(base + k * step) - origin){{end}};
   }
   sum = across(r, lane, sum, false);
   if (first + r >= P.rows) {
@@ -84,7 +86,8 @@ fn at(row: u32, k: u32) -> u32 {
     let v{{.}} = x0(base + (k + {{mul . $.C.Lanes}}u) * step) - most;
 {{- end}}
 {{- range seq 4}}
-    y_put(base + (k + {{mul . $.C.Lanes}}u) * step, y_encode({{if $.C.Log}}v{{.}} - log_sum{{else}}op_exp(v{{.}}) / sum{{end}}));
+    y_put(base + (k + {{mul . $.C.Lanes}}u) * step,
+        y_encode({{if $.C.Log}}v{{.}} - log_sum{{else}}op_exp(v{{.}}) / sum{{end}}));
 {{- end}}
   }
   for (; k < P.n; k = k + {{.C.Lanes}}u) {

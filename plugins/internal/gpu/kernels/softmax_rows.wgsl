@@ -48,7 +48,8 @@ fn across_sum(local: u32, v: f32) -> f32 {
 
 {{define "unit"}}
 fn largest(v: {{.C.Unit}}) -> i32 {
-  return {{if .C.Four}}max(max(largest_key(v.x), largest_key(v.y)), max(largest_key(v.z), largest_key(v.w))){{else}}largest_key(v){{end}};
+  return {{if .C.Four}}max(max(largest_key(v.x), largest_key(v.y)),
+      max(largest_key(v.z), largest_key(v.w))){{else}}largest_key(v){{end}};
 }
 
 // The exponential of d <= 0; NaN stays NaN.
@@ -56,7 +57,8 @@ fn exponential_of(d: f32) -> f32 {
   return select(exp(max(d, -110.0)), d, is_nan(d));
 }
 fn exponential(d: {{.C.Unit}}) -> {{.C.Unit}} {
-  return {{if .C.Four}}vec4<f32>(exponential_of(d.x), exponential_of(d.y), exponential_of(d.z), exponential_of(d.w)){{else}}exponential_of(d){{end}};
+  return {{if .C.Four}}vec4<f32>(exponential_of(d.x), exponential_of(d.y), exponential_of(d.z),
+      exponential_of(d.w)){{else}}exponential_of(d){{end}};
 }
 fn total(v: {{.C.Unit}}) -> f32 {
   return {{if .C.Four}}(v.x + v.y) + (v.z + v.w){{else}}v{{end}};
@@ -78,7 +80,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let lane = local % {{.C.Lanes}}u;
   let row = (group.y * groups.x + group.x) * {{.C.Rows}}u + local / {{.C.Lanes}}u;
   let live = row < P.rows;
-  let base = select(0u, row, live) * {{.C.Units}}u; // an invocation without a row repeats row 0, because all must reach the barriers
+  // an invocation without a row repeats row 0, because all must reach the barriers
+  let base = select(0u, row, live) * {{.C.Units}}u;
 {{- range seq .C.Kept}}
   let k{{.}} = lane + {{mul . $.C.Lanes}}u;
   let x{{.}} = x4(base + {{if $.C.Full}}k{{.}}{{else}}min(k{{.}}, {{sub $.C.Units 1}}u){{end}});
@@ -121,7 +124,8 @@ fn origin(key: i32) -> f32 {
   return select(from_key(key), 0.0, key == largest_key(-infinity()));
 }
 {{- template "place" .}}
-  // Online softmax: a part of a row is read once. The exponentials are relative to the largest element so far. Eight reads are in flight.
+  // Online softmax: a part of a row is read once. The exponentials are relative to the largest element so far. Eight
+  // reads are in flight.
   var key = largest_key(-infinity());
   var sum = 0.0;
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {

@@ -23,8 +23,9 @@ const (
 	sortEach   = 8 // elements per invocation of a merge
 )
 
-// sorting makes the shaders that sort lines of keys together with their indices. Lines that fit a tile are sorted in workgroup memory. Longer lines
-// are sorted tile by tile; then passes merge neighbouring runs until each line is sorted.
+// sorting makes the shaders that sort lines of keys together with their indices. Lines that fit a tile are sorted in
+// workgroup memory. Longer lines are sorted tile by tile; then passes merge neighbouring runs until each line is
+// sorted.
 type sorting struct {
 	name  string
 	most  int // most elements in a line
@@ -37,7 +38,8 @@ type sorting struct {
 	fromBit, toBit int
 	fields         []string // parameters after the sizes of lines
 	params         func(c *Call) []uint32
-	// results are written by the last shader. If there are none, pairs of key and index stay in scratch memory, from pair begins*lines*size on.
+	// results are written by the last shader. If there are none, pairs of key and index stay in scratch memory, from
+	// pair begins*lines*size on.
 	results []Binding
 }
 
@@ -79,7 +81,8 @@ func (s sorting) scratch(elements int) int64 {
 
 func (s sorting) shaders() []Shader {
 	tile, radix := s.tile, s.tile >= radixSorts
-	consts := map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Radix": radix, "Pairs": true, "Each": radixEach, "Whole": s.merges() == 0, "Slots": max(tile, 2*sortGroup)}
+	consts := map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Radix": radix,
+		"Pairs": true, "Each": radixEach, "Whole": s.merges() == 0, "Slots": max(tile, 2*sortGroup)}
 	if radix {
 		group := tile / radixEach
 		consts["Lines"], consts["Group"], consts["Slots"] = 1, group, tile+tile/32
@@ -111,7 +114,9 @@ func (s sorting) shaders() []Shader {
 	out := []Shader{tiles}
 	for i := range s.merges() {
 		width := tile << i
-		merge := s.shader("merge", i == s.merges()-1, map[string]any{"Width": width, "Each": sortEach, "Group": sortGroup, "Odd": i%2 == 1, "Index": s.consts["Index"]}, nil)
+		merge := s.shader("merge", i == s.merges()-1,
+			map[string]any{"Width": width, "Each": sortEach, "Group": sortGroup, "Odd": i%2 == 1,
+				"Index": s.consts["Index"]}, nil)
 		merge.Groups = func(c *Call) int {
 			l, size, _ := s.lines(c)
 			return l * ceilDiv(size, sortGroup*sortEach)
@@ -135,7 +140,8 @@ func (s sorting) shader(name string, last bool, consts map[string]any, bindings 
 		bindings = append(slices.Clone(bindings), Binding{Name: "pairs", Operand: Scratch, DType: dtype.U32})
 	}
 	return Shader{
-		Name: s.name, Body: part(keysWGSL+sortWGSL, name), Consts: consts, Bindings: bindings, Fields: slices.Concat([]string{"lines", "size", "inner"}, s.fields),
+		Name: s.name, Body: part(keysWGSL+sortWGSL, name), Consts: consts, Bindings: bindings,
+		Fields: slices.Concat([]string{"lines", "size", "inner"}, s.fields),
 		Params: func(c *Call) []uint32 {
 			l, size, inner := s.lines(c)
 			if l*size == 0 {
@@ -150,7 +156,8 @@ func (s sorting) shader(name string, last bool, consts map[string]any, bindings 
 	}
 }
 
-// If a line fits one tile and its elements are words, the sorting shader also writes the values. Otherwise another shader fetches them.
+// If a line fits one tile and its elements are words, the sorting shader also writes the values. Otherwise another
+// shader fetches them.
 var _ = register(Kernel{
 	Op: "sort", Takes: "(any) -> any",
 	Shaders: func(n *ir.Node, l Limits) []Shader {
@@ -162,7 +169,8 @@ var _ = register(Kernel{
 		if values {
 			s.results = append(s.results, Binding{Name: "y", Operand: Out, DType: x.DType})
 		}
-		s.consts = withKeys(x.DType, map[string]any{"Descending": a.Descending, "Index": elementType(index.DType), "Values": values})
+		s.consts = withKeys(
+			x.DType, map[string]any{"Descending": a.Descending, "Index": elementType(index.DType), "Values": values})
 		if x.DType.Size() == 2 {
 			s.fromBit = 16 // see withKeys
 		}

@@ -135,9 +135,10 @@ fn key(i: u32) -> u32 {
 {{end}}
 
 {{define "radix"}}{{$c := .C}}
-  // A stable radix sort, four bits per round. In a round each invocation has {{.C.Each}} consecutive elements and counts the digits among them; the counts
-  // of digits d and d + 8 are the halves of a word. The prefix sum of the counts, ordered by digit and then by invocation, gives the places of its elements.
-  // As soon as {{if .C.Pairs}}the low 12 bits of the keys are sorted{{else}}a key is read{{end}}, its low 12 bits hold the index of the element.
+  // A stable radix sort, four bits per round. In a round each invocation has {{.C.Each}} consecutive elements and
+  // counts the digits among them; the counts of digits d and d + 8 are the halves of a word. The prefix sum of the
+  // counts, ordered by digit and then by invocation, gives the places of its elements. As soon as {{if .C.Pairs}}the
+  // low 12 bits of the keys are sorted{{else}}a key is read{{end}}, its low 12 bits hold the index of the element.
   for (var shift = {{.C.From}}u; shift < {{.C.To}}u; shift = shift + 4u) {
     workgroupBarrier();
 {{- range seq 8}}
@@ -169,7 +170,8 @@ fn key(i: u32) -> u32 {
     }
 {{- end}}
     workgroupBarrier();
-    let digits = local / {{div .C.Group 8}}u; // digits whose counts this invocation turns into prefix sums, eight at a time
+    // digits whose counts this invocation turns into prefix sums, eight at a time
+    let digits = local / {{div .C.Group 8}}u;
     let others = local % {{div .C.Group 8}}u * 8u;
     var sum = 0u;
 {{- range seq 8}}
@@ -195,7 +197,8 @@ fn key(i: u32) -> u32 {
     before = before + select(0u, sum, {{.}}u < part);
 {{- end}}
 {{- range seq (div .C.Group 16)}}
-    before = before + select(0u, sums[part * {{div $c.Group 16}}u + {{.}}u], part * {{div $c.Group 16}}u + {{.}}u < local);
+    before = before + select(0u, sums[part * {{div $c.Group 16}}u + {{.}}u],
+        part * {{div $c.Group 16}}u + {{.}}u < local);
 {{- end}}
     before = before + (total << 16u); // digits 8 to 15 come after digits 0 to 7
 {{- range seq 8}}
@@ -223,8 +226,9 @@ fn key(i: u32) -> u32 {
 {{- end}}
 
 {{define "merge"}}
-// Merges pairs of runs of {{.C.Width}} elements. An invocation makes {{.C.Each}} elements of the result: it searches for the places in both runs where they
-// begin (Merge Path: Green, McColl and Bader, 2012). On equal keys the first run goes first, because its indices are smaller.
+// Merges pairs of runs of {{.C.Width}} elements. An invocation makes {{.C.Each}} elements of the result: it searches
+// for the places in both runs where they begin (Merge Path: Green, McColl and Bader, 2012). On equal keys the first run
+// goes first, because its indices are smaller.
 fn key_at(begins: u32, i: u32) -> u32 {
   return pairs_word(2u * (begins + i));
 }

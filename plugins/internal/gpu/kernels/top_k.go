@@ -21,7 +21,8 @@ const (
 	radixFrom = 1024 // rows of at least this many elements use a radix select rather than k searches
 )
 
-// Two shaders: the first finds the indices, in long rows by radix select and in short rows by k searches. The second fetches the values.
+// Two shaders: the first finds the indices, in long rows by radix select and in short rows by k searches. The second
+// fetches the values.
 var _ = register(Kernel{
 	Op: "top_k", Takes: "(any) -> any", // an index has 4 bytes, so that no two workgroups write the same word
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -44,7 +45,8 @@ var _ = register(Kernel{
 			},
 			Groups: func(c *Call) int { return ceilDiv(rows(c), perGroup) },
 			Loops: func(c *Call) int {
-				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0)) // each step of the reduction halves the lanes
+				// each step of the reduction halves the lanes
+				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0))
 			},
 		}
 		consts := map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}
@@ -56,7 +58,8 @@ var _ = register(Kernel{
 			choose.Loops = func(c *Call) int {
 				each, stages, pairs := ceilDiv(size(c), 256), bits.Len(uint(slots)), ceilDiv(slots, 512)
 				digits := loop(3, loop(8, 0)+loop(each, 0)+3*loop(16, 0)+loop(8, 0))
-				return digits + 3*loop(each, 0) + loop(256, 0) + 2*loop(2*pairs, 0) + loop(stages, loop(stages, loop(pairs, 0)))
+				return digits + 3*loop(each, 0) + loop(256, 0) + 2*loop(2*pairs, 0) +
+					loop(stages, loop(stages, loop(pairs, 0)))
 			}
 		}
 		choose.Consts = withKeys(x.DType, consts)
@@ -68,7 +71,8 @@ var _ = register(Kernel{
 	},
 })
 
-// withKeys adds the constants that map elements of type d to keys. A 16-bit float is shifted to the upper half of a word, which keeps the order.
+// withKeys adds the constants that map elements of type d to keys. A 16-bit float is shifted to the upper half of a
+// word, which keeps the order.
 func withKeys(d dtype.DType, c map[string]any) map[string]any {
 	c["Float"], c["Signed"], c["Shift"], c["Infinity"] = d.IsFloat(), d == dtype.I32, 32-8*d.Size(), 0x7f800000
 	if d == dtype.F16 {

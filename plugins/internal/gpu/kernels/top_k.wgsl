@@ -4,8 +4,8 @@ const none = 0xffffffffu;
 var<workgroup> keys: array<u32, {{mul .C.Rows .C.Lanes}}>;
 var<workgroup> places: array<u32, {{mul .C.Rows .C.Lanes}}>;
 
-// A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} invocations each. They find the best element of their row, then the best of those that come
-// after it, and so on.
+// A workgroup handles {{.C.Rows}} rows with {{.C.Lanes}} invocations each. They find the best element of their row,
+// then the best of those that come after it, and so on.
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -69,8 +69,8 @@ var<workgroup> taken: atomic<u32>;
 var<workgroup> keys: array<u32, {{.C.Tile}}>;
 var<workgroup> places: array<u32, {{.C.Tile}}>;
 
-// A workgroup handles one row. It finds the least key of the result digit by digit (11, 11 and 10 bits, upper bits first) by counting keys. Then it
-// gathers the elements of the result and sorts them.
+// A workgroup handles one row. It finds the least key of the result digit by digit (11, 11 and 10 bits, upper bits
+// first) by counting keys. Then it gathers the elements of the result and sorts them.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -90,7 +90,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
     let wanted = prefix;
     let mask = (1u << bits) - 1u;
-    for (var i = local; i < P.size; i = i + 2048u) { // eight reads are in flight; one by one, each would wait for the last
+    // eight reads are in flight; one by one, each would wait for the last
+    for (var i = local; i < P.size; i = i + 2048u) {
 {{- range $j := seq 8}}
       let x{{$j}} = x0_bits(base + min(i + {{mul $j 256}}u, P.size - 1u));
 {{- end}}

@@ -1,6 +1,6 @@
-// This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all buffers, and argument 1 its size.
-// With the second argument "flush", the processor takes denormals for 0.
-// The program reads commands from standard input, one per line:
+// This program runs kernels that were compiled with this folder's metal_stdlib. File descriptor 3 is the memory of all
+// buffers, and argument 1 its size. With the second argument "flush", the processor takes denormals for 0. The program
+// reads commands from standard input, one per line:
 //
 //	kernel PATH NAME                         loads a kernel from a library; kernels are numbered from 0
 //	run KERNEL GX GY COUNT (OFFSET SIZE)...  runs a kernel on a grid of GX x GY threadgroups, with COUNT buffers
@@ -42,8 +42,9 @@ bool fail(const char* format, ...) {
   return false;
 }
 
-// A fiber runs a thread of a threadgroup until the thread waits or ends. It is used again for the next group. ucontext starts a fiber; longjmp, which makes no
-// system call, continues it. A thread waits for all threads of its group, or for its simdgroup: the 32 threads whose index has the same quotient by 32.
+// A fiber runs a thread of a threadgroup until the thread waits or ends. It is used again for the next group. ucontext
+// starts a fiber; longjmp, which makes no system call, continues it. A thread waits for all threads of its group, or
+// for its simdgroup: the 32 threads whose index has the same quotient by 32.
 enum waiting { nothing, for_group, for_simdgroup };
 struct fiber {
   ucontext_t context;
@@ -87,7 +88,8 @@ __attribute__((noinline)) void resume(uint i) {
   setcontext(&f.context);
 }
 
-// meet continues a simdgroup if all its threads wait at a simdgroup function. It returns false if some do not, or if they call different functions.
+// meet continues a simdgroup if all its threads wait at a simdgroup function. It returns false if some do not, or if
+// they call different functions.
 bool meet(uint first) {
   for (uint i = first; i < first + 32; i++)
     if (fibers[i].waits != for_simdgroup) return false;
@@ -102,7 +104,8 @@ bool meet(uint first) {
   return true;
 }
 
-// run_group runs the simdgroups one after another, each up to the next barrier, and from there in reverse order, so that a missing barrier shows.
+// run_group runs the simdgroups one after another, each up to the next barrier, and from there in reverse order, so
+// that a missing barrier shows.
 bool run_group() {
   uint n = entry->threads;
   for (uint i = 0; i < n; i++) fibers[i].ended = false, fibers[i].waits = nothing, fibers[i].calls = 0;

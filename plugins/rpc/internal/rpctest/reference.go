@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-// Package rpctest has backends for tests of the protocol: one that computes by the definitions of the ops, and one that misbehaves as a
-// script says. A test starts its own binary as the backend.
+// Package rpctest has backends for tests of the protocol: one that computes by the definitions of the ops, and one that
+// misbehaves as a script says. A test starts its own binary as the backend.
 package rpctest
 
 import (
@@ -69,7 +69,8 @@ func Input(n int, seed uint64) []byte {
 func WantOutput(t testing.TB, p *program.Program, n int, in []byte) []byte {
 	t.Helper()
 	x := tensor.Tensor{DType: p.Graph.Inputs()[0].Type.DType, Shape: []int{n, 4}, Data: in}
-	out, err := interp.RunProgram(p, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{"x": x.Array()}, Weights())
+	out, err := interp.RunProgram(p, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{"x": x.Array()},
+		Weights())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,8 @@ func refTarget() *target.Description {
 
 func (b Reference) Info(context.Context) (device.Info, error) {
 	return device.Info{Name: "ref", Version: "1", Target: refTarget(),
-		Devices:    []device.Device{{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}},
+		Devices: []device.Device{
+			{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}},
 		Precisions: b.precisions}, nil
 }
 
@@ -170,14 +172,18 @@ const FakeDeviceMemory = 12345
 func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats, err error) {
 	st.FirstNaN = -1
 	if len(r.IO) != len(e.l.IO) || &r.IO[0] != &e.l.IO[0] || !tensor.Aligned(r.IO, os.Getpagesize()) {
-		return st, diag.New(device.ErrDevice, "ref", "inputs and outputs are not in the memory that Load was given, or not at the start of a page")
+		return st,
+			diag.New(
+				device.ErrDevice, "ref",
+				"inputs and outputs are not in the memory that Load was given, or not at the start of a page")
 	}
 	bound, err := e.l.Program.Bind(r.Syms)
 	if err != nil {
 		return st, err
 	}
 	at := func(o program.Operand) []byte {
-		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO, program.State: device.HostBytes(r.State)}[o.Space][o.Offset:][:o.Bytes]
+		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO,
+			program.State: device.HostBytes(r.State)}[o.Space][o.Offset:][:o.Bytes]
 	}
 	if err := r.CheckState(e.l.Program, bound.Inputs, bound.Outputs); err != nil {
 		return st, err

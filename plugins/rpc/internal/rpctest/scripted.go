@@ -31,8 +31,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// ModeEnv is an environment variable. If it is set, the test binary plays a backend instead of running tests. Its value is a mode for
-// play.
+// ModeEnv is an environment variable. If it is set, the test binary plays a backend instead of running tests. Its value
+// is a mode for play.
 const ModeEnv = "RLX_TEST_BACKEND"
 
 // Main runs the tests of a package, or plays a backend if a test started this process as one. TestMain calls it.
@@ -45,12 +45,13 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Play plays a backend that misbehaves. mode is ACTION@POINT for a backend that misbehaves at one point of the protocol, or the name of a
-// program that never serves.
+// Play plays a backend that misbehaves. mode is ACTION@POINT for a backend that misbehaves at one point of the
+// protocol, or the name of a program that never serves.
 func Play(mode string) {
 	switch mode {
 	case "good":
-		serve.Backend(serve.Config{Name: "ref", Backend: Reference{}, Decode: Decode, Log: serve.NewLogger(slog.LevelDebug)})
+		serve.Backend(
+			serve.Config{Name: "ref", Backend: Reference{}, Decode: Decode, Log: serve.NewLogger(slog.LevelDebug)})
 	case "demo":
 		serve.Backend(serve.Config{Name: "demo", Backend: demoBackend{}, Decode: format.DecodeProgram})
 	case "slow": // like an interpreter that loads large modules
@@ -83,7 +84,8 @@ func Play(mode string) {
 		time.Sleep(time.Hour)
 	case "hang-group": // has a child that ignores SIGTERM and must be ended, too
 		signal.Ignore(syscall.SIGTERM)
-		p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: []string{ModeEnv + "=hang"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
+		p, err := os.StartProcess("/proc/self/exe", os.Args,
+			&os.ProcAttr{Env: []string{ModeEnv + "=hang"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
 		if err != nil {
 			panic(err)
 		}
@@ -234,8 +236,8 @@ func playServe(mode string) {
 	}
 }
 
-// accepts reports whether the script says that a request which was refused with err is answered with success. The action is "accept=" and a
-// part of the message.
+// accepts reports whether the script says that a request which was refused with err is answered with success. The
+// action is "accept=" and a part of the message.
 func (s *scripted) accepts(err error) bool {
 	text, ok := strings.CutPrefix(s.action, "accept=")
 	return ok && err != nil && strings.Contains(status.Convert(err).Message(), text)
@@ -328,13 +330,17 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 	case a == "twice" && done != nil:
 		l.BidiStreamingServer.Send(m)
 	case a == "unasked":
-		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: 2, First: true, Data: make([]byte, 9)}}})
+		l.BidiStreamingServer.Send(
+			&rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: 2, First: true, Data: make([]byte, 9)}}})
 	case a == "chunky":
-		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: 0, Data: make([]byte, 1<<20)}}})
+		l.BidiStreamingServer.Send(
+			&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: 0, Data: make([]byte, 1<<20)}}})
 	case a == "badindex":
-		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: -1, Data: make([]byte, 1)}}})
+		l.BidiStreamingServer.Send(
+			&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: -1, Data: make([]byte, 1)}}})
 	case a == "huge":
-		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Data: make([]byte, 96<<20)}}})
+		l.BidiStreamingServer.Send(
+			&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Data: make([]byte, 96<<20)}}})
 	case a == "empty":
 		l.BidiStreamingServer.Send(&rlxv1.RunReply{})
 	case a == "moretimes" && done != nil:

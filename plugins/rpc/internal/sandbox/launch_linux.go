@@ -31,8 +31,8 @@ func Command(s Spec) (path string, args []string) {
 	return "/proc/self/exe", []string{launcherName, string(b)}
 }
 
-// Result reads the launcher's report. It returns when the program runs or has failed to start. If executing the program failed, the
-// error is a unix.Errno.
+// Result reads the launcher's report. It returns when the program runs or has failed to start. If executing the program
+// failed, the error is a unix.Errno.
 func Result(status io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(status, 4<<10))
 	if err != nil {
@@ -53,8 +53,8 @@ func Result(status io.Reader) error {
 	return nil
 }
 
-// init makes this process a launcher if Command started it. Packages are initialised on the process's first thread, and execve keeps
-// that thread.
+// init makes this process a launcher if Command started it. Packages are initialised on the process's first thread, and
+// execve keeps that thread.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == launcherName {
 		launch(os.Args[1])
@@ -69,7 +69,8 @@ func launch(arg string) {
 		fmt.Fprintln(os.Stderr, launcherName+":", err)
 		return
 	}
-	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // not supported before Linux 5.11
+	// not supported before Linux 5.11
+	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
 		unix.CloseOnExec(s.Status)
 	}
 	report := func(text string) {
@@ -90,20 +91,23 @@ func launch(arg string) {
 	report(failed + fmt.Sprint(int(e)))
 }
 
-// restrict applies the layers. The seccomp filter comes last, because it forbids system calls that the other layers need.
+// restrict applies the layers. The seccomp filter comes last, because it forbids system calls that the other layers
+// need.
 func restrict(s Spec) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	if s.Layers.Landlock > 0 {
-		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would apply fewer restrictions without an error
+		// go-landlock would apply fewer restrictions without an error
+		if has := landlockABI(); has < s.Layers.Landlock {
 			return fmt.Errorf("landlock: the kernel has version %d; want %d", has, s.Layers.Landlock)
 		}
 		if err := restrictFiles(s.Grants); err != nil {
 			return fmt.Errorf("landlock: %w", err)
 		}
 	}
-	// If the host runs as root, the program would inherit its capabilities, which override permissions that the layers rely on.
+	// If the host runs as root, the program would inherit its capabilities, which override permissions that the layers
+	// rely on.
 	none := [2]unix.CapUserData{}
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)

@@ -36,14 +36,20 @@ func TestLaunch(t *testing.T) {
 	system := Grant{Run, []string{"/bin", "/lib", "/lib64", "/usr", "/nix", "/nowhere"}}
 	for name, layers := range map[string]Layers{"none": {}, "all": Available()} {
 		t.Run(name, func(t *testing.T) {
-			out, err := launched(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID $0", "x"}, Grants: []Grant{system}, Layers: layers})
+			out, err := launched(
+				t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID $0", "x"}, Grants: []Grant{system},
+					Layers: layers})
 			if out != "hello x\n" || err != nil {
 				t.Errorf("%q, %v", out, err)
 			}
-			if out, err := launched(t, Spec{Path: "/bin/nowhere", Args: []string{"x"}, Grants: []Grant{system}, Layers: layers}); !errors.Is(err, unix.ENOENT) {
+			if out, err := launched(
+				t, Spec{Path: "/bin/nowhere", Args: []string{"x"}, Grants: []Grant{system},
+					Layers: layers}); !errors.Is(err, unix.ENOENT) {
 				t.Errorf("%q, %v; want ENOENT", out, err)
 			}
-			if out, err := launched(t, Spec{Path: "/bin/sh", Args: []string{"x"}, Layers: layers}); layers.Landlock > 0 && !errors.Is(err, unix.EACCES) {
+			if out, err := launched(
+				t, Spec{Path: "/bin/sh", Args: []string{"x"}, Layers: layers}); layers.Landlock > 0 && !errors.Is(err,
+				unix.EACCES) {
 				t.Errorf("without a grant: %q, %v; want EACCES", out, err)
 			}
 		})
@@ -52,7 +58,8 @@ func TestLaunch(t *testing.T) {
 
 // TestLaunchMissingLayer checks that a missing layer is an error and does not result in a weaker sandbox.
 func TestLaunchMissingLayer(t *testing.T) {
-	out, err := launched(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID"}, Layers: Layers{Landlock: 99}})
+	out, err := launched(
+		t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "echo $SAID"}, Layers: Layers{Landlock: 99}})
 	if out != "" || err == nil || !strings.Contains(err.Error(), "; want 99") {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -60,7 +67,8 @@ func TestLaunchMissingLayer(t *testing.T) {
 
 // TestResult checks reports, including some that no launcher writes.
 func TestResult(t *testing.T) {
-	for said, want := range map[string]string{"": Unlaunched{}.Error(), "x": Unlaunched{}.Error(), "R": "", "Fno": "no", "RF2": unix.ENOENT.Error()} {
+	for said, want := range map[string]string{"": Unlaunched{}.Error(), "x": Unlaunched{}.Error(), "R": "", "Fno": "no",
+		"RF2": unix.ENOENT.Error()} {
 		got := ""
 		if err := Result(strings.NewReader(said)); err != nil {
 			got = err.Error()

@@ -1,9 +1,9 @@
-// Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, and a seccomp filter
-// its system calls. The program need not cooperate and may be hostile.
+// Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, and a
+// seccomp filter its system calls. The program need not cooperate and may be hostile.
 //
-// A process inherits the restrictions of the process that starts it. The host cannot restrict itself, and the filter forbids starting
-// processes. So the host starts its own executable again, as a launcher (see Command). The launcher restricts itself in an init function
-// and then executes the program.
+// A process inherits the restrictions of the process that starts it. The host cannot restrict itself, and the filter
+// forbids starting processes. So the host starts its own executable again, as a launcher (see Command). The launcher
+// restricts itself in an init function and then executes the program.
 //
 // The package imports nothing of this module.
 package sandbox
@@ -19,10 +19,11 @@ type Access string
 
 // No access allows changing the owner, mode, times or extended attributes of a file.
 const (
-	Read   Access = "read"
-	Run    Access = "run"    // read and execute
-	Write  Access = "write"  // read, write, make and remove files, directories and sockets
-	Device Access = "device" // read, write and control by ioctl, which a program without such a grant may hardly use at all
+	Read  Access = "read"
+	Run   Access = "run"   // read and execute
+	Write Access = "write" // read, write, make and remove files, directories and sockets
+	// read, write and control by ioctl, which a program without such a grant may hardly use at all
+	Device Access = "device"
 )
 
 // Grant is one rule. Paths that do not exist are skipped.

@@ -11,36 +11,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter forbids a list of calls and allows all others, because GPU drivers differ too much to list the calls that they need.
-// docs/rationale.md explains why the filter is assembled here.
+// The filter forbids a list of calls and allows all others, because GPU drivers differ too much to list the calls that
+// they need. docs/rationale.md explains why the filter is assembled here.
 
 // forbidden lists calls that fail with EPERM.
 var forbidden = []uint32{
 	// Namespaces, and execution of files without a path, which Landlock does not check.
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_EXECVEAT,
 	// Memory, descriptors and groups of other processes.
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD,
+	unix.SYS_PROCESS_MADVISE,
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SETPGID, unix.SYS_SETSID,
 	// A backend accepts connections and never makes any. Unix sockets of other programs may be anywhere.
 	unix.SYS_CONNECT,
 	// io_uring makes calls that the filter does not see.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	// Operations that Landlock does not restrict: modes, owners, times and attributes of files, watching directories and, before version 3,
-	// truncation.
-	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE,
+	// Operations that Landlock does not restrict: modes, owners, times and attributes of files, watching directories
+	// and, before version 3, truncation.
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_TRUNCATE,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FILE_SETATTR,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_INOTIFY_ADD_WATCH,
 	// System V and POSIX IPC objects, which all processes of a user share.
-	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+	unix.SYS_SEMCTL,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	// Administration, and parts of the kernel with a history of bugs.
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
+	unix.SYS_OPEN_TREE_ATTR,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
-	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_REBOOT,
-	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
-	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
+	unix.SYS_REQUEST_KEY,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_REBOOT,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG,
+	unix.SYS_VHANGUP,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME,
+	unix.SYS_ADJTIMEX,
 }
 
 // ioctls lists what every program may do with ioctl: ask whether a descriptor is a terminal and how large it is, ask
@@ -86,8 +94,8 @@ func controls(devices bool) []bpf.Instruction {
 	return of(unix.SYS_IOCTL, append(do, permit, deny)...)
 }
 
-// newestCall is the highest call number that existed when this list was written. Calls with higher numbers fail with ENOSYS, including those
-// of the x32 ABI.
+// newestCall is the highest call number that existed when this list was written. Calls with higher numbers fail with
+// ENOSYS, including those of the x32 ABI.
 const newestCall = unix.SYS_RSEQ_SLICE_YIELD
 
 // Offsets into struct seccomp_data.
@@ -131,9 +139,10 @@ func filter(pid int, l Layers, devices bool) []bpf.Instruction {
 		refuse(unix.ENOSYS),
 	}
 	add := func(more []bpf.Instruction) { p = append(p, more...) }
-	// Threads are allowed, processes are not. A filter cannot read the flags of clone3, because they are in memory. If clone3 fails, C
-	// libraries fall back to clone.
-	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny, permit))
+	// Threads are allowed, processes are not. A filter cannot read the flags of clone3, because they are in memory. If
+	// clone3 fails, C libraries fall back to clone.
+	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny,
+		permit))
 	add(of(unix.SYS_CLONE3, refuse(unix.ENOSYS)))
 	// Only unix stream sockets are allowed, because a datagram socket can reach other sockets without connect.
 	var streams []uint32
@@ -141,16 +150,24 @@ func filter(pid int, l Layers, devices bool) []bpf.Instruction {
 		streams = append(streams, unix.SOCK_STREAM|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
 	}
 	for _, nr := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
-		add(of(nr, append([]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, deny, argument(1)},
-			unless(streams, deny, permit)...)...))
+		add(
+			of(
+				nr, append(
+					[]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1},
+						deny, argument(1)},
+					unless(streams, deny, permit)...)...))
 	}
 	// Signals, limits and process descriptors are allowed only for this process and its group.
 	own := []uint32{uint32(pid), 0, uint32(-pid)}
-	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_PIDFD_OPEN, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_PIDFD_OPEN, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO,
+		unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
 		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
 	}
 	// The process must die with the host, so it may not clear the parent-death signal.
-	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
+	add(
+		of(
+			unix.SYS_PRCTL,
+			append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
 	// Leases and notifications make other programs wait that open the artifact, or report what they do.
 	operations := []uint32{unix.F_SETLEASE, unix.F_NOTIFY}
 	if l.Landlock < ScopeABI {
@@ -180,7 +197,8 @@ func restrictCalls(l Layers, devices bool) error {
 		prog[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
-	// Without SPEC_ALLOW, Linux before 5.16 disables speculative store bypass for the process, which slows all its code down.
+	// Without SPEC_ALLOW, Linux before 5.16 disables speculative store bypass for the process, which slows all its code
+	// down.
 	err = seccomp(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, unsafe.Pointer(&fprog))
 	if errors.Is(err, unix.EINVAL) { // Linux before 4.17 lacks the flag
 		err = seccomp(unix.SECCOMP_SET_MODE_FILTER, 0, unsafe.Pointer(&fprog))

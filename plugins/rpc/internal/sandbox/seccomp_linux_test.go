@@ -14,7 +14,8 @@ import (
 func TestFilter(t *testing.T) {
 	const pid = 4711
 	const high = 0xdeadbeef << 32 // garbage above a 32-bit int
-	const deny, gone, fine = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS), unix.SECCOMP_RET_ALLOW
+	const deny, gone, fine = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS),
+		unix.SECCOMP_RET_ALLOW
 	check := func(what string, program []bpf.Instruction, arch, nr uint32, args [6]uint64, want uint32) {
 		t.Helper()
 		if got, err := simulate(t, program, arch, nr, args); err != nil || got != want {
@@ -38,13 +39,16 @@ func TestFilter(t *testing.T) {
 		{"another architecture", nativeArch ^ 1, unix.SYS_READ, [6]uint64{}, full, deny},
 		{"ptrace", nativeArch, unix.SYS_PTRACE, [6]uint64{}, full, deny},
 		{"a thread", nativeArch, unix.SYS_CLONE, [6]uint64{unix.CLONE_THREAD | unix.CLONE_VM}, full, fine},
-		{"a process", nativeArch, unix.SYS_CLONE, [6]uint64{uint64(unix.SIGCHLD) | unix.CLONE_VM | unix.CLONE_VFORK}, full, deny},
+		{"a process", nativeArch, unix.SYS_CLONE, [6]uint64{uint64(unix.SIGCHLD) | unix.CLONE_VM | unix.CLONE_VFORK},
+			full, deny},
 		{"a process with garbage", nativeArch, unix.SYS_CLONE, [6]uint64{unix.CLONE_THREAD << 32}, full, deny},
 		{"clone3", nativeArch, unix.SYS_CLONE3, [6]uint64{}, full, gone},
-		{"unix stream", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, full, fine},
+		{"unix stream", nativeArch, unix.SYS_SOCKET,
+			[6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, full, fine},
 		{"unix datagram", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
 		{"unix datagrams", nativeArch, unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
-		{"inet with garbage", nativeArch, unix.SYS_SOCKET, [6]uint64{high | unix.AF_INET, unix.SOCK_STREAM}, full, deny},
+		{"inet with garbage", nativeArch, unix.SYS_SOCKET, [6]uint64{high | unix.AF_INET, unix.SOCK_STREAM}, full,
+			deny},
 		{"kill itself", nativeArch, unix.SYS_KILL, [6]uint64{pid, 9}, full, fine},
 		{"kill itself with garbage", nativeArch, unix.SYS_KILL, [6]uint64{high | pid, 9}, full, fine},
 		{"kill its group", nativeArch, unix.SYS_KILL, [6]uint64{1<<64 - pid, 9}, full, fine},
@@ -81,9 +85,13 @@ func TestFilter(t *testing.T) {
 		cmd  uint64
 		want uint32
 	}{
-		{"a call to a GPU", 0xc0206444, fine}, {"NVIDIA", 0xc020462a, fine}, {"nvgpu", 0x40045401, fine}, {"switch consoles", 0x5606, deny}, {"set a terminal", unix.TCSETS, deny}, {"is it a terminal", unix.TCGETS, fine}, {"do not wait", 0x5421, fine},
-		{"type into a terminal", unix.TIOCSTI, deny}, {"type with garbage", high | unix.TIOCSTI, deny}, {"owner of signals", 0x8901, deny},
-		{"flags of a file", 0x40086602, deny}, {"attributes of a file", 0x401c5820, deny}, {"freeze a file system", 0xc0045877, deny}, {"clone a file", 0x40049409, deny},
+		{"a call to a GPU", 0xc0206444, fine}, {"NVIDIA", 0xc020462a, fine}, {"nvgpu", 0x40045401, fine},
+		{"switch consoles", 0x5606, deny}, {"set a terminal", unix.TCSETS, deny},
+		{"is it a terminal", unix.TCGETS, fine}, {"do not wait", 0x5421, fine},
+		{"type into a terminal", unix.TIOCSTI, deny}, {"type with garbage", high | unix.TIOCSTI, deny},
+		{"owner of signals", 0x8901, deny},
+		{"flags of a file", 0x40086602, deny}, {"attributes of a file", 0x401c5820, deny},
+		{"freeze a file system", 0xc0045877, deny}, {"clone a file", 0x40049409, deny},
 		{"FAT attributes", 0x40047211, deny}, {"discard blocks", 0x1277, deny}, {"user of a namespace", 0xb701, deny},
 	} {
 		check("with GPUs: "+c.what, filter(pid, full, true), nativeArch, unix.SYS_IOCTL, [6]uint64{3, c.cmd}, c.want)

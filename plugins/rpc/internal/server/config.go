@@ -1,4 +1,5 @@
-// Package server answers the calls of a host with a device.Backend. Package serve connects it to the host that started the process.
+// Package server answers the calls of a host with a device.Backend. Package serve connects it to the host that started
+// the process.
 package server
 
 import (

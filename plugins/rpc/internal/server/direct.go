@@ -36,7 +36,8 @@ func (s *Server) ServeRuns(c *wire.RunChannel) {
 			c.Close()
 			return
 		}
-		if l, err := s.find(h.Executable); err == nil && (l.spins || done != nil && done.TotalNs < int64(wire.ShortRun)) {
+		if l, err := s.find(h.Executable); err == nil &&
+			(l.spins || done != nil && done.TotalNs < int64(wire.ShortRun)) {
 			c.Spin(serveSpin)
 		}
 	}
@@ -51,7 +52,9 @@ func (s *Server) runDirect(h *rlxv1.RunHeader) (done *rlxv1.Done, err error) {
 	}
 	defer end()
 	if !x.l.shared || len(h.Dump) > 0 {
-		return nil, protocolError("run: the run channel accepts only runs that have their tensors in shared memory and no dumps")
+		return nil,
+			protocolError(
+				"run: the run channel accepts only runs that have their tensors in shared memory and no dumps")
 	}
 	stats, err := x.execute()
 	if err != nil {

@@ -38,7 +38,9 @@ func FuzzDirect(t *testing.F) {
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
 	f.Add([]byte{9, 0})
 	f.Fuzz(func(t testing.TB, b []byte) {
-		srv, err := server.New(server.Config{Backend: rpctest.Reference{}, Decode: rpctest.Decode, Log: host.NewLogSink(nil).Log}, &wire.Files{})
+		srv, err := server.New(
+			server.Config{Backend: rpctest.Reference{}, Decode: rpctest.Decode, Log: host.NewLogSink(nil).Log},
+			&wire.Files{})
 		if err != nil {
 			t.Fatal(err)
 		}

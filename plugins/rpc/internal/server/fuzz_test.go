@@ -17,7 +17,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// FuzzServer plays a hostile host that sends arbitrary messages in a valid order. Every call must answer or fail with a status.
+// FuzzServer plays a hostile host that sends arbitrary messages in a valid order. Every call must answer or fail with a
+// status.
 func FuzzServer(t *testing.F) {
 	f := campaign.New(t)
 	p := rpctest.Program(f)
@@ -35,12 +36,16 @@ func FuzzServer(t *testing.F) {
 		ProgramSha256: sum[:], Weights: &rlxv1.Weights{Size: 64}}}}
 	prog := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: enc}}
 	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: rpctest.Weights()}}
-	run := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1,
-		Inputs: b.Inputs, Outputs: b.Outputs, Dump: []int32{2}, Profile: true}}}
+	run := &rlxv1.RunRequest{
+		Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1,
+			Inputs: b.Inputs, Outputs: b.Outputs, Dump: []int32{2}, Profile: true}}}
 	input := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Data: rpctest.Input(1, 1)}}}
 	load := []*rlxv1.LoadRequest{header, prog, weights}
-	bound := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1, Inputs: b.Inputs, Outputs: b.Outputs,
-		State: 1, Feeds: []*rlxv1.Transfer{{State: 1, Offset: 256}}, Keeps: []*rlxv1.Transfer{{State: 1}}, Unwanted: []int32{0}}}}
+	bound := &rlxv1.RunRequest{
+		Part: &rlxv1.RunRequest_Header{
+			Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1, Inputs: b.Inputs, Outputs: b.Outputs,
+				State: 1, Feeds: []*rlxv1.Transfer{{State: 1, Offset: 256}}, Keeps: []*rlxv1.Transfer{{State: 1}},
+				Unwanted: []int32{0}}}}
 
 	f.Add(rpctest.Pack(f, header, prog, weights), rpctest.Pack(f, run, input))
 	f.Add(rpctest.Pack(f, header, weights, prog), rpctest.Pack(f, input, run))
@@ -59,7 +64,9 @@ func FuzzServer(t *testing.F) {
 					w.Size = 1 << 20
 				}
 			}
-			s, err := server.New(server.Config{Backend: rpctest.Reference{}, Decode: rpctest.Decode, Log: host.NewLogSink(nil).Log}, &wire.Files{})
+			s, err := server.New(
+				server.Config{Backend: rpctest.Reference{}, Decode: rpctest.Decode, Log: host.NewLogSink(nil).Log},
+				&wire.Files{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +81,9 @@ func FuzzServer(t *testing.F) {
 				}
 			}
 			check(s.Run(&rpctest.Stream[rlxv1.RunRequest, rlxv1.RunReply]{In: runs}))
-			check(s.Stats(&rlxv1.StatsRequest{Executable: 1, Generation: 1}, &rpctest.Stream[rlxv1.RunRequest, rlxv1.StatsReply]{}))
+			check(
+				s.Stats(&rlxv1.StatsRequest{Executable: 1, Generation: 1},
+					&rpctest.Stream[rlxv1.RunRequest, rlxv1.StatsReply]{}))
 			_, err = s.Unload(t.Context(), &rlxv1.UnloadRequest{Executable: 1})
 			check(err)
 		}

@@ -22,25 +22,27 @@ func Options(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(wire.MaxMessage), grpc.MaxSendMsgSize(wire.MaxMessage),
 		grpc.MaxHeaderListSize(wire.MaxHeaderList), grpc.MaxConcurrentStreams(32),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (reply any, err error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (
+			reply any, err error) {
 			defer recoverCall(log, info.FullMethod, &err)
 			if err := checkServed(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
 			return h(ctx, req)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-			defer recoverCall(log, info.FullMethod, &err)
-			if err := checkServed(st.Context(), info.FullMethod); err != nil {
-				return err
-			}
-			return h(srv, st)
-		}),
+		grpc.ChainStreamInterceptor(
+			func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+				defer recoverCall(log, info.FullMethod, &err)
+				if err := checkServed(st.Context(), info.FullMethod); err != nil {
+					return err
+				}
+				return h(srv, st)
+			}),
 	}
 }
 
-// checkServed rejects calls without a deadline, and methods that go-plugin registers but the protocol does not use (reflection and the
-// broker).
+// checkServed rejects calls without a deadline, and methods that go-plugin registers but the protocol does not use
+// (reflection and the broker).
 func checkServed(ctx context.Context, method string) error {
 	switch {
 	case method == wire.StdioMethod, method == wire.ShutdownMethod, method == wire.HealthMethod:
@@ -53,8 +55,8 @@ func checkServed(ctx context.Context, method string) error {
 	return err
 }
 
-// recoverCall converts a panic in a call to an error of the call. A panic in another goroutine ends the process, and the host reports the
-// first line of its output.
+// recoverCall converts a panic in a call to an error of the call. A panic in another goroutine ends the process, and
+// the host reports the first line of its output.
 func recoverCall(log *slog.Logger, method string, err *error) {
 	if p := recover(); p != nil {
 		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))

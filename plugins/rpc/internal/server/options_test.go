@@ -22,7 +22,8 @@ func TestCheckCall(t *testing.T) {
 			t.Errorf("%s passed without a deadline", m)
 		}
 	}
-	for _, m := range []string{"/plugin.GRPCBroker/StartStream", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
+	for _, m := range []string{"/plugin.GRPCBroker/StartStream",
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
 		if checkServed(ctx, m) == nil {
 			t.Errorf("%s is served", m)
 		}

@@ -274,7 +274,9 @@ func (x *backendRun) answer(stats device.Stats) error {
 				continue
 			}
 			for c := range slices.Chunk(b, wire.MaxChunk) {
-				if err := x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: int32(i), Data: c}}}); err != nil {
+				if err := x.send(
+					&rlxv1.RunReply{
+						Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: int32(i), Data: c}}}); err != nil {
 					return err
 				}
 			}
@@ -290,7 +292,9 @@ func (x *backendRun) answer(stats device.Stats) error {
 // summary checks the statistics of a successful run and returns the message that ends it.
 func (x *backendRun) summary(stats device.Stats) (*rlxv1.Done, error) {
 	if len(stats.Steps) > len(x.l.prog.Steps) {
-		return nil, wire.ToStatus(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
+		return nil,
+			wire.ToStatus(
+				diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, 0
 	if x.h.Profile {

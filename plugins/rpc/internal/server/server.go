@@ -27,8 +27,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Server is the backend's side of the protocol. The host started the process and is trusted, but server still checks everything it
-// receives, so that a bug in the host cannot silently produce a wrong result.
+// Server is the backend's side of the protocol. The host started the process and is trusted, but server still checks
+// everything it receives, so that a bug in the host cannot silently produce a wrong result.
 type Server struct {
 	rlxv1.UnimplementedBackendServer
 	cfg   Config
@@ -70,7 +70,8 @@ type loaded struct {
 	steps    atomic.Int64
 }
 
-// New returns a server with the files that this process inherited. It begins to send heartbeats and to serve runs on the run channel.
+// New returns a server with the files that this process inherited. It begins to send heartbeats and to serve runs on
+// the run channel.
 func New(cfg Config, files *wire.Files) (*Server, error) {
 	s := &Server{cfg: cfg, files: files, loaded: map[uint64]*loaded{}, states: map[uint64]device.State{}}
 	if files.IO != nil {
@@ -127,7 +128,8 @@ func (s *Server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	case w.Size < 0 || !w.Mapped && w.Size > wire.MaxStreamed:
 		return protocolError("load: weights of %d bytes", w.Size)
 	case h.IoShared != (s.Region != nil):
-		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared, s.Region != nil)
+		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared,
+			s.Region != nil)
 	case s.Region == nil && h.IoSize != 0:
 		return protocolError("load: io_size is %d, but there is no shared region; want 0", h.IoSize)
 	case h.Threads < 0:
@@ -157,7 +159,8 @@ func (s *Server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	}
 	l := &loaded{shared: s.Region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
-		// The decoder's codes are for errors of artifacts. The host has already verified this program, so host and backend are different builds.
+		// The decoder's codes are for errors of artifacts. The host has already verified this program, so host and
+		// backend are different builds.
 		return protocolError("load: %w", err)
 	}
 	l.binder.Program = l.prog
@@ -192,10 +195,12 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 // checkPlaces checks that every place is inside its space, because backends use the offsets without further checks.
 func checkPlaces(p *program.Program, weights int64) error {
 	if p.ArenaSize < 0 || p.IOSize < 0 || p.StateSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
-		return diag.New(code.Refused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
+		return diag.New(code.Refused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes",
+			p.ArenaSize, p.IOSize,
 			len(p.Places), len(p.Graph.Nodes))
 	}
-	sizes := map[program.Space]int64{program.Weights: weights, program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}
+	sizes := map[program.Space]int64{program.Weights: weights, program.Arena: p.ArenaSize, program.IO: p.IOSize,
+		program.State: p.StateSize}
 	for i, pl := range p.Places {
 		if n, ok := sizes[pl.Space]; !ok || !wire.InRange(pl.Offset, pl.Size, n) {
 			return diag.New(code.Refused, "", "load: %s takes %d bytes at %d of its space, which has %d",
@@ -268,18 +273,22 @@ func (s *Server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		weights = l.weights.data
 	}
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
-		return 0, diag.New(code.Refused, "", "load: the program needs %d bytes of weights; the host provides %d", n, len(weights))
+		return 0, diag.New(code.Refused, "", "load: the program needs %d bytes of weights; the host provides %d", n,
+			len(weights))
 	}
 	info, err := s.cfg.Backend.Info(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := info.CheckPrecision(h.Precision); err != nil { // a backend that does not know precisions would silently use its own
+	// a backend that does not know precisions would silently use its own
+	if err := info.CheckPrecision(h.Precision); err != nil {
 		return 0, err
 	}
 	l.spins = wire.Accelerated(info, h.Device)
-	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Mapped: l.weights != nil, IO: l.io, Device: h.Device, Threads: int(h.Threads),
-		Precision: h.Precision})
+	exe, err := s.cfg.Backend.Load(
+		ctx, device.Load{Program: l.prog, Weights: weights, Mapped: l.weights != nil, IO: l.io, Device: h.Device,
+			Threads:   int(h.Threads),
+			Precision: h.Precision})
 	if err != nil {
 		return 0, err
 	}

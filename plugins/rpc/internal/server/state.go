@@ -173,7 +173,8 @@ func (s *Server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Ru
 	}
 	for k, i := range h.Unwanted {
 		if i < 0 || int(i) >= len(r.Outputs) || k > 0 && i <= h.Unwanted[k-1] {
-			return protocolError("run: unwanted outputs %v; want numbers below %d in ascending order", h.Unwanted, len(r.Outputs))
+			return protocolError("run: unwanted outputs %v; want numbers below %d in ascending order", h.Unwanted,
+				len(r.Outputs))
 		}
 		r.Outputs[i] = false
 	}

@@ -20,16 +20,21 @@ import (
 func FuzzStates(t *testing.F) {
 	f := campaign.New(t)
 	ask := func(state uint64, at, n int64) *rlxv1.WriteStateRequest {
-		return &rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: state, Offset: at, Size: n}}}
+		return &rlxv1.WriteStateRequest{
+			Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: state, Offset: at, Size: n}}}
 	}
 	data := &rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: []byte("four")}}
-	f.Add(rpctest.Pack(f, ask(1, 508, 4), data), rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 1, Change: &rlxv1.ChangeStateRequest_Copy{Copy: 2}}),
+	f.Add(rpctest.Pack(f, ask(1, 508, 4), data),
+		rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 1, Change: &rlxv1.ChangeStateRequest_Copy{Copy: 2}}),
 		rpctest.Pack(f, &rlxv1.StateRange{State: 1, Size: 512}))
-	f.Add(rpctest.Pack(f, ask(1, 509, 4), data), rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 1, Change: &rlxv1.ChangeStateRequest_Drop{}}),
+	f.Add(rpctest.Pack(f, ask(1, 509, 4), data),
+		rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 1, Change: &rlxv1.ChangeStateRequest_Drop{}}),
 		rpctest.Pack(f, &rlxv1.StateRange{State: 3, Offset: -1, Size: 1 << 62}))
-	f.Add(rpctest.Pack(f, data), rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 9}), rpctest.Pack(f, &rlxv1.StateRange{}))
+	f.Add(rpctest.Pack(f, data), rpctest.Pack(f, &rlxv1.ChangeStateRequest{State: 9}),
+		rpctest.Pack(f, &rlxv1.StateRange{}))
 	f.Fuzz(func(t testing.TB, write, change, read []byte) {
-		srv, err := server.New(server.Config{Backend: rpctest.Reference{}, Log: host.NewLogSink(nil).Log}, &wire.Files{})
+		srv, err := server.New(server.Config{Backend: rpctest.Reference{}, Log: host.NewLogSink(nil).Log},
+			&wire.Files{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +48,10 @@ func FuzzStates(t *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		check(srv.WriteState(&rpctest.Stream[rlxv1.WriteStateRequest, rlxv1.WriteStateReply]{In: rpctest.Unpack[rlxv1.WriteStateRequest](write)}))
+		check(
+			srv.WriteState(
+				&rpctest.Stream[rlxv1.WriteStateRequest, rlxv1.WriteStateReply]{
+					In: rpctest.Unpack[rlxv1.WriteStateRequest](write)}))
 		for _, m := range rpctest.Unpack[rlxv1.ChangeStateRequest](change) {
 			_, err := srv.ChangeState(t.Context(), m)
 			check(err)

@@ -9,8 +9,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Binding holds the locations of a program's inputs and outputs for given symbol values. Host and backend compute it independently,
-// and the backend compares the results. So neither relies on an offset or size from the other.
+// Binding holds the locations of a program's inputs and outputs for given symbol values. Host and backend compute it
+// independently, and the backend compares the results. So neither relies on an offset or size from the other.
 type Binding struct {
 	In, Out         []program.Operand // inputs and outputs with their shapes
 	Inputs, Outputs []*rlxv1.Range    // the bytes that they take in the IO space
@@ -24,7 +24,8 @@ type Binder struct {
 	recent  program.Recent[*Binding]
 }
 
-// Bind evaluates the places of inputs and outputs for syms. It returns an error if one is outside the program's IO space.
+// Bind evaluates the places of inputs and outputs for syms. It returns an error if one is outside the program's IO
+// space.
 func (x *Binder) Bind(syms map[string]int64) (*Binding, error) {
 	if b, ok := x.recent.Get(syms); ok {
 		return b, nil
@@ -40,7 +41,8 @@ func (x *Binder) Bind(syms map[string]int64) (*Binding, error) {
 	ranges := func(kind string, ops []program.Operand) (out []*rlxv1.Range, err error) {
 		for i, o := range ops {
 			if o.Space != program.IO || !InRange(o.Offset, o.Bytes, x.Program.IOSize) {
-				return nil, fmt.Errorf("%s %d takes %d bytes at %d of %v; the io space has %d", kind, i, o.Bytes, o.Offset, o.Space, x.Program.IOSize)
+				return nil, fmt.Errorf("%s %d takes %d bytes at %d of %v; the io space has %d", kind, i, o.Bytes,
+					o.Offset, o.Space, x.Program.IOSize)
 			}
 			out = append(out, &rlxv1.Range{Offset: o.Offset, Size: o.Bytes})
 		}

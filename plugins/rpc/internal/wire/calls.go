@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CheckCall accepts our own methods, with a deadline. It rejects go-plugin's broker, which is not used here: a backend could fill the
-// host's memory with announcements of connections.
+// CheckCall accepts our own methods, with a deadline. It rejects go-plugin's broker, which is not used here: a backend
+// could fill the host's memory with announcements of connections.
 func CheckCall(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, ServiceMethods) {
 		return status.Errorf(codes.Unimplemented, "%s is not part of the protocol", method)

@@ -25,10 +25,12 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A RunChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through several
-// goroutines on each side, and waking them can take longer than the run itself. With the channel, one goroutine waits on each side.
+// A RunChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes
+// through several goroutines on each side, and waking them can take longer than the run itself. With the channel, one
+// goroutine waits on each side.
 //
-// A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers with a RunResult.
+// A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers
+// with a RunResult.
 type RunChannel struct {
 	Conn net.Conn
 	In   *bufio.Reader // reads from Conn; reading a short message takes one system call
@@ -140,8 +142,8 @@ func (c *RunChannel) Send(h *rlxv1.RunHeader) error {
 	return nil
 }
 
-// Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error that did not come from the
-// backend, the channel is unusable.
+// Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error
+// that did not come from the backend, the channel is unusable.
 func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Done, error) {
 	stop := context.AfterFunc(ctx, func() { c.Conn.SetReadDeadline(time.Unix(1, 0)) })
 	c.Spin(spin)

@@ -33,8 +33,8 @@ func TestDirectDeadline(t *testing.T) {
 	}
 }
 
-// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed, and not before. It does not
-// consume the message.
+// TestSpin checks that spin returns when a message arrives, when the channel is closed, and when its time has passed,
+// and not before. It does not consume the message.
 func TestSpin(t *testing.T) {
 	for _, end := range []string{"message", "closed", "time"} {
 		host, backend := rpctest.ChannelPair(t)
@@ -96,7 +96,8 @@ func FuzzDirect(t *testing.F) {
 		backend.Conn.Write(b)
 		backend.Close()
 		done, err := host.Receive(t.Context(), 0)
-		if _, ok := status.FromError(err); !ok || (done == nil) == (err == nil) || err != nil && status.Code(err) == codes.OK {
+		if _, ok := status.FromError(err); !ok || (done == nil) == (err == nil) || err != nil &&
+			status.Code(err) == codes.OK {
 			t.Fatalf("%v, %v", done, err)
 		}
 	})
@@ -104,7 +105,8 @@ func FuzzDirect(t *testing.F) {
 
 // TestAccelerated checks which types of devices count as accelerated.
 func TestAccelerated(t *testing.T) {
-	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"}, {ID: "s", Type: "software"}}}
+	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"},
+		{ID: "s", Type: "software"}}}
 	for id, want := range map[string]bool{"": true, "g": true, "c": false, "n": true, "s": false, "x": false} {
 		if got := wire.Accelerated(info, id); got != want {
 			t.Errorf("%q: %v; want %v", id, got, want)

@@ -36,8 +36,8 @@ func (e *StepError) Error() string {
 
 const maxErrorText = 2 << 10 // bytes per field of an error on the wire
 
-// ToStatus converts a backend's error to a gRPC status that carries its code and fields. If at is nil or has no step, the step is taken
-// from a StepError in the error's chain.
+// ToStatus converts a backend's error to a gRPC status that carries its code and fields. If at is nil or has no step,
+// the step is taken from a StepError in the error's chain.
 func ToStatus(err error, at *StepError) error {
 	if err == nil {
 		return nil
@@ -94,8 +94,8 @@ func grpcCode(c diag.Code) codes.Code {
 	return codes.Internal
 }
 
-// FromStatus rebuilds the error that a backend sent with a status. ok is false if the status has no valid detail. Then either the
-// transport failed or the backend violated the protocol.
+// FromStatus rebuilds the error that a backend sent with a status. ok is false if the status has no valid detail. Then
+// either the transport failed or the backend violated the protocol.
 func FromStatus(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	for _, d := range st.Details() {
 		w, is := d.(*rlxv1.Error)
@@ -118,8 +118,9 @@ func FromStatus(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	return nil, false
 }
 
-// allowedCode reports whether a backend may send a code. Only the host reports errors about the artifact (class 4), the command line
-// (class 2, except the backend's own options) and the backend's process (class 5, except code.Panicked and code.Refused).
+// allowedCode reports whether a backend may send a code. Only the host reports errors about the artifact (class 4), the
+// command line (class 2, except the backend's own options) and the backend's process (class 5, except code.Panicked and
+// code.Refused).
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false
@@ -131,7 +132,8 @@ func allowedCode(c diag.Code) bool {
 	return c[3] >= '6' && c[3] <= '8' || aboutValues(c) || strings.HasPrefix(string(c), "RLX21")
 }
 
-// aboutValues reports whether c is a code of class RLX31, an invalid value in a tensor. Such errors also match device.ErrInput.
+// aboutValues reports whether c is a code of class RLX31, an invalid value in a tensor. Such errors also match
+// device.ErrInput.
 func aboutValues(c diag.Code) bool { return strings.HasPrefix(string(c), "RLX31") }
 
 // Clean makes text from the other process printable and truncates it.

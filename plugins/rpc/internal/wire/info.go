@@ -10,12 +10,14 @@ import (
 
 // EncodeInfo converts a description to the message that a backend sends.
 func EncodeInfo(i device.Info) *rlxv1.InfoReply {
-	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Levels: i.Levels, MaxAlloc: i.MaxAlloc, Precisions: i.Precisions}
+	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Levels: i.Levels, MaxAlloc: i.MaxAlloc,
+		Precisions: i.Precisions}
 	if i.Target != nil {
 		r.Target = i.Target.String()
 	}
 	for _, d := range i.Devices {
-		r.Devices = append(r.Devices, &rlxv1.Device{Id: d.ID, Name: d.Name, Type: d.Type, Memory: d.Memory, Features: d.Features})
+		r.Devices = append(
+			r.Devices, &rlxv1.Device{Id: d.ID, Name: d.Name, Type: d.Type, Memory: d.Memory, Features: d.Features})
 	}
 	return r
 }
@@ -31,14 +33,17 @@ func DecodeInfo(r *rlxv1.InfoReply) (device.Info, error) {
 	if err != nil {
 		return device.Info{}, fmt.Errorf("sent a target description that cannot be read: %w", err)
 	}
-	i := device.Info{Name: Clean(r.Name), Version: Clean(r.Version), Target: to, Levels: cleanAll(r.Levels), MaxAlloc: r.MaxAlloc,
+	i := device.Info{Name: Clean(r.Name), Version: Clean(r.Version), Target: to, Levels: cleanAll(r.Levels),
+		MaxAlloc:   r.MaxAlloc,
 		Precisions: cleanAll(r.Precisions)}
 	for _, d := range r.Devices {
 		if len(d.GetFeatures()) > MaxListed {
-			return device.Info{}, fmt.Errorf("described a device with %d features; at most %d", len(d.GetFeatures()), MaxListed)
+			return device.Info{}, fmt.Errorf("described a device with %d features; at most %d", len(d.GetFeatures()),
+				MaxListed)
 		}
-		i.Devices = append(i.Devices, device.Device{ID: Clean(d.GetId()), Name: Clean(d.GetName()), Type: Clean(d.GetType()),
-			Memory: d.GetMemory(), Features: cleanAll(d.GetFeatures())})
+		i.Devices = append(
+			i.Devices, device.Device{ID: Clean(d.GetId()), Name: Clean(d.GetName()), Type: Clean(d.GetType()),
+				Memory: d.GetMemory(), Features: cleanAll(d.GetFeatures())})
 	}
 	if err := i.Check(); err != nil {
 		return device.Info{}, fmt.Errorf("sent an invalid description: %w", err)

@@ -2,8 +2,8 @@ package wire
 
 // The protocol's constants. spec/protocol.md lists them; both sides check them.
 const (
-	// Version is the protocol version of this package. A host offers the versions that it knows, and a backend chooses the newest one
-	// that it knows as well.
+	// Version is the protocol version of this package. A host offers the versions that it knows, and a backend chooses
+	// the newest one that it knows as well.
 	Version = 2
 
 	// MaxMessage bounds a gRPC message in both directions, in bytes.
@@ -22,8 +22,9 @@ const (
 
 	CookieKey   = "RLX_BACKEND"
 	CookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // tells a backend that a host started it; not a secret
-	FilesEnv    = "RLX_FDS"                          // descriptors, such as lifeline=3,io=4,artifact=5,runs=6,executable=7
-	PluginName  = "backend"
+	// descriptors, such as lifeline=3,io=4,artifact=5,runs=6,executable=7
+	FilesEnv   = "RLX_FDS"
+	PluginName = "backend"
 
 	// NoSharedMemory is an environment variable. The value "1" turns the shared region off.
 	NoSharedMemory = "RLX_NO_SHM"

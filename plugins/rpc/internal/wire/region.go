@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// The shared region is one file: a header for heartbeats, followed by the program's IO space. spec/protocol.md defines the layout. Neither
-// side trusts its contents: sizes and offsets are sent in messages.
+// The shared region is one file: a header for heartbeats, followed by the program's IO space. spec/protocol.md defines
+// the layout. Neither side trusts its contents: sizes and offsets are sent in messages.
 const (
 	RegionHeader  = 64 << 10 // size of the header in bytes, a multiple of every page size in use
 	regionMagic   = "RLXIOREG"
@@ -38,8 +38,8 @@ type Region struct {
 	Data   []byte // nil until the size is known
 }
 
-// NewRegion creates the region on the host, with only the header. So the backend can be started before the program is known. Grow sets
-// the final size.
+// NewRegion creates the region on the host, with only the header. So the backend can be started before the program is
+// known. Grow sets the final size.
 func NewRegion() (*Region, error) {
 	f, err := NewMemfd("rlx-io", 0)
 	if err != nil {
@@ -101,7 +101,8 @@ func (r *Region) MapData(size int64) error {
 		return err
 	}
 	if st.Size() != RegionHeader+size || !isSealed(r.File) {
-		return fmt.Errorf("shared region has %d bytes, sealed %v; want %d, sealed", st.Size(), isSealed(r.File), RegionHeader+size)
+		return fmt.Errorf("shared region has %d bytes, sealed %v; want %d, sealed", st.Size(), isSealed(r.File),
+			RegionHeader+size)
 	}
 	if size == 0 {
 		r.Data = []byte{}

@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// HaveShared is false, because this system has no seals, without which a mapped region could be truncated. Tensors are sent in chunks.
+// HaveShared is false, because this system has no seals, without which a mapped region could be truncated. Tensors are
+// sent in chunks.
 const HaveShared = false
 
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")

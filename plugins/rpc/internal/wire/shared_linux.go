@@ -23,8 +23,8 @@ func NewMemfd(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// sealShrink forbids making f smaller. sealShape forbids all changes of its size, and further seals. Without seals, one process could
-// truncate the file, and the other process would receive SIGBUS.
+// sealShrink forbids making f smaller. sealShape forbids all changes of its size, and further seals. Without seals, one
+// process could truncate the file, and the other process would receive SIGBUS.
 func sealShrink(f *os.File) error { return AddSeals(f, unix.F_SEAL_SHRINK) }
 func sealShape(f *os.File) error {
 	return AddSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)

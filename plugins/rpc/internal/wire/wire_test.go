@@ -27,7 +27,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 	st, _ := status.FromError(ToStatus(fmt.Errorf("loading: %w", in), &StepError{Step: 7, Op: "softmax"}))
 	out, ok := FromStatus(st, "backend cpu")
 	var step *StepError
-	if !ok || !errors.Is(out, device.ErrUnsupported) || !errors.As(out, &step) || step.Step != 7 || step.Op != "softmax" ||
+	if !ok || !errors.Is(out, device.ErrUnsupported) || !errors.As(out, &step) || step.Step != 7 ||
+		step.Op != "softmax" ||
 		out.Error() != "backend cpu: softmax: axis 3 of rank 2; use axis 1" || st.Code() != codes.Unimplemented {
 		t.Fatalf("%v %v %v", out, step, st.Code())
 	}
@@ -39,7 +40,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 		t.Errorf("cancelled: %v", out)
 	}
 	// Codes that a backend may not send.
-	for _, code := range []string{"RLX4007", "RLX2001", "RLX5001", "RLX5106", "RLX9999", "RLX600", "RLX6OO1", "", "RLX60011"} {
+	for _, code := range []string{"RLX4007", "RLX2001", "RLX5001", "RLX5106", "RLX9999", "RLX600", "RLX6OO1", "",
+		"RLX60011"} {
 		st, err := status.New(codes.Internal, "x").WithDetails(&rlxv1.Error{Code: code, Message: "m"})
 		if err != nil {
 			t.Fatal(err)
@@ -50,10 +52,13 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 }
 
-// FuzzWireError checks that any detail that a backend sends with a status becomes printable text of limited length and an allowed code.
+// FuzzWireError checks that any detail that a backend sends with a status becomes printable text of limited length and
+// an allowed code.
 func FuzzWireError(t *testing.F) {
 	f := campaign.New(t)
-	for _, e := range []*rlxv1.Error{{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"}, {Message: "\x1b[2J"}} {
+	for _, e := range []*rlxv1.Error{
+		{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"},
+		{Message: "\x1b[2J"}} {
 		b, err := proto.Marshal(e)
 		if err != nil {
 			f.Fatal(err)
@@ -78,7 +83,8 @@ func FuzzWireError(t *testing.F) {
 		if errors.As(e, &step) {
 			text += step.Error()
 		}
-		if len(text) > 5*maxErrorText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) ||
+		if len(text) > 5*maxErrorText ||
+			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) ||
 			!allowedCode(e.Code) {
 			t.Fatalf("%q", text)
 		}
@@ -87,7 +93,10 @@ func FuzzWireError(t *testing.F) {
 
 func FuzzInfo(t *testing.F) {
 	f := campaign.New(t)
-	b, _ := proto.Marshal(EncodeInfo(device.Info{Name: "cpu", Target: &target.Description{Name: "cpu", Version: "1", Types: dtype.All()}, Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
+	b, _ := proto.Marshal(
+		EncodeInfo(
+			device.Info{Name: "cpu", Target: &target.Description{Name: "cpu", Version: "1", Types: dtype.All()},
+				Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
 	f.Add(b)
 	f.Fuzz(func(t testing.TB, b []byte) {
 		r := &rlxv1.InfoReply{}
@@ -110,8 +119,10 @@ func TestInRange(t *testing.T) {
 	for _, c := range []struct {
 		off, size, n int64
 		want         bool
-	}{{0, 0, 0, true}, {0, 1, 0, false}, {1, 0, 0, false}, {0, 8, 8, true}, {1, 8, 8, false}, {8, 0, 8, true}, {9, 0, 8, false},
-		{-1, 1, 8, false}, {1, -1, 8, false}, {top, top, top, false}, {top, 0, top, true}, {1, top, top, false}, {0, top, top, true}} {
+	}{{0, 0, 0, true}, {0, 1, 0, false}, {1, 0, 0, false}, {0, 8, 8, true}, {1, 8, 8, false}, {8, 0, 8, true},
+		{9, 0, 8, false},
+		{-1, 1, 8, false}, {1, -1, 8, false}, {top, top, top, false}, {top, 0, top, true}, {1, top, top, false},
+		{0, top, top, true}} {
 		if got := InRange(c.off, c.size, c.n); got != c.want {
 			t.Errorf("inRange(%d, %d, %d) = %v", c.off, c.size, c.n, got)
 		}
