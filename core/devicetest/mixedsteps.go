@@ -133,7 +133,7 @@ func (m *mixer) reshape(x *ir.Node) *ir.Node {
 	s := slices.Clone(x.Type.Shape)
 	k := m.static(x, 4)
 	switch i := m.IntN(3); {
-	case i == 0 && k >= 0:
+	case i == 0 && k >= 0 && len(s) < 8:
 		for _, f := range []int64{2, 3, 4, 5, 7} {
 			if s[k].B%f == 0 && m.IntN(2) == 0 {
 				return op.Reshape(x, slices.Insert(slices.Concat(s[:k], s[k+1:]), k, ir.Static(f), ir.Static(s[k].B/f)))

@@ -118,18 +118,14 @@ fn moves(backend: &mut Backend) -> Result<(), SetupError> {
 /// Matrix products, alone and with the ops that often follow them: one pass over memory instead of three.
 fn products(backend: &mut Backend) -> Result<(), SetupError> {
     backend.kernel("matmul", "(f32, f32)", |attrs, [a, b], [mut out]| matmul(attrs, a, b, &mut out, |_, sum| sum))?;
-    backend.variadic(
-        "fused_matmul",
-        r#"(f32, f32, bias: f32) if act = ""|"relu""#,
-        |attrs, operands, results| {
-            let bias = attrs.optional("bias").map(|k| operands[k].slice::<f32>()).transpose()?;
-            let relu = attrs.str("act")? == "relu";
-            matmul(attrs, operands[0], operands[1], &mut results[0], |column, sum| {
-                let y = sum + bias.map_or(0.0, |b| f64::from(b[column]));
-                if relu && y < 0.0 { 0.0 } else { y }
-            })
-        },
-    )
+    backend.variadic("fused_matmul", r#"(f32, f32, bias: f32) if act = ""|"relu""#, |attrs, operands, results| {
+        let bias = attrs.optional("bias").map(|k| operands[k].slice::<f32>()).transpose()?;
+        let relu = attrs.str("act")? == "relu";
+        matmul(attrs, operands[0], operands[1], &mut results[0], |column, sum| {
+            let y = sum + bias.map_or(0.0, |b| f64::from(b[column]));
+            if relu && y < 0.0 { 0.0 } else { y }
+        })
+    })
 }
 
 /// Matrix products over the last two axes, summed in f64. `end` computes the result from an element of the sum and its
