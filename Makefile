@@ -1,30 +1,29 @@
-# make demo builds everything, compiles the demo model, runs it and writes mask.png make demo-llama builds everything,
-# compiles the demo language model and lets it continue a text make test-op OP=softmax all tests of one op: its
-# definition, its vectors, the reference, the kernels of cpu and wgpu; seconds make test-model MODEL=sam the tests of a
-# folder of models/, and the model's golden cases on wgpu make test-quick the compiler, the format, the models and the
-# reference, about two minutes on two cores make test all tests make conformance all checks of all ops on the cpu and
-# wgpu backends, of which make test makes a sample: 4 minutes on two cores
-#              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
-# make test-arm64 the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and
-# binutils-aarch64-linux-gnu make test-browser the page of rlxrun serve in a headless Chromium, under a minute; needs
-# chromium and chromium-driver make build bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself make
-# test-metal-shim the metal backend as it can be tested without a Mac: all checks of all ops, and the demo's mask; needs
-# a C++ compiler (docs/metal.md) make test-metal the metal backend on a Mac with Apple silicon: its tests, all checks of
-# all ops, the demo's mask; writes out/metal/report.txt make test-rust sdk/rust: its tests and lints, the conformance
-# suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates make bench speed, beside the
-# machine's peak: docs/performance.md; make figures what docs/measurements.md states make bench-gemm matrix products as
-# a share of the machine's peak, in under a minute make bench-ops every op beside PyTorch, some minutes:
-# docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch make bench-ops-gpu ops on
-# large operands on the GPU beside PyTorch on CUDA; needs a C compiler, and a PYTHON whose PyTorch has CUDA make fuzz
-# every fuzz target for FUZZTIME each make faults every system call of small runs of both commands fails once, disks are
-# full at every page, inputs change at every read: half an
-#              hour; FAULTS=read for one class, places, inputs
-# make generate everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions,
-# docs/support.md,
-#              docs/native-ops.md
-# make check what a change must pass before it is sent: format, vet, staticcheck, govulncheck, test, stale generated
-# files, cross-builds make outdated the modules that have newer versions make check-source all of that but the tests;
-# make staticcheck, make vulncheck one of them
+#   make demo                   builds everything, compiles the demo model, runs it and writes mask.png
+#   make demo-llama             builds everything, compiles the demo language model and lets it continue a text
+#   make build                  bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
+#   make test                   all tests
+#   make test-op OP=softmax     all tests of one op: definition, vectors, reference, kernels of cpu and wgpu; seconds
+#   make test-model MODEL=sam   the tests of a folder of models/, and the model's golden cases on wgpu
+#   make test-quick             the compiler, the format, the models and the reference; about two minutes on two cores
+#   make conformance            all checks of all ops on the cpu and wgpu backends, of which make test makes a sample
+#   make test-arm64             the cpu backend as arm64 runs it; needs qemu-user-static, binutils-aarch64-linux-gnu
+#   make test-browser           the page of rlxrun serve in headless Chromium; needs chromium and chromium-driver
+#   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
+#   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
+#   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
+#   make check                  what must pass before a change is sent: test, check-source, staticcheck, vulncheck
+#   make check-source           format, lines, stale generated files, go.mod, vet for other systems
+#   make staticcheck            staticcheck, for other systems, too
+#   make vulncheck              govulncheck; says so where its database cannot be reached
+#   make outdated               the modules that have newer versions
+#   make generate               every generated file: assembly, protobuf, spec/ops.md, target descriptions, docs
+#   make bench                  speed, beside the machine's peak: docs/performance.md
+#   make figures                what docs/measurements.md states
+#   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
+#   make bench-ops              every op beside PyTorch: docs/ops-speed.md; ARGS="--only softmax,gelu", PYTHON=
+#   make bench-ops-gpu          ops on large operands on the GPU beside PyTorch on CUDA; PYTHON=
+#   make fuzz                   every fuzz target for FUZZTIME each
+#   make faults                 system calls fail, disks are full, inputs change: half an hour; FAULTS=read for a class
 
 export CGO_ENABLED ?= 0
 GO       ?= go
@@ -144,12 +143,12 @@ ifneq ($(HAVE_CC),)
 	  echo "no Vulkan driver: the tests of the wgpu backend skip; install mesa-vulkan-drivers for them"; }
 endif
 
-check: test check-source
+check: test check-source staticcheck vulncheck
 
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On
 # FreeBSD and Windows rlxc works; rlxrun and the backends build there and say that the system cannot run backends. Of
 # these, only the package with the stand-ins is vetted.
-check-source: generated staticcheck vulncheck
+check-source: generated
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 ./internal/style
 	$(GO) mod tidy -diff

@@ -145,7 +145,7 @@ func (k Kernel) rules() (out []target.Rule, err error) {
 	case (k.Run == nil) == (k.Prepare == nil):
 		return nil, fmt.Errorf("want Run or Prepare, one of them")
 	case len(k.Takes) == 0:
-		return nil, fmt.Errorf(`Takes is empty; want a rule such as "(f32)"`)
+		return nil, fmt.Errorf(`no rule in Takes; want one or more, such as "(f32)"`)
 	}
 	for _, takes := range k.Takes {
 		r, err := target.ParseRule("run " + k.Op + takes)

@@ -134,7 +134,7 @@ func TestNew(t *testing.T) {
 			Kernels: []backend.Kernel{good, good}},
 		`kernel of "neg": want Run or Prepare`: {Name: "x",
 			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32)"}}}},
-		`kernel of "neg": Takes is empty`: {Name: "x",
+		`kernel of "neg": no rule in Takes`: {Name: "x",
 			Kernels: []backend.Kernel{{Op: "neg", Run: run}}},
 		`kernel of "neg": rule "(f31)": column`: {Name: "x",
 			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f31)"}, Run: run}}},

@@ -203,10 +203,7 @@ func (x *convPhases) do(lo, hi, worker int) {
 					at, size := g.taps[f.first+l-c*n].place*s.lanes, min(kb, f.k-k)
 					for r, h := 0, 0; r < rows; r, at = r+h, at+taps*s.lanes {
 						h = s.panelHeight(rows - r)
-						to, from := block[k*rows+r*size+(l-k)*h:][:h], turned[at:][:h]
-						for j, x := range from {
-							to[j] = x
-						}
+						copy(block[k*rows+r*size+(l-k)*h:][:h], turned[at:][:h])
 					}
 				}
 			}

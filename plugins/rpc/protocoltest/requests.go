@@ -153,7 +153,7 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"cancelled-before", diag.Interrupted, true,
 			func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
 				if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.Generation() + 1}); err != nil {
-					return fmt.Errorf("Cancel before its run: %w", err)
+					return fmt.Errorf("the call of Cancel before its run: %w", err)
 				}
 				return running(func(*rlxv1.RunHeader) {})(ctx, s, e, b)
 			}},
