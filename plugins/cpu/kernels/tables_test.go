@@ -16,6 +16,8 @@ func TestTables(t *testing.T) {
 		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel",
 		"storeFence", "attend",
 		"tileRows", "tileRowsSplit", "tilePairs", "tileTerms", "tileOut", "tileLoop", "unary[0]",
+		"panel.rowsProduct", "narrow.rowsProduct", // AVX2 alone; others pack the rows
+		"quads[0].pairBytes", "quads[1].pairBytes", // those with a unit of 2 alone
 		"dotF16", "dotBF16", // NEON widens a row at a time
 		"binary[9]", "binary[10]", "binary[11]", "binary[12]", "binary[13]", // not functions of floats
 	}
