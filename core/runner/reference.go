@@ -1,15 +1,34 @@
 package runner
 
 import (
+	"maps"
 	"runtime/debug"
+	"slices"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // If a definition may leave at least collectFrom bytes of garbage, the garbage collector runs after it. Otherwise the
 // garbage of several steps could exceed what ir.Node.EvalMemory reports.
 const collectFrom = 4 << 20
+
+// Kernels lists the ops of a program's steps, sorted. native tells for each step whether a kernel runs it; an op is
+// native if all of its steps are.
+func Kernels(p *program.Program, native []bool) (out []device.Kernel) {
+	all := map[string]bool{}
+	for i, s := range p.Steps {
+		name := p.Graph.Nodes[s.Node].Op.Name
+		was, seen := all[name]
+		all[name] = native[i] && (was || !seen)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, device.Kernel{Op: name, Native: all[name]})
+	}
+	return out
+}
 
 // Reference returns a function that runs a node by its op's definition, in float64 or int64. memory is room for the
 // widened operands and results, as many bytes as arrays of ir.Node.EvalMemory.

@@ -37,8 +37,8 @@ type Config struct {
 	// of step i's node and its op.
 	Step func(i int, alone bool, needed []bool) (done int, err error)
 	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before.
-	// alone is that of Step.
-	Bound func(alone bool)
+	// observed is set if the run looks at values after each step.
+	Bound func(observed bool)
 }
 
 // Runner runs one program. Its runs must not overlap.

@@ -3,9 +3,7 @@ package backend
 import (
 	"cmp"
 	"context"
-	"maps"
 	"runtime"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -26,7 +24,7 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 		return nil, err
 	}
 	x := &executable{}
-	native := map[string]bool{}
+	var native []bool // by step
 	for _, s := range l.Program.Steps {
 		n := l.Program.Graph.Nodes[s.Node]
 		run, isNative, err := b.find(n)
@@ -34,15 +32,11 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 			return nil, err
 		}
 		x.run = append(x.run, run)
-		if was, seen := native[n.Op.Name]; !seen || was {
-			native[n.Op.Name] = isNative
-		}
+		native = append(native, isNative)
 		scratch, own := b.scratch(n, isNative)
 		x.memory, x.own = max(x.memory, scratch), max(x.own, own)
 	}
-	for _, name := range slices.Sorted(maps.Keys(native)) {
-		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
-	}
+	x.kernels = runner.Kernels(l.Program, native)
 	scratch := tensor.AlignedBytes(int(x.memory))
 	x.Runner = runner.New(runner.Config{
 		Program: l.Program, Weights: l.Weights, Arena: tensor.AlignedBytes(int(l.Program.ArenaSize)),

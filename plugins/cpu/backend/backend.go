@@ -8,16 +8,15 @@ package backend
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // the ops that programs name
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/runner"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -171,7 +170,6 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 // backs this with pages only when they are touched, so the host can still compare Memory with its limit before the
 // first run.
 func (x *executable) prepare() error {
-	native := map[string]bool{}
 	var scratch kernels.ScratchSize
 	var wide, own int64
 	for i, s := range x.p.Steps {
@@ -182,9 +180,6 @@ func (x *executable) prepare() error {
 		}
 		x.run = append(x.run, run)
 		x.native[i] = isNative
-		if was, seen := native[n.Op.Name]; !seen || was {
-			native[n.Op.Name] = isNative
-		}
 		if k := registry[n.Op.Name]; !isNative {
 			arrays, most := n.EvalMemory()
 			wide, own = max(wide, arrays), max(own, most)
@@ -193,9 +188,7 @@ func (x *executable) prepare() error {
 		}
 	}
 	scratch = scratch.With(x.join())
-	for _, name := range slices.SortedFunc(maps.Keys(native), strings.Compare) {
-		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
-	}
+	x.kernels = runner.Kernels(x.p, x.native)
 	x.memory = scratch.Bytes(x.pool) + wide + own + own/4 // see ScratchSize.Bytes
 	var err error
 	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
