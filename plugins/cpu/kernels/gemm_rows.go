@@ -14,12 +14,13 @@ const (
 )
 
 // byRows reports whether gemmRows computes a single product. It does not if more than half of the last vector would be
-// empty, because that costs more than it saves, or if there are so few columns that the workers would not end together.
-// The bits are those of other products.
+// empty, because that costs more than it saves, if there are so few columns that the workers would not end together, or
+// if the sums are so short that transposing C takes longer than transposing B. The bits are those of other products.
 func (g *GemmArgs) byRows(p *Pool) bool {
 	s := p.isa
 	return s.rowsProduct != nil && g.TransB && g.Packed == nil && s.packing(g.Precision) == plain && g.K > 0 &&
-		g.M > s.mr && g.M <= 2*stripRows && s.paddedRows(g.M)-g.M <= s.lanes/2 && g.N >= 4*s.mr*len(p.workers)
+		g.M > s.mr && g.M <= 2*stripRows && s.paddedRows(g.M)-g.M <= s.lanes/2 && g.N >= 4*s.mr*len(p.workers) &&
+		g.K >= 4*min(g.M, 2*rowsBlock)
 }
 
 func gemmRows(p *Pool, g *GemmArgs) {
@@ -157,9 +158,21 @@ func (g *GemmArgs) residualFirst() bool {
 	return g.Residual != nil && g.Act == Identity && g.K > plain.kSplit(g.K)
 }
 
-// finish transposes the sums of a strip, and adds and applies what follows the product.
+// finish adds and applies what follows the product, and transposes the sums of a strip. An activation is applied to the
+// sums as they lie, because their rows are long and a call for each row of a strip costs as much as 50 elements.
 func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
 	s, g := x.p.isa, x.g
+	if g.Act != Identity {
+		for q := range cols {
+			row := sums[q*x.wide:][:x.rows]
+			if g.Bias != nil {
+				for i, b := range row {
+					row[i] = b + g.Bias[j+q]
+				}
+			}
+			s.apply(g.Act, row, row)
+		}
+	}
 	const vectors = 2
 	ld := s.paddedRows(cols)
 	c := sc.floats(vectors*s.lanes*ld + spill)
@@ -170,11 +183,8 @@ func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
 		}
 		for i := range min(n, x.rows-r) {
 			row := c[i*ld:][:cols]
-			if g.Bias != nil {
+			if g.Bias != nil && g.Act == Identity {
 				s.binary[Add](row, row, g.Bias[j:][:cols])
-			}
-			if g.Act != Identity {
-				s.apply(g.Act, row, row)
 			}
 			if g.Residual != nil && !g.residualFirst() {
 				s.binary[Add](row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])

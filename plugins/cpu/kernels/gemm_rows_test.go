@@ -24,11 +24,15 @@ func TestGemmRows(t *testing.T) {
 		s, r := p.isa, rng(12)
 		rows := []int{s.lanes, s.nr, 2 * s.nr, 3*s.nr + s.lanes, rowsBlock, rowsBlock + s.lanes, stripRows,
 			stripRows + s.nr}
-		depths := []int{1, 31, 256, kBlock, kBlock + 256, 2*kBlock + 3}
+		depths := []int{0, 1, 31, kBlock, kBlock + 256, 2*kBlock + 3}
 		for i := range some(4 * len(kinds)) {
 			m := rows[i%len(rows)] - r.IntN(s.lanes/2+1)
 			n := 4*s.mr*len(p.workers) + r.IntN(3*rowGroups*s.mr)
-			g := randomGemm(r, max(m, s.mr+1), n, depths[r.IntN(len(depths))], 1)
+			k := depths[r.IntN(len(depths))]
+			if least := 4 * min(m, 2*rowsBlock); k < least {
+				k += least
+			}
+			g := randomGemm(r, max(m, s.mr+1), n, k, 1)
 			g.TransB, g.Precision = true, Float32
 			d := kinds[i%len(kinds)]
 			if d.IsPacked() {
