@@ -118,10 +118,10 @@ func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, size
 		value, _ := m.left(v.Name)
 		a := tensor.NewArray(v.typ.DType, v.ShapeAt(sizes)...)
 		for i := range a.Len() {
-			if a.F != nil {
-				a.F[i] = value
+			if a.Floats != nil {
+				a.Floats[i] = value
 			} else {
-				a.I[i] = int64(value)
+				a.Ints[i] = int64(value)
 			}
 		}
 		out[v.Name] = ofCore(a.Tensor())

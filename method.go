@@ -79,8 +79,8 @@ func (v Value) ShapeOf(n int) ([]int, error) {
 	if !ok || len(open) > 1 {
 		return nil, fmt.Errorf("the sizes of %v do not follow from their number", s)
 	}
-	if len(open) == 0 && int64(n) != numel.B {
-		return nil, fmt.Errorf("it takes %d", numel.B)
+	if len(open) == 0 && int64(n) != numel.Const {
+		return nil, fmt.Errorf("it takes %d", numel.Const)
 	}
 	values, err := open.Solve(nil, []ir.Equation{{Dim: numel, Size: int64(n)}})
 	if by := numel.Divisor(); err != nil && (by == 0 || int64(n)%by != 0) {

@@ -234,10 +234,10 @@ func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 	}
 	first, n := int(off)/o.DType.Size(), tensor.Numel(o.Shape)
 	a := &tensor.Array{DType: o.DType, Shape: o.Shape}
-	if v.F != nil {
-		a.F = v.F[first : first+n]
+	if v.Floats != nil {
+		a.Floats = v.Floats[first : first+n]
 	} else {
-		a.I = v.I[first : first+n]
+		a.Ints = v.Ints[first : first+n]
 	}
 	return a, nil
 }

@@ -142,6 +142,6 @@ func checkpointType(t ir.Type) ir.Type {
 	if len(shape) == 0 {
 		shape = ir.ShapeOf(1)
 	}
-	shape[len(shape)-1].B *= int64(t.DType.Size()) // a param's sizes are numbers
+	shape[len(shape)-1].Const *= int64(t.DType.Size()) // a param's sizes are numbers
 	return ir.Type{DType: dtype.U8, Shape: shape}
 }

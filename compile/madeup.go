@@ -36,7 +36,7 @@ func newMadeUp(params []*ir.Node, seed uint64) *madeUp {
 
 func elems(t ir.Type) int64 {
 	n, _ := t.Shape.Numel() // params are static
-	return n.B
+	return n.Const
 }
 
 // draws returns how many random numbers interp.Random takes for a type: one for each element, unless the type is
@@ -69,7 +69,7 @@ func (m *madeUp) each(p generated, f func(*tensor.Array) error) error {
 		var a *tensor.Array
 		if p.t.DType.IsPacked() {
 			a = tensor.NewArray(p.t.DType, int(n))
-			quant.RandomPiece(a.B, p.t.DType, rng.Uint32, scales.Uint32)
+			quant.RandomPiece(a.Bytes, p.t.DType, rng.Uint32, scales.Uint32)
 		} else {
 			a = interp.Random(rng, ir.TypeOf(p.t.DType, n), nil, r)
 		}
@@ -93,9 +93,9 @@ func (m *madeUp) array(p generated) *tensor.Array {
 	out := tensor.NewArray(p.t.DType, p.t.Shape.Eval(nil)...)
 	at := 0
 	m.each(p, func(a *tensor.Array) error {
-		copy(out.B[min(len(out.B), at*p.t.DType.Size()):], a.B)
-		copy(out.F[min(len(out.F), at):], a.F)
-		copy(out.I[min(len(out.I), at):], a.I)
+		copy(out.Bytes[min(len(out.Bytes), at*p.t.DType.Size()):], a.Bytes)
+		copy(out.Floats[min(len(out.Floats), at):], a.Floats)
+		copy(out.Ints[min(len(out.Ints), at):], a.Ints)
 		at += a.Len()
 		return nil
 	})

@@ -91,7 +91,7 @@ func TestBadSizes(t *testing.T) {
 	for i := range 4 { // with four heads; with two, the scores of a window are just within the limits
 		for _, axis := range []string{"h", "w"} {
 			name := fmt.Sprintf("image_encoder.blocks.%d.attn.rel_pos_%s", i, axis)
-			s[name] = ir.TypeOf(dtype.F32, s[name].Shape[0].B, 8)
+			s[name] = ir.TypeOf(dtype.F32, s[name].Shape[0].Const, 8)
 		}
 	}
 	s["image_encoder.blocks.0.attn.rel_pos_h"] = ir.TypeOf(dtype.F32, 2999, 8)

@@ -142,7 +142,7 @@ func mutate(r *rand.Rand, c *contents) {
 			n := &g.nodes[r.IntN(len(g.nodes))]
 			if len(n.typ.shape) > 0 {
 				x := &n.typ.shape[r.IntN(len(n.typ.shape))]
-				number(&x.B)
+				number(&x.Const)
 				if len(g.syms) > 0 && r.IntN(4) == 0 {
 					*x = ir.Named(g.syms[r.IntN(len(g.syms))].Name)
 				}

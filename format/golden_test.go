@@ -87,8 +87,9 @@ func TestGolden(t *testing.T) {
 		for _, x := range v.Weights().Tensors() { // so that running the vectors means something
 			a := tensor.Tensor{DType: x.Type.DType, Shape: x.Type.Shape.Eval(nil),
 				Data: b[base+x.Offset:][:x.Size]}.Array()
-			if slices.ContainsFunc(a.F, func(w float64) bool { return !(math.Abs(w) <= 4) }) || slices.Max(a.F) <= 0 {
-				t.Errorf("%s: weight %s lies from %v to %v", file, x.Name, slices.Min(a.F), slices.Max(a.F))
+			if slices.ContainsFunc(a.Floats, func(w float64) bool { return !(math.Abs(w) <= 4) }) ||
+				slices.Max(a.Floats) <= 0 {
+				t.Errorf("%s: weight %s lies from %v to %v", file, x.Name, slices.Min(a.Floats), slices.Max(a.Floats))
 			}
 		}
 		if again := rewrite(t, v, b); !bytes.Equal(again, b) {

@@ -216,7 +216,7 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 // encodeDim writes a static dim as an integer and any other dim as its canonical text.
 func encodeDim(e *encoder, d ir.Dim) {
 	if d.IsStatic() {
-		e.integer(d.B)
+		e.integer(d.Const)
 		return
 	}
 	text, ok := e.dims[d]

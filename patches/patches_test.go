@@ -85,9 +85,9 @@ func TestPublished(t *testing.T) {
 	u8 := tensortest.Golden(t, golden+"image.u8")
 	value := func(i int) uint8 {
 		if u8.DType.IsFloat() {
-			return uint8(u8.F[i])
+			return uint8(u8.Floats[i])
 		}
-		return uint8(u8.I[i])
+		return uint8(u8.Ints[i])
 	}
 	img := image.NewNRGBA(image.Rect(0, 0, 96, 64))
 	for i := range 96 * 64 {
@@ -99,8 +99,8 @@ func TestPublished(t *testing.T) {
 	}
 	want := tensortest.Golden(t, golden+"image.pixel_values")
 	for i, v := range got {
-		if v != float32(want.F[i]) {
-			t.Fatalf("value %d is %v; want %v", i, v, want.F[i])
+		if v != float32(want.Floats[i]) {
+			t.Fatalf("value %d is %v; want %v", i, v, want.Floats[i])
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestPreprocess(t *testing.T) {
 		}
 		worst := 0.0
 		for i, v := range got {
-			if d := math.Abs(float64(v) - want.F[i]); !(d <= worst) {
+			if d := math.Abs(float64(v) - want.Floats[i]); !(d <= worst) {
 				worst = d
 			}
 		}
@@ -79,10 +79,10 @@ func TestPostprocess(t *testing.T) {
 		iou := tensortest.Golden(t, demo+"golden.safetensors:"+name+".iou")
 		h, w := logits.Shape[1], logits.Shape[2]
 		full, quality := make([]float32, 4*h*w), []float32{9, 0, 0, 0} // mask token 0 must not win
-		for i, v := range logits.F {
+		for i, v := range logits.Floats {
 			full[h*w+i] = float32(v)
 		}
-		for i, v := range iou.F {
+		for i, v := range iou.Floats {
 			quality[1+i] = float32(v)
 		}
 		s := newSpec(256, 64)

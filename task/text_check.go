@@ -152,7 +152,7 @@ func (t *Text) checkDraft(m Methods, f *Method, tokens ir.Dim) error {
 	if !hidden.Shape[2].IsStatic() {
 		return f.Bad("%s is %v; want a size that is known", d.Hidden, hidden)
 	}
-	width := Exactly(int(hidden.Shape[2].B))
+	width := Exactly(int(hidden.Shape[2].Const))
 	ids, err := h.Input(t.Inputs.IDs, dtype.I64, rows)
 	from, wrong := h.Input(d.Hidden, dtype.F32, Shape{one, AnySize, width})
 	_, wrong2 = h.Input(t.Inputs.Position, dtype.I32, Shape{})

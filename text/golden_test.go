@@ -42,7 +42,7 @@ func goldenModel(t *testing.T, name string, flags ...string) string {
 
 func goldenIDs(t *testing.T, model, name string) (ids []int) {
 	t.Helper()
-	for _, id := range tensortest.Golden(t, goldens+model+"/golden.safetensors:"+name).I {
+	for _, id := range tensortest.Golden(t, goldens+model+"/golden.safetensors:"+name).Ints {
 		ids = append(ids, int(id))
 	}
 	return ids

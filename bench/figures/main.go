@@ -253,7 +253,7 @@ func (b *bench) compare(name, got, golden string, bound float64, first, count in
 	if count > 0 {
 		per := g.Len() / g.Shape[1]
 		g.Shape = append([]int{1, count}, g.Shape[2:]...)
-		g.F = g.F[first*per : (first+count)*per]
+		g.Floats = g.Floats[first*per : (first+count)*per]
 	}
 	d, err := tensortest.Compare(g, w)
 	check(err)

@@ -120,14 +120,14 @@ func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 	}
 	a := tensor.NewArray(dtype.DType(v.DType), shape...)
 	for i, f := range fields {
-		if a.F != nil {
-			if a.F[i], err = strconv.ParseFloat(f, 64); err != nil {
+		if a.Floats != nil {
+			if a.Floats[i], err = strconv.ParseFloat(f, 64); err != nil {
 				return bad("%q is not a number", f)
 			}
 			continue
 		}
 		lo, hi := dtype.DType(v.DType).IntRange()
-		if a.I[i], err = strconv.ParseInt(f, 10, 64); err != nil || a.I[i] < lo || a.I[i] > hi {
+		if a.Ints[i], err = strconv.ParseInt(f, 10, 64); err != nil || a.Ints[i] < lo || a.Ints[i] > hi {
 			return bad("%q is not an integer from %d to %d", f, lo, hi)
 		}
 	}

@@ -317,12 +317,12 @@ func writeText(w io.Writer, t tensor.Tensor) error {
 }
 
 func appendNumber(b []byte, a *tensor.Array, i int) []byte {
-	if a.F == nil {
-		return strconv.AppendInt(b, a.I[i], 10)
+	if a.Floats == nil {
+		return strconv.AppendInt(b, a.Ints[i], 10)
 	}
 	bits := 32
 	if a.DType.Size() == 8 {
 		bits = 64
 	}
-	return strconv.AppendFloat(b, a.F[i], 'g', -1, bits)
+	return strconv.AppendFloat(b, a.Floats[i], 'g', -1, bits)
 }

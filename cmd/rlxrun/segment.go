@@ -378,7 +378,7 @@ func maskSummaryOf(m segment.Mask) maskSummary {
 			n++
 		}
 	}
-	return maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(m.IoU)}}, 0), n}
+	return maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, Floats: []float64{float64(m.IoU)}}, 0), n}
 }
 
 // help explains the flags for an artifact with this task.

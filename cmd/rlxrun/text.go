@@ -474,7 +474,7 @@ func resultOf(prompt []int, t *text.Result) textResult {
 	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{},
 		Timings: timingsOf(t)}
 	for _, t := range t.Tokens {
-		p := jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(t.LogProb)}}, 0)
+		p := jsonNumber(&tensor.Array{DType: dtype.F32, Floats: []float64{float64(t.LogProb)}}, 0)
 		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})
 	}
 	return out

@@ -137,11 +137,11 @@ func writeVectors(ctx context.Context, env *cli.Env, ops []string, dir string) e
 
 // wantBytes returns floats as f64 and other elements in their own type.
 func wantBytes(a *tensor.Array) []byte {
-	if a.F == nil {
+	if a.Floats == nil {
 		return a.Tensor().Data
 	}
-	b := make([]byte, 0, 8*len(a.F))
-	for _, v := range a.F {
+	b := make([]byte, 0, 8*len(a.Floats))
+	for _, v := range a.Floats {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 	}
 	return b

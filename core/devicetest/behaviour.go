@@ -132,7 +132,7 @@ func (s *suite) checkReturned() error {
 	g := ir.NewGraph("same")
 	g.Return("y", op.Input(g, "x", ir.TypeOf(dtype.F32, 3)))
 	x := tensor.NewArray(dtype.F32, 3)
-	x.F = []float64{3, 4, 5}
+	x.Floats = []float64{3, 4, 5}
 	return s.gives(g, values{"x": x}, x)
 }
 
@@ -141,7 +141,7 @@ func (s *suite) checkNoInput() error {
 	g := ir.NewGraph("none")
 	g.Return("y", op.Const(g, 3, ir.TypeOf(dtype.F32, 3)))
 	x := tensor.NewArray(dtype.F32, 3)
-	x.F = []float64{3, 3, 3}
+	x.Floats = []float64{3, 3, 3}
 	return s.gives(g, nil, x)
 }
 
@@ -248,8 +248,8 @@ func (s *suite) checkEqualSizes() error {
 					return fmt.Errorf("with N and M of %d, after %v: %w", good, bad, err)
 				}
 				want := tensor.NewArray(dtype.F32, int(good), 8)
-				for i, v := range in["x"].F {
-					want.F[i] = 2 * v
+				for i, v := range in["x"].Floats {
+					want.Floats[i] = 2 * v
 				}
 				if err := compare(got["sum"].Array(), want, ir.Tolerance{}); err != nil {
 					return err
@@ -299,8 +299,8 @@ func (s *suite) checkEqualOnly() error {
 // ramp returns an f32[n,8] whose elements count up from -3.
 func ramp(n int) *tensor.Array {
 	x := tensor.NewArray(dtype.F32, n, 8)
-	for i := range x.F {
-		x.F[i] = float64(i) - 3
+	for i := range x.Floats {
+		x.Floats[i] = float64(i) - 3
 	}
 	return x
 }
@@ -318,15 +318,15 @@ func (s *suite) checkIndex() error {
 		table, idx := op.Param(g, "table", ir.TypeOf(dtype.F32, 5, 3)), op.Input(g, "idx", ir.TypeOf(d, 9))
 		g.Return("y", op.Gather(table, idx, 0))
 		rows := tensor.NewArray(dtype.F32, 5, 3)
-		for i := range rows.F {
-			rows.F[i] = float64(i)
+		for i := range rows.Floats {
+			rows.Floats[i] = float64(i)
 		}
 		params := values{"table": rows}
 		err := s.withRig(mustBuild(g, params), params, device.Load{}, func(r *rig) error {
 			lo, hi := d.IntRange()
 			for k, bad := range []int64{2, -1, 5, lo, hi, hi - 4, 2} {
 				x := tensor.NewArray(d, 9)
-				x.I[(k*5+3)%9] = max(lo, bad)
+				x.Ints[(k*5+3)%9] = max(lo, bad)
 				_, _, err := r.run(context.Background(), values{"idx": x}, device.Run{})
 				if v := max(lo, bad); v >= 0 && v < 5 {
 					if err != nil {

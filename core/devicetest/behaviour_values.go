@@ -28,15 +28,15 @@ func (s *suite) checkNaN() error {
 	}
 	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
 		v := tensor.NewArray(dtype.F32, 33)
-		for i := range v.F {
-			v.F[i] = -1
+		for i := range v.Floats {
+			v.Floats[i] = -1
 		}
 		opts := device.RunOptions{CheckNaN: true}
 		if _, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts}); err != nil ||
 			stats.FirstNaN != -1 {
 			return fmt.Errorf("without a NaN: FirstNaN is %d, error %v", stats.FirstNaN, err)
 		}
-		v.F[31] = 1
+		v.Floats[31] = 1
 		_, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts})
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), "the_bad_one") {
 			return fmt.Errorf("error is %v; want device.ErrNaN that names the_bad_one", err)
@@ -168,12 +168,12 @@ func (s *suite) checkResults() error {
 	}
 	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
 		in := tensor.NewArray(dtype.F32, 2, 5)
-		copy(in.F, []float64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3})
+		copy(in.Floats, []float64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3})
 		inputs := values{"x": in}
 		if err := r.observesAll(inputs, nil, true); err != nil {
 			return err
 		}
-		in.F[2] = math.NaN()
+		in.Floats[2] = math.NaN()
 		_, stats, err := r.run(background, inputs, device.Run{Opts: device.RunOptions{CheckNaN: true}})
 		n, _ := r.p.Graph.Find("the_values")
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), n.Name) || stats.FirstNaN != n.ID {

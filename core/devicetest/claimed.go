@@ -218,7 +218,7 @@ func (s subject) sized() (out []*recipe) {
 		for k, t := range append(slices.Clone(s.In), s.Case.Out) {
 			t.Shape = slices.Clone(t.Shape)
 			for a, d := range t.Shape {
-				if fits(k, a, d.B) {
+				if fits(k, a, d.Const) {
 					t.Shape[a] = ir.Named("N")
 				}
 			}
@@ -233,14 +233,14 @@ func (s subject) sized() (out []*recipe) {
 	var seen []int64
 	for k, t := range append(slices.Clone(s.In), s.Case.Out) {
 		for a, d := range t.Shape {
-			if d.B < 2 {
+			if d.Const < 2 {
 				continue
 			}
-			if !slices.Contains(seen, d.B) {
-				seen = append(seen, d.B)
-				replaced(func(_, _ int, size int64) bool { return size == d.B }, d.B)
+			if !slices.Contains(seen, d.Const) {
+				seen = append(seen, d.Const)
+				replaced(func(_, _ int, size int64) bool { return size == d.Const }, d.Const)
 			}
-			replaced(func(operand, axis int, _ int64) bool { return operand == k && axis == a }, d.B)
+			replaced(func(operand, axis int, _ int64) bool { return operand == k && axis == a }, d.Const)
 		}
 	}
 	replaced(func(int, int, int64) bool { return false }, 0)

@@ -25,8 +25,8 @@ func ExactGraph(seed uint64, types []dtype.DType) *ir.Graph {
 // whole range of integer types, with its ends.
 func ExactValue(rng *rand.Rand, t ir.Type, syms map[string]int64) *tensor.Array {
 	x := interp.Random(rng, t, syms, ir.Range{Lo: -6, Hi: 6})
-	for i, v := range x.F {
-		x.F[i] = float64(int(v))
+	for i, v := range x.Floats {
+		x.Floats[i] = float64(int(v))
 	}
 	if rng.IntN(2) == 0 {
 		extremes(rng, []*tensor.Array{x})
@@ -129,10 +129,10 @@ func (m *mixer) flip(x *ir.Node) *ir.Node {
 
 func (m *mixer) exactMatMul(x *ir.Node) *ir.Node {
 	r := x.Type.Rank()
-	if r < 2 || !x.Type.DType.IsFloat() || !x.Type.Shape[r-1].IsStatic() || x.Type.Shape[r-1].B > exactSum {
+	if r < 2 || !x.Type.DType.IsFloat() || !x.Type.Shape[r-1].IsStatic() || x.Type.Shape[r-1].Const > exactSum {
 		return nil
 	}
-	a, k, n := op.MatMulAttrs{TransB: m.IntN(2) == 0}, x.Type.Shape[r-1].B, 1+m.Int64N(9)
+	a, k, n := op.MatMulAttrs{TransB: m.IntN(2) == 0}, x.Type.Shape[r-1].Const, 1+m.Int64N(9)
 	dims := []int64{k, n}
 	if a.TransB {
 		slices.Reverse(dims)
@@ -157,7 +157,8 @@ func (m *mixer) exactPool(x *ir.Node) *ir.Node {
 
 // scatterAdd adds the rows of x to at least as many rows, so that few meet.
 func (m *mixer) scatterAdd(x *ir.Node) *ir.Node {
-	if x.Type.Rank() == 0 || x.Type.DType == dtype.Bool || !x.Type.Shape[0].IsStatic() || x.Type.Shape[0].B > exactSum {
+	if x.Type.Rank() == 0 || x.Type.DType == dtype.Bool || !x.Type.Shape[0].IsStatic() ||
+		x.Type.Shape[0].Const > exactSum {
 		return nil
 	}
 	i := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: x.Type.Shape[:1]})

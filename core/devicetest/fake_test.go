@@ -254,17 +254,17 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 		}
 		if x.fault == "flushes denormals" || x.fault == "flushes sometimes" && x.runs%3 == 0 ||
 			x.fault == "flushes signs" {
-			for i, v := range in[k].F {
+			for i, v := range in[k].Floats {
 				if denormal(v, in[k].DType) && x.fault == "flushes signs" {
-					in[k].F[i] = 0
+					in[k].Floats[i] = 0
 				} else if denormal(v, in[k].DType) {
-					in[k].F[i] = math.Copysign(0, v)
+					in[k].Floats[i] = math.Copysign(0, v)
 				}
 			}
 		}
 		if x.fault == "clamps an index" && s.Node.Op.Name == "gather" && k == 1 {
-			for i := range in[k].I {
-				in[k].I[i] = 0
+			for i := range in[k].Ints {
+				in[k].Ints[i] = 0
 			}
 		}
 	}
@@ -289,19 +289,19 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 // store writes a result of a step, changed by the fault.
 func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tensor.Array, r device.Run) {
 	copies := s.Node.Op.Name == "copy"
-	last := len(out.F) - 1
+	last := len(out.Floats) - 1
 	switch {
 	case x.fault == "last element" && last >= 16 && !copies:
-		out.F[last] += 0.01
+		out.Floats[last] += 0.01
 	case x.fault == "loses NaN" && !copies:
-		for i, v := range out.F {
+		for i, v := range out.Floats {
 			if v != v {
-				out.F[i] = 0
+				out.Floats[i] = 0
 			}
 		}
-	case x.fault == "spreads NaN" && slices.ContainsFunc(out.F, math.IsNaN) && s.Node.Op.Name == "softmax":
-		for i := range out.F {
-			out.F[i] = math.NaN()
+	case x.fault == "spreads NaN" && slices.ContainsFunc(out.Floats, math.IsNaN) && s.Node.Op.Name == "softmax":
+		for i := range out.Floats {
+			out.Floats[i] = math.NaN()
 		}
 	}
 	t, data := x.view(o, r), out.Tensor().Data
@@ -309,7 +309,7 @@ func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tens
 		data = old
 	}
 	x.values[o.Node] = slices.Clone(data)
-	if len(data) > 0 && out.F != nil {
+	if len(data) > 0 && out.Floats != nil {
 		if x.fault == "three threads" && x.l.Threads == 3 || x.fault == "many threads" && x.l.Threads > 3 &&
 			out.Len() > 100_000 || x.fault == "changes its mind" && x.runs == 3 {
 			data[0] ^= 1
@@ -329,5 +329,5 @@ func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tens
 
 func hasNaN(t tensor.Tensor) bool {
 	t.Shape = []int{len(t.Data) / t.DType.Size()}
-	return slices.ContainsFunc(t.Array().F, math.IsNaN)
+	return slices.ContainsFunc(t.Array().Floats, math.IsNaN)
 }

@@ -59,10 +59,10 @@ func (s *suite) flushed() (types []dtype.DType, err error) {
 // flushesType asks the device about one type. known is false if the backend claims neither mul nor add of the type.
 func (s *suite) flushesType(d dtype.DType) (flushes, known bool, err error) {
 	x, tiny := tensor.NewArray(d, 64), smallestNormal(d)
-	for i := range x.F {
-		x.F[i] = tiny / float64(int64(2)<<(i/2%7)) // half of the smallest normal number, a quarter, and so on
+	for i := range x.Floats {
+		x.Floats[i] = tiny / float64(int64(2)<<(i/2%7)) // half of the smallest normal number, a quarter, and so on
 		if i%2 == 1 {
-			x.F[i] = -x.F[i]
+			x.Floats[i] = -x.Floats[i]
 		}
 	}
 	for _, c := range []struct {
@@ -78,8 +78,8 @@ func (s *suite) flushesType(d dtype.DType) (flushes, known bool, err error) {
 		}
 		known = true
 		other := tensor.NewArray(d, 64)
-		for i := range other.F {
-			other.F[i] = c.other
+		for i := range other.Floats {
+			other.Floats[i] = c.other
 		}
 		kept, zero := 0, 0
 		err := s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
@@ -88,14 +88,14 @@ func (s *suite) flushesType(d dtype.DType) (flushes, known bool, err error) {
 				if err != nil {
 					return err
 				}
-				for i, y := range got["y"].Array().F {
+				for i, y := range got["y"].Array().Floats {
 					switch {
-					case y == x.F[i]:
+					case y == x.Floats[i]:
 						kept++
-					case y == 0 && math.Signbit(y) == math.Signbit(x.F[i]):
+					case y == 0 && math.Signbit(y) == math.Signbit(x.Floats[i]):
 						zero++
 					default:
-						return fmt.Errorf("%s of %v and %v is %v", c.def.Name, x.F[i], c.other, y)
+						return fmt.Errorf("%s of %v and %v is %v", c.def.Name, x.Floats[i], c.other, y)
 					}
 				}
 			}
@@ -157,14 +157,14 @@ func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
 	}
 	out := make([]*tensor.Array, len(in))
 	for k, x := range in {
-		if out[k] = x; x == nil || x.F == nil || !slices.Contains(types, x.DType) {
+		if out[k] = x; x == nil || x.Floats == nil || !slices.Contains(types, x.DType) {
 			continue
 		}
 		m := *x
-		m.F = slices.Clone(x.F)
-		for i, v := range m.F {
+		m.Floats = slices.Clone(x.Floats)
+		for i, v := range m.Floats {
 			if denormal(v, x.DType) {
-				m.F[i] = math.Copysign(0, v)
+				m.Floats[i] = math.Copysign(0, v)
 			}
 		}
 		out[k] = &m
@@ -193,13 +193,14 @@ func (s *suite) near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*
 	allowed := make([]*tensor.Array, len(want))
 	for k, w := range want {
 		a := *w
-		a.F, a.I = slices.Clone(w.F), slices.Clone(w.I)
-		for i := range a.F {
-			a.F[i] = closest(got[k].F[i], w.F[i], other[k].F[i], slices.Contains(s.flushes, w.DType), tols[k], w.DType)
+		a.Floats, a.Ints = slices.Clone(w.Floats), slices.Clone(w.Ints)
+		for i := range a.Floats {
+			a.Floats[i] = closest(got[k].Floats[i], w.Floats[i], other[k].Floats[i],
+				slices.Contains(s.flushes, w.DType), tols[k], w.DType)
 		}
-		for i := range a.I {
-			if got[k].I[i] == other[k].I[i] {
-				a.I[i] = other[k].I[i]
+		for i := range a.Ints {
+			if got[k].Ints[i] == other[k].Ints[i] {
+				a.Ints[i] = other[k].Ints[i]
 			}
 		}
 		allowed[k] = &a

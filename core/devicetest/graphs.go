@@ -157,8 +157,8 @@ func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tens
 	}
 	x := interp.Random(rng, t, syms, r)
 	if exact {
-		for i, v := range x.F {
-			x.F[i] = float64(int(v))
+		for i, v := range x.Floats {
+			x.Floats[i] = float64(int(v))
 		}
 	}
 	return x

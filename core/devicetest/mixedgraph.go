@@ -295,7 +295,7 @@ func (m *mixer) static(x *ir.Node, n int64) int {
 		if x.Type.Rank() == 0 {
 			break
 		}
-		if k := m.IntN(x.Type.Rank()); x.Type.Shape[k].IsStatic() && x.Type.Shape[k].B >= n {
+		if k := m.IntN(x.Type.Rank()); x.Type.Shape[k].IsStatic() && x.Type.Shape[k].Const >= n {
 			return k
 		}
 	}
@@ -318,7 +318,7 @@ func broadcasts(a, b *ir.Node) bool {
 func (m *mixer) partner(x *ir.Node) *ir.Node {
 	switch k := m.static(x, 2); {
 	case k >= 0 && m.IntN(3) == 0:
-		return op.Narrow(x, k, m.IntN(int(x.Type.Shape[k].B)), 1)
+		return op.Narrow(x, k, m.IntN(int(x.Type.Shape[k].Const)), 1)
 	case m.IntN(6) == 0 && x.Type.DType != dtype.Bool:
 		return m.number(float64(m.IntN(4)), x.Type.DType)
 	}

@@ -135,8 +135,9 @@ func (m *mixer) reshape(x *ir.Node) *ir.Node {
 	switch i := m.IntN(3); {
 	case i == 0 && k >= 0 && len(s) < 8:
 		for _, f := range []int64{2, 3, 4, 5, 7} {
-			if s[k].B%f == 0 && m.IntN(2) == 0 {
-				return op.Reshape(x, slices.Insert(slices.Concat(s[:k], s[k+1:]), k, ir.Static(f), ir.Static(s[k].B/f)))
+			if s[k].Const%f == 0 && m.IntN(2) == 0 {
+				return op.Reshape(
+					x, slices.Insert(slices.Concat(s[:k], s[k+1:]), k, ir.Static(f), ir.Static(s[k].Const/f)))
 			}
 		}
 	case i == 1 && len(s) < 6:
@@ -155,7 +156,7 @@ func (m *mixer) narrow(x *ir.Node) *ir.Node {
 	if k < 0 {
 		return nil
 	}
-	size := int(x.Type.Shape[k].B)
+	size := int(x.Type.Shape[k].Const)
 	start := m.IntN(size)
 	return op.Narrow(x, k, start, 1+m.IntN(size-start))
 }
@@ -192,7 +193,7 @@ func (m *mixer) pad(x *ir.Node) *ir.Node {
 func (m *mixer) expand(x *ir.Node) *ir.Node {
 	s := slices.Clone(x.Type.Shape)
 	if k := m.static(x, 1); k >= 0 {
-		x = op.Narrow(x, k, m.IntN(int(s[k].B)), 1)
+		x = op.Narrow(x, k, m.IntN(int(s[k].Const)), 1)
 		s[k] = ir.Static(1 + m.Int64N(6))
 	}
 	if m.IntN(2) == 0 && len(s) < 6 {
@@ -212,7 +213,7 @@ func (m *mixer) gather(x *ir.Node) *ir.Node {
 			continue
 		}
 		d := i.Type.DType
-		inside := op.Max(op.Min(i, m.number(float64(x.Type.Shape[k].B-1), d)), m.number(0, d))
+		inside := op.Max(op.Min(i, m.number(float64(x.Type.Shape[k].Const-1), d)), m.number(0, d))
 		return m.add(op.GatherDef, op.GatherAttrs{Axis: k}, x, inside)
 	}
 	return nil
@@ -273,7 +274,7 @@ func (m *mixer) fourier(x *ir.Node) *ir.Node {
 	if r == 0 || !x.Type.Shape[r-1].IsStatic() || x.Type.DType != dtype.F32 {
 		return nil
 	}
-	last := int(x.Type.Shape[r-1].B)
+	last := int(x.Type.Shape[r-1].Const)
 	switch {
 	case m.IntN(3) == 0:
 		return m.add(op.RFFTDef, op.FFTAttrs{Norm: op.NormOrtho}, x)
@@ -325,7 +326,7 @@ func (m *mixer) norm(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 || !x.Type.Shape[x.Type.Rank()-1].IsStatic() {
 		return nil
 	}
-	width, d := x.Type.Shape[x.Type.Rank()-1].B, x.Type.DType
+	width, d := x.Type.Shape[x.Type.Rank()-1].Const, x.Type.DType
 	gamma, beta := m.param(d, width), m.param(d, width)
 	if m.IntN(2) == 0 {
 		return op.RmsNorm(x, gamma, beta, 0.1)
@@ -337,7 +338,7 @@ func (m *mixer) channelNorm(x *ir.Node) *ir.Node {
 	if x.Type.Rank() < 2 || !x.Type.Shape[1].IsStatic() {
 		return nil
 	}
-	c, d := x.Type.Shape[1].B, x.Type.DType
+	c, d := x.Type.Shape[1].Const, x.Type.DType
 	gamma, beta := m.param(d, c), m.param(d, c)
 	switch m.IntN(3) {
 	case 0:
@@ -370,9 +371,9 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 	})
 	if inner.IsStatic() && m.IntN(3) > 0 {
 		n := []int64{1, 3, 4, 8, 16, 20, 33}[m.IntN(7)]
-		dims := []int64{inner.B, n}
+		dims := []int64{inner.Const, n}
 		if a.TransB {
-			dims = []int64{n, inner.B}
+			dims = []int64{n, inner.Const}
 		}
 		// a weight that is stored in a narrower type
 		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() {
@@ -408,9 +409,9 @@ func (m *mixer) conv(x *ir.Node) *ir.Node {
 	if !ok {
 		return nil
 	}
-	in, out, groups := x.Type.Shape[1].B, 1+m.Int64N(8), int64(1)
+	in, out, groups := x.Type.Shape[1].Const, 1+m.Int64N(8), int64(1)
 	if layout[len(layout)-1] == 'c' {
-		in = x.Type.Shape[axes+1].B
+		in = x.Type.Shape[axes+1].Const
 	}
 	if m.IntN(3) == 0 && in > 0 {
 		out, groups = in, in
@@ -483,7 +484,7 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	case 4:
 		a.Layout = []string{op.BHSD, op.BSHD}[m.IntN(2)]
 		if h := x.Type.Shape[map[string]int{op.BHSD: 1, op.BSHD: 2}[a.Layout]]; h.IsStatic() {
-			a.Heads = int(h.B)
+			a.Heads = int(h.Const)
 		}
 	}
 	fits := func(y *ir.Node) bool {
@@ -508,7 +509,7 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 	if r != 3 && r != 4 || !x.Type.Shape[r-1].IsStatic() {
 		return nil
 	}
-	last := int(x.Type.Shape[r-1].B)
+	last := int(x.Type.Shape[r-1].Const)
 	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)],
 		Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Base: 100}
 	if r == 3 {

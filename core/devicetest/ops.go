@@ -193,17 +193,17 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 			return nil
 		}
 		for k, x := range in {
-			if x == nil || len(x.F) == 0 {
+			if x == nil || len(x.Floats) == 0 {
 				continue
 			}
 			for _, v := range specials(x.DType) {
-				i := rng.IntN(len(x.F))
-				was := x.F[i]
-				x.F[i] = v
+				i := rng.IntN(len(x.Floats))
+				was := x.Floats[i]
+				x.Floats[i] = v
 				if _, err := sub.verifyWith(cmp, r, in); err != nil {
 					return fmt.Errorf("element %d of operand %d is %v: %w", i, k, v, err)
 				}
-				x.F[i] = was
+				x.Floats[i] = was
 			}
 		}
 		return nil

@@ -335,19 +335,19 @@ func (r *recipe) passesNaN() bool {
 	}
 	s, _ := r.subject(0, r.at(2))
 	out, err := s.eval(in)
-	if err != nil || len(out[0].F) == 0 || slices.ContainsFunc(out[0].F, math.IsNaN) {
+	if err != nil || len(out[0].Floats) == 0 || slices.ContainsFunc(out[0].Floats, math.IsNaN) {
 		return false
 	}
 	in[0] = allNaN(in[0])
 	out, err = s.eval(in)
-	return err == nil && slices.ContainsFunc(out[0].F, math.IsNaN)
+	return err == nil && slices.ContainsFunc(out[0].Floats, math.IsNaN)
 }
 
 // allNaN returns an array like x whose elements are NaN.
 func allNaN(x *tensor.Array) *tensor.Array {
 	n := tensor.NewArray(x.DType, x.Shape...)
-	for i := range n.F {
-		n.F[i] = math.NaN()
+	for i := range n.Floats {
+		n.Floats[i] = math.NaN()
 	}
 	return n
 }

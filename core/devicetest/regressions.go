@@ -256,10 +256,10 @@ func filled(x *tensor.Array, v []float64) *tensor.Array {
 		panic(fmt.Sprintf("BUG: devicetest: %d values for %v%v", len(v), x.DType, x.Shape))
 	}
 	for i, e := range v {
-		if out.F != nil {
-			out.F[i] = e
+		if out.Floats != nil {
+			out.Floats[i] = e
 		} else {
-			out.I[i] = int64(e)
+			out.Ints[i] = int64(e)
 		}
 	}
 	return out

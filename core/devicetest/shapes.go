@@ -41,7 +41,7 @@ func (s subject) tryResized(rng *rand.Rand, elements, flops int64) (subject, boo
 	var dims []*int64
 	for i := range types {
 		for k := range types[i].Shape {
-			dims = append(dims, &types[i].Shape[k].B)
+			dims = append(dims, &types[i].Shape[k].Const)
 		}
 	}
 	if len(dims) == 0 {
@@ -94,17 +94,17 @@ func change(rng *rand.Rand, types []ir.Type, dims []*int64) {
 			return
 		}
 		a := rng.IntN(len(first))
-		old, rank := first[a].B, len(first)
+		old, rank := first[a].Const, len(first)
 		for _, t := range types {
-			if len(t.Shape) == rank && t.Shape[a].B == old {
-				t.Shape[a].B = size
+			if len(t.Shape) == rank && t.Shape[a].Const == old {
+				t.Shape[a].Const = size
 			}
 		}
 	case 3: // the leading axis of everything, by a factor
 		k := 2 + rng.Int64N(4)
 		for _, t := range types {
 			if len(t.Shape) > 0 {
-				t.Shape[0].B *= k
+				t.Shape[0].Const *= k
 			}
 		}
 	}

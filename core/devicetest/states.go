@@ -94,14 +94,14 @@ func cacheInputs(rng *rand.Rand, p *program.Program, t, pos int) values {
 	for _, n := range p.Graph.Inputs() {
 		in[n.Name] = interp.Random(rng, n.Type, syms, ir.Range{})
 	}
-	for i := range in["rows"].F {
-		in["rows"].F[i] = float64(rng.IntN(17)) / 4
+	for i := range in["rows"].Floats {
+		in["rows"].Floats[i] = float64(rng.IntN(17)) / 4
 	}
-	for i := range in["rows"].I {
-		in["rows"].I[i] = int64(rng.IntN(2))
+	for i := range in["rows"].Ints {
+		in["rows"].Ints[i] = int64(rng.IntN(2))
 	}
-	if in["pos"].I[0] = int64(pos); in["one"] != nil {
-		in["one"].F[0] = 1
+	if in["pos"].Ints[0] = int64(pos); in["one"] != nil {
+		in["one"].Floats[0] = 1
 	}
 	return in
 }
@@ -144,9 +144,9 @@ func (s *suite) checkState() error {
 			in := cacheInputs(rng, p, rows, rng.IntN(9-rows))
 			r.state = handles[i]
 			if k == 4 { // an invalid position; the run must fail before it writes anything
-				in["pos"].I[0] = []int64{-1, int64(9 - rows)}[i]
+				in["pos"].Ints[0] = []int64{-1, int64(9 - rows)}[i]
 				if _, _, err := r.run(ctx, in, device.Run{Syms: syms}); !errors.Is(err, device.ErrInput) {
-					return fmt.Errorf("rows at %d of 8: %w; want device.ErrInput", in["pos"].I[0], err)
+					return fmt.Errorf("rows at %d of 8: %w; want device.ErrInput", in["pos"].Ints[0], err)
 				}
 				if err := errors.Join(handles[i].Clear(ctx), handles[i].Write(ctx, 0, want[i])); err != nil {
 					return err
@@ -411,7 +411,7 @@ func (s *suite) checkGenerate() error {
 	part := func(x *tensor.Array, at, n int) *tensor.Array {
 		out := tensor.NewArray(dtype.F32, 1, heads, n, dim)
 		for h := range heads {
-			copy(out.F[h*n*dim:(h+1)*n*dim], x.F[(h*most+at)*dim:])
+			copy(out.Floats[h*n*dim:(h+1)*n*dim], x.Floats[(h*most+at)*dim:])
 		}
 		return out
 	}
@@ -430,7 +430,7 @@ func (s *suite) checkGenerate() error {
 			n := min(1+rng.IntN(5), most-at)
 			given := values{"q": part(rows[0], at, n), "k": part(rows[1], at, n), "v": part(rows[2], at, n),
 				"pos": tensor.NewArray(dtype.I32)}
-			given["pos"].I[0] = int64(at)
+			given["pos"].Ints[0] = int64(at)
 			got, _, err := r.run(context.Background(), given, device.Run{Syms: map[string]int64{"T": int64(n)}})
 			if err != nil {
 				return err

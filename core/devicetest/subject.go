@@ -284,8 +284,8 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	want, refused := s.eval(in)
 	named := named(in)
 	guards := tensor.NewArray(dtype.F32, guardElems)
-	for i := range guards.F {
-		guards.F[i] = float64(i) - 7.5
+	for i := range guards.Floats {
+		guards.Floats[i] = float64(i) - 7.5
 	}
 	named["guard"] = guards
 	got, _, err := r.run(context.Background(), named, device.Run{})

@@ -137,7 +137,7 @@ func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	if refused != nil {
 		for _, x := range in {
 			if x != nil {
-				clear(x.I)
+				clear(x.Ints)
 			}
 		}
 		_, refused = s.eval(in)
@@ -179,7 +179,7 @@ func (s subject) largeKernel() bool {
 	}
 	taps := int64(1)
 	for _, d := range s.In[1].Shape[2:] {
-		taps *= d.B
+		taps *= d.Const
 	}
 	return taps > 100
 }

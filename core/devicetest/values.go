@@ -41,20 +41,20 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("result is %v; want %v", g, w)
 	}
-	if !bytes.Equal(got.B, want.B) {
+	if !bytes.Equal(got.Bytes, want.Bytes) {
 		return fmt.Errorf("blocks of %v differ", interp.TypeOf(want))
 	}
 	worst, most, bad := -1, 0.0, 0
-	for i := range max(len(want.F), len(want.I)) {
+	for i := range max(len(want.Floats), len(want.Ints)) {
 		e := 0.0
-		if want.F != nil && !look(got.F[i], want.F[i]) {
+		if want.Floats != nil && !look(got.Floats[i], want.Floats[i]) {
 			continue
 		}
-		if want.F != nil {
-			if e = excess(got.F[i], want.F[i], tol, want.DType); extra != nil {
+		if want.Floats != nil {
+			if e = excess(got.Floats[i], want.Floats[i], tol, want.DType); extra != nil {
 				e -= extra[i]
 			}
-		} else if got.I[i] != want.I[i] {
+		} else if got.Ints[i] != want.Ints[i] {
 			e = math.Inf(1)
 		}
 		if e > 0 {
@@ -67,10 +67,10 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 		return nil
 	}
 	show := func(a *tensor.Array) any {
-		if a.F != nil {
-			return a.F[worst]
+		if a.Floats != nil {
+			return a.Floats[worst]
 		}
-		return a.I[worst]
+		return a.Ints[worst]
 	}
 	return fmt.Errorf("%d of %d elements differ; the worst is %d of %v: got %v, want %v within %g + %g*|want|",
 		bad, want.Len(), worst, want.Shape, show(got), show(want), tol.Abs, tol.Rel)
@@ -113,21 +113,21 @@ var ordinary = []float64{1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, 20, -20, 100, -100
 // dense fills float operands with special and ordinary numbers at random, so that binary ops meet most pairs of them.
 func dense(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
-		if x == nil || x.F == nil {
+		if x == nil || x.Floats == nil {
 			continue
 		}
 		pool := append(specials(x.DType), ordinary...)
-		for i := range x.F {
-			x.F[i] = pool[rng.IntN(len(pool))]
+		for i := range x.Floats {
+			x.Floats[i] = pool[rng.IntN(len(pool))]
 		}
-		copy(x.F, x.Tensor().Array().F)
+		copy(x.Floats, x.Tensor().Array().Floats)
 	}
 }
 
 // extremes fills integer operands with the smallest and largest numbers of their type and with numbers near 0.
 func extremes(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
-		if x == nil || x.I == nil {
+		if x == nil || x.Ints == nil {
 			continue
 		}
 		lo, hi := x.DType.IntRange()
@@ -135,10 +135,10 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 		if lo < 0 {
 			pool = append(pool, -1)
 		}
-		for i := range x.I {
-			x.I[i] = pool[rng.IntN(len(pool))]
+		for i := range x.Ints {
+			x.Ints[i] = pool[rng.IntN(len(pool))]
 			if x.DType == dtype.Bool {
-				x.I[i] &= 1
+				x.Ints[i] &= 1
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Arra
 	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
 	for k, w := range want {
 		err := cmp(got[k], w, tols[k], nil)
-		if err != nil && w.F != nil && tols[k] != (ir.Tolerance{}) && def.Eval != nil {
+		if err != nil && w.Floats != nil && tols[k] != (ir.Tolerance{}) && def.Eval != nil {
 			if extra, ok := sensitivity(def, attrs, in, want, k); ok {
 				err = cmp(got[k], w, tols[k], extra)
 			}
@@ -186,9 +186,9 @@ func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (ext
 				continue
 			}
 			m := *x
-			m.F = slices.Clone(x.F)
-			for i := range m.F {
-				m.F[i] *= 1 + float64(rng.IntN(3)-1)*unit(x.DType)
+			m.Floats = slices.Clone(x.Floats)
+			for i := range m.Floats {
+				m.Floats[i] *= 1 + float64(rng.IntN(3)-1)*unit(x.DType)
 			}
 			moved[j] = &m
 		}
@@ -199,8 +199,8 @@ func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (ext
 		if def.Eval(attrs, moved, out...) != nil {
 			return nil, false
 		}
-		for i, w := range want[k].F {
-			if d := 4 * math.Abs(out[k].F[i]-w); d > extra[i] && !math.IsInf(d, 0) {
+		for i, w := range want[k].Floats {
+			if d := 4 * math.Abs(out[k].Floats[i]-w); d > extra[i] && !math.IsInf(d, 0) {
 				extra[i] = d
 			}
 		}

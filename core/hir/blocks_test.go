@@ -70,7 +70,7 @@ func plus(x, y vec) vec {
 
 func same(t *testing.T, what string, got *tensor.Array, want vec, tol float64) {
 	t.Helper()
-	if err := interp.Compare(got, &tensor.Array{DType: got.DType, Shape: got.Shape, F: want},
+	if err := interp.Compare(got, &tensor.Array{DType: got.DType, Shape: got.Shape, Floats: want},
 		ir.Tolerance{Abs: tol, Rel: tol}); err != nil || len(want) != got.Len() {
 		t.Errorf("%s: %v", what, err)
 	}
@@ -88,13 +88,13 @@ func TestLinearBlocks(t *testing.T) {
 	in, y := build([]ir.Type{x, f32(5, 4), f32(5)}, func(n []*ir.Node) *ir.Node {
 		return hir.LinearFused(n[0], n[1], n[2], "silu")
 	})
-	want := product(in["a"].F, in["b"].F, in["c"].F, 4)
+	want := product(in["a"].Floats, in["b"].Floats, in["c"].Floats, 4)
 	for i, v := range want {
 		want[i] = silu(v)
 	}
 	same(t, "linear_fused", y, want, 1e-12)
 	in, y = build([]ir.Type{x, f32(5, 4)}, func(n []*ir.Node) *ir.Node { return hir.LinearFused(n[0], n[1], nil, "") })
-	same(t, "linear_fused without a bias", y, product(in["a"].F, in["b"].F, nil, 4), 1e-12)
+	same(t, "linear_fused without a bias", y, product(in["a"].Floats, in["b"].Floats, nil, 4), 1e-12)
 
 	for _, part := range []int{0, 1} {
 		in, y = build([]ir.Type{x, f32(5, 4), f32(3, 4), f32(5), f32(3)}, func(n []*ir.Node) *ir.Node {
@@ -102,28 +102,31 @@ func TestLinearBlocks(t *testing.T) {
 			return []*ir.Node{y0, y1}[part]
 		})
 		same(t, fmt.Sprint("shared_linear_pair, part ", part), y,
-			product(in["a"].F, in[[]string{"b", "c"}[part]].F, in[[]string{"d", "e"}[part]].F, 4), 1e-12)
+			product(in["a"].Floats, in[[]string{"b", "c"}[part]].Floats, in[[]string{"d", "e"}[part]].Floats, 4), 1e-12)
 	}
 
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7), f32(7), f32(7), f32(5)}, func(n []*ir.Node) *ir.Node {
 		return hir.SwiGLU(n[0], hir.Projection{W: n[1], B: n[4]}, hir.Projection{W: n[2], B: n[5]},
 			hir.Projection{W: n[3], B: n[6]})
 	})
-	same(t, "swiglu", y, swiglu(in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F, 4, 7),
+	same(
+		t, "swiglu", y, swiglu(in["a"].Floats, in["b"].Floats, in["c"].Floats, in["d"].Floats, in["e"].Floats,
+			in["f"].Floats, in["g"].Floats, 4, 7),
 		1e-12)
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7)}, func(n []*ir.Node) *ir.Node {
 		return hir.SwiGLU(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]}, hir.Projection{W: n[3]})
 	})
-	same(t, "swiglu without biases", y, swiglu(in["a"].F, in["b"].F, in["c"].F, in["d"].F, nil, nil, nil, 4, 7), 1e-12)
+	same(t, "swiglu without biases", y, swiglu(in["a"].Floats, in["b"].Floats, in["c"].Floats, in["d"].Floats, nil, nil,
+		nil, 4, 7), 1e-12)
 
 	in, y = build([]ir.Type{x, x, f32(4), f32(4)}, func(n []*ir.Node) *ir.Node {
 		return hir.ResidualRmsNorm(n[0], n[1], n[2], n[3], 1e-3)
 	})
-	sum := plus(in["a"].F, in["b"].F)
+	sum := plus(in["a"].Floats, in["b"].Floats)
 	for i, v := range sum {
 		sum[i] = float64(float32(v)) // as the op rounds it
 	}
-	same(t, "residual_rms_norm", y, rmsNorm(sum, in["c"].F, in["d"].F, 1e-3), 1e-12)
+	same(t, "residual_rms_norm", y, rmsNorm(sum, in["c"].Floats, in["d"].Floats, 1e-3), 1e-12)
 }
 
 // TestCausalDepthwiseConv tests the convolution with a pad and with zeros before the first token. The second result is
@@ -142,9 +145,9 @@ func TestCausalDepthwiseConv(t *testing.T) {
 			z := func(b, i, c int) float64 { // the input of the convolution, with the pad first
 				switch {
 				case i >= taps-1:
-					return in["a"].F[(b*tokens+i-taps+1)*channels+c]
+					return in["a"].Floats[(b*tokens+i-taps+1)*channels+c]
 				case pad:
-					return in["c"].F[(b*(taps-1)+i)*channels+c]
+					return in["c"].Floats[(b*(taps-1)+i)*channels+c]
 				}
 				return 0
 			}
@@ -158,7 +161,7 @@ func TestCausalDepthwiseConv(t *testing.T) {
 						}
 						sum := 0.0
 						for k := range taps {
-							sum += z(b, i+k, c) * in["b"].F[c*taps+k]
+							sum += z(b, i+k, c) * in["b"].Floats[c*taps+k]
 						}
 						want = append(want, silu(sum))
 					}
@@ -180,7 +183,7 @@ func TestGatedDeltaRule(t *testing.T) {
 		g.Return("y", []*ir.Node{o, final}[part])
 		in, got := run(t, g)
 		read := make(vec, tokens*heads*m)
-		state := append(vec{}, in["h"].F...)
+		state := append(vec{}, in["h"].Floats...)
 		unit := func(x vec) vec {
 			sum, y := eps, make(vec, n)
 			for _, v := range x {
@@ -192,17 +195,18 @@ func TestGatedDeltaRule(t *testing.T) {
 			return y
 		}
 		for i := range tokens {
-			q, k := unit(in["a"].F[i*n:][:n]), unit(in["b"].F[i*n:][:n])
+			q, k := unit(in["a"].Floats[i*n:][:n]), unit(in["b"].Floats[i*n:][:n])
 			for h := range heads {
 				at, s := i*heads+h, state[h*n*m:][:n*m]
-				decay := math.Exp(-math.Exp(in["f"].F[h]) * math.Log1p(math.Exp(in["d"].F[at]+in["g"].F[h])))
+				decay := math.Exp(
+					-math.Exp(in["f"].Floats[h]) * math.Log1p(math.Exp(in["d"].Floats[at]+in["g"].Floats[h])))
 				for j := range m {
 					have := 0.0
 					for r := range n {
 						s[r*m+j] *= decay
 						have += s[r*m+j] * k[r]
 					}
-					step := sigmoid(in["e"].F[at]) * (in["c"].F[at*m+j] - have)
+					step := sigmoid(in["e"].Floats[at]) * (in["c"].Floats[at*m+j] - have)
 					for r := range n {
 						s[r*m+j] += k[r] * step
 						read[at*m+j] += s[r*m+j] * q[r] / math.Sqrt(n)
@@ -230,7 +234,7 @@ func TestLlamaDecoderBlock(t *testing.T) {
 			"y", hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: heads, KVHeads: kvHeads, Eps: eps, Mask: mask},
 				inputs(g, types...)...))
 		in, got := run(t, g)
-		v := func(i int) vec { return in[string(rune('a'+i))].F }
+		v := func(i int) vec { return in[string(rune('a'+i))].Floats }
 		turn := func(x vec, n int) vec {
 			y := append(vec{}, x...)
 			for r := 0; r < len(x); r += d {
@@ -286,8 +290,8 @@ func TestQwen35MTPHead(t *testing.T) {
 	for _, e := range es {
 		a := tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift))
 		if strings.HasPrefix(e.Name, "mtp") && len(e.Shape) == 1 && strings.HasSuffix(e.Name, "weight") {
-			for i := range a.F {
-				a.F[i]++ // gains are stored minus 1
+			for i := range a.Floats {
+				a.Floats[i]++ // gains are stored minus 1
 			}
 		}
 		weights[e.Name] = a
@@ -362,7 +366,7 @@ func TestExtension(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, y := run(t, g)
-	same(t, "doubled", y, plus(in["a"].F, in["a"].F), 0)
+	same(t, "doubled", y, plus(in["a"].Floats, in["a"].Floats), 0)
 	if _, err := ir.Parse("graph g\na = input : i32[3]\ny = test_doubled a : i32[3]\nreturn y=y\n"); err == nil ||
 		!strings.Contains(err.Error(), "test_doubled: x is i32[3]; want floats") {
 		t.Errorf("error %v", err)

@@ -27,10 +27,10 @@ var CausalDepthwiseConvDef = ir.DefineTuple(ir.TupleDef[CausalDepthwiseConvAttrs
 		}
 		n := len(w.Shape)
 		if !w.DType.IsFloat() || n != 3 && n != 4 || w.Shape[0] != x.Shape[2] || !w.Shape[1].Is(1) ||
-			!w.Shape[n-2].Is(1) || !w.Shape[n-1].IsStatic() || w.Shape[n-1].B < 1 {
+			!w.Shape[n-2].Is(1) || !w.Shape[n-1].IsStatic() || w.Shape[n-1].Const < 1 {
 			return nil, fmt.Errorf("w is %v; want floats of [%v,1,K] or [%v,1,1,K]", w, x.Shape[2], x.Shape[2])
 		}
-		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(w.Shape[n-1].B - 1), x.Shape[2]}}
+		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(w.Shape[n-1].Const - 1), x.Shape[2]}}
 		return []ir.Type{x, pad}, expect("causal_depthwise_conv", s.In, 2, pad.Shape)
 	},
 })
@@ -64,7 +64,7 @@ var GatedDeltaRuleDef = ir.DefineTuple(ir.TupleDef[GatedDeltaAttrs]{
 		if len(q.Shape) != 4 || len(v.Shape) != 4 {
 			return nil, fmt.Errorf("q is %v and v %v; want floats of [B,T,G,N] and [B,T,H,M]", q, v)
 		}
-		if !q.Shape[3].IsStatic() || q.Shape[3].B < 1 {
+		if !q.Shape[3].IsStatic() || q.Shape[3].Const < 1 {
 			return nil, fmt.Errorf("q is %v; want heads of a size that is known", q)
 		}
 		b, t, h := q.Shape[0], q.Shape[1], v.Shape[2]
@@ -77,7 +77,7 @@ var GatedDeltaRuleDef = ir.DefineTuple(ir.TupleDef[GatedDeltaAttrs]{
 
 var _ = ir.LowerTuple(GatedDeltaRuleDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
 	// The root mean square of N elements is their length divided by the square root of N.
-	size := in[0].Type.Shape[3].B
+	size := in[0].Type.Shape[3].Const
 	gain := op.Const(g, 1/math.Sqrt(float64(size)), ir.TypeOf(dtype.F32, size))
 	zero := op.Const(g, 0, ir.TypeOf(dtype.F32, size))
 	eps := n.Attrs.(GatedDeltaAttrs).Eps / float64(size)

@@ -59,7 +59,8 @@ func TestSAMAttention(t *testing.T) {
 			"y", hir.SAMAttention(n[0], n[1], n[2], n[3], n[4], n[5], n[6],
 				hir.SAMAttentionAttrs{Heads: heads, Window: window}))
 		in, y := run(t, g)
-		x, wqkv, bqkv, rh, rw, wp, bp := in["a"].F, in["b"].F, in["c"].F, in["d"].F, in["e"].F, in["f"].F, in["g"].F
+		x, wqkv, bqkv, rh, rw, wp, bp := in["a"].Floats, in["b"].Floats, in["c"].Floats, in["d"].Floats, in["e"].Floats,
+			in["f"].Floats, in["g"].Floats
 		qkv := func(yy, xx, j int) float64 { // of a token or of padding
 			sum := bqkv[j]
 			if yy < gh && xx < gw {
@@ -101,7 +102,7 @@ func TestSAMAttention(t *testing.T) {
 						want += attended[k] * wp[j*c+k]
 					}
 					// The scale 1/√D is a constant of the graph and is rounded to f32.
-					if got := y.F[(qy*gw+qx)*c+j]; math.Abs(got-want) > 1e-7 {
+					if got := y.Floats[(qy*gw+qx)*c+j]; math.Abs(got-want) > 1e-7 {
 						t.Fatalf("window %d, token (%d,%d), channel %d: %v, want %v", window, qy, qx, j, got, want)
 					}
 				}
@@ -141,7 +142,7 @@ func TestLayerNorm2d(t *testing.T) {
 		n := inputs(g, f32(shape...), f32(5), f32(5))
 		g.Return("y", hir.LayerNorm2d(n[0], n[1], n[2], 1e-3, layout))
 		in, y := run(t, g)
-		x := in["a"].F
+		x := in["a"].Floats
 		for b := range 2 {
 			for p := range 12 {
 				var mean, variance float64
@@ -152,8 +153,8 @@ func TestLayerNorm2d(t *testing.T) {
 					variance += (x[at(b, c, p)] - mean) * (x[at(b, c, p)] - mean) / 5
 				}
 				for c := range 5 {
-					want := (x[at(b, c, p)]-mean)/math.Sqrt(variance+1e-3)*in["b"].F[c] + in["c"].F[c]
-					if got := y.F[at(b, c, p)]; math.Abs(got-want) > 1e-12 {
+					want := (x[at(b, c, p)]-mean)/math.Sqrt(variance+1e-3)*in["b"].Floats[c] + in["c"].Floats[c]
+					if got := y.Floats[at(b, c, p)]; math.Abs(got-want) > 1e-12 {
 						t.Fatalf("%s at %d,%d,%d: %v, want %v", layout, b, c, p, got, want)
 					}
 				}

@@ -65,8 +65,8 @@ var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*i
 		bias = op.Concat(0, f32(in[3]), f32(in[4]))
 	}
 	y := Linear(in[0], op.Concat(0, a, b), bias, "")
-	split := int(in[1].Type.Shape[0].B)
-	return []*ir.Node{op.Narrow(y, -1, 0, split), op.Narrow(y, -1, split, int(in[2].Type.Shape[0].B))}
+	split := int(in[1].Type.Shape[0].Const)
+	return []*ir.Node{op.Narrow(y, -1, 0, split), op.Narrow(y, -1, split, int(in[2].Type.Shape[0].Const))}
 })
 
 // SharedLinearPair adds two linear layers of the same input. Either both or neither must have a bias.

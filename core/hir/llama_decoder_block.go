@@ -60,10 +60,11 @@ func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
 		return 0, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them",
 			heads, kvHeads)
 	}
-	if len(wq.Shape) != 2 || !wq.Shape[0].IsStatic() || wq.Shape[0].B < 1 || wq.Shape[0].B%(2*int64(heads)) != 0 {
+	if len(wq.Shape) != 2 || !wq.Shape[0].IsStatic() || wq.Shape[0].Const < 1 ||
+		wq.Shape[0].Const%(2*int64(heads)) != 0 {
 		return 0, fmt.Errorf("%s is %v; want floats with %d rows, or a multiple of them", what, wq, 2*heads)
 	}
-	return wq.Shape[0].B / int64(heads), nil
+	return wq.Shape[0].Const / int64(heads), nil
 }
 
 // tables checks the tables cos and sin, which are the operands first and first+1. half is their number of columns.
@@ -78,7 +79,7 @@ func tables(block string, in []ir.Type, first int, half ir.Dim) error {
 var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(LlamaDecoderBlockAttrs)
 	x := in[0]
-	dim := int(in[3].Type.Shape[0].B) / a.Heads
+	dim := int(in[3].Type.Shape[0].Const) / a.Heads
 	turn := func(x *ir.Node) *ir.Node {
 		return op.Rope(x, op.RopeOperands{Cos: f32(in[12]), Sin: f32(in[13])},
 			op.RopeAttrs{HeadDim: dim, Layout: op.BSE})

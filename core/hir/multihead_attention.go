@@ -45,7 +45,7 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 			}
 			inner = out
 		}
-		if h := int64(s.Attrs.Heads); h < 1 || inner.B%h != 0 {
+		if h := int64(s.Attrs.Heads); h < 1 || inner.Const%h != 0 {
 			return ir.Type{}, fmt.Errorf("%d heads do not divide the inner width %v", h, inner)
 		}
 		out, err := matrix("wo", s.In[9], inner)

@@ -24,11 +24,11 @@ func TestPackedWeights(t *testing.T) {
 	for _, name := range []string{"b", "c"} {
 		x := in[name]
 		values := make([]float32, x.Len()*256)
-		quant.Decode(values, x.DType, x.B)
+		quant.Decode(values, x.DType, x.Bytes)
 		in[name] = interp.Random(nil, f32(int64(x.Shape[0]), 0), nil, ir.Range{})
 		in[name].Shape = []int{x.Shape[0], 512}
 		for _, v := range values {
-			in[name].F = append(in[name].F, float64(v))
+			in[name].Floats = append(in[name].Floats, float64(v))
 		}
 	}
 	want, err := interp.Run(build(f32(7, 512), f32(5, 512)), nil, in, nil)

@@ -22,13 +22,15 @@ var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 			w.Shape[2] != w.Shape[3] {
 			return ir.Type{}, fmt.Errorf("image %v and weight %v; want [B,C,H,W] and [D,C,p,p]", x, w)
 		}
-		p := w.Shape[2].B
-		if p < 1 || x.Shape[2].B%p != 0 || x.Shape[3].B%p != 0 {
+		p := w.Shape[2].Const
+		if p < 1 || x.Shape[2].Const%p != 0 || x.Shape[3].Const%p != 0 {
 			return ir.Type{}, fmt.Errorf("patches of %d do not tile %v", p, x)
 		}
 		err := vector("bias", s.In[2], w.Shape[0])
 		return ir.Type{DType: dtype.F32,
-			Shape: ir.Shape{x.Shape[0], ir.Static(x.Shape[2].B / p), ir.Static(x.Shape[3].B / p), w.Shape[0]}}, err
+				Shape: ir.Shape{x.Shape[0], ir.Static(x.Shape[2].Const / p), ir.Static(x.Shape[3].Const / p),
+					w.Shape[0]}},
+			err
 	},
 })
 
@@ -36,8 +38,8 @@ var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 // convolution is one matrix product.
 var _ = ir.Lower(PatchEmbedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, w := in[0], in[1]
-	b, c, p := x.Type.Shape[0], x.Type.Shape[1].B, w.Type.Shape[2].B
-	gh, gw, d := n.Type.Shape[1].B, n.Type.Shape[2].B, w.Type.Shape[0].B
+	b, c, p := x.Type.Shape[0], x.Type.Shape[1].Const, w.Type.Shape[2].Const
+	gh, gw, d := n.Type.Shape[1].Const, n.Type.Shape[2].Const, w.Type.Shape[0].Const
 	batch := func(dims ...int64) ir.Shape { return append(ir.Shape{b}, ir.ShapeOf(dims...)...) }
 	rows := op.Reshape(x, batch(c, gh, p, gw, p))
 	rows = op.Transpose(rows, 0, 2, 4, 1, 3, 5)

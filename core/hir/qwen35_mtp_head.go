@@ -96,7 +96,7 @@ var Qwen35MTPHeadDef = ir.Define(ir.Def[Qwen35MTPHeadAttrs]{
 		return ir.Type{DType: dtype.F32, Shape: ir.Shape{b, ir.Static(1), vocab}},
 			expect("qwen35_mtp_head", in, mtpHiddenNorm,
 				width, width, width, width, ir.Shape{e, two},
-				width, width, ir.Shape{ir.Static(2 * q.B), e}, ir.Shape{kv, e}, ir.Shape{kv, e},
+				width, width, ir.Shape{ir.Static(2 * q.Const), e}, ir.Shape{kv, e}, ir.Shape{kv, e},
 				head, head, head, head, ir.Shape{e, q}, width, width,
 				ir.Shape{hidden, e}, ir.Shape{hidden, e}, ir.Shape{e, hidden}, width, width, ir.Shape{vocab, e})
 	},
@@ -107,7 +107,7 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	norm := func(x *ir.Node, gain int) *ir.Node { return op.RmsNorm(x, f32(in[gain]), f32(in[gain+1]), a.Eps) }
 	hidden := in[mtpHidden]
 	b, t := hidden.Type.Shape[0], hidden.Type.Shape[1]
-	dim := int(in[mtpQNorm].Type.Shape[0].B)
+	dim := int(in[mtpQNorm].Type.Shape[0].Const)
 	split := func(x *ir.Node, heads, d int) *ir.Node {
 		return op.Reshape(x, ir.Shape{b, t, ir.Static(int64(heads)), ir.Static(int64(d))})
 	}

@@ -31,7 +31,7 @@ var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 		if len(x.Shape) != 4 || !x.Shape[1:].IsStatic() {
 			return ir.Type{}, fmt.Errorf("x is %v; want [B,gh,gw,C] with a static grid", x)
 		}
-		c := x.Shape[3].B
+		c := x.Shape[3].Const
 		if a.Heads < 1 || c%int64(a.Heads) != 0 || a.Window < 0 {
 			return ir.Type{},
 				fmt.Errorf("%d heads over %d channels, window %d; heads must divide the channels, the window is >= 0",
@@ -56,14 +56,14 @@ func (a SAMAttentionAttrs) window(x ir.Shape) (wh, ww int64) {
 	if a.Window > 0 {
 		return int64(a.Window), int64(a.Window)
 	}
-	return x[1].B, x[2].B
+	return x[1].Const, x[2].Const
 }
 
 var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(SAMAttentionAttrs)
 	x := in[0]
 	shape := x.Type.Shape
-	c, heads := shape[3].B, int64(a.Heads)
+	c, heads := shape[3].Const, int64(a.Heads)
 	d := c / heads
 	wh, ww := a.window(shape)
 	if !shape[0].IsStatic() { // passes recognise only a grid with a static batch; the op accepts any
@@ -75,7 +75,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	if a.Window > 0 {
 		x = WindowPartition(x, a.Window)
 	}
-	w := x.Type.Shape[0].B // number of windows in the batch
+	w := x.Type.Shape[0].Const // number of windows in the batch
 	qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
 	head := func(i int64) *ir.Node { // [w, heads, wh*ww, d]
 		part := op.Narrow(qkv, 3, int(i*c), int(c))
@@ -123,7 +123,7 @@ func relativePositions(table *ir.Node, n int64) *ir.Node {
 // batch of shape [B*nh*nw,w,w,C].
 func WindowPartition(x *ir.Node, window int) *ir.Node {
 	s, w := x.Type.Shape, int64(window)
-	b, gh, gw, c := s[0].B, s[1].B, s[2].B, s[3].B
+	b, gh, gw, c := s[0].Const, s[1].Const, s[2].Const, s[3].Const
 	nh, nw := (gh+w-1)/w, (gw+w-1)/w
 	if nh*w != gh || nw*w != gw {
 		x = op.Pad(x, []int{0, 0, 0, 0}, []int{0, int(nh*w - gh), int(nw*w - gw), 0}, 0)
@@ -135,7 +135,7 @@ func WindowPartition(x *ir.Node, window int) *ir.Node {
 // WindowReverse undoes WindowPartition. It turns x [B*nh*nw,w,w,C] into the grid [B,gh,gw,C] without the padding.
 func WindowReverse(x *ir.Node, window int, grid ir.Shape) *ir.Node {
 	w := int64(window)
-	b, gh, gw, c := grid[0].B, grid[1].B, grid[2].B, x.Type.Shape[3].B
+	b, gh, gw, c := grid[0].Const, grid[1].Const, grid[2].Const, x.Type.Shape[3].Const
 	nh, nw := (gh+w-1)/w, (gw+w-1)/w
 	x = op.Transpose(op.Reshape(x, ir.ShapeOf(b, nh, nw, w, w, c)), 0, 1, 3, 2, 4, 5)
 	x = op.Reshape(x, ir.ShapeOf(b, nh*w, nw*w, c))

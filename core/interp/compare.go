@@ -18,11 +18,11 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 	if g, w := TypeOf(got), TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("type is %v; want %v", g, w)
 	}
-	if !bytes.Equal(got.B, want.B) {
+	if !bytes.Equal(got.Bytes, want.Bytes) {
 		return fmt.Errorf("blocks of %v differ", TypeOf(want))
 	}
 	worst, excess, bad := -1, 0.0, 0
-	for i := range max(len(want.F), len(want.I)) {
+	for i := range max(len(want.Floats), len(want.Ints)) {
 		if e := Excess(got.At(i), want.At(i), tol); e > 0 {
 			if bad++; worst < 0 || e > excess {
 				worst, excess = i, e
@@ -80,19 +80,19 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 // ends of r and are clamped to their type. The blocks of packed types are random.
 func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
 	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
-	for i := range a.F {
-		a.F[i] = r.Lo + (r.Hi-r.Lo)*rng.Float64()
+	for i := range a.Floats {
+		a.Floats[i] = r.Lo + (r.Hi-r.Lo)*rng.Float64()
 	}
 	if t.DType != dtype.F64 && t.DType.IsFloat() {
 		return a.Tensor().Array()
 	}
 	if t.DType.IsPacked() {
-		quant.Random(a.B, t.DType, rng.Uint32)
+		quant.Random(a.Bytes, t.DType, rng.Uint32)
 	}
-	for i := range a.I {
+	for i := range a.Ints {
 		lo, hi := t.DType.IntRange()
 		lo, hi = max(lo, int64(r.Lo)), min(hi, int64(r.Hi))
-		a.I[i] = lo + rng.Int64N(max(hi-lo, 0)+1)
+		a.Ints[i] = lo + rng.Int64N(max(hi-lo, 0)+1)
 	}
 	return a
 }

@@ -37,7 +37,7 @@ func parse(t *testing.T, text string) *ir.Graph {
 }
 
 func f32s(shape []int, v ...float64) *tensor.Array {
-	return &tensor.Array{DType: dtype.F32, Shape: shape, F: v}
+	return &tensor.Array{DType: dtype.F32, Shape: shape, Floats: v}
 }
 
 const blockGraph = `graph g
@@ -121,7 +121,7 @@ func TestCompare(t *testing.T) {
 		{f32s([]int{1}, 2.1), one, false}, {f32s([]int{1}, -0.1), one, false}, {f32s([]int{1, 1}, 1), one, false},
 	} {
 		if err := interp.Compare(c.got, c.want, tol); (err == nil) != c.equal {
-			t.Errorf("%v against %v: %v", c.got.F, c.want.F, err)
+			t.Errorf("%v against %v: %v", c.got.Floats, c.want.Floats, err)
 		}
 	}
 }

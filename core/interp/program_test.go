@@ -45,7 +45,8 @@ func makeProgram(t *testing.T) *program.Program {
 
 func runBoth(t *testing.T, p *program.Program) error {
 	t.Helper()
-	w := &tensor.Array{DType: p.Graph.Nodes[1].Type.DType, Shape: []int{2, 3}, F: []float64{1, -0.5, 2, 0.25, 3, -1}}
+	w := &tensor.Array{DType: p.Graph.Nodes[1].Type.DType, Shape: []int{2, 3},
+		Floats: []float64{1, -0.5, 2, 0.25, 3, -1}}
 	x := f32s([]int{3, 3}, 0.1, 0.2, 0.3, -0.4, 0.5, -0.6, 0.7, 0.8, -0.9)
 	x = x.Tensor().Array()
 	syms, inputs := map[string]int64{"N": 3}, map[string]*tensor.Array{"x": x}

@@ -22,7 +22,7 @@ f = cast i {to=f32} : f32[2,2]
 y = add f, f : f32[2,2]
 `
 	x := map[string]*tensor.Array{"x": f32s([]int{2, 4}, 3, 1, 2, 1, -1, -5, 0, 7)}
-	i := &tensor.Array{DType: dtype.I32, Shape: []int{2, 2}, I: []int64{1, 3, 1, 0}}
+	i := &tensor.Array{DType: dtype.I32, Shape: []int{2, 2}, Ints: []int64{1, 3, 1, 0}}
 	for name, run := range map[string]func(o interp.Observer) (map[string]*tensor.Array, error){
 		"graph": func(o interp.Observer) (map[string]*tensor.Array, error) {
 			return interp.Run(parse(t, text+"return y=y"), nil, x, nil, o)
@@ -40,7 +40,8 @@ y = add f, f : f32[2,2]
 			if !interp.TypeOf(v).Equal(n.Type) {
 				t.Errorf("%s: %s is shown as %v; its type is %v", name, n.Label(), interp.TypeOf(v), n.Type)
 			}
-			seen[n.Label()] = &tensor.Array{DType: v.DType, Shape: v.Shape, F: slices.Clone(v.F), I: slices.Clone(v.I)}
+			seen[n.Label()] = &tensor.Array{DType: v.DType, Shape: v.Shape, Floats: slices.Clone(v.Floats),
+				Ints: slices.Clone(v.Ints)}
 			return nil
 		})
 		if err != nil {
@@ -54,7 +55,7 @@ y = add f, f : f32[2,2]
 				t.Errorf("%s: %s: %v", name, label, err)
 			}
 		}
-		if seen["v,i"] != nil || !slices.Equal(out["y"].F, []float64{2, 6, 2, 0}) {
+		if seen["v,i"] != nil || !slices.Equal(out["y"].Floats, []float64{2, 6, 2, 0}) {
 			t.Errorf("%s: outputs %v, values shown %v", name, out, seen)
 		}
 	}
@@ -62,7 +63,7 @@ y = add f, f : f32[2,2]
 a, b, c = split x {axis=1, sizes=[1,0,3]} : f32[2,1], f32[2,0], f32[2,3]
 return b=b, c=c
 `), nil, x, nil)
-	if err != nil || !slices.Equal(out["c"].F, []float64{1, 2, 1, -5, 0, 7}) || out["b"].Len() != 0 {
+	if err != nil || !slices.Equal(out["c"].Floats, []float64{1, 2, 1, -5, 0, 7}) || out["b"].Len() != 0 {
 		t.Errorf("split: %v (%v)", out, err)
 	}
 }

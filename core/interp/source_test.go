@@ -17,7 +17,7 @@ func TestSameSteps(t *testing.T) {
 	same := func(_ *ir.Node, _, got, want []*tensor.Array) error {
 		return interp.Compare(got[0], want[0], ir.Tolerance{})
 	}
-	inputs := map[string]*tensor.Array{"x": {DType: source.Nodes[0].Type.DType, Shape: []int{2}, I: []int64{0, 1}}}
+	inputs := map[string]*tensor.Array{"x": {DType: source.Nodes[0].Type.DType, Shape: []int{2}, Ints: []int64{0, 1}}}
 	for compiled, want := range map[string]string{
 		text: "",
 		"x = input : bool[2]\ni = cast x {to=i32} : i32[2]\nn = not i : i32[2]\ny = cast n {to=bool} : bool[2]\nz = xor x, y : bool[2]\nreturn z": "y (not of [bool[2]]): 1 of 2 elements differ",

@@ -22,9 +22,9 @@ const (
 //
 // A static dim is an integer and needs no allocation.
 type Dim struct {
-	// B is the constant term. It is the size if the dim is static.
-	B   int64
-	sum unique.Handle[sum] // the other terms; zero if there are none
+	// Const is the constant term. It is the size if the dim is static.
+	Const int64
+	sum   unique.Handle[sum] // the other terms; zero if there are none
 }
 
 // sum is a list of terms in canonical order. Sums and products are interned, so equal ones have the same handle.
@@ -54,7 +54,7 @@ type term struct {
 }
 
 // Static returns the dim of a known size.
-func Static(n int64) Dim { return Dim{B: n} }
+func Static(n int64) Dim { return Dim{Const: n} }
 
 // Named returns the dim that is the symbol sym.
 func Named(sym string) Dim {
@@ -68,14 +68,14 @@ func Named(sym string) Dim {
 func (d Dim) IsStatic() bool { return d.sum == unique.Handle[sum]{} }
 
 // Is reports whether d is static and has size n.
-func (d Dim) Is(n int64) bool { return d == Dim{B: n} }
+func (d Dim) Is(n int64) bool { return d == Dim{Const: n} }
 
 // Add returns d + e. ok is false if the sum exceeds the limits of a dim.
 func (d Dim) Add(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
-		return small(satAdd(d.B, e.B))
+		return small(satAdd(d.Const, e.Const))
 	}
-	return made(satAdd(d.B, e.B), append(d.terms(), e.terms()...))
+	return made(satAdd(d.Const, e.Const), append(d.terms(), e.terms()...))
 }
 
 // Sub returns d - e. ok is false if the difference exceeds the limits of a dim.
@@ -90,7 +90,7 @@ func (d Dim) Sub(e Dim) (Dim, bool) {
 // Mul returns d * e. ok is false if the product exceeds the limits of a dim.
 func (d Dim) Mul(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
-		return small(satMul(d.B, e.B))
+		return small(satMul(d.Const, e.Const))
 	}
 	x, y := d.allTerms(), e.allTerms()
 	if len(x)*len(y) > 2*MaxDimFactors { // even if most of the products cancel
@@ -107,7 +107,7 @@ func (d Dim) Mul(e Dim) (Dim, bool) {
 
 // Div returns the dim q for which q * e is d. ok is false if there is none.
 func (d Dim) Div(e Dim) (q Dim, ok bool) {
-	if e.IsStatic() && e.B == 0 {
+	if e.IsStatic() && e.Const == 0 {
 		return Dim{}, false
 	}
 	lead := e.allTerms()[0]
@@ -142,7 +142,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 		return Dim{}, false
 	}
 	if d.IsStatic() {
-		q, _ := floorDiv(d.B, n)
+		q, _ := floorDiv(d.Const, n)
 		return small(q)
 	}
 	// Take multiples of n out of the quotient: (8*N+M+9)/8 is N+1 + (M+1)/8.
@@ -156,7 +156,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 			g = gcd(g, r)
 		}
 	}
-	b, rest := floorDiv(d.B, n)
+	b, rest := floorDiv(d.Const, n)
 	// (2*N+3)/4 is (N+1)/2, because the rest of the constant is smaller than the smallest step of the other terms.
 	for i := range part {
 		part[i].coef /= g
@@ -175,7 +175,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 		if !ok {
 			return Dim{}, false
 		}
-		return made(satAdd(b, q.B), append(whole, q.terms()...))
+		return made(satAdd(b, q.Const), append(whole, q.terms()...))
 	}
 	num, ok := made(rest, part)
 	if !ok {
@@ -196,7 +196,7 @@ func (d Dim) CeilDiv(n int64) (Dim, bool) {
 // Eval returns the size for the given values of symbols. A missing symbol counts as 0. Eval does not overflow for
 // values in the ranges of symbols that Syms.CheckType accepted.
 func (d Dim) Eval(syms map[string]int64) int64 {
-	n := d.B
+	n := d.Const
 	for s := d.sum; s != (unique.Handle[sum]{}); {
 		v := s.Value()
 		x := v.coef
@@ -222,7 +222,7 @@ func (f factor) eval(syms map[string]int64) int64 {
 // Divisor returns a number that divides d for all values of its symbols: the greatest common divisor of its
 // coefficients.
 func (d Dim) Divisor() int64 {
-	n := d.B
+	n := d.Const
 	for _, t := range d.terms() {
 		n = gcd(n, t.coef)
 	}
@@ -269,8 +269,8 @@ func (d Dim) terms() []term {
 // allTerms returns all terms, with the constant last. For the dim 0 it returns the constant 0.
 func (d Dim) allTerms() []term {
 	out := d.terms()
-	if d.B != 0 || len(out) == 0 {
-		out = append(out, term{coef: d.B})
+	if d.Const != 0 || len(out) == 0 {
+		out = append(out, term{coef: d.Const})
 	}
 	return out
 }
@@ -280,7 +280,7 @@ func small(n int64) (Dim, bool) {
 	if n > MaxCoef || n < -MaxCoef {
 		return Dim{}, false
 	}
-	return Dim{B: n}, true
+	return Dim{Const: n}, true
 }
 
 // made returns the dim b + terms in canonical form. ok is false if it exceeds the limits of a dim.
@@ -396,7 +396,7 @@ func compareFactor(a, b factor) int {
 func compareDims(a, b Dim) int {
 	return cmp.Or(slices.CompareFunc(a.terms(), b.terms(), func(x, y term) int {
 		return cmp.Or(compareFactors(x.factors, y.factors), cmp.Compare(x.coef, y.coef))
-	}), cmp.Compare(a.B, b.B))
+	}), cmp.Compare(a.Const, b.Const))
 }
 
 // floorDiv returns a/n rounded down, and the remainder from 0 to n-1.

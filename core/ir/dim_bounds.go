@@ -43,7 +43,7 @@ func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 		lo, hi = satAdd(lo, least), satAdd(hi, most)
 		h = t.rest
 	}
-	return satAdd(lo, d.B), satAdd(hi, d.B), true
+	return satAdd(lo, d.Const), satAdd(hi, d.Const), true
 }
 
 func (s Syms) growingFactor(f factor) (lo, hi int64, ok bool) {
@@ -192,7 +192,7 @@ func derivative(terms []term, by factor) []term {
 
 // magnitude returns a bound for every number that occurs when d is evaluated.
 func (s Syms) magnitude(d Dim) int64 {
-	n := max(d.B, -d.B)
+	n := max(d.Const, -d.Const)
 	for h := d.sum; h != (unique.Handle[sum]{}); {
 		t := h.Value()
 		x := max(t.coef, -t.coef)

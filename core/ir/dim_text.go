@@ -9,7 +9,7 @@ import (
 // String returns d as text, such as 7, N, 2*N+3, B*S or (N+7)/8. Equal dims have equal texts.
 func (d Dim) String() string {
 	if d.IsStatic() {
-		return strconv.FormatInt(d.B, 10)
+		return strconv.FormatInt(d.Const, 10)
 	}
 	return string(d.appendText(nil))
 }
@@ -34,11 +34,11 @@ func (d Dim) appendText(b []byte) []byte {
 			b = f.appendText(b, alone)
 		}
 	}
-	if d.B > 0 {
+	if d.Const > 0 {
 		b = append(b, '+')
 	}
-	if d.B != 0 || len(terms) == 0 {
-		b = strconv.AppendInt(b, d.B, 10)
+	if d.Const != 0 || len(terms) == 0 {
+		b = strconv.AppendInt(b, d.Const, 10)
 	}
 	return b
 }

@@ -45,9 +45,9 @@ func (s Syms) MayBeEqual(a, b Dim) bool {
 		return false
 	}
 	lo, hi := s.Bounds(diff)
-	step, _ := diff.Sub(Static(diff.B))
+	step, _ := diff.Sub(Static(diff.Const))
 	by := step.Divisor()
-	return lo <= 0 && hi >= 0 && (by == 0 || diff.B%by == 0)
+	return lo <= 0 && hi >= 0 && (by == 0 || diff.Const%by == 0)
 }
 
 // Mismatch is the error of type inference for two dims that must be equal and are not the same dim.

@@ -9,32 +9,32 @@ import (
 func roundToType(a *tensor.Array) {
 	switch a.DType {
 	case dtype.F16:
-		for i, x := range a.F {
-			a.F[i] = float64(dtype.F16ToF32(dtype.F64ToF16(x)))
+		for i, x := range a.Floats {
+			a.Floats[i] = float64(dtype.F16ToF32(dtype.F64ToF16(x)))
 		}
 	case dtype.BF16:
-		for i, x := range a.F {
-			a.F[i] = float64(dtype.BF16ToF32(dtype.F64ToBF16(x)))
+		for i, x := range a.Floats {
+			a.Floats[i] = float64(dtype.BF16ToF32(dtype.F64ToBF16(x)))
 		}
 	case dtype.I8:
-		for i, x := range a.I {
-			a.I[i] = int64(int8(x))
+		for i, x := range a.Ints {
+			a.Ints[i] = int64(int8(x))
 		}
 	case dtype.I16:
-		for i, x := range a.I {
-			a.I[i] = int64(int16(x))
+		for i, x := range a.Ints {
+			a.Ints[i] = int64(int16(x))
 		}
 	case dtype.I32:
-		for i, x := range a.I {
-			a.I[i] = int64(int32(x))
+		for i, x := range a.Ints {
+			a.Ints[i] = int64(int32(x))
 		}
 	case dtype.U8:
-		for i, x := range a.I {
-			a.I[i] = int64(uint8(x))
+		for i, x := range a.Ints {
+			a.Ints[i] = int64(uint8(x))
 		}
 	case dtype.U32:
-		for i, x := range a.I {
-			a.I[i] = int64(uint32(x))
+		for i, x := range a.Ints {
+			a.Ints[i] = int64(uint32(x))
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (d Dim) linear(values map[string]int64) (sym string, a, b int64, ok bool) {
 			b += c
 		}
 	}
-	return sym, a, b + d.B, a != 0
+	return sym, a, b + d.Const, a != 0
 }
 
 // unknown returns a symbol of d without a value, or "".

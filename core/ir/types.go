@@ -84,7 +84,7 @@ func (s Syms) MaxBytes(t Type) int64 {
 	for _, d := range t.Shape {
 		lo, hi, ok := s.growing(d)
 		// The product of such dims has positive coefficients only, so it is largest where each dim is largest.
-		simple = simple && ok && lo >= 0 && d.B >= 0
+		simple = simple && ok && lo >= 0 && d.Const >= 0
 		n = satMul(n, hi)
 	}
 	if simple {

@@ -96,7 +96,7 @@ func (a AdaptiveAvgPoolAttrs) most(x ir.Type) int64 {
 	g, _ := a.Geometry()
 	n := int64(1)
 	for i, out := range a.Output {
-		size := x.Shape[g.axis(3-g.Axes+i)].B
+		size := x.Shape[g.axis(3-g.Axes+i)].Const
 		n *= min(size, size/int64(out)+2)
 	}
 	return n

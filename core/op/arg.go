@@ -49,8 +49,9 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 				base, best := row/inner*n*inner+row%inner, 0
 				for k := range n {
 					i, j := base+k*inner, base+best*inner
-					if x.F == nil && betterInt(x.I[i], x.I[j]) || x.F != nil && !math.IsNaN(x.F[j]) &&
-						(math.IsNaN(x.F[i]) || better(x.F[i], x.F[j])) {
+					if x.Floats == nil && betterInt(x.Ints[i], x.Ints[j]) || x.Floats != nil &&
+						!math.IsNaN(x.Floats[j]) &&
+						(math.IsNaN(x.Floats[i]) || better(x.Floats[i], x.Floats[j])) {
 						best = k
 					}
 				}

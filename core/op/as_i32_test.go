@@ -21,7 +21,7 @@ func TestAsI32(t *testing.T) {
 			in := allOperands(d, len(def.Operands))
 			want, err := tryEval(def, def.NewAttrs(), in...)
 			if err != nil { // a divisor of 0
-				last := in[len(in)-1].I
+				last := in[len(in)-1].Ints
 				for i := range last {
 					if last[i] == 0 {
 						last[i] = 1
@@ -62,8 +62,8 @@ func allOperands(d dtype.DType, n int) []*tensor.Array {
 	in := make([]*tensor.Array, n)
 	for k, step := 0, 1; k < n; k, step = k+1, step*len(values) {
 		in[k] = tensor.NewArray(d, total)
-		for i := range in[k].I {
-			in[k].I[i] = values[i/step%len(values)]
+		for i := range in[k].Ints {
+			in[k].Ints[i] = values[i/step%len(values)]
 		}
 	}
 	return in

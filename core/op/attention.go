@@ -261,7 +261,8 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		switch last := x.t.Shape[rank-1]; {
 		case len(a.Packed) > 0:
 			dims[i] = ir.Static(int64(a.HeadDim))
-			if at := int64(a.Packed[i]); at < 0 || at > ir.MaxDim || !last.IsStatic() || at+x.heads*dims[i].B > last.B {
+			if at := int64(a.Packed[i]); at < 0 || at > ir.MaxDim || !last.IsStatic() ||
+				at+x.heads*dims[i].Const > last.Const {
 				return s, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", x.name, x.t,
 					x.heads, a.HeadDim, at)
 			}
@@ -278,14 +279,14 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 			}
 		}
 	}
-	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[seq], k.Shape[seq], dims[0].B, dims[2].B
+	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[seq], k.Shape[seq], dims[0].Const, dims[2].Const
 	const want = "q is %v, k %v and v %v; want equal batches of k and v, not less than q's, as many keys as values, and static head dims of 1 or more, equal ones of q and k"
 	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[seq], s.Sk}} {
 		if pair[0] != pair[1] {
 			return s, ir.Differ(pair[0], pair[1], want, q, k, v)
 		}
 	}
-	if b := k.Shape[0]; b != s.B && (!b.IsStatic() || s.B.IsStatic() && s.B.B > b.B) {
+	if b := k.Shape[0]; b != s.B && (!b.IsStatic() || s.B.IsStatic() && s.B.Const > b.Const) {
 		return s, ir.Differ(b, s.B, want, q, k, v)
 	}
 	if !dims[0].IsStatic() || !dims[2].IsStatic() || s.D < 1 || s.DV < 1 {
@@ -301,7 +302,7 @@ func inferAttention(sig ir.Sig[AttentionAttrs]) (ir.Type, error) {
 		return ir.Type{}, err
 	}
 	if b := in[1].Shape[0]; b != s.B {
-		if _, most := sig.Syms.Bounds(s.B); most > b.B {
+		if _, most := sig.Syms.Bounds(s.B); most > b.Const {
 			return ir.Type{}, fmt.Errorf("q is %v, up to %d on axis 0, and k %v, which has fewer", in[0], most, in[1])
 		}
 	}
@@ -417,5 +418,5 @@ func attentionFLOPs(a AttentionAttrs, in []ir.Type, _ ir.Type) int64 {
 	if err != nil {
 		return 0
 	}
-	return s.B.B * s.H * s.Sq.B * s.Sk.B * (2*s.D + 2*s.DV + 7)
+	return s.B.Const * s.H * s.Sq.Const * s.Sk.Const * (2*s.D + 2*s.DV + 7)
 }

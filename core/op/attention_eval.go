@@ -16,13 +16,13 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 		shape = m.Shape
 	}
 	if x := in[AttentionPosition]; x != nil {
-		position = x.I
+		position = x.Ints
 	}
 	if x := in[AttentionKVLen]; x != nil {
-		kvLen = x.I
+		kvLen = x.Ints
 	}
 	if x := in[AttentionSinks]; x != nil {
-		sinks = x.F
+		sinks = x.Floats
 	}
 	g := a.Geometry(q.Shape, k.Shape, v.Shape, shape)
 	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
@@ -42,7 +42,7 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 			for i := range g.Sq {
 				qi := g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
 				for j := range score {
-					score[j] = scale * dot(q.F[qi:], k.F[ks+j*g.K.Seq:], g.D)
+					score[j] = scale * dot(q.Floats[qi:], k.Floats[ks+j*g.K.Seq:], g.D)
 					if a.Softcap != 0 {
 						score[j] = a.Softcap * math.Tanh(score[j]/a.Softcap)
 					}
@@ -54,14 +54,14 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 					case MaskCustom:
 						score[j] = keepIf(!(m.At(b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]) < 0.5), score[j])
 					case MaskBias:
-						score[j] += m.F[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
+						score[j] += m.Floats[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
 					}
 				}
 				weigh(score, sink)
-				o := out.F[b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq:]
+				o := out.Floats[b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq:]
 				for j, p := range score {
 					if p != 0 { // a key that is masked may hold NaN
-						addScaled(o, p, v.F[vs+j*g.V.Seq:], g.DV)
+						addScaled(o, p, v.Floats[vs+j*g.V.Seq:], g.DV)
 					}
 				}
 			}

@@ -74,7 +74,7 @@ func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
 	in = slices.Clone(in)
 	for i, x := range in[1:3] {
 		if n.IsStatic() {
-			in[1+i] = Narrow(x, 0, 0, int(n.B))
+			in[1+i] = Narrow(x, 0, 0, int(n.Const))
 		} else {
 			in[1+i] = Gather(x, Iota(x.Graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{n}}), 0)
 		}
@@ -133,15 +133,15 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 			const far = 1 << 30 // larger than any size, yet sums with positions do not wrap
 			first = perBatch(Min(Max(position, number(-far)), number(far)))
 			if stale == nil && s.Sq.IsStatic() {
-				stale = Ge(keys(3), Add(first, number(float64(s.Sq.B))))
+				stale = Ge(keys(3), Add(first, number(float64(s.Sq.Const))))
 			}
 		case count != nil && !a.UseQOffset:
-			first = Sub(count, number(float64(s.Sq.B)))
+			first = Sub(count, number(float64(s.Sq.Const)))
 			if !s.Sq.IsStatic() {
 				first = Sub(count, largest(s.Sq))
 			}
 		case ok && offset.IsStatic():
-			first = number(float64(offset.B))
+			first = number(float64(offset.Const))
 		default: // the sizes are known only at run time
 			first = Sub(largest(s.Sk), largest(s.Sq))
 		}

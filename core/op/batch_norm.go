@@ -23,9 +23,9 @@ var BatchNormDef = ir.Define(ir.Def[BatchNormAttrs]{
 	},
 	Eval: func(a BatchNormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		c, area := out.Shape[1], tensor.Numel(out.Shape[2:])
-		for i, x := range in[0].F {
+		for i, x := range in[0].Floats {
 			k := i / area % c
-			out.F[i] = (x-in[3].F[k])/math.Sqrt(in[4].F[k]+a.Eps)*in[1].F[k] + in[2].F[k]
+			out.Floats[i] = (x-in[3].Floats[k])/math.Sqrt(in[4].Floats[k]+a.Eps)*in[1].Floats[k] + in[2].Floats[k]
 		}
 		return nil
 	},

@@ -40,17 +40,17 @@ func binary(b binarySpec) *ir.OpDef {
 		Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 			x, y := in[0], in[1]
 			at := [][]int{strides(x.Shape, out.Shape), strides(y.Shape, out.Shape)}
-			if out.F != nil {
-				walk(out.Shape, at, func(i int, p []int) { out.F[i] = b.float(x.F[p[0]], y.F[p[1]]) })
+			if out.Floats != nil {
+				walk(out.Shape, at, func(i int, p []int) { out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]]) })
 				return nil
 			}
 			integer, zero := b.integerOf(out.DType), false
 			walk(out.Shape, at, func(i int, p []int) {
-				if b.zero != "" && y.I[p[1]] == 0 {
+				if b.zero != "" && y.Ints[p[1]] == 0 {
 					zero = true
 					return
 				}
-				out.I[i] = integer(x.I[p[0]], y.I[p[1]])
+				out.Ints[i] = integer(x.Ints[p[0]], y.Ints[p[1]])
 			})
 			if zero {
 				return fmt.Errorf("%s is 0", b.zero)

@@ -167,7 +167,7 @@ func TestCases(t *testing.T) {
 					t.Errorf("result is not of its type: %v", err)
 				}
 			}
-			for i, v := range out.F {
+			for i, v := range out.Floats {
 				if math.IsNaN(v) && tensor.Numel(in[0].Shape) > 0 {
 					t.Fatalf("element %d is NaN", i)
 				}
@@ -272,8 +272,9 @@ func TestLowered(t *testing.T) {
 		check(in)
 		if def.Elementwise {
 			for _, x := range in {
-				for i := range x.F {
-					x.F[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 30, -30, 1}[i%8]
+				for i := range x.Floats {
+					x.Floats[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 30, -30,
+						1}[i%8]
 				}
 			}
 			check(in)
@@ -317,10 +318,10 @@ func TestElementwise(t *testing.T) {
 			one := make([]*tensor.Array, len(in))
 			for k, x := range full {
 				one[k] = tensor.NewArray(x.DType)
-				if x.F != nil {
-					one[k].F[0] = x.F[i]
+				if x.Floats != nil {
+					one[k].Floats[0] = x.Floats[i]
 				} else {
-					one[k].I[0] = x.I[i]
+					one[k].Ints[0] = x.Ints[i]
 				}
 			}
 			if got := eval(t, def, c.Attrs, one...).At(0); interp.Excess(got, out.At(i), ir.Tolerance{}) > 0 {

@@ -33,25 +33,25 @@ var CastDef = ir.Define(ir.Def[CastAttrs]{
 		x := in[0]
 		for i := range x.Len() {
 			switch {
-			case out.F != nil && x.F != nil:
-				out.F[i] = x.F[i]
+			case out.Floats != nil && x.Floats != nil:
+				out.Floats[i] = x.Floats[i]
 				if a.To == dtype.F32 && x.DType == dtype.F64 {
-					out.F[i] = float64(float32(x.F[i]))
+					out.Floats[i] = float64(float32(x.Floats[i]))
 				}
-			case out.F != nil && a.To == dtype.F64:
-				out.F[i] = float64(x.I[i])
-			case out.F != nil:
-				out.F[i] = float64(float32(x.I[i]))
+			case out.Floats != nil && a.To == dtype.F64:
+				out.Floats[i] = float64(x.Ints[i])
+			case out.Floats != nil:
+				out.Floats[i] = float64(float32(x.Ints[i]))
 			case a.To == dtype.Bool:
 				if x.At(i) != 0 {
-					out.I[i] = 1
+					out.Ints[i] = 1
 				}
 			case x.DType == dtype.F32: // round f32, which may be the unrounded result of another definition
-				out.I[i] = saturate(float64(float32(x.F[i])), a.To)
-			case x.F != nil:
-				out.I[i] = saturate(x.F[i], a.To)
+				out.Ints[i] = saturate(float64(float32(x.Floats[i])), a.To)
+			case x.Floats != nil:
+				out.Ints[i] = saturate(x.Floats[i], a.To)
 			default:
-				out.I[i] = x.I[i] // OpDef.Eval wraps the result to its type
+				out.Ints[i] = x.Ints[i] // OpDef.Eval wraps the result to its type
 			}
 		}
 		return nil

@@ -37,10 +37,10 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 			return nil, fmt.Errorf("x and w are %v and %v; want [B,T,C] and [C,K]", x, w)
 		}
 		k := w.Shape[1]
-		if !k.IsStatic() || k.B < 1 {
+		if !k.IsStatic() || k.Const < 1 {
 			return nil, fmt.Errorf("w is %v, with %v taps; want a number that is known, 1 or more", w, k)
 		}
-		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(k.B - 1), x.Shape[2]}}
+		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(k.Const - 1), x.Shape[2]}}
 		want := []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}, {DType: x.DType, Shape: x.Shape[2:]},
 			pad}
 		if err := operandsAre("causal_conv1d", s.In, want); err != nil {
@@ -49,7 +49,7 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 		return []ir.Type{x, pad}, nil
 	},
 	Eval: func(a CausalConv1DAttrs, in, out []*tensor.Array) error {
-		x, w, y, next := in[0], in[1].F, out[0], out[1]
+		x, w, y, next := in[0], in[1].Floats, out[0], out[1]
 		bias, pad := in[CausalConv1DBias], in[CausalConv1DPad]
 		tokens, channels, k := x.Shape[1], x.Shape[2], in[1].Shape[1]
 		for b := range x.Shape[0] {
@@ -57,16 +57,16 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 				z := func(i int) float64 {
 					switch {
 					case i >= k-1:
-						return x.F[(b*tokens+i-k+1)*channels+c]
+						return x.Floats[(b*tokens+i-k+1)*channels+c]
 					case pad != nil:
-						return pad.F[(b*(k-1)+i)*channels+c]
+						return pad.Floats[(b*(k-1)+i)*channels+c]
 					}
 					return 0
 				}
 				for t := range tokens {
 					sum := 0.0
 					if bias != nil {
-						sum = bias.F[c]
+						sum = bias.Floats[c]
 					}
 					for i := range k {
 						sum += z(t+i) * w[c*k+i]
@@ -74,18 +74,18 @@ var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
 					if a.Silu {
 						sum /= 1 + math.Exp(-sum)
 					}
-					y.F[(b*tokens+t)*channels+c] = sum
+					y.Floats[(b*tokens+t)*channels+c] = sum
 				}
 				for i := range k - 1 {
-					next.F[(b*(k-1)+i)*channels+c] = z(tokens + i)
+					next.Floats[(b*(k-1)+i)*channels+c] = z(tokens + i)
 				}
 			}
 		}
 		return nil
 	},
-	FLOPs: func(a CausalConv1DAttrs, in, _ []ir.Type) int64 { return numel(in[0]) * (2*in[1].Shape[1].B + 5) },
+	FLOPs: func(a CausalConv1DAttrs, in, _ []ir.Type) int64 { return numel(in[0]) * (2*in[1].Shape[1].Const + 5) },
 	Tol: func(_ CausalConv1DAttrs, in, out []ir.Type) []ir.Tolerance {
-		return []ir.Tolerance{summed(out[0].DType, in[1].Shape[1].B), {}}
+		return []ir.Tolerance{summed(out[0].DType, in[1].Shape[1].Const), {}}
 	},
 	Cases: func() []ir.Case[CausalConv1DAttrs] {
 		c := func(d dtype.DType, b, t, channels, k int64, bias, pad, silu bool) ir.Case[CausalConv1DAttrs] {

@@ -23,8 +23,9 @@ func compare(name, doc string, commutative bool, float func(a, b float64) bool,
 			x, y := in[0], in[1]
 			at := [][]int{strides(x.Shape, out.Shape), strides(y.Shape, out.Shape)}
 			walk(out.Shape, at, func(i int, p []int) {
-				if x.F != nil && float(x.F[p[0]], y.F[p[1]]) || x.F == nil && integer(x.I[p[0]], y.I[p[1]]) {
-					out.I[i] = 1
+				if x.Floats != nil && float(x.Floats[p[0]], y.Floats[p[1]]) || x.Floats == nil &&
+					integer(x.Ints[p[0]], y.Ints[p[1]]) {
+					out.Ints[i] = 1
 				}
 			})
 			return nil

@@ -92,11 +92,11 @@ func (g *Geometry) checkConv(in []ir.Type) (kernel [3]int, err error) {
 		return kernel, fmt.Errorf("operands are %v and %v; want rank %d and a static weight", x, w, rank)
 	}
 	for _, k := range w.Shape[2:] {
-		if k.B < 1 || k.B > maxWindow {
+		if k.Const < 1 || k.Const > maxWindow {
 			return kernel, fmt.Errorf("kernel of %v; want sizes from 1 to %d", w, maxWindow)
 		}
 	}
-	if groups := int64(g.Groups); w.Shape[0].B%groups != 0 || w.Shape[0].B == 0 {
+	if groups := int64(g.Groups); w.Shape[0].Const%groups != 0 || w.Shape[0].Const == 0 {
 		return kernel, fmt.Errorf("axis 0 of the weight %v is not a positive multiple of groups %d", w, groups)
 	}
 	return g.Kernels(w.Shape.Eval(nil)), nil
@@ -152,14 +152,15 @@ func evalConv(a ConvAttrs, in []*tensor.Array, out *tensor.Array) error {
 				each(kernel, func(t [3]int) {
 					from, inside := g.source(at, t, size)
 					for c := 0; inside && c < cin; c++ {
-						sum += x.F[n*xn+(c0+c)*xc+offset(from, xs)] * w.F[(o*cin+c)*kernel[0]*kernel[1]*kernel[2]+tap]
+						sum += x.Floats[n*xn+(c0+c)*xc+
+							offset(from, xs)] * w.Floats[(o*cin+c)*kernel[0]*kernel[1]*kernel[2]+tap]
 					}
 					tap++
 				})
 				if bias := in[ConvBias]; bias != nil {
-					sum += bias.F[o]
+					sum += bias.Floats[o]
 				}
-				out.F[n*yn+o*yc+offset(at, ys)] = sum
+				out.Floats[n*yn+o*yc+offset(at, ys)] = sum
 			})
 		}
 	}

@@ -48,7 +48,7 @@ func convTranspose(axes int, cases func() []ir.Case[ConvTransposeAttrs]) *ir.OpD
 		},
 		Tol: func(_ ConvTransposeAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 			w := in[1].Shape
-			return summed(out.DType, w[0].B*numel(ir.Type{Shape: w[2:]}))
+			return summed(out.DType, w[0].Const*numel(ir.Type{Shape: w[2:]}))
 		},
 		Cases: cases,
 	})
@@ -106,19 +106,20 @@ func evalConvTranspose(a ConvTransposeAttrs, in []*tensor.Array, out *tensor.Arr
 	xn, xc, xs := g.places(x.Shape)
 	yn, yc, ys := g.places(out.Shape)
 	if bias := in[ConvBias]; bias != nil {
-		for i := range out.F {
-			out.F[i] = bias.F[i/yc%channels]
+		for i := range out.Floats {
+			out.Floats[i] = bias.Floats[i/yc%channels]
 		}
 	}
 	for n := range batch {
 		for c := range cin {
 			o0 := c / (cin / g.Groups) * cout
 			each(size, func(at [3]int) {
-				v, tap := x.F[n*xn+c*xc+offset(at, xs)], 0
+				v, tap := x.Floats[n*xn+c*xc+offset(at, xs)], 0
 				each(kernel, func(t [3]int) {
 					to, inside := g.source(at, t, made)
 					for o := 0; inside && o < cout; o++ {
-						out.F[n*yn+(o0+o)*yc+offset(to, ys)] += v * w.F[(c*cout+o)*kernel[0]*kernel[1]*kernel[2]+tap]
+						out.Floats[n*yn+(o0+o)*yc+
+							offset(to, ys)] += v * w.Floats[(c*cout+o)*kernel[0]*kernel[1]*kernel[2]+tap]
 					}
 					tap++
 				})

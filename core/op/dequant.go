@@ -41,7 +41,7 @@ func packedDepth(name string, w ir.Type) (ir.Dim, error) {
 // packedRow decodes row i of a packed array of rows of k values into dst; buf has as many elements.
 func packedRow(dst []float64, buf []float32, w *tensor.Array, i int) {
 	size := len(dst) / w.DType.Values() * w.DType.Size()
-	quant.Decode(buf, w.DType, w.B[i*size:(i+1)*size])
+	quant.Decode(buf, w.DType, w.Bytes[i*size:(i+1)*size])
 	for j, v := range buf {
 		dst[j] = float64(v)
 	}
@@ -50,9 +50,9 @@ func packedRow(dst []float64, buf []float32, w *tensor.Array, i int) {
 // rounded8 returns x, rows of k values, rounded as activations requires.
 func rounded8(x *tensor.Array, k int, activations string) []float64 {
 	if activations != ActivationsQ8 || k == 0 {
-		return x.F
+		return x.Floats
 	}
-	row, out := make([]float32, k), slices.Clone(x.F)
+	row, out := make([]float32, k), slices.Clone(x.Floats)
 	q, scale := make([]int8, k), make([]float32, (k+quant.Group-1)/quant.Group)
 	for at := 0; at < len(out); at += k {
 		for i := range row {
@@ -146,12 +146,12 @@ func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.
 	if !n.IsStatic() {
 		return n, fmt.Errorf("w is %v; want static sizes", w)
 	}
-	if want := ir.TypeOf(w.DType, (k.B*n.B+1)/2); s.nibbles && !w.Equal(want) {
+	if want := ir.TypeOf(w.DType, (k.Const*n.Const+1)/2); s.nibbles && !w.Equal(want) {
 		return n, fmt.Errorf("w is %v; want %v for %v by %v weights of 4 bits", w, want, k, n)
 	}
-	want := ir.TypeOf(s.scale, n.B)
+	want := ir.TypeOf(s.scale, n.Const)
 	if !s.perColumn {
-		want = ir.TypeOf(s.scale, (k.B+int64(block)-1)/int64(block), n.B)
+		want = ir.TypeOf(s.scale, (k.Const+int64(block)-1)/int64(block), n.Const)
 	}
 	for k, want := range []ir.Type{want, want, f32()} {
 		if t := in[DequantMatMulScale+k]; t.Present() && !t.Equal(want) {
@@ -168,9 +168,9 @@ func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.A
 		at := p*n + j
 		var q byte
 		if s.nibbles {
-			q = byte(in[1].I[at/2]) >> (at % 2 * 4) & 15
+			q = byte(in[1].Ints[at/2]) >> (at % 2 * 4) & 15
 		} else {
-			q = byte(in[1].I[at])
+			q = byte(in[1].Ints[at])
 		}
 		v := float64(int8(q))
 		if s.value != nil {
@@ -178,14 +178,14 @@ func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.A
 		}
 		switch {
 		case s.perColumn && scale != nil:
-			v *= scale.F[j]
+			v *= scale.Floats[j]
 		case s.perColumn:
 		case s.global:
-			v *= float64(quant.E4M3(byte(scale.I[p/block*n+j]))) * in[DequantMatMulGlobal].F[0]
+			v *= float64(quant.E4M3(byte(scale.Ints[p/block*n+j]))) * in[DequantMatMulGlobal].Floats[0]
 		case s.zero != dtype.Invalid:
-			v = (v - in[DequantMatMulZero].F[p/block*n+j]) * scale.F[p/block*n+j]
+			v = (v - in[DequantMatMulZero].Floats[p/block*n+j]) * scale.Floats[p/block*n+j]
 		default:
-			v *= scale.F[p/block*n+j]
+			v *= scale.Floats[p/block*n+j]
 		}
 		dst[p] = v
 	}

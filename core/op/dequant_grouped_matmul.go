@@ -46,13 +46,13 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	Eval: func(a DequantGroupedMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
 		k, n, groups := in[0].Shape[1], out.Shape[1], in[1].Shape[0]
 		x, weights, buf := rounded8(in[0], k, a.Activations), make([]float64, k), make([]float32, k)
-		for m, e := range in[2].I {
+		for m, e := range in[2].Ints {
 			if e < 0 || e >= int64(groups) {
 				return fmt.Errorf("index %d at position %d is out of range 0 to %d", e, m, groups-1)
 			}
 			for j := range n {
 				packedRow(weights, buf, in[1], int(e)*n+j)
-				out.F[m*n+j] = dot(x[m*k:(m+1)*k], weights, k)
+				out.Floats[m*n+j] = dot(x[m*k:(m+1)*k], weights, k)
 			}
 		}
 		return nil
@@ -61,16 +61,16 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 		return dequantMemory(s.Syms, s.In[0], s.Attrs.Activations)
 	},
 	FLOPs: func(_ DequantGroupedMatMulAttrs, in []ir.Type, out ir.Type) int64 {
-		return 2 * numel(out) * in[0].Shape[1].B
+		return 2 * numel(out) * in[0].Shape[1].Const
 	},
 	Tol: func(_ DequantGroupedMatMulAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		return summed(out.DType, in[0].Shape[1].B)
+		return summed(out.DType, in[0].Shape[1].Const)
 	},
 	Cases: func() []ir.Case[DequantGroupedMatMulAttrs] {
 		c := func(activations string, x, w, idx ir.Type) ir.Case[DequantGroupedMatMulAttrs] {
 			return ir.Case[DequantGroupedMatMulAttrs]{Attrs: DequantGroupedMatMulAttrs{activations},
 				In:   []ir.Type{x, w, idx},
-				Fill: []ir.Range{{Lo: -2, Hi: 2}, {}, {Lo: 0, Hi: float64(w.Shape[0].B - 1)}}}
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {}, {Lo: 0, Hi: float64(w.Shape[0].Const - 1)}}}
 		}
 		return []ir.Case[DequantGroupedMatMulAttrs]{
 			c(ActivationsF32, f32(7, 64), ir.TypeOf(dtype.Q8_0, 3, 5, 2), i32(7)),

@@ -90,7 +90,7 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 				scheme.column(weights, a, in, j, n)
 			}
 			for m := range out.Len() / n {
-				out.F[m*n+j] = dot(values[m*k:(m+1)*k], weights, k)
+				out.Floats[m*n+j] = dot(values[m*k:(m+1)*k], weights, k)
 			}
 		}
 		return nil
@@ -99,10 +99,10 @@ var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 		return dequantMemory(s.Syms, s.In[0], s.Attrs.Activations)
 	},
 	FLOPs: func(_ DequantMatMulAttrs, in []ir.Type, out ir.Type) int64 {
-		return 2 * numel(out) * in[0].Shape[in[0].Rank()-1].B
+		return 2 * numel(out) * in[0].Shape[in[0].Rank()-1].Const
 	},
 	Tol: func(_ DequantMatMulAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		return summed(out.DType, in[0].Shape[in[0].Rank()-1].B)
+		return summed(out.DType, in[0].Shape[in[0].Rank()-1].Const)
 	},
 	Cases: func() []ir.Case[DequantMatMulAttrs] {
 		c := func(scheme string, block int, in ...ir.Type) ir.Case[DequantMatMulAttrs] {

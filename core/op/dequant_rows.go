@@ -28,21 +28,21 @@ var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 		table, k := in[0], out.Shape[len(out.Shape)-1]
 		buf, n := make([]float32, k), int64(table.Shape[0])
-		for m, x := range in[1].I {
+		for m, x := range in[1].Ints {
 			if x < 0 || x >= n {
 				return fmt.Errorf("index %d at position %d is out of range 0 to %d", x, m, n-1)
 			}
-			packedRow(out.F[m*k:(m+1)*k], buf, table, int(x))
+			packedRow(out.Floats[m*k:(m+1)*k], buf, table, int(x))
 		}
 		return nil
 	},
-	Memory: func(_ ir.Sig[NoAttrs], out ir.Type) int64 { return 4 * out.Shape[out.Rank()-1].B },
+	Memory: func(_ ir.Sig[NoAttrs], out ir.Type) int64 { return 4 * out.Shape[out.Rank()-1].Const },
 	FLOPs:  noFLOPs[NoAttrs],
 	Tol:    exact[NoAttrs],
 	Cases: func() []ir.Case[NoAttrs] {
 		c := func(table, idx ir.Type) ir.Case[NoAttrs] {
 			return ir.Case[NoAttrs]{In: []ir.Type{table, idx},
-				Fill: []ir.Range{{}, {Lo: 0, Hi: float64(table.Shape[0].B - 1)}}}
+				Fill: []ir.Range{{}, {Lo: 0, Hi: float64(table.Shape[0].Const - 1)}}}
 		}
 		cases := []ir.Case[NoAttrs]{c(ir.TypeOf(dtype.Q8_0, 5, 2), i64(2, 3)), c(ir.TypeOf(dtype.Q4_0, 9, 1), u32()),
 			c(ir.TypeOf(dtype.Q6_K, 3, 2), i32(0)), c(ir.TypeOf(dtype.Q4_0, 4, 0), i32(3))}

@@ -37,7 +37,7 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 		return ir.Type{DType: x.DType, Shape: out}, nil
 	},
 	Eval: func(a DynamicSliceAttrs, in []*tensor.Array, out *tensor.Array) error {
-		start, most := in[1].I[0], int64(in[0].Shape[a.Axis]-a.Len)
+		start, most := in[1].Ints[0], int64(in[0].Shape[a.Axis]-a.Len)
 		if start < 0 || start > most {
 			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len,
 				a.Axis)
@@ -49,7 +49,7 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Tol:   exact[DynamicSliceAttrs],
 	Cases: func() []ir.Case[DynamicSliceAttrs] {
 		c := func(axis, n int, x, start ir.Type) ir.Case[DynamicSliceAttrs] {
-			fill := []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(int(x.Shape[axis].B) - n)}}
+			fill := []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(int(x.Shape[axis].Const) - n)}}
 			if !x.DType.IsFloat() {
 				fill[0] = ir.Range{Lo: 0, Hi: 3}
 			}

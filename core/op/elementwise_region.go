@@ -167,7 +167,7 @@ func evalRegion(a ElementwiseRegionAttrs, in []*tensor.Array, out *tensor.Array)
 				operands[k] = results[o.Index]
 			case RegionLiteral:
 				operands[k] = tensor.NewArray(dtype.F32)
-				operands[k].F[0] = float64(o.Value)
+				operands[k].Floats[0] = float64(o.Value)
 			}
 		}
 		results[i] = out

@@ -95,8 +95,8 @@ func TestEqualSizes(t *testing.T) {
 				inputs := map[string]*tensor.Array{}
 				for _, n := range g.Inputs() {
 					x := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(at)...)
-					for i := range x.F {
-						x.F[i] = float64(i%5) - 2
+					for i := range x.Floats {
+						x.Floats[i] = float64(i%5) - 2
 					}
 					inputs[n.Name] = x
 				}

@@ -15,11 +15,11 @@ import (
 // expansion rounds.
 func TestExp2Expansion(t *testing.T) {
 	x := tensor.NewArray(dtype.F32, 20000)
-	for i := range x.F {
-		x.F[i] = float64(float32(-152 + 0.01403*float64(i)))
+	for i := range x.Floats {
+		x.Floats[i] = float64(float32(-152 + 0.01403*float64(i)))
 	}
 	special := []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, 127.99999, 128, -126, -149, -150, 1e30, -1e30}
-	copy(x.F, special)
+	copy(x.Floats, special)
 	g, err := interp.LowerOne(op.Exp2Def, op.NoAttrs{}, []ir.Type{interp.TypeOf(x)}, ir.Type{})
 	if err != nil {
 		t.Fatal(err)
@@ -37,13 +37,13 @@ func TestExp2Expansion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range out[0].F {
-			out[0].F[i] = float64(float32(v)) // as a backend rounds
+		for i, v := range out[0].Floats {
+			out[0].Floats[i] = float64(float32(v)) // as a backend rounds
 		}
 		values[n] = out[0]
 	}
-	got := values[g.Outputs[0].Node].F
-	for i, v := range x.F {
+	got := values[g.Outputs[0].Node].Floats
+	for i, v := range x.Floats {
 		want := math.Exp2(v)
 		if over := math.IsInf(float64(float32(want)), 0); over || math.IsNaN(want) {
 			// the largest number is an ulp from infinity

@@ -34,7 +34,7 @@ func checkFourier(x ir.Type, norm string) error {
 	if last := x.Shape[x.Rank()-1]; !last.IsStatic() {
 		return fmt.Errorf(
 			"the last axis of x, %v, is no static size; tables for a transform are made when it is loaded", x)
-	} else if last.B < 1 {
+	} else if last.Const < 1 {
 		return fmt.Errorf("the last axis of x, %v, is empty; want a transform of 1 number or more", x)
 	}
 	if norm != NormNone && norm != NormInverse && norm != NormOrtho {
@@ -81,7 +81,7 @@ func transformRows(out *tensor.Array, rows, n int, norm string, inverse bool, ge
 	scale := complex(FourierScale(norm, n, inverse), 0)
 	for row := range rows {
 		get(row, x)
-		y := out.F[row*len(out.F)/rows : (row+1)*len(out.F)/rows]
+		y := out.Floats[row*len(out.Floats)/rows : (row+1)*len(out.Floats)/rows]
 		if slices.ContainsFunc(x, func(v complex128) bool { return cmplx.IsNaN(v) || cmplx.IsInf(v) }) {
 			for i := range y {
 				y[i] = math.NaN()
@@ -129,7 +129,7 @@ func fourier(y, x []complex128, step int, root, temp []complex128) {
 // fromBlocks returns a function that reads complex numbers from the real and imaginary parts of a row.
 func fromBlocks(x *tensor.Array) func(row int, z []complex128) {
 	return func(row int, z []complex128) {
-		from := x.F[2*row*len(z):]
+		from := x.Floats[2*row*len(z):]
 		for i := range z {
 			z[i] = complex(from[i], from[len(z)+i])
 		}
@@ -167,7 +167,7 @@ type FFTAttrs struct {
 
 // complexTransform defines fft and ifft.
 func complexTransform(name, doc string, inverse bool) *ir.OpDef {
-	length := func(t ir.Type) int64 { return t.Shape[t.Rank()-1].B / 2 }
+	length := func(t ir.Type) int64 { return t.Shape[t.Rank()-1].Const / 2 }
 	return ir.Define(ir.Def[FFTAttrs]{
 		Name: name, Doc: doc + " " + fourierDoc, Operands: "x",
 		Infer: func(s ir.Sig[FFTAttrs]) (ir.Type, error) {
@@ -175,7 +175,7 @@ func complexTransform(name, doc string, inverse bool) *ir.OpDef {
 			if err := checkFourier(x, s.Attrs.Norm); err != nil {
 				return ir.Type{}, err
 			}
-			if last := x.Shape[x.Rank()-1].B; last%2 != 0 {
+			if last := x.Shape[x.Rank()-1].Const; last%2 != 0 {
 				return ir.Type{},
 					fmt.Errorf(
 						"the last axis of x, %v, is odd; want as many imaginary parts as real parts, which come first",

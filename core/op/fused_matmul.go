@@ -48,23 +48,23 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	Eval: func(a FusedMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
 		var residual []float64
 		if r := in[FusedMatMulResidual]; r != nil {
-			residual = slices.Clone(r.F) // the product may overwrite the residual
+			residual = slices.Clone(r.Floats) // the product may overwrite the residual
 		}
 		evalMatMul(a.MatMul(), in[0], in[1], out)
 		if bias := in[FusedMatMulBias]; bias != nil {
-			for i := range out.F {
-				out.F[i] += bias.F[i%len(bias.F)]
+			for i := range out.Floats {
+				out.Floats[i] += bias.Floats[i%len(bias.Floats)]
 			}
 		}
 		if def, attrs, _ := ParseActivation(a.Act); def != nil {
 			// The product is not rounded before the activation.
-			exact := &tensor.Array{Shape: out.Shape, F: out.F}
+			exact := &tensor.Array{Shape: out.Shape, Floats: out.Floats}
 			if err := def.Eval(attrs, []*tensor.Array{exact}, exact); err != nil {
 				return err
 			}
 		}
 		for i, r := range residual {
-			out.F[i] += r
+			out.Floats[i] += r
 		}
 		return nil
 	},

@@ -19,7 +19,7 @@ var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 		return inferNorm(s.Attrs.Eps, s.In, true)
 	},
 	Eval: func(a FusedResidualLayerNormAttrs, in []*tensor.Array, out *tensor.Array) error {
-		layerNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)
+		layerNorm(a.Eps, plus(in[0], in[1]), in[2].Floats, in[3].Floats, out.Floats)
 		return nil
 	},
 	Memory: plusMemory[FusedResidualLayerNormAttrs],

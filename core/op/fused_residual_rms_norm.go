@@ -17,7 +17,7 @@ var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 	Operands: "x, res, gamma, beta",
 	Infer:    func(s ir.Sig[FusedResidualRmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, true) },
 	Eval: func(a FusedResidualRmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
-		rmsNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)
+		rmsNorm(a.Eps, plus(in[0], in[1]), in[2].Floats, in[3].Floats, out.Floats)
 		return nil
 	},
 	Memory: plusMemory[FusedResidualRmsNormAttrs],

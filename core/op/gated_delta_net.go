@@ -29,7 +29,7 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 			return nil, fmt.Errorf("q and v are %v and %v; want rank 4, [B,T,G,N] and [B,T,H,M]", q, v)
 		}
 		b, t, n, h, m := q.Shape[0], q.Shape[1], q.Shape[3], v.Shape[2], v.Shape[3]
-		if g := q.Shape[2]; !g.IsStatic() || !h.IsStatic() || g.B < 1 || h.B%g.B != 0 {
+		if g := q.Shape[2]; !g.IsStatic() || !h.IsStatic() || g.Const < 1 || h.Const%g.Const != 0 {
 			return nil,
 				fmt.Errorf(
 					"q is %v and v %v, with %v and %v heads; want sizes that are known, of which the first divides the second",
@@ -54,31 +54,31 @@ var GatedDeltaNetDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		tokens, groups, n, heads, m := q.Shape[1], q.Shape[2], q.Shape[3], v.Shape[2], v.Shape[3]
 		for bh := range q.Shape[0] * heads {
 			b, h := bh/heads, bh%heads
-			state := s.F[bh*n*m:][:n*m]
+			state := s.Floats[bh*n*m:][:n*m]
 			for t := range tokens {
 				at := (b*tokens+t)*heads + h
 				key := ((b*tokens+t)*groups + h*groups/heads) * n
-				decay := math.Exp(g.F[at])
+				decay := math.Exp(g.Floats[at])
 				for j := range m {
 					e := 0.0
 					for i := range n {
-						e += state[i*m+j] * k.F[key+i]
+						e += state[i*m+j] * k.Floats[key+i]
 					}
-					d := beta.F[at] * (v.F[at*m+j] - decay*e)
+					d := beta.Floats[at] * (v.Floats[at*m+j] - decay*e)
 					read := 0.0
 					for i := range n {
-						state[i*m+j] = decay*state[i*m+j] + k.F[key+i]*d
-						read += state[i*m+j] * q.F[key+i]
+						state[i*m+j] = decay*state[i*m+j] + k.Floats[key+i]*d
+						read += state[i*m+j] * q.Floats[key+i]
 					}
-					o.F[at*m+j] = read / math.Sqrt(float64(n))
+					o.Floats[at*m+j] = read / math.Sqrt(float64(n))
 				}
 			}
 		}
 		return nil
 	},
-	FLOPs: func(_ NoAttrs, in, out []ir.Type) int64 { return 7 * numel(out[0]) * in[0].Shape[3].B },
+	FLOPs: func(_ NoAttrs, in, out []ir.Type) int64 { return 7 * numel(out[0]) * in[0].Shape[3].Const },
 	Tol: func(_ NoAttrs, in, out []ir.Type) []ir.Tolerance {
-		n := in[0].Shape[3].B
+		n := in[0].Shape[3].Const
 		return []ir.Tolerance{summed(out[0].DType, n), summed(out[1].DType, n)}
 	},
 	Cases: func() []ir.Case[NoAttrs] {

@@ -31,7 +31,7 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 		return ir.Type{DType: table.DType, Shape: shape}, nil
 	},
 	Eval: func(a GatherAttrs, in []*tensor.Array, out *tensor.Array) error {
-		table, idx := in[0], in[1].I
+		table, idx := in[0], in[1].Ints
 		n, inner, i := int64(table.Shape[a.Axis]), tensor.Numel(table.Shape[a.Axis+1:]), 0
 		for o := range tensor.Numel(table.Shape[:a.Axis]) {
 			for k, x := range idx {
@@ -48,7 +48,7 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	Tol:   exact[GatherAttrs],
 	Cases: func() []ir.Case[GatherAttrs] {
 		c := func(axis int, table, idx ir.Type) ir.Case[GatherAttrs] {
-			top := float64(table.Shape[axis].B - 1)
+			top := float64(table.Shape[axis].Const - 1)
 			return ir.Case[GatherAttrs]{Attrs: GatherAttrs{axis}, In: []ir.Type{table, idx},
 				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: top}}}
 		}

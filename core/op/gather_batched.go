@@ -40,7 +40,7 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 	Eval: func(a GatherBatchedAttrs, in []*tensor.Array, out *tensor.Array) error {
 		table, idx, b := in[0], in[1], a.BatchDims
 		n, inner, per := table.Shape[b], tensor.Numel(table.Shape[b+1:]), tensor.Numel(idx.Shape[b:])
-		for k, x := range idx.I {
+		for k, x := range idx.Ints {
 			if x < 0 || x >= int64(n) {
 				return fmt.Errorf("index %d at position %d is out of range 0 to %d", x, k, n-1)
 			}
@@ -57,7 +57,7 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 				fill = ir.Range{Lo: 0, Hi: 3}
 			}
 			return ir.Case[GatherBatchedAttrs]{Attrs: GatherBatchedAttrs{b}, In: []ir.Type{table, idx},
-				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(table.Shape[b].B - 1)}}}
+				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(table.Shape[b].Const - 1)}}}
 		}
 		cases := []ir.Case[GatherBatchedAttrs]{
 			c(1, f32(3, 5), i32(3)), c(1, f32(3, 5), i32(3, 1)), c(1, f32(2, 5, 3), i64(2, 4)),

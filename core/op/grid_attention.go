@@ -62,7 +62,7 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		if g.Positional {
 			perQuery += 2*g.D*(g.WH+g.WW) + 2*tokens
 		}
-		return g.B.B * g.GH * g.GW * g.Heads * perQuery
+		return g.B.Const * g.GH * g.GW * g.Heads * perQuery
 	},
 	Memory: func(s ir.Sig[GridAttentionAttrs], _ ir.Type) int64 {
 		g, err := s.Attrs.Sizes(s.In)
@@ -134,8 +134,8 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 		return g, fmt.Errorf("qkv is %v; want rank 4 with a static grid", qkv)
 	}
 	d, ok := qkv.Shape[3].Div(ir.Static(3 * g.Heads))
-	g.B, g.GH, g.GW, g.D = qkv.Shape[0], qkv.Shape[1].B, qkv.Shape[2].B, d.B
-	if !ok || d.B < 1 || g.GH < 1 || g.GW < 1 || g.GH > maxWindow || g.GW > maxWindow {
+	g.B, g.GH, g.GW, g.D = qkv.Shape[0], qkv.Shape[1].Const, qkv.Shape[2].Const, d.Const
+	if !ok || d.Const < 1 || g.GH < 1 || g.GW < 1 || g.GH > maxWindow || g.GW > maxWindow {
 		return g, fmt.Errorf("qkv is %v; want [B,gh,gw,3*%d*D] with no empty axis but B", qkv, g.Heads)
 	}
 	g.WH, g.WW = int64(a.Window), int64(a.Window)
@@ -172,9 +172,9 @@ func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Arr
 	e, scale := a.Heads*d, a.EffectiveScale(s.D)
 	// part is q, k or v (0, 1, 2) of a head at a token, which may be padding.
 	part := func(b, y, x, which, head int) []float64 {
-		row := in[1].F
+		row := in[1].Floats
 		if y < gh && x < gw {
-			row = in[0].F[((b*gh+y)*gw+x)*3*e:]
+			row = in[0].Floats[((b*gh+y)*gw+x)*3*e:]
 		}
 		return row[which*e+head*d:]
 	}
@@ -189,12 +189,12 @@ func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Arr
 						ky, kx := j/ww, j%ww
 						score[j] = scale * dot(q, part(b, y0+ky, x0+kx, 1, h), d)
 						if s.Positional {
-							score[j] += dot(q, in[GridAttentionRH].F[((y-y0)*wh+ky)*d:], d) +
-								dot(q, in[GridAttentionRW].F[((x-x0)*ww+kx)*d:], d)
+							score[j] += dot(q, in[GridAttentionRH].Floats[((y-y0)*wh+ky)*d:], d) +
+								dot(q, in[GridAttentionRW].Floats[((x-x0)*ww+kx)*d:], d)
 						}
 					}
 					weigh(score, math.Inf(-1))
-					o := out.F[((b*gh+y)*gw+x)*e+h*d:]
+					o := out.Floats[((b*gh+y)*gw+x)*e+h*d:]
 					for j, p := range score {
 						addScaled(o, p, part(b, y0+j/ww, x0+j%ww, 2, h), d)
 					}

@@ -34,7 +34,7 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 		if !r.Equal(p) {
 			return nil, ir.TypesDiffer(r, p, "r is %v; want p's type, %v", r, p)
 		}
-		experts := p.Shape[1].B
+		experts := p.Shape[1].Const
 		if a.Groups < 1 || experts < 1 || experts%int64(a.Groups) != 0 {
 			return nil, fmt.Errorf("groups is %d; want 1 to %d, a divisor of the %d experts of %v", a.Groups, experts,
 				experts, p)
@@ -58,13 +58,13 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 			for i := range order {
 				order[i] = i
 			}
-			values := tensor.Array{F: x}
+			values := tensor.Array{Floats: x}
 			slices.SortStableFunc(order, func(i, j int) int { return descending(&values, i, j) })
 			return order
 		}
 		for t := range in[0].Shape[0] {
-			p := in[0].F[t*experts:][:experts]
-			for e, v := range in[1].F[t*experts:][:experts] {
+			p := in[0].Floats[t*experts:][:experts]
+			for e, v := range in[1].Floats[t*experts:][:experts] {
 				if scores[e] = v; math.IsNaN(v) {
 					scores[e] = math.Inf(-1)
 				}
@@ -83,21 +83,21 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 			n, sum := 0, 1e-20
 			for _, e := range first(order, scores) {
 				if n < a.K && kept[e/size] {
-					out[0].I[t*a.K+n], out[1].F[t*a.K+n] = int64(e), p[e]*a.Scale
+					out[0].Ints[t*a.K+n], out[1].Floats[t*a.K+n] = int64(e), p[e]*a.Scale
 					sum += p[e]
 					n++
 				}
 			}
 			for j := range a.K {
 				if a.K > 1 {
-					out[1].F[t*a.K+j] /= sum
+					out[1].Floats[t*a.K+j] /= sum
 				}
 			}
 		}
 		return nil
 	},
 	Memory: func(s ir.Sig[GroupLimitedGateAttrs], _ []ir.Type) int64 {
-		return 24*s.In[0].Shape[1].B + 64*int64(s.Attrs.Groups)
+		return 24*s.In[0].Shape[1].Const + 64*int64(s.Attrs.Groups)
 	},
 	Tol: func(_ GroupLimitedGateAttrs, _, out []ir.Type) []ir.Tolerance {
 		return []ir.Tolerance{{}, forDType(out[1].DType, 1e-6, 1e-5)}
@@ -122,11 +122,11 @@ func GroupLimitedGate(p, r *ir.Node, a GroupLimitedGateAttrs) (indices, weights 
 var _ = ir.LowerTuple(GroupLimitedGateDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
 	a, p, r := n.Attrs.(GroupLimitedGateAttrs), in[0], in[1]
 	tokens, experts := p.Type.Shape[0], p.Type.Shape[1]
-	groups, size := ir.Static(int64(a.Groups)), ir.Static(experts.B/int64(a.Groups))
+	groups, size := ir.Static(int64(a.Groups)), ir.Static(experts.Const/int64(a.Groups))
 	number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(dtype.F32)) }
 	r = Where(Ne(r, r), number(math.Inf(-1)), r)
 	grouped := Reshape(r, ir.Shape{tokens, groups, size})
-	best, _ := TopK(grouped, int(min(2, size.B)))
+	best, _ := TopK(grouped, int(min(2, size.Const)))
 	_, kept := TopK(ReduceSum(best, false, 2), a.GroupsKept)
 	// Groups that are not kept are NaN, which comes last.
 	group := Iota(g, 2, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), ir.Static(1), groups}})

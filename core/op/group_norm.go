@@ -22,20 +22,20 @@ var GroupNormDef = ir.Define(ir.Def[GroupNormAttrs]{
 	Operands: "x, gamma, beta",
 	Infer: func(s ir.Sig[GroupNormAttrs]) (ir.Type, error) {
 		x, err := inferChannelNorm(s.Attrs.Eps, s.In, "gamma", "beta")
-		if g := int64(s.Attrs.Groups); err == nil && (g < 1 || x.Shape[1].B%g != 0) {
-			err = fmt.Errorf("groups is %d; want 1 or more that divide the %d channels of %v", g, x.Shape[1].B, x)
+		if g := int64(s.Attrs.Groups); err == nil && (g < 1 || x.Shape[1].Const%g != 0) {
+			err = fmt.Errorf("groups is %d; want 1 or more that divide the %d channels of %v", g, x.Shape[1].Const, x)
 		}
 		return x, err
 	},
 	Eval: func(a GroupNormAttrs, in []*tensor.Array, out *tensor.Array) error {
-		x, gamma, beta := in[0], in[1].F, in[2].F
+		x, gamma, beta := in[0], in[1].Floats, in[2].Floats
 		c, area := x.Shape[1], tensor.Numel(x.Shape[2:])
 		n := c / a.Groups * area
-		for r := 0; r < len(x.F); r += n {
-			mean, scale := moments(a.Eps, x.F[r:r+n])
+		for r := 0; r < len(x.Floats); r += n {
+			mean, scale := moments(a.Eps, x.Floats[r:r+n])
 			for i := r; i < r+n; i++ {
 				k := i / area % c
-				out.F[i] = (x.F[i]-mean)*scale*gamma[k] + beta[k]
+				out.Floats[i] = (x.Floats[i]-mean)*scale*gamma[k] + beta[k]
 			}
 		}
 		return nil
@@ -63,7 +63,7 @@ func GroupNorm(x, gamma, beta *ir.Node, groups int, eps float64) *ir.Node {
 var _ = ir.Lower(GroupNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, x := n.Attrs.(GroupNormAttrs), in[0]
 	shape := append(
-		ir.Shape{x.Type.Shape[0], ir.Static(int64(a.Groups)), ir.Static(x.Type.Shape[1].B / int64(a.Groups))},
+		ir.Shape{x.Type.Shape[0], ir.Static(int64(a.Groups)), ir.Static(x.Type.Shape[1].Const / int64(a.Groups))},
 		x.Type.Shape[2:]...)
 	axes := make([]int, len(shape)-2)
 	for i := range axes {

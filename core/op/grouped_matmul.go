@@ -50,29 +50,31 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 		if a.TransB {
 			byK, byN = 1, k
 		}
-		for m, e := range in[2].I {
+		for m, e := range in[2].Ints {
 			if e < 0 || e >= int64(groups) {
 				return fmt.Errorf("index %d at position %d is out of range 0 to %d", e, m, groups-1)
 			}
-			row, matrix := x.F[m*k:(m+1)*k], w.F[int(e)*k*n:]
+			row, matrix := x.Floats[m*k:(m+1)*k], w.Floats[int(e)*k*n:]
 			for j := range n {
 				var sum float64
 				for l, v := range row {
 					sum += v * matrix[l*byK+j*byN]
 				}
-				out.F[m*n+j] = sum
+				out.Floats[m*n+j] = sum
 			}
 		}
 		return nil
 	},
-	FLOPs: func(_ GroupedMatMulAttrs, in []ir.Type, out ir.Type) int64 { return 2 * numel(out) * in[0].Shape[1].B },
+	FLOPs: func(_ GroupedMatMulAttrs, in []ir.Type, out ir.Type) int64 {
+		return 2 * numel(out) * in[0].Shape[1].Const
+	},
 	Tol: func(_ GroupedMatMulAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		return summed(out.DType, in[0].Shape[1].B)
+		return summed(out.DType, in[0].Shape[1].Const)
 	},
 	Cases: func() []ir.Case[GroupedMatMulAttrs] {
 		c := func(transB bool, x, w, idx ir.Type) ir.Case[GroupedMatMulAttrs] {
 			return ir.Case[GroupedMatMulAttrs]{Attrs: GroupedMatMulAttrs{transB}, In: []ir.Type{x, w, idx},
-				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(w.Shape[0].B - 1)}}}
+				Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(w.Shape[0].Const - 1)}}}
 		}
 		return []ir.Case[GroupedMatMulAttrs]{
 			c(false, f32(1, 1), f32(1, 1, 1), i32(1)), c(false, f32(7, 5), f32(3, 5, 4), i32(7)),

@@ -43,5 +43,5 @@ func InstanceNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 }
 
 var _ = ir.Lower(InstanceNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
-	return GroupNorm(in[0], in[1], in[2], int(max(n.Type.Shape[1].B, 1)), n.Attrs.(InstanceNormAttrs).Eps)
+	return GroupNorm(in[0], in[1], in[2], int(max(n.Type.Shape[1].Const, 1)), n.Attrs.(InstanceNormAttrs).Eps)
 })

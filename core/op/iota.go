@@ -28,10 +28,10 @@ var IotaDef = ir.Define(ir.Def[IotaAttrs]{
 		inner := tensor.Numel(out.Shape[a.Axis+1:])
 		for i := range out.Len() {
 			k := i / inner % out.Shape[a.Axis]
-			if out.F != nil {
-				out.F[i] = float64(k)
+			if out.Floats != nil {
+				out.Floats[i] = float64(k)
 			} else {
-				out.I[i] = int64(k)
+				out.Ints[i] = int64(k)
 			}
 		}
 		return nil

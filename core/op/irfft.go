@@ -29,7 +29,7 @@ var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 		if err := checkSize("n", n, 1); err != nil {
 			return ir.Type{}, err
 		}
-		if bins := int64(n/2 + 1); x.Shape[x.Rank()-1].B != 2*bins {
+		if bins := int64(n/2 + 1); x.Shape[x.Rank()-1].Const != 2*bins {
 			return ir.Type{},
 				fmt.Errorf(
 					"the last axis of x, %v, does not hold the n/2+1 = %d complex numbers of n = %d real ones; want %d elements",
@@ -43,7 +43,7 @@ var IRFFTDef = ir.Define(ir.Def[IRFFTAttrs]{
 		half := n/2 + 1
 		return transformRows(out, rows, n, a.Norm, true, func(row int, z []complex128) {
 			for k := range half {
-				v := complex(x.F[2*row*half+k], x.F[2*row*half+half+k])
+				v := complex(x.Floats[2*row*half+k], x.Floats[2*row*half+half+k])
 				if 2*k%n == 0 {
 					v = complex(real(v), 0)
 				}

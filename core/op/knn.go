@@ -42,7 +42,7 @@ var KNNDef = ir.DefineTuple(ir.TupleDef[KNNAttrs]{
 		n := in[0].Shape[0]
 		order := make([]int, n)
 		for row := range n {
-			x, near := in[0].F[row*n:][:n], order[:0]
+			x, near := in[0].Floats[row*n:][:n], order[:0]
 			for i, d := range x {
 				if i != row && !math.IsNaN(d) {
 					near = append(near, i)
@@ -62,7 +62,7 @@ var KNNDef = ir.DefineTuple(ir.TupleDef[KNNAttrs]{
 				if j < len(near) {
 					i, d = near[j], x[near[j]]
 				}
-				out[0].I[row*a.K+j], out[1].F[row*a.K+j] = int64(i), d
+				out[0].Ints[row*a.K+j], out[1].Floats[row*a.K+j] = int64(i), d
 			}
 		}
 		return nil

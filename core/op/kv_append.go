@@ -39,7 +39,7 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		}
 		for _, i := range []int{0, axis} {
 			if _, hi := s.Syms.Bounds(rows.Shape[i]); rows.Shape[i] != state.Shape[i] &&
-				(hi > state.Shape[i].B || !state.Shape[i].IsStatic()) {
+				(hi > state.Shape[i].Const || !state.Shape[i].IsStatic()) {
 				return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many",
 					rows, hi, i, state)
 			}
@@ -55,7 +55,7 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		return state, nil
 	},
 	Eval: func(a KVAppendAttrs, in []*tensor.Array, out *tensor.Array) error {
-		state, rows, pos := in[0], in[1], in[2].I
+		state, rows, pos := in[0], in[1], in[2].Ints
 		have, n := state.Shape[a.Axis], rows.Shape[a.Axis]
 		if err := CheckAppend(pos, n, have, a.Axis); err != nil {
 			return err
@@ -72,7 +72,7 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	Tol:   exact[KVAppendAttrs],
 	Cases: func() []ir.Case[KVAppendAttrs] {
 		c := func(axis int, state, rows, pos ir.Type) ir.Case[KVAppendAttrs] {
-			last := float64(state.Shape[axis].B - rows.Shape[axis].B)
+			last := float64(state.Shape[axis].Const - rows.Shape[axis].Const)
 			fill := []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0, Hi: last}}
 			if !state.DType.IsFloat() {
 				fill[0], fill[1] = ir.Range{Lo: 0, Hi: 3}, ir.Range{Lo: 0, Hi: 3}

@@ -18,7 +18,7 @@ var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	Operands: "x, gamma, beta",
 	Infer:    func(s ir.Sig[LayerNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
 	Eval: func(a LayerNormAttrs, in []*tensor.Array, out *tensor.Array) error {
-		layerNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
+		layerNorm(a.Eps, in[0].Floats, in[1].Floats, in[2].Floats, out.Floats)
 		return nil
 	},
 	FLOPs: perElement[LayerNormAttrs](8),

@@ -39,20 +39,20 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 		if err := sameFloats(x, f); err != nil {
 			return ir.Type{}, err
 		}
-		if x.Rank() < least || f.Rank() != 2 || !f.Shape.IsStatic() || f.Shape[0].B < 1 || f.Shape[1].B < 1 {
+		if x.Rank() < least || f.Rank() != 2 || !f.Shape.IsStatic() || f.Shape[0].Const < 1 || f.Shape[1].Const < 1 {
 			return ir.Type{},
 				fmt.Errorf(
 					"operands are %v and %v; want a spectrum of rank %d or more and filters [mels, bins] of static size",
 					x, f, least)
 		}
-		bins, last := f.Shape[1].B, x.Shape[x.Rank()-1]
+		bins, last := f.Shape[1].Const, x.Shape[x.Rank()-1]
 		if !last.Is(2*bins) && !(bins > 1 && last.Is(2*(2*bins-2))) && !last.Is(2*(2*bins-1)) {
 			return ir.Type{},
 				fmt.Errorf(
 					"the last axis of spectrum, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft",
 					x, bins, 2*bins, 4*bins-4, 4*bins-2)
 		}
-		return lastAxis(x, f.Shape[0].B), nil
+		return lastAxis(x, f.Shape[0].Const), nil
 	},
 	Eval: func(a LogMelAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, f := in[0], in[1]
@@ -61,24 +61,24 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 		if a.FloorScope == FloorClip {
 			group *= out.Shape[len(out.Shape)-2]
 		}
-		for i := range out.F {
-			row, sum := x.F[i/mels*n:][:n], 0.0
+		for i := range out.Floats {
+			row, sum := x.Floats[i/mels*n:][:n], 0.0
 			for b := range bins {
 				re, im := row[b], row[n/2+b]
-				sum += f.F[i%mels*bins+b] * (re*re + im*im)
+				sum += f.Floats[i%mels*bins+b] * (re*re + im*im)
 			}
-			out.F[i] = math.Log10(max(sum, 1e-10))
+			out.Floats[i] = math.Log10(max(sum, 1e-10))
 		}
-		for i := 0; i < len(out.F); i += group {
-			top := slices.Max(out.F[i : i+group])
+		for i := 0; i < len(out.Floats); i += group {
+			top := slices.Max(out.Floats[i : i+group])
 			for k := i; k < i+group; k++ {
-				out.F[k] = (max(out.F[k], top-8) + 4) / 4
+				out.Floats[k] = (max(out.Floats[k], top-8) + 4) / 4
 			}
 		}
 		return nil
 	},
 	FLOPs: func(_ LogMelAttrs, in []ir.Type, out ir.Type) int64 {
-		return 2*numel(out)*in[1].Shape[1].B + 2*numel(in[0])
+		return 2*numel(out)*in[1].Shape[1].Const + 2*numel(in[0])
 	},
 	Tol: rounded[LogMelAttrs],
 	Cases: func() (cases []ir.Case[LogMelAttrs]) {
@@ -118,7 +118,7 @@ func LogMel(spectrum, filters *ir.Node, floorScope string) *ir.Node {
 // powers returns re^2 + im^2 of the first bins of a spectrum. The last axis of x has n real and then n imaginary parts.
 func powers(x *ir.Node, bins int) *ir.Node {
 	axis := x.Type.Rank() - 1
-	re, im := Narrow(x, axis, 0, bins), Narrow(x, axis, int(x.Type.Shape[axis].B/2), bins)
+	re, im := Narrow(x, axis, 0, bins), Narrow(x, axis, int(x.Type.Shape[axis].Const/2), bins)
 	return Add(Mul(re, re), Mul(im, im))
 }
 
@@ -127,7 +127,7 @@ var _ = ir.Lower(LogMelDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	if n.Attrs.(LogMelAttrs).FloorScope == FloorClip {
 		axes = append(axes, n.Type.Rank()-2)
 	}
-	p := powers(in[0], int(f.Type.Shape[1].B))
+	p := powers(in[0], int(f.Type.Shape[1].Const))
 	row := p.Type.Rank() == 1
 	if row {
 		p = Reshape(p, append(ir.Shape{ir.Static(1)}, p.Type.Shape...))

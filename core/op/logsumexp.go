@@ -25,15 +25,15 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 		for i := range most {
 			most[i] = math.Inf(-1)
 		}
-		walk(x.Shape, to, func(i int, p []int) { most[p[0]] = max(most[p[0]], x.F[i]) })
+		walk(x.Shape, to, func(i int, p []int) { most[p[0]] = max(most[p[0]], x.Floats[i]) })
 		for i, m := range most {
 			if math.IsInf(m, 0) {
 				most[i] = 0
 			}
 		}
-		walk(x.Shape, to, func(i int, p []int) { out.F[p[0]] += math.Exp(x.F[i] - most[p[0]]) })
+		walk(x.Shape, to, func(i int, p []int) { out.Floats[p[0]] += math.Exp(x.Floats[i] - most[p[0]]) })
 		for i, m := range most {
-			out.F[i] = m + math.Log(out.F[i])
+			out.Floats[i] = m + math.Log(out.Floats[i])
 		}
 		return nil
 	},

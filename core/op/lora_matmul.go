@@ -48,10 +48,10 @@ var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 			out.DType, append(append([]int{}, in[0].Shape[:len(in[0].Shape)-1]...), in[2].Shape[1])...)
 		evalMatMul(MatMulAttrs{}, in[0], in[2], low)
 		evalMatMul(MatMulAttrs{}, low, in[3], out)
-		adapter := append([]float64{}, out.F...)
+		adapter := append([]float64{}, out.Floats...)
 		evalMatMul(MatMulAttrs{}, in[0], in[1], out)
 		for i, v := range adapter {
-			out.F[i] += a.Scale * v
+			out.Floats[i] += a.Scale * v
 		}
 		return nil
 	},
@@ -61,11 +61,11 @@ var LoraMatMulDef = ir.Define(ir.Def[LoraMatMulAttrs]{
 		return 8 * (s.Syms.MaxElems(out) + s.Syms.MaxElems(low))
 	},
 	FLOPs: func(_ LoraMatMulAttrs, in []ir.Type, out ir.Type) int64 {
-		k, r, n := in[2].Shape[0].B, in[2].Shape[1].B, in[1].Shape[1].B
+		k, r, n := in[2].Shape[0].Const, in[2].Shape[1].Const, in[1].Shape[1].Const
 		return 2 * numel(out) / max(n, 1) * (k*n + k*r + r*n)
 	},
 	Tol: func(_ LoraMatMulAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		t := summed(out.DType, in[2].Shape[0].B*max(1, in[2].Shape[1].B))
+		t := summed(out.DType, in[2].Shape[0].Const*max(1, in[2].Shape[1].Const))
 		if !out.DType.IsFloat() || out.DType.Size() < 4 { // x.a and x.w are rounded in between
 			t.Abs += 4 * t.Rel
 		}

@@ -64,9 +64,9 @@ func MatMul(a, b *ir.Node, attrs MatMulAttrs) *ir.Node {
 // depth returns K.
 func depth(a MatMulAttrs, x ir.Type) int64 {
 	if a.TransA {
-		return x.Shape[x.Rank()-2].B
+		return x.Shape[x.Rank()-2].Const
 	}
-	return x.Shape[x.Rank()-1].B
+	return x.Shape[x.Rank()-1].Const
 }
 
 func inferMatMul(a MatMulAttrs, x, y ir.Type) (ir.Type, error) {
@@ -108,7 +108,7 @@ func evalMatMul(a MatMulAttrs, x, y, out *tensor.Array) {
 	}
 	at := [][]int{strides(x.Shape[:r-2], lead), strides(y.Shape[:len(y.Shape)-2], lead)}
 	walk(lead, at, func(b int, p []int) {
-		xb, yb, ob := x.F[p[0]*m*k:], y.F[p[1]*k*n:], out.F[b*m*n:]
+		xb, yb, ob := x.Floats[p[0]*m*k:], y.Floats[p[1]*k*n:], out.Floats[b*m*n:]
 		for i := range m {
 			for j := range n {
 				var sum float64

@@ -49,17 +49,17 @@ func enlarged(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
 	seen := map[int64]bool{}
 	for _, typ := range c.In {
 		for _, d := range typ.Shape {
-			if seen[d.B] || d.B == 0 {
+			if seen[d.Const] || d.Const == 0 {
 				continue
 			}
-			seen[d.B] = true
+			seen[d.Const] = true
 			big := c
 			big.In = nil
 			for _, typ := range c.In {
 				shape := slices.Clone(typ.Shape)
 				for i := range shape {
-					if shape[i].B == d.B {
-						shape[i] = ir.Static(400 * d.B)
+					if shape[i].Const == d.Const {
+						shape[i] = ir.Static(400 * d.Const)
 					}
 				}
 				big.In = append(big.In, ir.Type{DType: typ.DType, Shape: shape})

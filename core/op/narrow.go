@@ -31,7 +31,7 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 		if a.Start == 0 {
 			return 0, true
 		}
-		return int64(a.Start) * row.B * int64(in.DType.Size()), ok && row.IsStatic()
+		return int64(a.Start) * row.Const * int64(in.DType.Size()), ok && row.IsStatic()
 	},
 	Infer: func(s ir.Sig[NarrowAttrs]) (ir.Type, error) {
 		a, x := s.Attrs, s.In[0]
@@ -87,11 +87,11 @@ func narrow(in, out *tensor.Array, axis, start, n int) {
 }
 
 func copyRange(out *tensor.Array, i int, in *tensor.Array, j, n int) {
-	if out.F != nil {
-		copy(out.F[i:i+n], in.F[j:j+n])
-	} else if out.I != nil {
-		copy(out.I[i:i+n], in.I[j:j+n])
-	} else if size := out.DType.Size(); out.B != nil {
-		copy(out.B[i*size:(i+n)*size], in.B[j*size:])
+	if out.Floats != nil {
+		copy(out.Floats[i:i+n], in.Floats[j:j+n])
+	} else if out.Ints != nil {
+		copy(out.Ints[i:i+n], in.Ints[j:j+n])
+	} else if size := out.DType.Size(); out.Bytes != nil {
+		copy(out.Bytes[i*size:(i+n)*size], in.Bytes[j*size:])
 	}
 }

@@ -141,9 +141,9 @@ func normIn(x ir.Type, residual bool) []ir.Type {
 
 // plus returns the sum of x and res, rounded to single precision unless it is f64.
 func plus(x, res *tensor.Array) []float64 {
-	sum := make([]float64, len(x.F))
+	sum := make([]float64, len(x.Floats))
 	for i := range sum {
-		if sum[i] = x.F[i] + res.F[i]; x.DType != dtype.F64 {
+		if sum[i] = x.Floats[i] + res.Floats[i]; x.DType != dtype.F64 {
 			sum[i] = float64(float32(sum[i]))
 		}
 	}

@@ -33,13 +33,13 @@ var OneHotDef = ir.Define(ir.Def[OneHotAttrs]{
 		return ir.Type{DType: a.result(), Shape: append(slices.Clone(idx.Shape), ir.Static(int64(a.Depth)))}, nil
 	},
 	Eval: func(a OneHotAttrs, in []*tensor.Array, out *tensor.Array) error {
-		for i, x := range in[0].I {
+		for i, x := range in[0].Ints {
 			switch {
 			case x < 0 || x >= int64(a.Depth):
-			case out.F != nil:
-				out.F[i*a.Depth+int(x)] = 1
+			case out.Floats != nil:
+				out.Floats[i*a.Depth+int(x)] = 1
 			default:
-				out.I[i*a.Depth+int(x)] = 1
+				out.Ints[i*a.Depth+int(x)] = 1
 			}
 		}
 		return nil

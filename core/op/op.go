@@ -107,7 +107,7 @@ func vectorOf(name string, t ir.Type, d dtype.DType, n ir.Dim) error {
 func numel(t ir.Type) int64 {
 	n := int64(1)
 	for _, d := range t.Shape {
-		n *= d.B
+		n *= d.Const
 	}
 	return n
 }

@@ -120,7 +120,7 @@ func (a PoolAttrs) most(x ir.Type) int64 {
 	g, _ := a.Geometry()
 	n := int64(1)
 	for i := 3 - g.Axes; i < 3; i++ {
-		n *= max(1, min(int64(g.Kernel[i]), x.Shape[g.axis(i)].B))
+		n *= max(1, min(int64(g.Kernel[i]), x.Shape[g.axis(i)].Const))
 	}
 	return n
 }
@@ -145,7 +145,7 @@ func (g *Geometry) foldWindows(r reduction, x, out *tensor.Array, window func(i,
 				}
 				each(count, func(k [3]int) { r.fold(out, y, x, first+offset(k, xs)) })
 				if r.mean {
-					out.F[y] /= divisor(count)
+					out.Floats[y] /= divisor(count)
 				}
 			})
 		}

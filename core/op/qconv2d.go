@@ -70,7 +70,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		x, w := in[0], in[1]
 		cout, per := out.Shape[1], w.Shape[1]
 		size, made, taps := x.Shape[2:], out.Shape[2:], w.Shape[2:]
-		for i := range out.I {
+		for i := range out.Ints {
 			n, o, y, z := i/(cout*made[0]*made[1]), i/(made[0]*made[1])%cout, i/made[1]%made[0], i%made[1]
 			first := o / (cout / g.Groups) * per
 			acc := int32(0)
@@ -82,18 +82,18 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 						if row < 0 || row >= size[0] || col < 0 || col >= size[1] {
 							continue
 						}
-						v := x.I[((n*x.Shape[1]+first+c)*size[0]+row)*size[1]+col]
-						acc += int32(v-int64(a.XZero)) * int32(w.I[((o*per+c)*taps[0]+r)*taps[1]+q]-int64(a.WZero))
+						v := x.Ints[((n*x.Shape[1]+first+c)*size[0]+row)*size[1]+col]
+						acc += int32(v-int64(a.XZero)) * int32(w.Ints[((o*per+c)*taps[0]+r)*taps[1]+q]-int64(a.WZero))
 					}
 				}
 			}
-			out.I[i] = a.matmul().finish(acc, o, in, out.DType)
+			out.Ints[i] = a.matmul().finish(acc, o, in, out.DType)
 		}
 		return nil
 	},
 	FLOPs: func(_ QConv2DAttrs, in []ir.Type, out ir.Type) int64 {
 		k, _ := in[1].Shape[1:].Numel()
-		return 2 * numel(out) * k.B
+		return 2 * numel(out) * k.Const
 	},
 	Tol: exact[QConv2DAttrs],
 	Cases: func() []ir.Case[QConv2DAttrs] {
@@ -124,7 +124,7 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 		x = Pad(x, p, p, float64(a.XZero)) // im2col pads with the integer 0
 	}
 	k, _ := w.Type.Shape[1:].Numel()
-	cout, cin := int(out[1].B), int(x.Type.Shape[1].B)
+	cout, cin := int(out[1].Const), int(x.Type.Shape[1].Const)
 	groups := make([]*ir.Node, g.Groups)
 	for i := range groups {
 		part := func(v *ir.Node, axis, size int) *ir.Node {
@@ -135,7 +135,7 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 		}
 		rows := Im2Col(
 			part(x, 1, cin),
-			Im2ColAttrs{Kernel: []int{int(w.Type.Shape[2].B), int(w.Type.Shape[3].B)}, Stride: a.Stride,
+			Im2ColAttrs{Kernel: []int{int(w.Type.Shape[2].Const), int(w.Type.Shape[3].Const)}, Stride: a.Stride,
 				Dilation: a.Dilation})
 		weight := part(Reshape(w, ir.Shape{w.Type.Shape[0], k}), 0, cout)
 		var bias *ir.Node

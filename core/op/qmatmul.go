@@ -55,7 +55,7 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 			return ir.Type{}, ir.Differ(d, k, "x is %v and w %v (trans_b=%v); want equal sizes to sum over", x, w,
 				a.TransB)
 		}
-		if !k.IsStatic() || k.B > maxQDepth {
+		if !k.IsStatic() || k.Const > maxQDepth {
 			return ir.Type{}, fmt.Errorf("x is %v; want a static last axis of at most %d", x, maxQDepth)
 		}
 		if mult.DType != dtype.F32 || mult.Rank() > 1 || mult.Rank() == 1 && mult.Shape[0] != n {
@@ -72,19 +72,19 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Eval: func(a QMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, w, n := in[0], in[1], out.Shape[len(out.Shape)-1]
 		k := x.Shape[len(x.Shape)-1]
-		for i := range out.I {
+		for i := range out.Ints {
 			row, col := i/n, i%n
 			acc := int32(0)
 			for l := range k {
-				v := w.I[(l*n+col)*btoi(!a.TransB)+(col*k+l)*btoi(a.TransB)]
-				acc += int32(x.I[row*k+l]-int64(a.XZero)) * int32(v-int64(a.WZero))
+				v := w.Ints[(l*n+col)*btoi(!a.TransB)+(col*k+l)*btoi(a.TransB)]
+				acc += int32(x.Ints[row*k+l]-int64(a.XZero)) * int32(v-int64(a.WZero))
 			}
-			out.I[i] = a.finish(acc, col, in, out.DType)
+			out.Ints[i] = a.finish(acc, col, in, out.DType)
 		}
 		return nil
 	},
 	FLOPs: func(_ QMatMulAttrs, in []ir.Type, out ir.Type) int64 {
-		return 2 * numel(out) * in[0].Shape[in[0].Rank()-1].B
+		return 2 * numel(out) * in[0].Shape[in[0].Rank()-1].Const
 	},
 	Tol: exact[QMatMulAttrs],
 	Cases: func() []ir.Case[QMatMulAttrs] {
@@ -108,9 +108,9 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 // finish computes an element of column col from its sum. in has the operands of qmatmul or qconv2d.
 func (a QMatMulAttrs) finish(acc int32, col int, in []*tensor.Array, d dtype.DType) int64 {
 	if bias := in[QMatMulBias]; bias != nil {
-		acc += int32(bias.I[col])
+		acc += int32(bias.Ints[col])
 	}
-	mult := in[2].F
+	mult := in[2].Floats
 	scaled := float32(acc) * float32(mult[col%len(mult)])
 	return saturate(math.RoundToEven(float64(scaled))+float64(a.YZero), d)
 }
@@ -135,7 +135,7 @@ var _ = ir.Lower(QMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 		return f
 	}
 	x, w := shifted(in[0], a.XZero), shifted(in[1], a.WZero)
-	last, k := x.Type.Rank()-1, int(in[0].Type.Shape[in[0].Type.Rank()-1].B)
+	last, k := x.Type.Rank()-1, int(in[0].Type.Shape[in[0].Type.Rank()-1].Const)
 	var acc *ir.Node
 	for at := 0; at == 0 || at < k; at += exactDepth {
 		size := min(exactDepth, k-at)

@@ -62,9 +62,9 @@ func checkZero(name string, v int, d dtype.DType) error {
 // scaleOf returns the scale of element i.
 func (a QuantizeAttrs) scaleOf(scale *tensor.Array, shape []int, i int) float64 {
 	if len(scale.Shape) == 0 {
-		return scale.F[0]
+		return scale.Floats[0]
 	}
-	return scale.F[i/tensor.Numel(shape[a.Axis+1:])%shape[a.Axis]]
+	return scale.Floats[i/tensor.Numel(shape[a.Axis+1:])%shape[a.Axis]]
 }
 
 // QuantizeDef converts floats to 8-bit integers. It is a block.
@@ -82,9 +82,9 @@ var QuantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 		return ir.Type{DType: s.Attrs.Integer(), Shape: x.Shape}, s.Attrs.check(x, s.In[1])
 	},
 	Eval: func(a QuantizeAttrs, in []*tensor.Array, out *tensor.Array) error {
-		for i, v := range in[0].F {
+		for i, v := range in[0].Floats {
 			q := float32(v) / float32(a.scaleOf(in[1], out.Shape, i))
-			out.I[i] = saturate(math.RoundToEven(float64(q))+float64(a.Zero), out.DType)
+			out.Ints[i] = saturate(math.RoundToEven(float64(q))+float64(a.Zero), out.DType)
 		}
 		return nil
 	},
@@ -145,8 +145,8 @@ var DequantizeDef = ir.Define(ir.Def[QuantizeAttrs]{
 		return ir.Type{DType: dtype.F32, Shape: x.Shape}, s.Attrs.check(x, s.In[1])
 	},
 	Eval: func(a QuantizeAttrs, in []*tensor.Array, out *tensor.Array) error {
-		for i, q := range in[0].I {
-			out.F[i] = float64(q-int64(a.Zero)) * a.scaleOf(in[1], out.Shape, i)
+		for i, q := range in[0].Ints {
+			out.Floats[i] = float64(q-int64(a.Zero)) * a.scaleOf(in[1], out.Shape, i)
 		}
 		return nil
 	},

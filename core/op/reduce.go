@@ -87,20 +87,20 @@ func (r reduction) checkType(x ir.Type) error {
 
 // begin sets all elements to the initial value of a fold.
 func (r reduction) begin(out *tensor.Array) {
-	for i := range out.I {
-		out.I[i] = r.startInt(out.DType)
+	for i := range out.Ints {
+		out.Ints[i] = r.startInt(out.DType)
 	}
-	for i := range out.F {
-		out.F[i] = r.start
+	for i := range out.Floats {
+		out.Floats[i] = r.start
 	}
 }
 
 // fold adds element j of in to element i of out.
 func (r reduction) fold(out *tensor.Array, i int, in *tensor.Array, j int) {
-	if out.F != nil {
-		out.F[i] = r.float(out.F[i], in.F[j])
+	if out.Floats != nil {
+		out.Floats[i] = r.float(out.Floats[i], in.Floats[j])
 	} else {
-		out.I[i] = r.integer(out.I[i], in.I[j])
+		out.Ints[i] = r.integer(out.Ints[i], in.Ints[j])
 	}
 }
 
@@ -124,8 +124,8 @@ func reduce(r reduction) *ir.OpDef {
 				for _, axis := range a.Axes {
 					count *= x.Shape[axis]
 				}
-				for i := range out.F {
-					out.F[i] /= float64(count)
+				for i := range out.Floats {
+					out.Floats[i] /= float64(count)
 				}
 			}
 			return nil
@@ -172,7 +172,7 @@ func addReduce(def *ir.OpDef, x *ir.Node, keepDims bool, axes []int) *ir.Node {
 func summedAxes(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 	k := int64(1)
 	for _, axis := range a.Axes {
-		k *= in[0].Shape[axis].B
+		k *= in[0].Shape[axis].Const
 	}
 	return summed(out.DType, k)
 }

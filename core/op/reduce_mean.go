@@ -28,7 +28,7 @@ var _ = ir.Lower(ReduceMeanDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 		count, _ = count.Mul(one[axis])
 	}
 	if one.IsStatic() {
-		return Div(sum, number(float64(count.B), sum))
+		return Div(sum, number(float64(count.Const), sum))
 	}
 	// The sizes are known only at run time, so count the elements.
 	ones := ReduceSum(Expand(number(1, sum), one), false, a.Axes...)

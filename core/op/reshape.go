@@ -92,7 +92,7 @@ func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 	if n, ok := x.Type.Shape.Numel(); hole >= 0 && ok {
 		d, ok := n.Div(known)
 		if !ok && known.IsStatic() {
-			d, ok = n.FloorDiv(known.B)
+			d, ok = n.FloorDiv(known.Const)
 		}
 		if ok {
 			shape = slices.Clone(shape)
@@ -103,17 +103,17 @@ func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 }
 
 func copyArray(out, in *tensor.Array) {
-	copy(out.F, in.F)
-	copy(out.I, in.I)
-	copy(out.B, in.B)
+	copy(out.Floats, in.Floats)
+	copy(out.Ints, in.Ints)
+	copy(out.Bytes, in.Bytes)
 }
 
 // take sets out[i] = in[j]. It is the inner step of ops that move values.
 func take(out *tensor.Array, i int, in *tensor.Array, j int) {
-	if out.F != nil {
-		out.F[i] = in.F[j]
+	if out.Floats != nil {
+		out.Floats[i] = in.Floats[j]
 	} else {
-		out.I[i] = in.I[j]
+		out.Ints[i] = in.Ints[j]
 	}
 }
 

@@ -108,8 +108,8 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 				take(out, i, x, image+r*w+c)
 				continue
 			}
-			at := func(r, c int) float64 { return x.F[image+min(r, h-1)*w+min(c, w-1)] }
-			out.F[i] = lerp(lerp(at(r, c), at(r, c+1), dc), lerp(at(r+1, c), at(r+1, c+1), dc), dr)
+			at := func(r, c int) float64 { return x.Floats[image+min(r, h-1)*w+min(c, w-1)] }
+			out.Floats[i] = lerp(lerp(at(r, c), at(r, c+1), dc), lerp(at(r+1, c), at(r+1, c+1), dc), dr)
 		}
 		return nil
 	},

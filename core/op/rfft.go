@@ -16,24 +16,24 @@ var RFFTDef = ir.Define(ir.Def[FFTAttrs]{
 		if err := checkFourier(x, s.Attrs.Norm); err != nil {
 			return ir.Type{}, err
 		}
-		return lastAxis(x, 2*(x.Shape[x.Rank()-1].B/2+1)), nil
+		return lastAxis(x, 2*(x.Shape[x.Rank()-1].Const/2+1)), nil
 	},
 	Eval: func(a FFTAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x := in[0]
 		rows, n := rowsAndLast(x)
 		return transformRows(out, rows, n, a.Norm, false, func(row int, z []complex128) {
 			for i := range z {
-				z[i] = complex(x.F[row*n+i], 0)
+				z[i] = complex(x.Floats[row*n+i], 0)
 			}
 		}, toBlocks)
 	},
-	Memory: func(s ir.Sig[FFTAttrs], _ ir.Type) int64 { return fourierMemory(s.In[0].Shape[s.In[0].Rank()-1].B) },
+	Memory: func(s ir.Sig[FFTAttrs], _ ir.Type) int64 { return fourierMemory(s.In[0].Shape[s.In[0].Rank()-1].Const) },
 	FLOPs: func(_ FFTAttrs, in []ir.Type, _ ir.Type) int64 {
-		n := in[0].Shape[in[0].Rank()-1].B
+		n := in[0].Shape[in[0].Rank()-1].Const
 		return fourierFLOPs(numel(in[0])/n, n) / 2
 	},
 	Tol: func(a FFTAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		return fourierTol(out.DType, int(in[0].Shape[in[0].Rank()-1].B), a.Norm, false)
+		return fourierTol(out.DType, int(in[0].Shape[in[0].Rank()-1].Const), a.Norm, false)
 	},
 	Cases: func() (cases []ir.Case[FFTAttrs]) {
 		norms := []string{NormNone, NormInverse, NormOrtho}

@@ -18,7 +18,7 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	Operands: "x, gamma, beta",
 	Infer:    func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
 	Eval: func(a RmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
-		rmsNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
+		rmsNorm(a.Eps, in[0].Floats, in[1].Floats, in[2].Floats, out.Floats)
 		return nil
 	},
 	FLOPs: perElement[RmsNormAttrs](8),

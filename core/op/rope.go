@@ -152,12 +152,12 @@ func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
 	}
 	out, d := x, int64(a.HeadDim)
 	switch last := x.Shape[rank-1]; {
-	case a.Heads > 0 && (!last.IsStatic() || int64(a.Start)+int64(a.Heads)*d > last.B):
+	case a.Heads > 0 && (!last.IsStatic() || int64(a.Start)+int64(a.Heads)*d > last.Const):
 		return none, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x,
 			int64(a.Start)+int64(a.Heads)*d, a.Heads, d, a.Start)
 	case a.Heads > 0:
 		out.Shape = ir.Shape{x.Shape[0], x.Shape[1], ir.Static(int64(a.Heads) * d)}
-	case a.Layout == BSE && (!last.IsStatic() || last.B%d != 0):
+	case a.Layout == BSE && (!last.IsStatic() || last.Const%d != 0):
 		return none, fmt.Errorf("x is %v; want a static last axis that head_dim, %d, divides", x, d)
 	case a.Layout != BSE && !last.Is(d):
 		return none, ir.Differ(last, ir.Static(d), "x is %v; want a last axis of head_dim, %d", x, d)
@@ -274,14 +274,14 @@ func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
 	var pos []int64
 	rank := 0
 	if p := in[RopePositions]; p != nil {
-		pos, rank = p.I, len(p.Shape)
+		pos, rank = p.Ints, len(p.Shape)
 	}
 	tables := in[RopeCos]
 	var freq []float64
 	switch {
 	case tables != nil:
 	case in[RopeFrequencies] != nil:
-		freq = in[RopeFrequencies].F
+		freq = in[RopeFrequencies].Floats
 	default:
 		freq = a.Frequencies()
 	}
@@ -294,7 +294,7 @@ func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
 				if err := CheckRopePosition(p, rows, b, s); err != nil {
 					return err
 				}
-				cos, sin = tables.F[int(p)*width:], in[RopeSin].F[int(p)*width:]
+				cos, sin = tables.Floats[int(p)*width:], in[RopeSin].Floats[int(p)*width:]
 			} else {
 				for i, f := range freq {
 					c, s := Turn(p, f)
@@ -302,8 +302,8 @@ func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
 				}
 			}
 			for head := range g.H {
-				from := x.F[g.Start+b*g.X.Batch+s*g.X.Seq+head*g.X.Head:][:g.D]
-				to := out.F[b*g.Out.Batch+s*g.Out.Seq+head*g.Out.Head:][:g.D]
+				from := x.Floats[g.Start+b*g.X.Batch+s*g.X.Seq+head*g.X.Head:][:g.D]
+				to := out.Floats[b*g.Out.Batch+s*g.Out.Seq+head*g.Out.Head:][:g.D]
 				copy(to, from)
 				for i := range h {
 					j, k := i, i+h

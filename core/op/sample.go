@@ -63,12 +63,12 @@ var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 	Eval: func(a SampleAttrs, in []*tensor.Array, out *tensor.Array) error {
 		n := in[0].Shape[len(in[0].Shape)-1]
 		left := make([]int, n)
-		for row := range out.I {
-			token, err := sampleRow(a, in[0].F[row*n:][:n], row, in[1:], left[:0])
+		for row := range out.Ints {
+			token, err := sampleRow(a, in[0].Floats[row*n:][:n], row, in[1:], left[:0])
 			if err != nil {
 				return err
 			}
-			out.I[row] = int64(token)
+			out.Ints[row] = int64(token)
 		}
 		return nil
 	},
@@ -101,13 +101,13 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 		return row
 	}
 	pair := func(k int) [2]uint32 {
-		w := params[k].I
+		w := params[k].Ints
 		if len(w) > 2 {
 			w = w[2*row:]
 		}
 		return [2]uint32{uint32(w[0]), uint32(w[1])}
 	}
-	t, k, p := params[0].F[at(0)], params[1].I[at(1)], params[2].F[at(2)]
+	t, k, p := params[0].Floats[at(0)], params[1].Ints[at(1)], params[2].Floats[at(2)]
 	switch {
 	case math.IsNaN(t) || math.IsInf(t, 0):
 		return 0, fmt.Errorf("temperature of row %d is %v; want a finite number", row, t)
@@ -118,7 +118,7 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	}
 	minP := 0.0
 	if params[5] != nil {
-		if minP = params[5].F[at(5)]; !(minP >= 0 && minP <= 1) {
+		if minP = params[5].Floats[at(5)]; !(minP >= 0 && minP <= 1) {
 			return 0, fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, minP)
 		}
 	}

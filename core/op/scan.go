@@ -34,10 +34,10 @@ func scan(r reduction) *ir.OpDef {
 					}
 					return (line/inner*n+k)*inner + line%inner
 				}
-				if out.F != nil {
-					scanLine(in[0].F, out.F, n, a.Exclusive, at, r.start, r.float)
+				if out.Floats != nil {
+					scanLine(in[0].Floats, out.Floats, n, a.Exclusive, at, r.start, r.float)
 				} else {
-					scanLine(in[0].I, out.I, n, a.Exclusive, at, r.startInt(out.DType), r.integer)
+					scanLine(in[0].Ints, out.Ints, n, a.Exclusive, at, r.startInt(out.DType), r.integer)
 				}
 			}
 			return nil
@@ -87,7 +87,7 @@ func scanLine[T any](x, y []T, n int, exclusive bool, at func(k int) int, acc T,
 
 // summedLine returns the tolerance of a sum of all elements along the axis.
 func summedLine(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-	return summed(out.DType, in[0].Shape[a.Axis].B)
+	return summed(out.DType, in[0].Shape[a.Axis].Const)
 }
 
 // addScan adds a scan. The axis may be counted from the end.

@@ -41,22 +41,24 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	},
 	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, inner, m := in[0], tensor.Numel(out.Shape[1:]), out.Shape[0]
-		for i, row := range in[1].I {
+		for i, row := range in[1].Ints {
 			if row < 0 || row >= int64(m) {
 				return fmt.Errorf("index %d at position %d is out of range 0 to %d", row, i, m-1)
 			}
 			for k := range inner {
-				if at := int(row)*inner + k; out.F != nil {
-					out.F[at] += x.F[i*inner+k]
+				if at := int(row)*inner + k; out.Floats != nil {
+					out.Floats[at] += x.Floats[i*inner+k]
 				} else {
-					out.I[at] += x.I[i*inner+k]
+					out.Ints[at] += x.Ints[i*inner+k]
 				}
 			}
 		}
 		return nil
 	},
 	FLOPs: func(_ NoAttrs, in []ir.Type, _ ir.Type) int64 { return numel(in[0]) },
-	Tol:   func(_ NoAttrs, in []ir.Type, out ir.Type) ir.Tolerance { return summed(out.DType, in[1].Shape[0].B) },
+	Tol: func(_ NoAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
+		return summed(out.DType, in[1].Shape[0].Const)
+	},
 	Cases: func() []ir.Case[NoAttrs] {
 		c := func(x, idx, out ir.Type) ir.Case[NoAttrs] {
 			fill := ir.Range{Lo: -2, Hi: 2}
@@ -64,7 +66,7 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 				fill = ir.Range{Lo: 0, Hi: 3}
 			}
 			return ir.Case[NoAttrs]{In: []ir.Type{x, idx}, Out: out,
-				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(out.Shape[0].B - 1)}}}
+				Fill: []ir.Range{fill, {Lo: 0, Hi: float64(out.Shape[0].Const - 1)}}}
 		}
 		cases := []ir.Case[NoAttrs]{
 			c(f32(7), i32(7), f32(3)), c(f32(1), i64(1), f32(1)), c(f32(0, 3), i32(0), f32(4, 3)),

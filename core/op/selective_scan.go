@@ -45,20 +45,20 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 		tokens, channels, n := x.Shape[1], x.Shape[2], a.Shape[1]
 		for row := range x.Shape[0] * tokens {
 			for c := range channels {
-				state := s.F[(row/tokens*channels+c)*n:][:n]
-				d, v, sum := delta.F[row*channels+c], x.F[row*channels+c], 0.0
+				state := s.Floats[(row/tokens*channels+c)*n:][:n]
+				d, v, sum := delta.Floats[row*channels+c], x.Floats[row*channels+c], 0.0
 				for j := range n {
-					state[j] = math.Exp(d*a.F[c*n+j])*state[j] + d*bm.F[row*n+j]*v
-					sum += cm.F[row*n+j] * state[j]
+					state[j] = math.Exp(d*a.Floats[c*n+j])*state[j] + d*bm.Floats[row*n+j]*v
+					sum += cm.Floats[row*n+j] * state[j]
 				}
-				y.F[row*channels+c] = sum
+				y.Floats[row*channels+c] = sum
 			}
 		}
 		return nil
 	},
-	FLOPs: func(_ NoAttrs, in, _ []ir.Type) int64 { return 14 * numel(in[0]) * in[2].Shape[1].B },
+	FLOPs: func(_ NoAttrs, in, _ []ir.Type) int64 { return 14 * numel(in[0]) * in[2].Shape[1].Const },
 	Tol: func(_ NoAttrs, in, out []ir.Type) []ir.Tolerance {
-		n := in[2].Shape[1].B
+		n := in[2].Shape[1].Const
 		return []ir.Tolerance{summed(out[0].DType, 4*n), summed(out[1].DType, 4)}
 	},
 	Cases: func() []ir.Case[NoAttrs] {

@@ -43,7 +43,7 @@ func alongAxis(row func(x, y []float64, n, step int)) func(a SoftmaxAttrs, in []
 		n, inner := out.Shape[a.Axis], tensor.Numel(out.Shape[a.Axis+1:])
 		for o := range tensor.Numel(out.Shape[:a.Axis]) {
 			for i := range inner {
-				row(in[0].F[o*n*inner+i:], out.F[o*n*inner+i:], n, inner)
+				row(in[0].Floats[o*n*inner+i:], out.Floats[o*n*inner+i:], n, inner)
 			}
 		}
 		return nil

@@ -76,7 +76,7 @@ func (a SplitAttrs) sizes(axis ir.Dim) ([]int, error) {
 		if a.Parts != 0 {
 			return nil, fmt.Errorf("parts is %d and sizes %v; want one of them", a.Parts, a.Sizes)
 		}
-		left := axis.B
+		left := axis.Const
 		for _, n := range a.Sizes {
 			if n < 0 || int64(n) > left {
 				return nil, fmt.Errorf("sizes %v do not make up axis %d, which has %v", a.Sizes, a.Axis, axis)
@@ -88,13 +88,13 @@ func (a SplitAttrs) sizes(axis ir.Dim) ([]int, error) {
 		}
 		return a.Sizes, nil
 	}
-	if a.Parts < 1 || a.Parts > ir.MaxResults || axis.B%int64(a.Parts) != 0 {
+	if a.Parts < 1 || a.Parts > ir.MaxResults || axis.Const%int64(a.Parts) != 0 {
 		return nil, fmt.Errorf("parts is %d; want 1 to %d, a divisor of the %v of axis %d", a.Parts, ir.MaxResults,
 			axis, a.Axis)
 	}
 	sizes := make([]int, a.Parts)
 	for k := range sizes {
-		sizes[k] = int(axis.B) / a.Parts
+		sizes[k] = int(axis.Const) / a.Parts
 	}
 	return sizes, nil
 }
@@ -103,7 +103,7 @@ var _ = ir.LowerTuple(SplitDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) []*
 	a, start := n.Attrs.(SplitAttrs), 0
 	parts := make([]*ir.Node, len(n.Results))
 	for k, t := range n.Results {
-		size := int(t.Shape[a.Axis].B)
+		size := int(t.Shape[a.Axis].Const)
 		parts[k] = Narrow(in[0], a.Axis, start, size)
 		start += size
 	}

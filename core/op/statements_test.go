@@ -30,13 +30,13 @@ func evaluate(t *testing.T, def *ir.OpDef, attrs any, in ...*tensor.Array) []flo
 	if err := def.Eval(attrs, in, a); err != nil {
 		t.Fatal(err)
 	}
-	return a.F
+	return a.Floats
 }
 
 func array(shape []int, values ...float64) *tensor.Array {
 	a := tensor.NewArray(dtype.F32, shape...)
-	for i := range a.F {
-		a.F[i] = values[i%len(values)]
+	for i := range a.Floats {
+		a.Floats[i] = values[i%len(values)]
 	}
 	return a
 }

@@ -58,7 +58,7 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 		if a.Pad != PadNone && a.Pad != PadReflect && a.Pad != PadConstant {
 			return ir.Type{}, fmt.Errorf("pad is %q; want %q, %q or %q", a.Pad, PadNone, PadReflect, PadConstant)
 		}
-		n, last := w.Shape[0].B, x.Shape[x.Rank()-1]
+		n, last := w.Shape[0].Const, x.Shape[x.Rank()-1]
 		p := a.padding(n)
 		least, most := s.Syms.Bounds(last)
 		if want := max(1, n-2*p); least < want {
@@ -89,7 +89,7 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 			Shape: slices.Concat(x.Shape[:x.Rank()-1], ir.Shape{frames, ir.Static(2 * (n/2 + 1))})}, nil
 	},
 	Eval: func(a STFTAttrs, in []*tensor.Array, out *tensor.Array) error {
-		x, w := in[0], in[1].F
+		x, w := in[0], in[1].Floats
 		t, p := x.Shape[len(x.Shape)-1], int(a.padding(int64(len(w))))
 		frames := out.Shape[len(out.Shape)-2]
 		return transformRows(out, tensor.Numel(out.Shape[:len(out.Shape)-1]), len(w), a.Norm, false,
@@ -106,19 +106,19 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 					}
 					v := 0.0
 					if at >= 0 && at < t {
-						v = x.F[row/frames*t+at]
+						v = x.Floats[row/frames*t+at]
 					}
 					z[i] = complex(v*w[i], 0)
 				}
 			}, toBlocks)
 	},
-	Memory: func(s ir.Sig[STFTAttrs], _ ir.Type) int64 { return fourierMemory(s.In[1].Shape[0].B) },
+	Memory: func(s ir.Sig[STFTAttrs], _ ir.Type) int64 { return fourierMemory(s.In[1].Shape[0].Const) },
 	FLOPs: func(_ STFTAttrs, in []ir.Type, out ir.Type) int64 {
-		n := in[1].Shape[0].B
+		n := in[1].Shape[0].Const
 		return fourierFLOPs(numel(out)/(2*(n/2+1)), n)/2 + numel(out)
 	},
 	Tol: func(a STFTAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
-		return fourierTol(out.DType, int(in[1].Shape[0].B), a.Norm, false)
+		return fourierTol(out.DType, int(in[1].Shape[0].Const), a.Norm, false)
 	},
 	Cases: func() (cases []ir.Case[STFTAttrs]) {
 		c := func(hop int, pad, norm string, x, w ir.Type) {
@@ -144,7 +144,7 @@ func STFT(x, window *ir.Node, a STFTAttrs) *ir.Node { return x.Graph.Add(STFTDef
 var _ = ir.Lower(STFTDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, x, w := n.Attrs.(STFTAttrs), in[0], in[1]
 	axis, size := x.Type.Rank()-1, w.Type.Shape[0]
-	p := int(a.padding(size.B))
+	p := int(a.padding(size.Const))
 	index := func(axis int, shape ...ir.Dim) *ir.Node {
 		return Iota(g, axis, ir.Type{DType: dtype.I32, Shape: shape})
 	}

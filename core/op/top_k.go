@@ -43,10 +43,10 @@ func checkIndex(index dtype.DType, x ir.Type, axis int, syms ir.Syms) error {
 
 // setIndex sets element at of indices to i.
 func setIndex(indices *tensor.Array, at, i int) {
-	if indices.F != nil {
-		indices.F[at] = float64(i)
+	if indices.Floats != nil {
+		indices.Floats[at] = float64(i)
 	} else {
-		indices.I[at] = int64(i)
+		indices.Ints[at] = int64(i)
 	}
 }
 
@@ -129,10 +129,10 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 // descending compares elements i and j of x for sorting: the largest element comes first, NaN last. It returns a
 // negative number if i comes first.
 func descending(x *tensor.Array, i, j int) int {
-	if x.F == nil {
-		return cmp.Compare(x.I[j], x.I[i])
+	if x.Floats == nil {
+		return cmp.Compare(x.Ints[j], x.Ints[i])
 	}
-	a, b := x.F[i], x.F[j]
+	a, b := x.Floats[i], x.Floats[j]
 	switch {
 	case math.IsNaN(a) && math.IsNaN(b), a == b:
 		return 0

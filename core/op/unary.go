@@ -61,21 +61,21 @@ func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
 		Eval: func(a A, in []*tensor.Array, out *tensor.Array) error {
 			x := in[0]
 			switch {
-			case x.F != nil && u.bools:
-				for i, x := range x.F {
-					out.I[i] = int64(u.float(a, x))
+			case x.Floats != nil && u.bools:
+				for i, x := range x.Floats {
+					out.Ints[i] = int64(u.float(a, x))
 				}
-			case x.F != nil:
-				for i, x := range x.F {
-					out.F[i] = u.float(a, x)
+			case x.Floats != nil:
+				for i, x := range x.Floats {
+					out.Floats[i] = u.float(a, x)
 				}
 			case x.DType == dtype.Bool:
-				for i, x := range x.I {
-					out.I[i] = truth(u.logical(x != 0))
+				for i, x := range x.Ints {
+					out.Ints[i] = truth(u.logical(x != 0))
 				}
 			default:
-				for i, x := range x.I {
-					out.I[i] = u.integer(x)
+				for i, x := range x.Ints {
+					out.Ints[i] = u.integer(x)
 				}
 			}
 			return nil

@@ -47,7 +47,7 @@ func TestUnaryValues(t *testing.T) {
 		{op.SinDef, 1, 0.841470985}, {op.CosDef, 1, 0.540302306}, {op.TanDef, 1, 1.557407725}, {op.NegDef, 0, zero},
 		{op.AbsDef, zero, 0}, {op.AbsDef, nan, nan},
 	} {
-		got := eval(t, c.def, op.NoAttrs{}, vector(c.x)).F[0]
+		got := eval(t, c.def, op.NoAttrs{}, vector(c.x)).Floats[0]
 		if interp.Excess(got, c.want, ir.Tolerance{Abs: 5e-10, Rel: 5e-10}) > 0 ||
 			math.Signbit(got) != math.Signbit(c.want) && c.want == zero && c.def == op.RoundDef {
 			t.Errorf("%s(%v) = %v; want %v", c.def.Name, c.x, got, c.want)
@@ -60,11 +60,11 @@ func vector(v ...float64) *tensor.Array { return f32s([]int{len(v)}, v...) }
 func f32s(shape []int, v ...float64) *tensor.Array { return floatsOf(dtype.F32, shape, v...) }
 
 func floatsOf(d dtype.DType, shape []int, v ...float64) *tensor.Array {
-	return &tensor.Array{DType: d, Shape: shape, F: v}
+	return &tensor.Array{DType: d, Shape: shape, Floats: v}
 }
 
 func ints(d dtype.DType, v ...int64) *tensor.Array {
-	return &tensor.Array{DType: d, Shape: []int{len(v)}, I: v}
+	return &tensor.Array{DType: d, Shape: []int{len(v)}, Ints: v}
 }
 
 func TestBinaryValues(t *testing.T) {
@@ -78,7 +78,7 @@ func TestBinaryValues(t *testing.T) {
 		{op.PowDef, -2, 0.5, nan}, {op.PowDef, 2, 10, 1024},
 		{op.SubDef, inf, inf, nan}, {op.MulDef, 0, inf, nan}, {op.AddDef, 1, 2, 3},
 	} {
-		if got := eval(t, c.def, op.NoAttrs{}, vector(c.a), vector(c.b)).F[0]; interp.Excess(
+		if got := eval(t, c.def, op.NoAttrs{}, vector(c.a), vector(c.b)).Floats[0]; interp.Excess(
 			got, c.want, ir.Tolerance{}) > 0 {
 			t.Errorf("%s(%v, %v) = %v; want %v", c.def.Name, c.a, c.b, got, c.want)
 		}
@@ -93,7 +93,7 @@ func TestBinaryValues(t *testing.T) {
 		{op.AddDef, dtype.I64, math.MaxInt64, 1, math.MinInt64}, {op.DivDef, dtype.I32, -7, 2, -3},
 		{op.DivDef, dtype.I8, -128, -1, -128}, {op.MaxDef, dtype.I16, -3, 4, 4},
 	} {
-		if got := eval(t, c.def, op.NoAttrs{}, ints(c.d, c.a), ints(c.d, c.b)).I[0]; got != c.want {
+		if got := eval(t, c.def, op.NoAttrs{}, ints(c.d, c.a), ints(c.d, c.b)).Ints[0]; got != c.want {
 			t.Errorf("%s(%v, %v) as %v = %v; want %v", c.def.Name, c.a, c.b, c.d, got, c.want)
 		}
 	}
@@ -106,7 +106,7 @@ func TestBinaryValues(t *testing.T) {
 		if def == op.NeDef {
 			want = 1
 		}
-		if got := eval(t, def, op.NoAttrs{}, vector(nan), vector(nan)).I[0]; got != want {
+		if got := eval(t, def, op.NoAttrs{}, vector(nan), vector(nan)).Ints[0]; got != want {
 			t.Errorf("%s(NaN, NaN) = %v; want %v", def.Name, got, want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestReduceValues(t *testing.T) {
 		{op.ReduceMaxDef, []float64{-3e38, -2e38}, -2e38}, {op.ReduceProdDef, []float64{2, 3, -4}, -24},
 		{op.ReduceMeanDef, []float64{1, 2, 6}, 3},
 	} {
-		if got := eval(t, c.def, op.ReduceAttrs{Axes: []int{0}}, vector(c.x...)).F[0]; interp.Excess(
+		if got := eval(t, c.def, op.ReduceAttrs{Axes: []int{0}}, vector(c.x...)).Floats[0]; interp.Excess(
 			got, c.want, ir.Tolerance{}) > 0 {
 			t.Errorf("%s%v = %v; want %v", c.def.Name, c.x, got, c.want)
 		}
@@ -177,14 +177,15 @@ func TestRowsAgainstGonum(t *testing.T) {
 	rms := eval(t, op.RmsNormDef, op.RmsNormAttrs{Eps: 1e-5}, in...)
 	sum := eval(t, op.ReduceSumDef, op.ReduceAttrs{Axes: []int{1}}, x)
 	for r := range rows {
-		row := x.F[r*cols : (r+1)*cols]
+		row := x.Floats[r*cols : (r+1)*cols]
 		mean, variance := stat.PopMeanVariance(row, nil)
 		logSum, norm := floats.LogSumExp(row), floats.Norm(row, 2)
-		near(t, "reduce_sum", sum.F[r], floats.Sum(row))
+		near(t, "reduce_sum", sum.Floats[r], floats.Sum(row))
 		for i, v := range row {
-			near(t, "softmax", softmax.F[r*cols+i], math.Exp(v-logSum))
-			near(t, "layer_norm", layer.F[r*cols+i], (v-mean)/math.Sqrt(variance+1e-5)*in[1].F[i]+in[2].F[i])
-			near(t, "rms_norm", rms.F[r*cols+i], v/math.Sqrt(norm*norm/cols+1e-5)*in[1].F[i]+in[2].F[i])
+			near(t, "softmax", softmax.Floats[r*cols+i], math.Exp(v-logSum))
+			near(t, "layer_norm", layer.Floats[r*cols+i], (v-mean)/math.Sqrt(variance+1e-5)*in[1].Floats[i]+
+				in[2].Floats[i])
+			near(t, "rms_norm", rms.Floats[r*cols+i], v/math.Sqrt(norm*norm/cols+1e-5)*in[1].Floats[i]+in[2].Floats[i])
 		}
 	}
 }
@@ -201,7 +202,7 @@ func TestMatMulAgainstGonum(t *testing.T) {
 	const m, k, n = 7, 13, 5
 	in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F64, m, k), ir.TypeOf(dtype.F64, k, n)}}, 8)
 	var want mat.Dense
-	want.Mul(mat.NewDense(m, k, in[0].F), mat.NewDense(k, n, in[1].F))
+	want.Mul(mat.NewDense(m, k, in[0].Floats), mat.NewDense(k, n, in[1].Floats))
 	for _, a := range []op.MatMulAttrs{{}, {TransA: true}, {TransB: true}, {TransA: true, TransB: true}} {
 		x, y := in[0], in[1]
 		if a.TransA {
@@ -253,7 +254,7 @@ func TestConvAdjoint(t *testing.T) {
 			ty := eval(t, op.ConvTranspose2DDef,
 				op.ConvTransposeAttrs{Stride: c.stride, Padding: c.padding, OutputPadding: extra,
 					Dilation: c.dilation, Groups: c.groups, Layout: layout}, y, in[1])
-			near(t, "conv", floats.Dot(cx.F, y.F), floats.Dot(in[0].F, ty.F))
+			near(t, "conv", floats.Dot(cx.Floats, y.Floats), floats.Dot(in[0].Floats, ty.Floats))
 		}
 	}
 }
@@ -286,7 +287,7 @@ func TestRopePositions(t *testing.T) {
 	x, table := f32s([]int{1, 2, 2}, 1, 2, 3, 4), f32s([]int{3, 1}, 1, 0.5, 0)
 	a := op.RopeAttrs{HeadDim: 2, Style: op.NeoX, Layout: op.BSE}
 	for _, p := range []int64{-1, 2, math.MaxInt32} {
-		_, err := tryEval(op.RopeDef, a, x, table, table, nil, &tensor.Array{DType: dtype.I32, I: []int64{p}})
+		_, err := tryEval(op.RopeDef, a, x, table, table, nil, &tensor.Array{DType: dtype.I32, Ints: []int64{p}})
 		if err == nil || !strings.Contains(err.Error(), "is out of range 0 to 2") {
 			t.Errorf("position %d gives error %v", p, err)
 		}

@@ -143,9 +143,9 @@ func (v testVector) check() error {
 		if err := interp.Compare(x, w, tol); err != nil {
 			return fmt.Errorf("result %d: %w", k, err)
 		}
-		for i := range w.F {
-			if v.Bits && math.Signbit(x.F[i]) != math.Signbit(w.F[i]) && !math.IsNaN(w.F[i]) {
-				return fmt.Errorf("result %d: element %d is %v; want %v", k, i, x.F[i], w.F[i])
+		for i := range w.Floats {
+			if v.Bits && math.Signbit(x.Floats[i]) != math.Signbit(w.Floats[i]) && !math.IsNaN(w.Floats[i]) {
+				return fmt.Errorf("result %d: element %d is %v; want %v", k, i, x.Floats[i], w.Floats[i])
 			}
 		}
 	}
@@ -202,15 +202,15 @@ func parseVector(text string) (*tensor.Array, error) {
 		return nil, fmt.Errorf("%d elements for %v", len(fields), typ)
 	}
 	for i, f := range fields {
-		if x.F != nil {
-			x.F[i], err = strconv.ParseFloat(f, 64)
-		} else if size := typ.DType.Size(); x.B != nil {
+		if x.Floats != nil {
+			x.Floats[i], err = strconv.ParseFloat(f, 64)
+		} else if size := typ.DType.Size(); x.Bytes != nil {
 			if len(f) != 2*size {
 				return nil, fmt.Errorf("element %d has %d hexadecimal digits; want %d", i, len(f), 2*size)
 			}
-			_, err = hex.Decode(x.B[i*size:(i+1)*size], []byte(f))
+			_, err = hex.Decode(x.Bytes[i*size:(i+1)*size], []byte(f))
 		} else {
-			x.I[i], err = strconv.ParseInt(f, 10, 64)
+			x.Ints[i], err = strconv.ParseInt(f, 10, 64)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)

@@ -18,7 +18,7 @@ type WelchPeaksAttrs struct {
 
 // bins returns the number of bins of a power spectrum.
 func (a WelchPeaksAttrs) bins(x ir.Type) int64 {
-	half := x.Shape[1].B / 2
+	half := x.Shape[1].Const / 2
 	if a.OneSided {
 		return half
 	}
@@ -39,7 +39,7 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 		if x.DType != dtype.F32 && x.DType != dtype.F64 {
 			return ir.Type{}, fmt.Errorf("spectra is %v; want f32 or f64", x)
 		}
-		if x.Rank() != 2 || !x.Shape[1].IsStatic() || x.Shape[1].B < 2 || x.Shape[1].B%2 != 0 {
+		if x.Rank() != 2 || !x.Shape[1].IsStatic() || x.Shape[1].Const < 2 || x.Shape[1].Const%2 != 0 {
 			return ir.Type{},
 				fmt.Errorf("spectra is %v; want rank 2 and a last axis of static and even size, 2 or more", x)
 		}
@@ -66,21 +66,21 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 		bins := int(a.bins(ir.TypeOf(x.DType, int64(x.Shape[0]), int64(n))))
 		power, order := tensor.NewArray(x.DType, bins), make([]int, bins)
 		for signal := range out.Shape[0] {
-			clear(power.F)
+			clear(power.Floats)
 			for b := range bins {
 				order[b] = b
 				for s := range a.Segments {
-					row := x.F[(signal*a.Segments+s)*n:]
-					power.F[b] += row[b]*row[b] + row[n/2+b]*row[n/2+b]
+					row := x.Floats[(signal*a.Segments+s)*n:]
+					power.Floats[b] += row[b]*row[b] + row[n/2+b]*row[n/2+b]
 				}
-				power.F[b] /= float64(a.Segments)
+				power.Floats[b] /= float64(a.Segments)
 				if b != 0 && b != bins-1 {
-					power.F[b] *= 2
+					power.Floats[b] *= 2
 				}
 			}
 			slices.SortStableFunc(order, func(i, j int) int { return descending(power, i, j) })
 			for j, b := range order[:a.K] {
-				out.F[signal*2*a.K+2*j], out.F[signal*2*a.K+2*j+1] = float64(b), power.F[b]
+				out.Floats[signal*2*a.K+2*j], out.Floats[signal*2*a.K+2*j+1] = float64(b), power.Floats[b]
 			}
 		}
 		return nil
@@ -111,11 +111,11 @@ var _ = ir.Lower(WelchPeaksDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 	a, signals := n.Attrs.(WelchPeaksAttrs), n.Type.Shape[0]
 	bins := ir.Static(a.bins(in[0].Type))
 	shape := func(d ...ir.Dim) ir.Shape { return d }
-	p := Reshape(powers(in[0], int(bins.B)), shape(signals, ir.Static(int64(a.Segments)), bins))
+	p := Reshape(powers(in[0], int(bins.Const)), shape(signals, ir.Static(int64(a.Segments)), bins))
 	p = ReduceMean(p, false, 1)
 	b := Iota(g, 0, ir.Type{DType: p.Type.DType, Shape: shape(bins)})
 	// min(b, last - b, 1) is 0 at both ends and 1 in between.
-	inside := Min(Min(b, Sub(number(float64(bins.B-1), b), b)), number(1, b))
+	inside := Min(Min(b, Sub(number(float64(bins.Const-1), b), b)), number(1, b))
 	values, indices := TopK(Mul(p, Add(inside, number(1, b))), a.K)
 	pairs := shape(signals, ir.Static(int64(a.K)), ir.Static(1))
 	return Reshape(Concat(2, Reshape(Cast(indices, p.Type.DType), pairs), Reshape(values, pairs)), n.Type.Shape)

@@ -31,10 +31,10 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 			if in[0].At(p[0]) != 0 {
 				k = 1
 			}
-			if out.F != nil {
-				out.F[i] = in[k].F[p[k]]
+			if out.Floats != nil {
+				out.Floats[i] = in[k].Floats[p[k]]
 			} else {
-				out.I[i] = in[k].I[p[k]]
+				out.Ints[i] = in[k].Ints[p[k]]
 			}
 		})
 		return nil

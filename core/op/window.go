@@ -50,13 +50,13 @@ var WindowDef = ir.Define(ir.Def[WindowAttrs]{
 		return t, nil
 	},
 	Eval: func(a WindowAttrs, _ []*tensor.Array, out *tensor.Array) error {
-		floor, step := windowFloor[a.Kind], a.angle(int64(len(out.F)))
-		for k := range out.F {
+		floor, step := windowFloor[a.Kind], a.angle(int64(len(out.Floats)))
+		for k := range out.Floats {
 			sin := math.Sin(step * float64(k))
-			out.F[k] = floor + (1-floor)*sin*sin
+			out.Floats[k] = floor + (1-floor)*sin*sin
 		}
-		if len(out.F) == 1 {
-			out.F[0] = 1
+		if len(out.Floats) == 1 {
+			out.Floats[0] = 1
 		}
 		return nil
 	},
@@ -80,7 +80,7 @@ func Window(g *ir.Graph, kind string, periodic bool, t ir.Type) *ir.Node {
 }
 
 var _ = ir.Lower(WindowDef, func(g *ir.Graph, n *ir.Node, _ []*ir.Node) *ir.Node {
-	a, size := n.Attrs.(WindowAttrs), n.Type.Shape[0].B
+	a, size := n.Attrs.(WindowAttrs), n.Type.Shape[0].Const
 	wide := n.Type
 	if wide.DType != dtype.F64 {
 		wide.DType = dtype.F32

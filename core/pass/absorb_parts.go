@@ -34,7 +34,7 @@ var partRules = []rw.Rule{
 	{Name: "rope-part", Match: rw.If(rw.Op(op.RopeDef), ropeOfPart), To: func(c *rw.Context) *ir.Node {
 		n := c.Root()
 		a := n.Attrs.(op.RopeAttrs)
-		a.Heads = a.Geometry([]int{1, 1, int(n.Type.Shape[2].B), a.HeadDim}[:n.Type.Rank()]).H
+		a.Heads = a.Geometry([]int{1, 1, int(n.Type.Shape[2].Const), a.HeadDim}[:n.Type.Rank()]).H
 		a.Layout = op.BSE
 		in := n.MapIn(c.Map)
 		in[0], a.Start = rowsOf(c, n.In[0])
@@ -85,7 +85,7 @@ func part(x *ir.Node) (whole *ir.Node, start int) {
 				return whole, start
 			}
 			inner, _ := s[a.Axis+1:].Numel()
-			at += a.Start * int(inner.B)
+			at += a.Start * int(inner.Const)
 			whole, start = y.In[0], at
 		default:
 			return whole, start

@@ -63,7 +63,7 @@ func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.
 		rh, rw = lookup(h), lookup(w)
 	}
 	attrs := ga.Attrs.(op.GridAttentionAttrs)
-	attrs.Window = int(ga.In[0].Type.Shape[1].B)
+	attrs.Window = int(ga.In[0].Type.Shape[1].Const)
 	return op.GridAttention(qkv, pad, rh, rw, attrs)
 }
 
@@ -98,7 +98,7 @@ func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {
 	}
 	w, s, full := ga.Type.Shape, t.In[0].Type.Shape, x.Type.Shape
 	ok = w[1] == w[2] && s[3] == w[1] && s[4] == w[1] && s[5] == w[3] &&
-		full.Equal(ir.ShapeOf(s[0].B, s[1].B*s[3].B, s[2].B*s[4].B, s[5].B))
+		full.Equal(ir.ShapeOf(s[0].Const, s[1].Const*s[3].Const, s[2].Const*s[4].Const, s[5].Const))
 	for y := x; y != ga; y = y.In[0] { // all nodes from the joined grid to the op
 		ok = ok && (y == n || uses[y.ID] == 1)
 	}
@@ -137,11 +137,11 @@ func windowsAt(ga *ir.Node, grid ir.Shape, uses []int) (f windowForm, miss strin
 	// t.In[0] has the shape [B,nh,w,nw,w,C].
 	s, w := t.In[0].Type.Shape, ga.In[0].Type.Shape[1]
 	c := lin.x.Type.Shape[lin.x.Type.Rank()-1]
-	if s[2] != w || s[4] != w || s[5] != c || !ga.In[0].Type.Shape[0].Is(s[0].B*s[1].B*s[3].B) {
+	if s[2] != w || s[4] != w || s[5] != c || !ga.In[0].Type.Shape[0].Is(s[0].Const*s[1].Const*s[3].Const) {
 		return f, missWindows
 	}
 	f.x = strip(t.In[0])
-	f.shape = ir.ShapeOf(s[0].B, s[1].B*w.B, s[3].B*w.B, c.B)
+	f.shape = ir.ShapeOf(s[0].Const, s[1].Const*w.Const, s[3].Const*w.Const, c.Const)
 	if f.x.Is(op.PadDef) && f.x.Type.Shape.Equal(f.shape) {
 		a := f.x.Attrs.(op.PadAttrs)
 		if a.Value != 0 || slices.ContainsFunc(a.Before, func(n int) bool { return n != 0 }) || a.After[0] != 0 ||
@@ -151,7 +151,8 @@ func windowsAt(ga *ir.Node, grid ir.Shape, uses []int) (f windowForm, miss strin
 		f.x = f.x.In[0]
 		f.shape = f.x.Type.Shape
 	}
-	if !f.shape[:3].Equal(grid[:3]) || ceilDiv(grid[1].B, w.B) != s[1].B || ceilDiv(grid[2].B, w.B) != s[3].B {
+	if !f.shape[:3].Equal(grid[:3]) || ceilDiv(grid[1].Const, w.Const) != s[1].Const ||
+		ceilDiv(grid[2].Const, w.Const) != s[3].Const {
 		return f, missWindows
 	}
 	return f, ""

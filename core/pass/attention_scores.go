@@ -264,7 +264,7 @@ func tableSpan(table []byte, shape ir.Shape, opposite bool) (span keySpan, ok bo
 	if r < 2 || !shape.IsStatic() || slices.ContainsFunc(shape[:r-2], func(d ir.Dim) bool { return !d.Is(1) }) {
 		return span, false
 	}
-	queries, keys := int(shape[r-2].B), int(shape[r-1].B)
+	queries, keys := int(shape[r-2].Const), int(shape[r-1].Const)
 	sees := func(i, j int) bool { return (table[i*keys+j] != 0) != opposite }
 	for i := range queries {
 		for j := 1; j < keys; j++ {

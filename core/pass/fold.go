@@ -89,7 +89,7 @@ func (f *folder) canKnow(n *ir.Node) bool {
 	}
 	types := n.ResultTypes()
 	for _, t := range types {
-		if elems, ok := t.Shape.Numel(); !ok || !t.Shape.IsStatic() || elems.B > foldElems {
+		if elems, ok := t.Shape.Numel(); !ok || !t.Shape.IsStatic() || elems.Const > foldElems {
 			return false
 		}
 	}
@@ -197,5 +197,5 @@ func splat(t tensor.Tensor) (float64, bool) {
 	first := tensor.Tensor{DType: t.DType, Data: t.Data[:size]}.Array()
 	v := first.At(0)
 	// Integers beyond 2^53 cannot be represented.
-	return v, v == v && !(first.I != nil && math.Abs(v) > 1<<53)
+	return v, v == v && !(first.Ints != nil && math.Abs(v) > 1<<53)
 }

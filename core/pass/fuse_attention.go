@@ -97,14 +97,14 @@ func (a *attentionForm) fits(n *ir.Node) bool {
 	// With rank 5 the heads are [Hkv,group], and the group of k and v is 1.
 	heads := q.Shape[1 : r-2]
 	for _, d := range append(slices.Clone(heads), q.Shape[r-1]) {
-		if !d.IsStatic() || d.B < 1 {
+		if !d.IsStatic() || d.Const < 1 {
 			return false
 		}
 	}
 	for _, d := range heads {
-		s.h *= d.B
+		s.h *= d.Const
 	}
-	s.d = q.Shape[r-1].B
+	s.d = q.Shape[r-1].Const
 	if !a.keysFit(&s, heads) {
 		return false
 	}
@@ -143,7 +143,7 @@ func (a *attentionForm) keysFit(s *attentionSizes, heads ir.Shape) bool {
 		return false
 	}
 	if r > 3 {
-		s.hkv = shape[1].B
+		s.hkv = shape[1].Const
 	}
 	if r == 5 && !shape[2].Is(1) || s.hkv < 1 || s.h%s.hkv != 0 {
 		return false
@@ -166,14 +166,14 @@ func unrepeated(x *ir.Node) (from *ir.Node, group int64) {
 	if len(one) != 5 || len(many) != 5 || !one[2].Is(1) || !many[2].IsStatic() || !one[:2].Equal(many[:2]) ||
 		!one[3:].Equal(many[3:]) ||
 		!many[3:].Equal(x.Type.Shape[2:]) || many[0] != x.Type.Shape[0] || !many[1].IsStatic() ||
-		!x.Type.Shape[1].Is(many[1].B*many[2].B) {
+		!x.Type.Shape[1].Is(many[1].Const*many[2].Const) {
 		return nil, 0
 	}
 	from = e.In[0]
 	if from.Is(op.ReshapeDef) && from.In[0].Type.Rank() == 4 && from.In[0].Type.Shape.Equal(withoutAxis(one, 2)) {
 		from = from.In[0]
 	}
-	return from, many[2].B
+	return from, many[2].Const
 }
 
 func withoutAxis(s ir.Shape, axis int) ir.Shape { return slices.Delete(slices.Clone(s), axis, axis+1) }

@@ -71,7 +71,7 @@ func gridAt(n *ir.Node, uses []int) (f gridForm, ok bool, miss string) {
 		if len(shape) != 4 || !shape[0].Is(f.q.w) {
 			return f, false, ""
 		}
-		f.wh, f.ww = shape[1].B, shape[2].B
+		f.wh, f.ww = shape[1].Const, shape[2].Const
 	}
 	if !f.sizesFit(n, pv, weights, prod) || !f.positions(f.q, prod.q) {
 		return f, positional, missLayout
@@ -155,9 +155,9 @@ func scoresOf(terms []*ir.Node, weights *ir.Node, f *gridForm) (term *ir.Node, p
 		s = s[len(s)-4:]
 		switch {
 		case s[3].Is(1) && s[2] == s[0] && f.rh == nil:
-			f.rh, f.wh = t, s[0].B
+			f.rh, f.wh = t, s[0].Const
 		case s[2].Is(1) && s[3] == s[1] && f.rw == nil:
-			f.rw, f.ww = t, s[1].B
+			f.rw, f.ww = t, s[1].Const
 		default:
 			return nil, p, false
 		}

@@ -393,7 +393,7 @@ func stored(n *ir.Node) bool {
 		return false
 	}
 	elems, ok := n.Type.Shape.Numel()
-	return ok && elems.B <= foldElems
+	return ok && elems.Const <= foldElems
 }
 
 // refuse returns the reason not to replace old by n, or "". A target must run n at least as well as old. An op that it

@@ -78,18 +78,18 @@ func (c caseOf) values() [][]*tensor.Array {
 			continue
 		}
 		specials := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1, 0.5, 2.5, -3, 100}
-		for i := range x.F {
+		for i := range x.Floats {
 			if c.def.Elementwise {
-				x.F[i] = specials[rng.IntN(len(specials))]
+				x.Floats[i] = specials[rng.IntN(len(specials))]
 			}
 		}
-		if x.I == nil || x.DType == dtype.Bool {
+		if x.Ints == nil || x.DType == dtype.Bool {
 			continue
 		}
 		lo, hi := x.DType.IntRange()
 		pool := []int64{lo, hi, lo + 1, hi - 1, 0, 1, 2, 7, 8, 9, 15, 16, 31, 32, 100, max(lo, -1), max(lo, -7)}
-		for i := range x.I {
-			x.I[i] = pool[rng.IntN(len(pool))]
+		for i := range x.Ints {
+			x.Ints[i] = pool[rng.IntN(len(pool))]
 		}
 	}
 	return [][]*tensor.Array{interp.CaseInputs(c.Case, 2), ends}

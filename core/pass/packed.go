@@ -26,7 +26,7 @@ func packedOf(n *ir.Node) (p packedPart, ok bool) {
 	if n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) {
 		s := n.In[0].Type.Shape
 		cut := strip(n.In[0])
-		p.w, p.s, p.h, p.d = s[0].B, s[1].B, s[2].B, s[3].B
+		p.w, p.s, p.h, p.d = s[0].Const, s[1].Const, s[2].Const, s[3].Const
 		if !cut.Is(op.NarrowDef) {
 			return p, false
 		}
@@ -49,7 +49,7 @@ func packedOf(n *ir.Node) (p packedPart, ok bool) {
 		return p, false
 	}
 	s := t.In[0].Type.Shape
-	p = packedPart{strip(t.In[0]), a.Start, s[0].B, s[1].B, s[3].B, s[4].B}
+	p = packedPart{strip(t.In[0]), a.Start, s[0].Const, s[1].Const, s[3].Const, s[4].Const}
 	return p, s[2].Is(3)
 }
 
@@ -62,5 +62,5 @@ func (p packedPart) sameSource(q packedPart) bool {
 // elems returns the number of elements of a static shape.
 func elems(s ir.Shape) int64 {
 	n, _ := s.Numel()
-	return n.B
+	return n.Const
 }

@@ -114,7 +114,7 @@ func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := pass.Options{Params: known{"t": {DType: dtype.F32, Shape: []int{3}, F: []float64{1, 2, 3}}}}
+	o := pass.Options{Params: known{"t": {DType: dtype.F32, Shape: []int{3}, Floats: []float64{1, 2, 3}}}}
 	out, r, err := pass.Run(g, builtin(t, "cpu"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -257,8 +257,8 @@ func TestFoldRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := pass.Options{
-		Params: known{"a": {DType: dtype.F32, Shape: []int{2}, F: []float64{1, 1}},
-			"b": {DType: dtype.F32, Shape: []int{2}, F: []float64{1e-9, 1}}}}
+		Params: known{"a": {DType: dtype.F32, Shape: []int{2}, Floats: []float64{1, 1}},
+			"b": {DType: dtype.F32, Shape: []int{2}, Floats: []float64{1e-9, 1}}}}
 	_, r, err := pass.Run(g, builtin(t, "cpu"), o)
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func NewBinder(p *Program) *Binder {
 		dims := make([]int, len(t.Shape))
 		for k, d := range t.Shape {
 			if d.IsStatic() {
-				dims[k] = int(d.B)
+				dims[k] = int(d.Const)
 				continue
 			}
 			j, ok := index[d]

@@ -23,10 +23,10 @@ func (t StateTensor) Bytes() int64 { return t.Type.Bytes(nil) }
 // Fill sets b to the initial value. b holds the whole tensor or some of its elements.
 func (t StateTensor) Fill(b []byte) {
 	one := tensor.NewArray(t.Type.DType, 1)
-	if one.F != nil {
-		one.F[0] = t.Init
+	if one.Floats != nil {
+		one.Floats[0] = t.Init
 	} else {
-		one.I[0] = int64(t.Init)
+		one.Ints[0] = int64(t.Init)
 	}
 	pattern := one.Tensor().Data
 	for n := copy(b, pattern); n > 0 && n < len(b); n *= 2 {

@@ -49,9 +49,9 @@ func Reference(n *ir.Node) func(in, out []tensor.Tensor, memory []byte) error {
 		results := make([]*tensor.Array, len(out))
 		for i, t := range out {
 			results[i] = array(t)
-			clear(results[i].F)
-			clear(results[i].I)
-			clear(results[i].B)
+			clear(results[i].Floats)
+			clear(results[i].Ints)
+			clear(results[i].Bytes)
 		}
 		if err := n.Op.Eval(n.Attrs, args, results...); err != nil {
 			return err

@@ -172,8 +172,8 @@ func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weig
 	}
 	set := func(o program.Operand, name string) {
 		x := tensor.NewArray(o.DType, o.Shape...)
-		for i := range x.F {
-			x.F[i] = float64(r.IntN(64)) - 32
+		for i := range x.Floats {
+			x.Floats[i] = float64(r.IntN(64)) - 32
 		}
 		leaf[name] = x.Tensor()
 		copy(mem.view(o).Data, leaf[name].Data)
@@ -190,9 +190,9 @@ func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weig
 	want := evalAll(t, g, syms, leaf)
 	for i, o := range g.Outputs {
 		got := mem.view(b.Outputs[i]).Array()
-		for k := range got.F {
-			if w := want[o.Node.ID].F[k]; got.F[k] != w && !(math.IsNaN(w) && math.IsNaN(got.F[k])) {
-				t.Errorf("%v: output %s[%d] is %v; want %v", syms, o.Name, k, got.F[k], w)
+		for k := range got.Floats {
+			if w := want[o.Node.ID].Floats[k]; got.Floats[k] != w && !(math.IsNaN(w) && math.IsNaN(got.Floats[k])) {
+				t.Errorf("%v: output %s[%d] is %v; want %v", syms, o.Name, k, got.Floats[k], w)
 				return
 			}
 		}

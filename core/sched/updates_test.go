@@ -75,10 +75,10 @@ func TestUpdates(t *testing.T) {
 		memory := program.InitState(p.States(), p.StateSize)
 		for run := range 3 {
 			in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 4, 3), "pos": tensor.NewArray(dtype.I32)}
-			for i := range in["x"].F {
-				in["x"].F[i] = float64(r.IntN(9))
+			for i := range in["x"].Floats {
+				in["x"].Floats[i] = float64(r.IntN(9))
 			}
-			in["pos"].I[0] = int64(r.IntN(3))
+			in["pos"].Ints[0] = int64(r.IntN(3))
 			want, err := interp.RunFrom(states, g, nil, in, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +96,8 @@ func TestUpdates(t *testing.T) {
 				have := tensor.Tensor{DType: dtype.F32, Shape: []int{4, 3},
 					Data: memory[s.Offset : s.Offset+s.Bytes()]}.Array()
 				if x := states[s.Name]; x != nil && interp.Compare(have, x, ir.Tolerance{}) != nil {
-					t.Fatalf("seed %d, run %d: state %s is %v; want %v\n%v", seed, run, s.Name, have.F, x.F, g)
+					t.Fatalf("seed %d, run %d: state %s is %v; want %v\n%v", seed, run, s.Name, have.Floats, x.Floats,
+						g)
 				}
 			}
 		}

@@ -130,7 +130,7 @@ func TestSameMeaning(t *testing.T) {
 		for range 2 {
 			syms := map[string]int64{"N": 2 + r.Int64N(4)}
 			in := map[string]*tensor.Array{"pos": tensor.NewArray(dtype.I32)}
-			in["pos"].I[0] = r.Int64N(3)
+			in["pos"].Ints[0] = r.Int64N(3)
 			in["x"] = interp.Random(r, g.Inputs()[0].Type, syms, ir.Range{Lo: -1, Hi: 1})
 			want, err := interp.RunFrom(one, g, syms, in, params)
 			if err != nil {

@@ -95,7 +95,7 @@ func (t Tensor) HasNaN() bool {
 	case t.DType == dtype.F64:
 		return slices.ContainsFunc(View[float64](t.Data), math.IsNaN)
 	case t.DType.IsFloat():
-		return slices.ContainsFunc(t.Array().F, math.IsNaN)
+		return slices.ContainsFunc(t.Array().Floats, math.IsNaN)
 	}
 	return false
 }
@@ -103,11 +103,11 @@ func (t Tensor) HasNaN() bool {
 // Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I, the bytes of packed
 // types in B; the others are nil.
 type Array struct {
-	DType dtype.DType
-	Shape []int
-	F     []float64
-	I     []int64
-	B     []byte
+	DType  dtype.DType
+	Shape  []int
+	Floats []float64
+	Ints   []int64
+	Bytes  []byte
 }
 
 // NewArray allocates a zero array.
@@ -115,11 +115,11 @@ func NewArray(d dtype.DType, shape ...int) *Array {
 	a := &Array{DType: d, Shape: shape}
 	switch n := Numel(shape); {
 	case d.IsFloat():
-		a.F = make([]float64, n)
+		a.Floats = make([]float64, n)
 	case d.IsPacked():
-		a.B = make([]byte, n*d.Size())
+		a.Bytes = make([]byte, n*d.Size())
 	default:
-		a.I = make([]int64, n)
+		a.Ints = make([]int64, n)
 	}
 	return a
 }
@@ -135,9 +135,9 @@ func ArrayBytes(d dtype.DType, n int64) int64 {
 // Len is the number of elements.
 func (a *Array) Len() int {
 	if a.DType.IsPacked() {
-		return len(a.B) / a.DType.Size()
+		return len(a.Bytes) / a.DType.Size()
 	}
-	return max(len(a.F), len(a.I))
+	return max(len(a.Floats), len(a.Ints))
 }
 
 // Fill sets all elements to v, rounded to the element type.
@@ -145,20 +145,20 @@ func (a *Array) Fill(v float64) {
 	if a.DType == dtype.F32 {
 		v = float64(float32(v))
 	}
-	for i := range a.F {
-		a.F[i] = v
+	for i := range a.Floats {
+		a.Floats[i] = v
 	}
-	for i := range a.I {
-		a.I[i] = int64(v)
+	for i := range a.Ints {
+		a.Ints[i] = int64(v)
 	}
 }
 
 // At is element i as float64. Elements of packed types are no numbers.
 func (a *Array) At(i int) float64 {
-	if a.F != nil {
-		return a.F[i]
+	if a.Floats != nil {
+		return a.Floats[i]
 	}
-	return float64(a.I[i])
+	return float64(a.Ints[i])
 }
 
 // ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is
@@ -171,11 +171,11 @@ func ArrayIn(b []byte, d dtype.DType, shape ...int) (a *Array, rest []byte) {
 	a = &Array{DType: d, Shape: shape}
 	switch {
 	case d.IsFloat():
-		a.F = View[float64](b[:n])
+		a.Floats = View[float64](b[:n])
 	case d.IsPacked():
-		a.B = b[:Numel(shape)*d.Size()]
+		a.Bytes = b[:Numel(shape)*d.Size()]
 	default:
-		a.I = View[int64](b[:n])
+		a.Ints = View[int64](b[:n])
 	}
 	return a, b[n:]
 }
@@ -189,8 +189,8 @@ func (t Tensor) Array() *Array {
 
 // Set widens t, which has a's type, into a.
 func (a *Array) Set(t Tensor) {
-	if a.B != nil {
-		copy(a.B, t.Data)
+	if a.Bytes != nil {
+		copy(a.Bytes, t.Data)
 		return
 	}
 	le := binary.LittleEndian
@@ -198,29 +198,29 @@ func (a *Array) Set(t Tensor) {
 		b := t.Data[i*t.DType.Size():]
 		switch t.DType {
 		case dtype.F32:
-			a.F[i] = float64(math.Float32frombits(le.Uint32(b)))
+			a.Floats[i] = float64(math.Float32frombits(le.Uint32(b)))
 		case dtype.F16:
-			a.F[i] = float64(dtype.F16ToF32(le.Uint16(b)))
+			a.Floats[i] = float64(dtype.F16ToF32(le.Uint16(b)))
 		case dtype.BF16:
-			a.F[i] = float64(dtype.BF16ToF32(le.Uint16(b)))
+			a.Floats[i] = float64(dtype.BF16ToF32(le.Uint16(b)))
 		case dtype.F64:
-			a.F[i] = math.Float64frombits(le.Uint64(b))
+			a.Floats[i] = math.Float64frombits(le.Uint64(b))
 		case dtype.I8:
-			a.I[i] = int64(int8(b[0]))
+			a.Ints[i] = int64(int8(b[0]))
 		case dtype.I16:
-			a.I[i] = int64(int16(le.Uint16(b)))
+			a.Ints[i] = int64(int16(le.Uint16(b)))
 		case dtype.I32:
-			a.I[i] = int64(int32(le.Uint32(b)))
+			a.Ints[i] = int64(int32(le.Uint32(b)))
 		case dtype.I64:
-			a.I[i] = int64(le.Uint64(b))
+			a.Ints[i] = int64(le.Uint64(b))
 		case dtype.U8:
-			a.I[i] = int64(b[0])
+			a.Ints[i] = int64(b[0])
 		case dtype.U32:
-			a.I[i] = int64(le.Uint32(b))
+			a.Ints[i] = int64(le.Uint32(b))
 		case dtype.Bool:
-			a.I[i] = 0
+			a.Ints[i] = 0
 			if b[0] != 0 {
-				a.I[i] = 1
+				a.Ints[i] = 1
 			}
 		}
 	}
@@ -235,8 +235,8 @@ func (a *Array) Tensor() Tensor {
 
 // Store is Tensor into data, which is as long.
 func (a *Array) Store(data []byte) {
-	if a.B != nil {
-		copy(data, a.B)
+	if a.Bytes != nil {
+		copy(data, a.Bytes)
 		return
 	}
 	le := binary.LittleEndian
@@ -244,21 +244,21 @@ func (a *Array) Store(data []byte) {
 		b := data[i*a.DType.Size():]
 		switch a.DType {
 		case dtype.F32:
-			le.PutUint32(b, math.Float32bits(float32(a.F[i])))
+			le.PutUint32(b, math.Float32bits(float32(a.Floats[i])))
 		case dtype.F16:
-			le.PutUint16(b, dtype.F64ToF16(a.F[i]))
+			le.PutUint16(b, dtype.F64ToF16(a.Floats[i]))
 		case dtype.BF16:
-			le.PutUint16(b, dtype.F64ToBF16(a.F[i]))
+			le.PutUint16(b, dtype.F64ToBF16(a.Floats[i]))
 		case dtype.F64:
-			le.PutUint64(b, math.Float64bits(a.F[i]))
+			le.PutUint64(b, math.Float64bits(a.Floats[i]))
 		case dtype.I8, dtype.U8, dtype.Bool:
-			b[0] = byte(a.I[i])
+			b[0] = byte(a.Ints[i])
 		case dtype.I16:
-			le.PutUint16(b, uint16(a.I[i]))
+			le.PutUint16(b, uint16(a.Ints[i]))
 		case dtype.I32, dtype.U32:
-			le.PutUint32(b, uint32(a.I[i]))
+			le.PutUint32(b, uint32(a.Ints[i]))
 		case dtype.I64:
-			le.PutUint64(b, uint64(a.I[i]))
+			le.PutUint64(b, uint64(a.Ints[i]))
 		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 func TestHasNaN(t *testing.T) {
 	for _, d := range dtype.All() {
 		a := tensor.NewArray(d, 3)
-		if a.F != nil {
-			a.F[0] = math.Inf(1)
+		if a.Floats != nil {
+			a.Floats[0] = math.Inf(1)
 		}
 		if a.Tensor().HasNaN() {
 			t.Errorf("%v: a NaN where there is none", d)
 		}
-		if a.F == nil {
+		if a.Floats == nil {
 			continue
 		}
-		a.F[2] = math.NaN()
+		a.Floats[2] = math.NaN()
 		if !a.Tensor().HasNaN() {
 			t.Errorf("%v: the NaN at the end is missed", d)
 		}

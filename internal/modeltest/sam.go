@@ -94,8 +94,8 @@ func openSAM(t testing.TB, dir, file string) SAM {
 		}
 		n, side := len(labels), 4*c.Prompt.Grid
 		mask := tensor.NewArray(dtype.F32, 1, 1, side, side)
-		for i := range mask.F {
-			mask.F[i] = math.NaN()
+		for i := range mask.Floats {
+			mask.Floats[i] = math.NaN()
 		}
 		if m := p.Mask; m != nil {
 			mask = tensortest.F32(m.Shape, synth.Tensor(m.Name, m.Shape, m.Scale, m.Shift))
@@ -103,7 +103,7 @@ func openSAM(t testing.TB, dir, file string) SAM {
 		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", first: 0, last: 1,
 			Inputs: map[string]*tensor.Array{
 				"points": tensortest.F32([]int{1, n, 2}, points),
-				"labels": {DType: dtype.I32, Shape: []int{1, n}, I: labels}, "mask": mask,
+				"labels": {DType: dtype.I32, Shape: []int{1, n}, Ints: labels}, "mask": mask,
 			}}
 		if p.Multimask {
 			q.first, q.last = 1, 4
@@ -133,7 +133,7 @@ func (p SAMPrompt) Check(t testing.TB, out map[string]*tensor.Array, tol float64
 		x := out[name]
 		per := x.Len() / x.Shape[1]
 		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, p.last - p.first}, x.Shape[2:]...),
-			F: x.F[p.first*per : p.last*per]}
+			Floats: x.Floats[p.first*per : p.last*per]}
 		tensortest.Near(t, p.Name+" "+name, cut, tensortest.Golden(t, p.golden+name), tol)
 	}
 }

@@ -80,7 +80,7 @@ const halves = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False
 
 func TestBytes(t *testing.T) {
 	got, err := Read("x", strings.NewReader(halves), nil)
-	if err != nil || !slices.Equal(got.Array().F, []float64{0, 1, 2}) {
+	if err != nil || !slices.Equal(got.Array().Floats, []float64{0, 1, 2}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	var b bytes.Buffer

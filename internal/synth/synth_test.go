@@ -73,7 +73,7 @@ func TestLongTensor(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tensortest.Golden(t, path)
-	if !slices.Equal(got.F, tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift)).F) {
+	if !slices.Equal(got.Floats, tensortest.F32(e.Shape, synth.Tensor(e.Name, e.Shape, e.Scale, e.Shift)).Floats) {
 		t.Error("the file differs from the tensor")
 	}
 }

@@ -117,9 +117,9 @@ func Golden(tb testing.TB, arg string) *tensor.Array {
 
 // F32 returns float32 values as an array.
 func F32(shape []int, data []float32) *tensor.Array {
-	a := &tensor.Array{DType: dtype.F32, Shape: shape, F: make([]float64, len(data))}
+	a := &tensor.Array{DType: dtype.F32, Shape: shape, Floats: make([]float64, len(data))}
 	for i, v := range data {
-		a.F[i] = float64(v)
+		a.Floats[i] = float64(v)
 	}
 	return a
 }

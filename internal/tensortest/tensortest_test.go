@@ -9,7 +9,7 @@ import (
 )
 
 func array(vals ...float64) *tensor.Array {
-	return &tensor.Array{DType: dtype.F64, Shape: []int{len(vals)}, F: vals}
+	return &tensor.Array{DType: dtype.F64, Shape: []int{len(vals)}, Floats: vals}
 }
 
 func TestCompare(t *testing.T) {
@@ -34,10 +34,10 @@ func TestCompare(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Max != tc.max || math.Abs(d.L2-tc.l2) > 1e-12*tc.l2 && !math.IsInf(tc.max, 1) {
-			t.Errorf("%v against %v: %v, want max %v l2 %v", tc.got.F, tc.want.F, d, tc.max, tc.l2)
+			t.Errorf("%v against %v: %v, want max %v l2 %v", tc.got.Floats, tc.want.Floats, d, tc.max, tc.l2)
 		}
 		if d.Within(1e300) == math.IsInf(tc.max, 1) {
-			t.Errorf("%v against %v: within any tolerance: %v", tc.got.F, tc.want.F, d.Within(1e300))
+			t.Errorf("%v against %v: within any tolerance: %v", tc.got.Floats, tc.want.Floats, d.Within(1e300))
 		}
 	}
 }

@@ -196,7 +196,7 @@ func checkLogits(t *testing.T, name string, p *program.Program, values []byte, g
 	}
 	defer x.Close()
 	ids := tensortest.Golden(t, golden+"input_ids")
-	syms := map[string]int64{"B": 1, "T": int64(len(ids.I))}
+	syms := map[string]int64{"B": 1, "T": int64(len(ids.Ints))}
 	b, err := p.Bind(syms)
 	if err != nil {
 		t.Fatal(err)
@@ -210,8 +210,8 @@ func checkLogits(t *testing.T, name string, p *program.Program, values []byte, g
 	got := tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: mem[o.Offset : o.Offset+o.Bytes]}.Array()
 	want := tensortest.Golden(t, golden+"logits")
 	worst, most := 0.0, 0.0
-	for i := range want.F {
-		worst, most = max(worst, math.Abs(got.F[i]-want.F[i])), max(most, math.Abs(want.F[i]))
+	for i := range want.Floats {
+		worst, most = max(worst, math.Abs(got.Floats[i]-want.Floats[i])), max(most, math.Abs(want.Floats[i]))
 	}
 	if !(worst <= 1e-5*most) {
 		t.Errorf("%s: logits differ by %g of %g", name, worst, most)

@@ -44,7 +44,7 @@ func (c config) batchSyms() ir.Syms {
 // it appends the first count i32[B] tokens of each row at position i32[B]. It also writes the rest of each row to the
 // caches, where the next tokens overwrite it.
 func extendBatch(c config, root nn.Scope) {
-	g, n := root.G, ir.Named("B")
+	g, n := root.Graph, ir.Named("B")
 	in := declare(g, n)
 	count := op.Input(g, "count", ir.Type{DType: dtype.I32, Shape: ir.Shape{n}})
 	d := newDecoder(c, root, "T", in.position)
@@ -58,9 +58,9 @@ func extendBatch(c config, root nn.Scope) {
 // move copies the caches of sequence from i32[] to sequence to i32[]. Callers use it to keep the active sequences in
 // front.
 func move(c config, root nn.Scope) {
-	from, to := op.Input(root.G, "from", ir.TypeOf(dtype.I32)), op.Input(root.G, "to", ir.TypeOf(dtype.I32))
+	from, to := op.Input(root.Graph, "from", ir.TypeOf(dtype.I32)), op.Input(root.Graph, "to", ir.TypeOf(dtype.I32))
 	for cache := range c.caches(root) {
 		op.KVAppend(cache, op.DynamicSlice(cache, from, 0, 1), to, 0)
 	}
-	root.G.Return("done", op.Const(root.G, 0, ir.TypeOf(dtype.I32)))
+	root.Graph.Return("done", op.Const(root.Graph, 0, ir.TypeOf(dtype.I32)))
 }

@@ -206,11 +206,12 @@ func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
 	}
 	t = nn.Unpacked(t)
-	if len(t.Shape) != 2 || t.Shape[0].B < 1 || t.Shape[1].B < 1 || t.Shape[0].B > maxSize || t.Shape[1].B > maxSize {
+	if len(t.Shape) != 2 || t.Shape[0].Const < 1 || t.Shape[1].Const < 1 || t.Shape[0].Const > maxSize ||
+		t.Shape[1].Const > maxSize {
 		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
 			want, maxSize)
 	}
-	return t.Shape[0].B, t.Shape[1].B, nil
+	return t.Shape[0].Const, t.Shape[1].Const, nil
 }
 
 // A reader reads a configuration. It stops at the first error, which it keeps.
@@ -466,7 +467,7 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	c.heads, c.headDim = r.int(keyHeads, 1, maxSize, 0), r.int(keyHeadDim, 1, maxSize, 0)
 	c.headNorms = kinds[c.kind].headNorms // a checkpoint without them is refused when the graphs ask for the tensors
 	if norm, ok := w.Type(attn + "q_norm.weight"); ok && len(norm.Shape) == 1 && c.headNorms && c.headDim == 0 {
-		c.headDim = norm.Shape[0].B
+		c.headDim = norm.Shape[0].Const
 	}
 	switch {
 	case r.err != nil:
@@ -516,7 +517,7 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	conv, ok := w.Type(s + "conv1d.weight")
 	decay, found := w.Type(s + "A_log")
 	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) ||
-		conv.Shape[0].B > maxSize || conv.Shape[2].B > maxSize || conv.Shape[2].B < 1 {
+		conv.Shape[0].Const > maxSize || conv.Shape[2].Const > maxSize || conv.Shape[2].Const < 1 {
 		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"),
 			"tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
 	}
@@ -530,19 +531,19 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 		return err
 	}
 	if joined { // the projection also has q, k and v, which are the rows of the convolution
-		values -= conv.Shape[0].B
+		values -= conv.Shape[0].Const
 	}
-	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B,
-		taps: conv.Shape[2].B}
+	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].Const,
+		taps: conv.Shape[2].Const}
 	if r.err != nil {
 		return r.err
 	}
-	keys := (conv.Shape[0].B - values) / 2
+	keys := (conv.Shape[0].Const - values) / 2
 	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 ||
-		(conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
+		(conv.Shape[0].Const-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
 		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads),
 			"%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
-			d.keyHeads, conv.Shape[0].B, values, d.valueHeads)
+			d.keyHeads, conv.Shape[0].Const, values, d.valueHeads)
 	}
 	d.keyDim, d.valueDim = keys/d.keyHeads, values/d.valueHeads
 	c.delta = d

@@ -24,8 +24,8 @@ type decoder struct {
 // newDecoder returns a decoder for runs whose number of tokens is the symbol tokens.
 func newDecoder(c config, root nn.Scope, tokens string, position *ir.Node) *decoder {
 	d := &decoder{config: c, root: root, position: position}
-	d.frequencies = c.rope.frequencies(root.G, c.rotated, func() *ir.Node {
-		n := op.Add(last(root.G, tokens), op.Const(root.G, 1, ir.TypeOf(dtype.I32)))
+	d.frequencies = c.rope.frequencies(root.Graph, c.rotated, func() *ir.Node {
+		n := op.Add(last(root.Graph, tokens), op.Const(root.Graph, 1, ir.TypeOf(dtype.I32)))
 		if position != nil {
 			n = op.Add(n, position)
 		}
@@ -53,7 +53,7 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 		x = op.Cast(x, dtype.F32)
 	}
 	if d.gemma {
-		x = op.Mul(x, op.Const(s.G, math.Sqrt(float64(d.width)), ir.TypeOf(dtype.F32)))
+		x = op.Mul(x, op.Const(s.Graph, math.Sqrt(float64(d.width)), ir.TypeOf(dtype.F32)))
 	}
 	return x.Named(s.Path())
 }
@@ -208,7 +208,7 @@ func (c config) queryParts() int64 {
 // headNorm normalises each head of x [B,T,heads*D] with the same gains.
 func (d *decoder) headNorm(s nn.Scope, x *ir.Node) *ir.Node {
 	t := x.Type.Shape
-	heads := op.Reshape(x, ir.Shape{t[0], t[1], ir.Static(t[2].B / d.headDim), ir.Static(d.headDim)})
+	heads := op.Reshape(x, ir.Shape{t[0], t[1], ir.Static(t[2].Const / d.headDim), ir.Static(d.headDim)})
 	return op.Reshape(d.norm(s, heads), t)
 }
 
@@ -239,7 +239,7 @@ func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 
 // state returns the state for the keys or values of all sequences, [sequences,context,W], of the attention at scope s.
 func (c config) state(s nn.Scope, name string) *ir.Node {
-	return op.State(s.G, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.sequences, c.context, c.kvHeads*c.headDim), 0)
+	return op.State(s.Graph, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.sequences, c.context, c.kvHeads*c.headDim), 0)
 }
 
 // caches returns the states with keys and values of all layers.

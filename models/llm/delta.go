@@ -15,8 +15,8 @@ const lengthEps = 1e-6
 func (d *decoder) carried(s nn.Scope) [2]*ir.Node {
 	n := d.delta
 	return [2]*ir.Node{
-		op.State(s.G, s.Path()+".inputs", ir.TypeOf(dtype.F32, 1, n.taps-1, 2*n.keys()+n.values()), 0),
-		op.State(s.G, s.Path()+".memory", ir.TypeOf(dtype.F32, 1, n.valueHeads, n.keyDim, n.valueDim), 0),
+		op.State(s.Graph, s.Path()+".inputs", ir.TypeOf(dtype.F32, 1, n.taps-1, 2*n.keys()+n.values()), 0),
+		op.State(s.Graph, s.Path()+".memory", ir.TypeOf(dtype.F32, 1, n.valueHeads, n.keyDim, n.valueDim), 0),
 	}
 }
 
@@ -44,7 +44,7 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	o, after := hir.GatedDeltaRule(q, k, v, rate, step, s.Param("A_log", n.valueHeads),
 		s.Param("dt_bias", n.valueHeads), memory, lengthEps)
 	if d.cached {
-		start := op.Const(s.G, 0, ir.TypeOf(dtype.I32))
+		start := op.Const(s.Graph, 0, ir.TypeOf(dtype.I32))
 		op.KVAppend(before, inputs, start, 1)
 		op.KVAppend(memory, after, start, 1)
 	}
@@ -67,7 +67,7 @@ func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir
 	// The rows of a key head are its q, its k, and v and z of the value heads that use it.
 	b, t := x.Type.Shape[0], x.Type.Shape[1]
 	part := func(all *ir.Node, at, size int64) *ir.Node {
-		heads := op.Reshape(all, ir.Shape{b, t, ir.Static(n.keyHeads), ir.Static(all.Type.Shape[2].B / n.keyHeads)})
+		heads := op.Reshape(all, ir.Shape{b, t, ir.Static(n.keyHeads), ir.Static(all.Type.Shape[2].Const / n.keyHeads)})
 		return op.Reshape(op.Narrow(heads, 3, int(at), int(size)), ir.Shape{b, t, ir.Static(n.keyHeads * size)})
 	}
 	k, v, h := n.keyDim, n.values()/n.keyHeads, n.valueHeads/n.keyHeads

@@ -95,10 +95,10 @@ func (l *loaded) run(t testing.TB, syms map[string]int64, in map[string]*tensor.
 }
 
 func ints(d dtype.DType, shape []int, v ...int64) *tensor.Array {
-	return &tensor.Array{DType: d, Shape: shape, I: v}
+	return &tensor.Array{DType: d, Shape: shape, Ints: v}
 }
 
-func float(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, F: []float64{v}} }
+func float(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, Floats: []float64{v}} }
 
 // extendInputs returns inputs of extend that sample from all tokens.
 func extendInputs(ids []int64, position int) map[string]*tensor.Array {
@@ -142,7 +142,7 @@ var cases = []golden{
 // row returns row i of logits [1,T,V].
 func row(a *tensor.Array, i int) *tensor.Array {
 	n := a.Shape[len(a.Shape)-1]
-	return &tensor.Array{DType: a.DType, Shape: []int{n}, F: a.F[i*n : (i+1)*n]}
+	return &tensor.Array{DType: a.DType, Shape: []int{n}, Floats: a.Floats[i*n : (i+1)*n]}
 }
 
 func (g golden) compile(t testing.TB) modeltest.Compiled {
@@ -160,7 +160,7 @@ func TestGolden(t *testing.T) {
 			ids, logits, greedy := g.value(t, "input_ids"), g.value(t, "logits"), g.value(t, "greedy")
 			n := ids.Len()
 			whole := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)},
-				map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
+				map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.Ints...)})["logits"]
 			tensortest.Near(t, "logits", whole, logits, 1e-4)
 			step := load(t, c, "extend")
 			for _, chunk := range []int{n, 1, 3, 7} {
@@ -168,23 +168,23 @@ func TestGolden(t *testing.T) {
 				var out map[string]*tensor.Array
 				for at := 0; at < n; at += chunk {
 					end := min(at+chunk, n)
-					out = step.extend(t, ids.I[at:end], at)
+					out = step.extend(t, ids.Ints[at:end], at)
 					near(t, fmt.Sprintf("chunks of %d, logits of token %d", chunk, end-1), row(out["logits"], 0),
 						row(whole, end-1))
-					if got := out["choices"].I; len(got) != end-at || got[len(got)-1] != out["greedy"].I[0] {
-						t.Errorf("choices are %v; want %d ending in %d", got, end-at, out["greedy"].I[0])
+					if got := out["choices"].Ints; len(got) != end-at || got[len(got)-1] != out["greedy"].Ints[0] {
+						t.Errorf("choices are %v; want %d ending in %d", got, end-at, out["greedy"].Ints[0])
 					}
 				}
-				text := slices.Clone(ids.I)
+				text := slices.Clone(ids.Ints)
 				for s := 0; ; s++ {
-					text = append(text, out["greedy"].I[0])
+					text = append(text, out["greedy"].Ints[0])
 					if len(text) == greedy.Len() {
 						break
 					}
 					out = step.extend(t, text[len(text)-1:], len(text)-1, "logits", "greedy")
 				}
-				if !slices.Equal(text, greedy.I) {
-					t.Errorf("chunks of %d: tokens %v; want %v", chunk, text, greedy.I)
+				if !slices.Equal(text, greedy.Ints) {
+					t.Errorf("chunks of %d: tokens %v; want %v", chunk, text, greedy.Ints)
 				}
 			}
 		})
@@ -195,7 +195,7 @@ func TestGolden(t *testing.T) {
 func near(t testing.TB, what string, got, want *tensor.Array) {
 	t.Helper()
 	largest := 0.0
-	for _, v := range want.F {
+	for _, v := range want.Floats {
 		largest = max(largest, math.Abs(v))
 	}
 	if err := interp.Compare(got, want, ir.Tolerance{Abs: 1e-5 * largest}); err != nil {
@@ -264,10 +264,10 @@ func TestRopeScaling(t *testing.T) {
 		m := modeltest.Build(t, s, goldens+"llama_scaled/config."+name+".json", "context=40")
 		c, want := modeltest.Compile(t, m, s), g.value(t, name)
 		got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)},
-			map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
-		last := &tensor.Array{DType: dtype.F32, Shape: want.Shape, F: got.F[got.Len()-want.Len():]}
+			map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.Ints...)})["logits"]
+		last := &tensor.Array{DType: dtype.F32, Shape: want.Shape, Floats: got.Floats[got.Len()-want.Len():]}
 		tensortest.Near(t, name, last, want, 1e-4)
-		near(t, name+", extend", row(load(t, c, "extend").extend(t, ids.I, 0)["logits"], 0), row(got, n-1))
+		near(t, name+", extend", row(load(t, c, "extend").extend(t, ids.Ints, 0)["logits"], 0), row(got, n-1))
 		if plain != nil && interp.Compare(want, plain, ir.Tolerance{Abs: 0.1}) == nil {
 			t.Errorf("%s has the logits of the scaling before it", name)
 		}
@@ -312,8 +312,8 @@ func (p packed) Type(name string) (ir.Type, bool) {
 	t, ok := p.Checkpoint.Type(name)
 	last := len(t.Shape) - 1
 	if n := int64(p.dtype.Values()); ok && (last == 1 || strings.Contains(name, ".experts.")) &&
-		t.Shape[last].B%n == 0 {
-		t.DType, t.Shape = p.dtype, append(slices.Clone(t.Shape[:last]), ir.Static(t.Shape[last].B/n))
+		t.Shape[last].Const%n == 0 {
+		t.DType, t.Shape = p.dtype, append(slices.Clone(t.Shape[:last]), ir.Static(t.Shape[last].Const/n))
 	}
 	return t, ok
 }
@@ -381,7 +381,7 @@ func TestGemmaConfig(t *testing.T) {
 	ids := g.value(t, "input_ids")
 	c := modeltest.Compile(t, modeltest.Build(t, s, config), s)
 	got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(ids.Len())},
-		map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.I...)})["logits"]
+		map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.Ints...)})["logits"]
 	tensortest.Near(t, "logits", got, g.value(t, "logits"), 1e-4)
 	for set, want := range map[string]string{
 		"hidden_activation=silu":   "want gelu_pytorch_tanh",
@@ -466,23 +466,25 @@ func TestSampling(t *testing.T) {
 		return l.run(t, map[string]int64{"T": 3, "R": int64(in["recent"].Len())}, in)
 	}
 	plain := run(nil)
-	logits, greedy := plain["logits"].F, plain["greedy"].I[0]
+	logits, greedy := plain["logits"].Floats, plain["greedy"].Ints[0]
 	total := 0.0
 	for _, v := range logits {
 		total += math.Exp(v)
 	}
-	if want := logits[plain["token"].I[0]] - math.Log(total); math.Abs(plain["logprob"].F[0]-want) > 1e-5 {
-		t.Errorf("logprob %v; want %v", plain["logprob"].F[0], want)
+	if want := logits[plain["token"].Ints[0]] - math.Log(total); math.Abs(plain["logprob"].Floats[0]-want) > 1e-5 {
+		t.Errorf("logprob %v; want %v", plain["logprob"].Floats[0], want)
 	}
-	if got := run(map[string]*tensor.Array{"temperature": float(0)}); got["token"].I[0] != greedy ||
-		got["logprob"].F[0] != got["greedy_logprob"].F[0] {
-		t.Errorf("temperature 0 gives %d with %v; want %d with %v", got["token"].I[0], got["logprob"].F[0], greedy,
-			got["greedy_logprob"].F[0])
+	if got := run(map[string]*tensor.Array{"temperature": float(0)}); got["token"].Ints[0] != greedy ||
+		got["logprob"].Floats[0] != got["greedy_logprob"].Floats[0] {
+		t.Errorf("temperature 0 gives %d with %v; want %d with %v", got["token"].Ints[0], got["logprob"].Floats[0],
+			greedy,
+			got["greedy_logprob"].Floats[0])
 	}
-	if want := logits[greedy] - math.Log(total); math.Abs(plain["greedy_logprob"].F[0]-want) > 1e-5 {
-		t.Errorf("greedy_logprob %v; want %v", plain["greedy_logprob"].F[0], want)
+	if want := logits[greedy] - math.Log(total); math.Abs(plain["greedy_logprob"].Floats[0]-want) > 1e-5 {
+		t.Errorf("greedy_logprob %v; want %v", plain["greedy_logprob"].Floats[0], want)
 	}
-	if got := run(map[string]*tensor.Array{"min_p": float(1), "temperature": float(2)})["token"].I[0]; got != greedy {
+	if got := run(
+		map[string]*tensor.Array{"min_p": float(1), "temperature": float(2)})["token"].Ints[0]; got != greedy {
 		t.Errorf("min_p 1 gives %d; want %d", got, greedy)
 	}
 	// The penalty applies once to a token that occurs several times.
@@ -502,16 +504,16 @@ func TestSampling(t *testing.T) {
 	}
 	if got := run(
 		map[string]*tensor.Array{"temperature": float(0), "repeat_penalty": float(1.5),
-			"recent": ints(dtype.I64, []int{5}, recent...)}); got["token"].I[0] != best || best == greedy {
-		t.Errorf("a penalty of 1.5 gives %d; want %d, and not %d", got["token"].I[0], best, greedy)
-	} else if !slices.Equal(got["logits"].F, logits) {
+			"recent": ints(dtype.I64, []int{5}, recent...)}); got["token"].Ints[0] != best || best == greedy {
+		t.Errorf("a penalty of 1.5 gives %d; want %d, and not %d", got["token"].Ints[0], best, greedy)
+	} else if !slices.Equal(got["logits"].Floats, logits) {
 		t.Error("a penalty changes the logits")
 	}
 	drawn := map[int64]bool{}
 	for step := range int64(40) {
 		drawn[run(
 			map[string]*tensor.Array{"step": ints(dtype.U32, []int{2}, step, 0), "top_k": ints(dtype.I32, nil, 5),
-				"temperature": float(5)})["token"].I[0]] = true
+				"temperature": float(5)})["token"].Ints[0]] = true
 	}
 	if len(drawn) < 2 || len(drawn) > 5 {
 		t.Errorf("40 steps with top_k 5 drew %v", drawn)

@@ -34,16 +34,16 @@ func (c config) extendSyms() ir.Syms {
 
 // forward maps input_ids i64[B,T] to logits f32[B,T,vocab].
 func forward(c config, root nn.Scope) {
-	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
+	ids := op.Input(root.Graph, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
 	d := newDecoder(c, root, "T", nil)
 	x, _ := d.decode(d.embed(ids), nil)
-	root.G.Return("logits", d.logits(d.finalNorm(x), d.head(), "lm_head"))
+	root.Graph.Return("logits", d.logits(d.finalNorm(x), d.head(), "lm_head"))
 }
 
 // extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them;
 // dropped is the number of those that slide removed from the states.
 func extend(c config, root nn.Scope) {
-	g := root.G
+	g := root.Graph
 	in := declare(g, ir.Static(1))
 	d := newDecoder(c, root, "T", in.position)
 	if d.cached, d.row = true, in.position; c.kept() > 0 {
@@ -61,7 +61,7 @@ func extend(c config, root nn.Scope) {
 
 // slide moves the rows of full caches from row first i32[] on, which later tokens still see, to the front.
 func slide(c config, root nn.Scope) {
-	first, start := op.Input(root.G, "first", ir.TypeOf(dtype.I32)), op.Const(root.G, 0, ir.TypeOf(dtype.I32))
+	first, start := op.Input(root.Graph, "first", ir.TypeOf(dtype.I32)), op.Const(root.Graph, 0, ir.TypeOf(dtype.I32))
 	for cache := range c.caches(root) {
 		rows := cache
 		if c.sequences > 1 { // only for the first sequence, which extend continues
@@ -69,7 +69,7 @@ func slide(c config, root nn.Scope) {
 		}
 		op.KVAppend(cache, op.DynamicSlice(rows, first, 1, int(c.kept())), start, 1)
 	}
-	root.G.Return("done", start)
+	root.Graph.Return("done", start)
 }
 
 // inputs holds the inputs of a run that appends tokens to B sequences, and chooses the next token of each.

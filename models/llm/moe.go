@@ -49,12 +49,13 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 	if c.moe.fused = ok; !ok {
 		up, ok = w.Type(s + "experts.gate_proj.weight")
 	}
-	if up = nn.Unpacked(up); !ok || len(up.Shape) != 3 || up.Shape[1].B < 2 || up.Shape[1].B > maxSize || c.moe.fused &&
-		up.Shape[1].B%2 != 0 {
+	if up = nn.Unpacked(up); !ok || len(up.Shape) != 3 || up.Shape[1].Const < 2 || up.Shape[1].Const > maxSize ||
+		c.moe.fused &&
+			up.Shape[1].Const%2 != 0 {
 		return diag.New(arch.ErrTensor, w.Source(s+"experts.gate_proj.weight"),
 			"tensor is %v; expected those of %d experts, [hidden, width] each", up, c.moe.experts)
 	}
-	if c.moe.hidden = up.Shape[1].B; c.moe.fused {
+	if c.moe.hidden = up.Shape[1].Const; c.moe.fused {
 		c.moe.hidden /= 2
 	}
 	if _, ok := w.Type(s + "shared_expert_gate.weight"); ok {

@@ -25,22 +25,22 @@ func (c config) mtpSyms() ir.Syms {
 // further token.
 func mtp(c config, root nn.Scope) {
 	batch, tokens := ir.Named("B"), ir.Named("S")
-	hidden, ids := c.mtpInputs(root.G, batch, tokens)
-	position := op.Input(root.G, "position", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
-	row := op.Input(root.G, "last", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
+	hidden, ids := c.mtpInputs(root.Graph, batch, tokens)
+	position := op.Input(root.Graph, "position", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
+	row := op.Input(root.Graph, "last", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
 	d := newDecoder(c, root, "S", op.Cast(position, dtype.I32))
 	x, _ := d.predict(hidden, ids, nil)
 	x = op.GatherBatched(x, op.Reshape(row, ir.Shape{batch, ir.Static(1)}), 1)
 	x = d.norm(root.At("mtp.norm"), x)
-	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
-	root.G.Return("hidden", x)
+	root.Graph.Return("logits", d.logits(x, d.head(), "lm_head"))
+	root.Graph.Return("hidden", x)
 }
 
 // draft builds mtp for one sequence, with keys and values in states. Its inputs are hidden f32[1,T,width], input_ids
 // i64[1,T] and position i32[], the number of rows before them. It returns logits f32[1,vocab] of the last row, greedy
 // i32[1] and hidden f32[1,1,width].
 func draft(c config, root nn.Scope) {
-	g := root.G
+	g := root.Graph
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
 	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
 	d.cached, d.row = true, d.position
@@ -56,16 +56,16 @@ func draft(c config, root nn.Scope) {
 // task.StatePrefix. Keys and values need no restoring, because rows after the current position are not read.
 func rewind(c config, root nn.Scope) {
 	d := &decoder{config: c, root: root}
-	start := op.Const(root.G, 0, ir.TypeOf(dtype.I32))
+	start := op.Const(root.Graph, 0, ir.TypeOf(dtype.I32))
 	for i, l := range d.layers {
 		if !l.linear {
 			continue
 		}
 		for _, state := range d.carried(root.At("model.layers", i, "linear_attn")) {
-			op.KVAppend(state, op.Input(root.G, task.StatePrefix+state.Name, state.Type), start, 1)
+			op.KVAppend(state, op.Input(root.Graph, task.StatePrefix+state.Name, state.Type), start, 1)
 		}
 	}
-	root.G.Return("done", start)
+	root.Graph.Return("done", start)
 }
 
 func (c config) mtpInputs(g *ir.Graph, batch, tokens ir.Dim) (hidden, ids *ir.Node) {

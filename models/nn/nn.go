@@ -114,7 +114,7 @@ func (w *Weights) missing(source string, shape ir.Shape) error {
 	parts := arch.Parts(source)
 	want := slices.Clone(shape)
 	if len(parts) > 1 {
-		want[0] = ir.Static(shape[0].B / int64(len(parts)))
+		want[0] = ir.Static(shape[0].Const / int64(len(parts)))
 	}
 	var found ir.Type
 	for _, name := range parts {
@@ -177,7 +177,7 @@ func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 // whose operands do not fit, so it may rely on the shapes of its nodes.
 func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*ir.Graph, error) {
 	g := ir.NewGraph(method, syms...)
-	err := g.Build(func() { build(Scope{G: g, w: w, params: map[string]*ir.Node{}}) })
+	err := g.Build(func() { build(Scope{Graph: g, w: w, params: map[string]*ir.Node{}}) })
 	if _, coded := diag.CodeOf(err); err != nil && !coded {
 		err = diag.New(arch.ErrTensor, method, "the sizes of the tensors do not fit each other: %w", err)
 	}
@@ -186,7 +186,7 @@ func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*i
 
 // A Scope is a position in the tree of tensor names, and the graph that is being built.
 type Scope struct {
-	G      *ir.Graph
+	Graph  *ir.Graph
 	w      *Weights
 	params map[string]*ir.Node // of G, by name
 	prefix string
@@ -221,9 +221,9 @@ func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	}
 	t, err := s.w.take(full, ir.ShapeOf(shape...))
 	if err != nil {
-		s.G.Fail(err)
+		s.Graph.Fail(err)
 	}
-	s.params[full] = op.Param(s.G, full, t)
+	s.params[full] = op.Param(s.Graph, full, t)
 	return s.params[full]
 }
 
@@ -277,9 +277,9 @@ func (s Scope) Has(name string) bool {
 // stores gains minus offset.
 func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
 	t := ir.TypeOf(dtype.F32, width(x))
-	gain, bias := s.F32("weight", width(x)), op.Const(s.G, 0, t)
+	gain, bias := s.F32("weight", width(x)), op.Const(s.Graph, 0, t)
 	if offset != 0 {
-		gain = op.Add(gain, op.Const(s.G, offset, ir.TypeOf(dtype.F32)))
+		gain = op.Add(gain, op.Const(s.Graph, offset, ir.TypeOf(dtype.F32)))
 	}
 	if s.Has("bias") {
 		bias = s.F32("bias", width(x))
@@ -295,5 +295,5 @@ func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act stri
 
 // width returns the size of the last axis.
 func width(x *ir.Node) int64 {
-	return x.Type.Shape[len(x.Type.Shape)-1].B
+	return x.Type.Shape[len(x.Type.Shape)-1].Const
 }

@@ -63,7 +63,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	}
 	var d []int64 // dims of the weight
 	for _, x := range t.Shape {
-		d = append(d, x.B)
+		d = append(d, x.Const)
 	}
 	if len(d) != 5 || slices.Min(d) < 1 || slices.Max(d) > 1<<16 || d[3] != d[4] {
 		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is %v; expected %s with a square patch",
@@ -77,9 +77,10 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	g, err := w.Graph("patch_embed", ir.Syms{{Name: "N", Min: 1, Max: maxPatches}}, func(root nn.Scope) {
 		s := root.At(proj)
 		rows := op.Input(
-			root.G, "pixel_values",
+			root.Graph, "pixel_values",
 			ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(d[1] * d[2] * d[3] * d[4])}})
-		root.G.Return("embeddings", hir.PatchRows(rows, s.Param("weight", d...), s.Param("bias", d[0])).Named(s.Path()))
+		root.Graph.Return("embeddings", hir.PatchRows(rows, s.Param("weight", d...), s.Param("bias", d[0])).Named(
+			s.Path()))
 	})
 	if err != nil {
 		return nil, err

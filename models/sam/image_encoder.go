@@ -18,7 +18,7 @@ func encode(c config, root nn.Scope) { encodeImages(c, root, ir.Static(1)) }
 func encodeBatch(c config, root nn.Scope) { encodeImages(c, root, ir.Named("B")) }
 
 func encodeImages(c config, root nn.Scope, images ir.Dim) {
-	g, s := root.G, root.At("image_encoder")
+	g, s := root.Graph, root.At("image_encoder")
 	side := ir.Static(c.imageSize)
 	image := op.Input(g, "image", ir.Type{DType: dtype.F32, Shape: ir.Shape{images, ir.Static(3), side, side}})
 	patch := s.At("patch_embed.proj")
@@ -36,7 +36,7 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	a := s.At("attn")
 	qkv, proj := a.At("qkv").ProjectionIf(c.qkvBias, c.width, 3*c.width), a.At("proj").Projection(c.width, c.width)
 	if qkv.B == nil {
-		qkv.B = op.Const(s.G, 0, ir.TypeOf(dtype.F32, 3*c.width))
+		qkv.B = op.Const(s.Graph, 0, ir.TypeOf(dtype.F32, 3*c.width))
 	}
 	relH, relW := relPos(c, a, "rel_pos_h", window), relPos(c, a, "rel_pos_w", window)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
@@ -55,7 +55,7 @@ func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
 		side = int64(window)
 	}
 	if !c.relPos {
-		return op.Const(attn.G, 0, ir.TypeOf(dtype.F32, 2*side-1, c.width/c.heads))
+		return op.Const(attn.Graph, 0, ir.TypeOf(dtype.F32, 2*side-1, c.width/c.heads))
 	}
 	return attn.Param(name, 2*side-1, c.width/c.heads)
 }

@@ -26,7 +26,7 @@ func decode(c config, root nn.Scope) { decodePrompts(c, root, ir.Static(1), c.ma
 func decodeBatch(c config, root nn.Scope) { decodePrompts(c, root, ir.Named("P"), false) }
 
 func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
-	g := root.G
+	g := root.Graph
 	s, prompt := root.At("mask_decoder"), root.At("prompt_encoder")
 	n := ir.Named("N")
 	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))

@@ -17,9 +17,9 @@ func scalar(g *ir.Graph, v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(d
 // positions encodes coordinates in [0,1] (x, y on the last axis) with random Fourier features (arXiv:2006.10739):
 // [sin(2π(2p−1)·G), cos(2π(2p−1)·G)].
 func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
-	p = op.Sub(op.Mul(p, scalar(s.G, 2)), scalar(s.G, 1))
+	p = op.Sub(op.Mul(p, scalar(s.Graph, 2)), scalar(s.Graph, 1))
 	p = op.MatMul(p, s.F32("pe_layer.positional_encoding_gaussian_matrix", 2, c.embed/2), op.MatMulAttrs{})
-	p = op.Mul(p, scalar(s.G, 2*math.Pi))
+	p = op.Mul(p, scalar(s.Graph, 2*math.Pi))
 	return op.Concat(p.Type.Rank()-1, op.Sin(p), op.Cos(p))
 }
 
@@ -27,7 +27,7 @@ func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
 // padding, 0 for background, 1 for foreground, 2 and 3 for corners of a box. Any other is an index out of range at run
 // time.
 func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
-	g := s.G
+	g := s.Graph
 	// The centre of a pixel is half a pixel from its corner.
 	at := op.Mul(op.Add(points, scalar(g, 0.5)), scalar(g, 1/float64(c.imageSize)))
 	pe := positions(c, s, at)
@@ -45,7 +45,7 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 // none, [1,C].
 func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 	absent := op.Isnan(mask)
-	x := op.Where(absent, scalar(s.G, 0), mask) // keeps NaN out of the convolutions
+	x := op.Where(absent, scalar(s.Graph, 0), mask) // keeps NaN out of the convolutions
 	x = op.Reshape(x, ir.ShapeOf(1, 4*c.grid, 4*c.grid, 1))
 	s = s.At("mask_downscaling")
 	in := int64(1)
@@ -72,8 +72,8 @@ func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
 func gridPositions(c config, s nn.Scope) *ir.Node {
 	t := ir.TypeOf(dtype.I32, c.grid, c.grid, 1)
 	axis := func(i int) *ir.Node {
-		x := op.Cast(op.Iota(s.G, i, t), dtype.F32)
-		return op.Mul(op.Add(x, scalar(s.G, 0.5)), scalar(s.G, 1/float64(c.grid)))
+		x := op.Cast(op.Iota(s.Graph, i, t), dtype.F32)
+		return op.Mul(op.Add(x, scalar(s.Graph, 0.5)), scalar(s.Graph, 1/float64(c.grid)))
 	}
 	pe := positions(c, s, op.Concat(2, axis(1), axis(0)))
 	return op.Reshape(pe, ir.ShapeOf(1, c.grid*c.grid, c.embed))

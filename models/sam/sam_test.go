@@ -84,8 +84,8 @@ func TestBatch(t *testing.T) {
 	var prompts []modeltest.SAMPrompt
 	for _, p := range c.Prompts {
 		if p.Points == 2 {
-			copy(points.F[4*len(prompts):], p.Inputs["points"].F)
-			copy(labels.I[2*len(prompts):], p.Inputs["labels"].I)
+			copy(points.Floats[4*len(prompts):], p.Inputs["points"].Floats)
+			copy(labels.Ints[2*len(prompts):], p.Inputs["labels"].Ints)
 			prompts = append(prompts, p)
 		}
 	}
@@ -99,7 +99,8 @@ func TestBatch(t *testing.T) {
 		own := map[string]*tensor.Array{}
 		for name, x := range out {
 			per := x.Len() / 2
-			own[name] = &tensor.Array{DType: x.DType, Shape: append([]int{1}, x.Shape[1:]...), F: x.F[i*per:][:per]}
+			own[name] = &tensor.Array{DType: x.DType, Shape: append([]int{1}, x.Shape[1:]...),
+				Floats: x.Floats[i*per:][:per]}
 		}
 		p.Check(t, own, 2e-5)
 	}
@@ -112,10 +113,10 @@ func TestImages(t *testing.T) {
 		c := modeltest.OpenSAM(t, goldens+name)
 		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
 		compiled := modeltest.Compile(t, modeltest.Build(t, s, c.Config, append(c.Set, keyBatch+"=3")...), s)
-		other := &tensor.Array{DType: dtype.F32, Shape: c.Image.Shape, F: slices.Clone(c.Image.F)}
-		slices.Reverse(other.F)
+		other := &tensor.Array{DType: dtype.F32, Shape: c.Image.Shape, Floats: slices.Clone(c.Image.Floats)}
+		slices.Reverse(other.Floats)
 		both := &tensor.Array{DType: dtype.F32, Shape: append([]int{2}, c.Image.Shape[1:]...),
-			F: slices.Concat(other.F, c.Image.F)}
+			Floats: slices.Concat(other.Floats, c.Image.Floats)}
 		for _, target := range modeltest.Targets() {
 			run := func(method string, syms map[string]int64, image *tensor.Array) *tensor.Array {
 				p := compiled.Find(t, method, target.Name)
@@ -130,7 +131,7 @@ func TestImages(t *testing.T) {
 			got, alone := run("encode_batch", map[string]int64{"B": 2}, both), run("encode", nil, other)
 			per := alone.Len()
 			for i, want := range []*tensor.Array{alone, c.Embeddings(t)} {
-				one := &tensor.Array{DType: dtype.F32, Shape: want.Shape, F: got.F[i*per:][:per]}
+				one := &tensor.Array{DType: dtype.F32, Shape: want.Shape, Floats: got.Floats[i*per:][:per]}
 				tensortest.Near(t, name+" on "+target.Name, one, want, 1e-5)
 			}
 		}

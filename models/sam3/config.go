@@ -73,7 +73,7 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	}
 	out := make([]int64, 0, rank)
 	for _, d := range t.Shape {
-		out = append(out, d.B)
+		out = append(out, d.Const)
 	}
 	if len(out) != rank || slices.Min(out) < 1 || slices.Max(out) > maxSize {
 		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,

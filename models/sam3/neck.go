@@ -19,8 +19,8 @@ type level struct {
 
 // neckAlone builds the neck for an input tokens [1,g*g,C], with the heads of the given name.
 func neckAlone(c config, root nn.Scope, heads string) {
-	tokens := op.Input(root.G, "tokens", ir.TypeOf(dtype.F32, 1, c.grid*c.grid, c.width))
-	returnLevels(root.G, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
+	tokens := op.Input(root.Graph, "tokens", ir.TypeOf(dtype.F32, 1, c.grid*c.grid, c.width))
+	returnLevels(root.Graph, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
 }
 
 // neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2, one for each head. It keeps channels last until the
@@ -37,7 +37,7 @@ func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 		case 3:
 			h = op.Pool(h, op.PoolAttrs{Kind: "max", Kernel: []int{2, 2}, Stride: []int{2, 2}, Layout: op.NHWC})
 		}
-		in := h.Type.Shape[3].B
+		in := h.Type.Shape[3].Const
 		one := s.At("conv_1x1")
 		h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)),
 			one.Param("bias", c.fpn), "").Named(one.Path())
@@ -46,14 +46,15 @@ func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1},
 				Layout: op.NHWC}).Named(three.Path())
 		levels = append(
-			levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(heads.G, c.fpn, h.Type.Shape[1].B)})
+			levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2),
+				sine(heads.Graph, c.fpn, h.Type.Shape[1].Const)})
 	}
 	return levels
 }
 
 // double maps x [1,h,w,C] to [1,2h,2w,C/2] by a transposed convolution.
 func double(s nn.Scope, x *ir.Node) *ir.Node {
-	in := x.Type.Shape[3].B
+	in := x.Type.Shape[3].Const
 	return op.ConvTranspose2D(x, s.Param("weight", in, in/2, 2, 2), s.F32("bias", in/2),
 		op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0},
 			Dilation: []int{1, 1}, Layout: op.NHWC}).Named(s.Path())

@@ -143,7 +143,7 @@ func TestTransformersNames(t *testing.T) {
 	param := func(name string) (*tensor.Array, error) {
 		a, err := modeltest.Param(original, originalPrefix+name)
 		if name == "trunk.pos_embed" && err == nil {
-			a.Shape, a.F = []int{1, 16, 64}, a.F[64:]
+			a.Shape, a.Floats = []int{1, 16, 64}, a.Floats[64:]
 		}
 		return a, err
 	}

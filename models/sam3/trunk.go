@@ -17,7 +17,7 @@ import (
 // windows. The order of tokens does not matter for layers that work on single tokens; global attention only needs its
 // rotations in the same order. Otherwise tokens are [1,g,g,C], and each block cuts windows.
 func encode(c config, root nn.Scope) {
-	g, s := root.G, root.At("trunk")
+	g, s := root.Graph, root.At("trunk")
 	side := c.grid * c.patch
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, side, side))
 	patch := s.At("patch_embed.proj")
@@ -81,8 +81,8 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 		x = hir.WindowPartition(x, window)
 	}
 	n, _ := x.Type.Shape.Numel()
-	x = op.Reshape(x, ir.ShapeOf(n.B/(side*side*c.width), side*side, c.width))
-	cos, sin := rotation(c, s.G, side)
+	x = op.Reshape(x, ir.ShapeOf(n.Const/(side*side*c.width), side*side, c.width))
+	cos, sin := rotation(c, s.Graph, side)
 	turn := func(x *ir.Node, start int64) *ir.Node {
 		return op.Rope(x, op.RopeOperands{Cos: cos, Sin: sin},
 			op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads),

@@ -43,7 +43,7 @@ func fftSpec(n *ir.Node, kind kernels.FFTKind) kernels.FFTSpec {
 		return kernels.FFTSpec{Kind: kind, N: r.N, Scale: op.FourierScale(r.Norm, r.N, inverse)}
 	}
 	x := n.In[0].Type
-	size := int(x.Shape[x.Rank()-1].B)
+	size := int(x.Shape[x.Rank()-1].Const)
 	if kind != kernels.FFTReal {
 		size /= 2
 	}

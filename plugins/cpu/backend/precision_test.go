@@ -89,8 +89,8 @@ func TestPackedWeights(t *testing.T) {
 		tensor.View[float32](w)[i] = float32(i%37) - 18.3
 	}
 	in := tensor.NewArray(dtype.F32, 5, k)
-	for i := range in.F {
-		in.F[i] = float64(i%23) - 11
+	for i := range in.Floats {
+		in.Floats[i] = float64(i%23) - 11
 	}
 	var want []float64
 	for _, sizes := range [][]int64{{5}, {2 * fewRows, 5}} {
@@ -102,8 +102,8 @@ func TestPackedWeights(t *testing.T) {
 		var got []float64
 		for _, rows := range sizes {
 			x := tensor.NewArray(dtype.F32, int(rows), k)
-			copy(x.F, in.F)
-			got = devicetest.Once(t, e, p, map[string]int64{"N": rows}, map[string]*tensor.Array{"x": x})["y"].F
+			copy(x.Floats, in.Floats)
+			got = devicetest.Once(t, e, p, map[string]int64{"N": rows}, map[string]*tensor.Array{"x": x})["y"].Floats
 		}
 		if want == nil {
 			want = got

@@ -38,14 +38,15 @@ func TestManySizes(t *testing.T) {
 	for range 200 {
 		b, s := 1+rng.IntN(5), 1+rng.IntN(7)
 		in := tensor.NewArray(dtype.F32, b, s, 4)
-		for i := range in.F {
-			in.F[i] = float64(rng.IntN(200) - 100)
+		for i := range in.Floats {
+			in.Floats[i] = float64(rng.IntN(200) - 100)
 		}
-		n := len(in.F)
+		n := len(in.Floats)
 		got := devicetest.Once(t, e, p, map[string]int64{"B": int64(b), "S": int64(s)},
 			map[string]*tensor.Array{"x": in})["y"]
-		for i, v := range in.F {
-			if len(got.F) != 3*n || got.F[i] != -v || got.F[n+i] != v || got.F[2*n+i] != max(v, -v) {
+		for i, v := range in.Floats {
+			if len(got.Floats) != 3*n || got.Floats[i] != -v || got.Floats[n+i] != v ||
+				got.Floats[2*n+i] != max(v, -v) {
 				t.Fatalf("B = %d, S = %d: element %d of %v is wrong", b, s, i, got.Shape)
 			}
 		}

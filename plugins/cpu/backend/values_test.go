@@ -72,11 +72,11 @@ func refusals(t *testing.T, def *ir.OpDef, c ir.Case[any], k int, bad int64) (re
 		if i == k {
 			value = bad
 		}
-		for j := range a.F {
-			a.F[j] = float64(value)
+		for j := range a.Floats {
+			a.Floats[j] = float64(value)
 		}
-		for j := range a.I {
-			a.I[j] = value
+		for j := range a.Ints {
+			a.Ints[j] = value
 		}
 		in = append(in, a)
 	}

@@ -27,7 +27,7 @@ func TestSample(t *testing.T) {
 		for i := range tries {
 			rows, n := 1+i%2, []int{20_000, 5, 300, 33_333}[i%4]
 			logits, wide := make([]float32, rows*n), tensor.NewArray(0, rows, n)
-			wide.F = make([]float64, rows*n)
+			wide.Floats = make([]float64, rows*n)
 			for j := range logits {
 				x := float32(r.NormFloat64() * []float64{3, 0.1, 10}[i%3])
 				switch {
@@ -38,17 +38,18 @@ func TestSample(t *testing.T) {
 				case i%7 == 3 && j%2 == 0:
 					x = float32(math.Inf(-1))
 				}
-				logits[j], wide.F[j] = x, float64(x)
+				logits[j], wide.Floats[j] = x, float64(x)
 			}
 			temperature := []float32{1, 0, 0.25, 7}[r.IntN(4)]
 			k := []int32{0, 1, int32(n / 2), int32(n), 5}[r.IntN(5)]
 			top := []float32{1, 0, 0.5, 0.95}[r.IntN(4)]
 			seed, step := []uint32{r.Uint32(), r.Uint32()}, []uint32{r.Uint32(), 0}
-			want := &tensor.Array{Shape: []int{rows}, I: make([]int64, rows)}
+			want := &tensor.Array{Shape: []int{rows}, Ints: make([]int64, rows)}
 			if err := op.SampleDef.Eval(
-				op.SampleAttrs{}, []*tensor.Array{wide, {F: []float64{float64(temperature)}}, {I: []int64{int64(k)}},
-					{F: []float64{float64(top)}},
-					{I: []int64{int64(seed[0]), int64(seed[1])}}, {I: []int64{int64(step[0]), int64(step[1])}}},
+				op.SampleAttrs{},
+				[]*tensor.Array{wide, {Floats: []float64{float64(temperature)}}, {Ints: []int64{int64(k)}},
+					{Floats: []float64{float64(top)}},
+					{Ints: []int64{int64(seed[0]), int64(seed[1])}}, {Ints: []int64{int64(step[0]), int64(step[1])}}},
 				want); err != nil {
 				t.Fatal(err)
 			}
@@ -60,9 +61,9 @@ func TestSample(t *testing.T) {
 				t.Fatal(err)
 			}
 			for row := range got {
-				if int64(got[row]) != want.I[row] {
+				if int64(got[row]) != want.Ints[row] {
 					t.Errorf("%d threads, %d of %d logits, temperature %v, top_k %d, top_p %v: token %d; want %d",
-						threads, row, n, temperature, k, top, got[row], want.I[row])
+						threads, row, n, temperature, k, top, got[row], want.Ints[row])
 				}
 			}
 		}

@@ -77,8 +77,8 @@ func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c att
 	var types []ir.Type
 	for _, x := range n.Operands() {
 		a := tensor.NewArray(dtype.F32, x.Type.Shape.Eval(nil)...)
-		for i := range a.F {
-			a.F[i] = float64(r.Float32() - 0.5)
+		for i := range a.Floats {
+			a.Floats[i] = float64(r.Float32() - 0.5)
 		}
 		in[x.Name], types = a, append(types, x.Type)
 	}
@@ -99,7 +99,7 @@ func attentions(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, c att
 			case !has && !a.plain:
 				t.Skip("this shape needs more threadgroup memory or registers than there are")
 			}
-			y := devicetest.Once(t, e, p, nil, in)["y"].F
+			y := devicetest.Once(t, e, p, nil, in)["y"].Floats
 			if a.plain {
 				want = y
 			}

@@ -542,8 +542,8 @@ func TestMatrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, w := tensor.NewArray(dtype.F32, 64, 64), tensor.NewArray(dtype.F32, 64, 64)
-	for i := range x.F {
-		x.F[i], w.F[i] = float64(i%7-3), float64(i%5-2)
+	for i := range x.Floats {
+		x.Floats[i], w.Floats[i] = float64(i%7-3), float64(i%5-2)
 	}
 	for _, c := range []struct {
 		family, width uintptr
@@ -571,10 +571,10 @@ func TestMatrices(t *testing.T) {
 			}
 		}
 		y := devicetest.Once(t, e, p, nil, map[string]*tensor.Array{"x": x, "w": w})["y"]
-		for i, got := range y.F {
+		for i, got := range y.Floats {
 			want := 0.0
 			for k := range 64 {
-				want += x.F[i/64*64+k] * w.F[k*64+i%64]
+				want += x.Floats[i/64*64+k] * w.Floats[k*64+i%64]
 			}
 			if got != want {
 				t.Fatalf("%+v: element %d is %v; want %v", c, i, got, want)

@@ -42,11 +42,11 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype
 	if d == dtype.F16 {
 		rounding = 1.0 / 2048
 	}
-	for i := range in["x"].F {
-		in["x"].F[i] = float64(i*7%13-6) / 8 // sums are exact
+	for i := range in["x"].Floats {
+		in["x"].Floats[i] = float64(i*7%13-6) / 8 // sums are exact
 	}
-	for i := range in["w"].F {
-		in["w"].F[i] = float64(i*5%11-5) / 8
+	for i := range in["w"].Floats {
+		in["w"].Floats[i] = float64(i*5%11-5) / 8
 	}
 	one := func(name string, a api) {
 		t.Run(d.String()+", "+name, func(t *testing.T) {
@@ -55,11 +55,11 @@ func products(t *testing.T, open func(t *testing.T, a api) *gpu.Backend, d dtype
 				t.Fatal(err)
 			}
 			defer e.Close()
-			y := devicetest.Once(t, e, p, nil, in)["y"].F
+			y := devicetest.Once(t, e, p, nil, in)["y"].Floats
 			for i := 0; i < len(y); i += 1 + len(y)/5000 {
 				want := 0.0
 				for j := range k {
-					want += in["x"].F[i/n*k+j] * in["w"].F[i%n*k+j]
+					want += in["x"].Floats[i/n*k+j] * in["w"].Floats[i%n*k+j]
 				}
 				if !(math.Abs(y[i]-want) <= rounding*math.Abs(want)) {
 					t.Fatalf("element %d, %d is %v; want %v", i/n, i%n, y[i], want)

@@ -64,10 +64,10 @@ func TestMatrixAttention(t *testing.T) {
 	wide := kernels.AttentionMatrices{Blocks: 2, Rows: 2, Keys: 64}
 	// hidden sets an element of the value of each masked key to NaN or Inf, which must not reach the result.
 	hidden := func(in map[string]*tensor.Array) {
-		v, d := in["c"], len(in["c"].F)/len(in["d"].F)
-		for key, seen := range in["d"].F {
+		v, d := in["c"], len(in["c"].Floats)/len(in["d"].Floats)
+		for key, seen := range in["d"].Floats {
 			if seen < 0.5 {
-				v.F[key*d+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
+				v.Floats[key*d+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
 			}
 		}
 	}
@@ -98,10 +98,10 @@ func TestMatrixAttention(t *testing.T) {
 			node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskSliding, Window: 20, Softcap: 2}),
 			in:   []ir.Type{f32(1, 100, 16), f32(1, 100, 16), f32(1, 100, 16)}},
 		{name: "lengths, sinks", node: lengths,
-			set: func(in map[string]*tensor.Array) { copy(in["d"].I, []int64{60, 13}) },
+			set: func(in map[string]*tensor.Array) { copy(in["d"].Ints, []int64{60, 13}) },
 			in:  []ir.Type{f32(2, 2, 33, 16), f32(2, 2, 70, 16), f32(2, 2, 70, 16), i32(2), f32(2)}},
 		{name: "position", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCausal}),
-			set: func(in map[string]*tensor.Array) { in["d"].I[0] = 21 },
+			set: func(in map[string]*tensor.Array) { in["d"].Ints[0] = 21 },
 			in:  []ir.Type{f32(1, 40, 16), typ(dtype.BF16, 1, 80, 16), typ(dtype.BF16, 1, 80, 16), i32()}},
 		{name: "halves", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE}),
 			in: []ir.Type{typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16)}},
@@ -116,22 +116,23 @@ func TestMatrixAttention(t *testing.T) {
 			in:  []ir.Type{f32(1, 40, 72), f32(1, 100, 72), f32(1, 100, 72), f32(1, 100)}},
 		{name: "values that spread", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Mask: op.MaskCausal}),
 			set: func(in map[string]*tensor.Array) {
-				in["c"].F[50*16+3], in["c"].F[70*16+5], in["a"].F[30*16] = math.NaN(), math.Inf(1), math.NaN()
+				in["c"].Floats[50*16+3], in["c"].Floats[70*16+5], in["a"].Floats[30*16] = math.NaN(), math.Inf(1),
+					math.NaN()
 			}, in: []ir.Type{f32(1, 80, 16), f32(1, 80, 16), f32(1, 80, 16)}},
 		{name: "growing scores", node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1}),
 			set: func(in map[string]*tensor.Array) {
-				for i := range in["b"].F {
+				for i := range in["b"].Floats {
 					// each tile has larger scores than the one before, so results are rescaled
-					in["b"].F[i] *= float64(i / (32 * 20) * 20)
+					in["b"].Floats[i] *= float64(i / (32 * 20) * 20)
 				}
 			}, in: []ir.Type{f32(1, 40, 20), f32(1, 130, 20), f32(1, 130, 20)}},
 		{name: "growing scores, infinite values",
 			node: attend(op.AttentionAttrs{Heads: 1, Layout: op.BSE, Scale: 1, Mask: op.MaskCausal}),
 			set: func(in map[string]*tensor.Array) {
-				for i := range in["b"].F {
-					in["b"].F[i] *= float64(i / (32 * 16) * 20)
+				for i := range in["b"].Floats {
+					in["b"].Floats[i] *= float64(i / (32 * 16) * 20)
 				}
-				in["c"].F[3*16+2], in["c"].F[40*16+9] = math.Inf(1), math.Inf(-1)
+				in["c"].Floats[3*16+2], in["c"].Floats[40*16+9] = math.Inf(1), math.Inf(-1)
 			}, in: []ir.Type{f32(1, 40, 16), f32(1, 130, 16), f32(1, 130, 16)}},
 		{name: "windows past the edge", node: grid(1, 12),
 			in: []ir.Type{f32(1, 14, 13, 3*20), f32(3 * 20), f32(12, 12, 20), f32(12, 12, 20)}},
@@ -188,8 +189,9 @@ func TestMatrixAttention(t *testing.T) {
 			if want["y"].DType == dtype.F16 {
 				limit = 1e-3
 			}
-			for i, got := range devicetest.Once(t, e, c.program, nil, c.values)["y"].F {
-				if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w && !(math.Abs(got-w) <= limit) {
+			for i, got := range devicetest.Once(t, e, c.program, nil, c.values)["y"].Floats {
+				if w := want["y"].Floats[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
+					!(math.Abs(got-w) <= limit) {
 					t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
 				}
 			}

@@ -160,12 +160,12 @@ func TestMatrixTiles(t *testing.T) {
 				in, r := map[string]*tensor.Array{}, rand.New(rand.NewPCG(1, uint64(c.m)))
 				for _, n := range p.Graph.Inputs() {
 					a := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
-					for i := range a.F {
-						a.F[i] = float64(r.Float32() - 0.5)
+					for i := range a.Floats {
+						a.Floats[i] = float64(r.Float32() - 0.5)
 					}
 					in[n.Name] = a
 				}
-				in["x"].F[len(in["x"].F)-1], in["w"].F[len(in["w"].F)-1] = math.NaN(), math.Inf(1)
+				in["x"].Floats[len(in["x"].Floats)-1], in["w"].Floats[len(in["w"].Floats)-1] = math.NaN(), math.Inf(1)
 				want, err := interp.RunProgram(p, nil, in, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -181,8 +181,8 @@ func TestMatrixTiles(t *testing.T) {
 				if text := fmt.Sprint(gpu.Inspect(e).Texts()); !strings.Contains(text, "rlx_matrix_multiply_add") {
 					t.Error("the kernel does not use matrices")
 				}
-				for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
-					if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
+				for i, got := range devicetest.Once(t, e, p, nil, in)["y"].Floats {
+					if w := want["y"].Floats[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
 						!(math.Abs(got-w) < 1e-5) {
 						t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
 					}
@@ -234,8 +234,8 @@ func TestHalfMatrices(t *testing.T) {
 			for _, n := range p.Graph.Inputs() {
 				in[n.Name] = interp.Random(r, n.Type, nil, ir.Range{Lo: -1, Hi: 1})
 			}
-			if n := len(in["x"].F); n > 0 {
-				in["x"].F[n-1], in["w"].F[len(in["w"].F)-1] = math.NaN(), math.Inf(1)
+			if n := len(in["x"].Floats); n > 0 {
+				in["x"].Floats[n-1], in["w"].Floats[len(in["w"].Floats)-1] = math.NaN(), math.Inf(1)
 			}
 			want, err := interp.RunProgram(p, nil, in, nil)
 			if err != nil {
@@ -245,12 +245,12 @@ func TestHalfMatrices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := fmt.Sprint(gpu.Inspect(e).Texts()); len(in["x"].F) > 0 &&
+			if text := fmt.Sprint(gpu.Inspect(e).Texts()); len(in["x"].Floats) > 0 &&
 				!strings.Contains(text, "rlx_half8x8") {
 				t.Error("the kernel has no matrices of halves")
 			}
-			for i, got := range devicetest.Once(t, e, p, nil, in)["y"].F {
-				if w := want["y"].F[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
+			for i, got := range devicetest.Once(t, e, p, nil, in)["y"].Floats {
+				if w := want["y"].Floats[i]; !(math.IsNaN(w) && math.IsNaN(got)) && got != w &&
 					!(math.Abs(got-w) <= 1e-3*max(1, math.Abs(w))) {
 					t.Fatalf("element %d of %v is %v; want %v", i, want["y"].Shape, got, w)
 				}

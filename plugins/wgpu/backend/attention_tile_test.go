@@ -57,9 +57,9 @@ func TestTilesOfAttention(t *testing.T) {
 				small := ir.Range{Lo: -0.7, Hi: 0.7} // the rounding of scores does not show
 				p, n, values, named := oneStep(t, c.in, small, c.node)
 				if c.name == "split" {
-					for key, v := range named["d"].F {
+					for key, v := range named["d"].Floats {
 						if v < 0.5 { // masked out: the key's value must not show
-							named["c"].F[key*128+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
+							named["c"].Floats[key*128+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
 						}
 					}
 				}
@@ -68,9 +68,9 @@ func TestTilesOfAttention(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := onDevice(t, load(t, b, p, nil), p, nil, named)["y"]
-				for i, w := range want.F {
-					if !(math.Abs(got.F[i]-w) <= 1e-5*(1+math.Abs(w))) {
-						t.Fatalf("y[%d] is %v; want %v", i, got.F[i], w)
+				for i, w := range want.Floats {
+					if !(math.Abs(got.Floats[i]-w) <= 1e-5*(1+math.Abs(w))) {
+						t.Fatalf("y[%d] is %v; want %v", i, got.Floats[i], w)
 					}
 				}
 			})

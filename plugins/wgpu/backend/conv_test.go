@@ -95,12 +95,12 @@ func TestConvolutions(t *testing.T) {
 			in, list := map[string]*tensor.Array{}, []*tensor.Array{}
 			for _, n := range p.Graph.Inputs() {
 				a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
-				for k := range a.F {
-					a.F[k] = float64(r.IntN(201)-100) / 128 // exact in bf16
+				for k := range a.Floats {
+					a.Floats[k] = float64(r.IntN(201)-100) / 128 // exact in bf16
 				}
 				in[n.Name], list = a, append(list, a)
 			}
-			in["x"].F[len(in["x"].F)/2] = math.NaN()
+			in["x"].Floats[len(in["x"].Floats)/2] = math.NaN()
 			want := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
 			if err := y.Op.Eval(y.Attrs, list, want); err != nil {
 				t.Fatal(err)
@@ -110,9 +110,9 @@ func TestConvolutions(t *testing.T) {
 				opts.Tile = &kernels.Tiles()[c.tile]
 			}
 			b := New(opts)
-			got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F
+			got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].Floats
 			for k, v := range got {
-				if w := want.F[k]; math.IsNaN(w) != math.IsNaN(v) || math.Abs(v-w) > 1e-4 {
+				if w := want.Floats[k]; math.IsNaN(w) != math.IsNaN(v) || math.Abs(v-w) > 1e-4 {
 					t.Fatalf("element %d of %v is %v; want %v", k, y.Type, v, w)
 				}
 			}

@@ -43,12 +43,12 @@ func TestProgress(t *testing.T) {
 	p := sums(t, steps, 1<<18)
 	x := load(t, shared, p, nil)
 	in := tensor.NewArray(dtype.F32, 1<<18)
-	for i := range in.F {
-		in.F[i] = float64(i % 7)
+	for i := range in.Floats {
+		in.Floats[i] = float64(i % 7)
 	}
 	works := func() {
 		t.Helper()
-		for i, v := range onDevice(t, x, p, nil, map[string]*tensor.Array{"x": in})["y"].F {
+		for i, v := range onDevice(t, x, p, nil, map[string]*tensor.Array{"x": in})["y"].Floats {
 			if v != float64(i%7)*(steps+1) {
 				t.Fatalf("y[%d] is %v", i, v)
 			}

@@ -148,14 +148,14 @@ func compareGrouped(t *testing.T, g *ir.Graph, tolerance float64) {
 		in := map[string]*tensor.Array{}
 		for _, n := range p.Graph.Inputs() {
 			a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
-			for i := range a.F {
-				a.F[i] = float64(r.IntN(201)-100) / 128 // exact in bf16
+			for i := range a.Floats {
+				a.Floats[i] = float64(r.IntN(201)-100) / 128 // exact in bf16
 			}
-			for i := range a.I {
-				a.I[i] = 2
+			for i := range a.Ints {
+				a.Ints[i] = 2
 			}
 			if n.Type.DType.IsPacked() {
-				quant.Random(a.B, n.Type.DType, r.Uint32)
+				quant.Random(a.Bytes, n.Type.DType, r.Uint32)
 			}
 			in[n.Name] = a
 		}
@@ -173,8 +173,8 @@ func compareGrouped(t *testing.T, g *ir.Graph, tolerance float64) {
 			state = append(state, s)
 		}
 		for name, got := range onDevice(t, exe, p, syms, in, state...) {
-			for i, v := range got.F {
-				if w := want[name].F[i]; !(math.Abs(v-w) <= tolerance*max(1, math.Abs(w))) {
+			for i, v := range got.Floats {
+				if w := want[name].Floats[i]; !(math.Abs(v-w) <= tolerance*max(1, math.Abs(w))) {
 					t.Fatalf("%d rows: %s[%d] is %v; want %v", rows, name, i, v, w)
 				}
 			}

@@ -39,18 +39,18 @@ func TestLargeWeight(t *testing.T) {
 		wv[i] = float32(math.Sin(float64(i)))
 	}
 	in := tensor.NewArray(dtype.F32, 1, n)
-	for i := range in.F {
-		in.F[i] = float64(float32(math.Cos(float64(i))))
+	for i := range in.Floats {
+		in.Floats[i] = float64(float32(math.Cos(float64(i))))
 	}
 	b := New(Options{MaxBinding: 16 << 20})
 	out := onDevice(t, load(t, b, p, weights), p, nil, map[string]*tensor.Array{"x": in})["y"]
 	for row := range 3 {
 		for _, k := range []int{0, 1, 1023, 1365, 1366, 2730, 2731, n - 1} { // windows end at rows 1365.3 and 2730.7
 			want := 0.0
-			for i, v := range in.F {
+			for i, v := range in.Floats {
 				want += max(v, 0) * float64(wv[k*n+i])
 			}
-			if got := out.F[row*n+k]; math.Abs(got-want) > 1e-3 {
+			if got := out.Floats[row*n+k]; math.Abs(got-want) > 1e-3 {
 				t.Errorf("y[%d,%d] is %v; want %v", row, k, got, want)
 			}
 		}

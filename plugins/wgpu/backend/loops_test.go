@@ -58,7 +58,7 @@ func TestLongLoops(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, n, values, named := oneStep(t, c.in, ir.Range{Lo: 0.001, Hi: 0.01}, c.node)
 			for _, v := range values {
-				v.F[len(v.F)-1] = 10 // what comes last shows
+				v.Floats[len(v.Floats)-1] = 10 // what comes last shows
 			}
 			x := load(t, shared, p, nil)
 			if c.refused && strings.HasPrefix(first(t).Name, llvmpipe) {
@@ -71,8 +71,8 @@ func TestLongLoops(t *testing.T) {
 			if err := n.Op.Eval(n.Attrs, values, want); err != nil {
 				t.Fatal(err)
 			}
-			for i, v := range onDevice(t, x, p, nil, named)["y"].F {
-				if w := want.F[i]; !(math.Abs(v-w) <= 2e-3*math.Abs(w)+1e-7) {
+			for i, v := range onDevice(t, x, p, nil, named)["y"].Floats {
+				if w := want.Floats[i]; !(math.Abs(v-w) <= 2e-3*math.Abs(w)+1e-7) {
 					t.Fatalf("y[%d] is %v; want %v", i, v, w)
 				}
 			}

@@ -50,8 +50,8 @@ func TestProductRows(t *testing.T) {
 				named, list := map[string]*tensor.Array{}, []*tensor.Array{}
 				for _, n := range p.Graph.Inputs() {
 					a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
-					for i := range a.F {
-						a.F[i] = float64(r.IntN(201)-100) / 128 // exact in bf16
+					for i := range a.Floats {
+						a.Floats[i] = float64(r.IntN(201)-100) / 128 // exact in bf16
 					}
 					named[n.Name], list = a, append(list, a)
 				}
@@ -59,8 +59,8 @@ func TestProductRows(t *testing.T) {
 				if err := y.Op.Eval(y.Attrs, list, want); err != nil {
 					t.Fatal(err)
 				}
-				for i, v := range onDevice(t, exe, p, syms, named)["y"].F {
-					if w := want.F[i]; !(math.Abs(v-w) <= 1e-5*math.Sqrt(float64(c.k))) {
+				for i, v := range onDevice(t, exe, p, syms, named)["y"].Floats {
+					if w := want.Floats[i]; !(math.Abs(v-w) <= 1e-5*math.Sqrt(float64(c.k))) {
 						t.Fatalf("%d rows, element %d is %v; want %v", m, i, v, w)
 					}
 				}

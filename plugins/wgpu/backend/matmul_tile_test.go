@@ -80,8 +80,8 @@ func (c tiledProduct) inputs(p *program.Program) map[string]*tensor.Array {
 	in := map[string]*tensor.Array{}
 	for _, n := range p.Graph.Inputs() {
 		a := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
-		for i := range a.F {
-			a.F[i] = float64(r.Float32() - 0.5)
+		for i := range a.Floats {
+			a.Floats[i] = float64(r.Float32() - 0.5)
 		}
 		in[n.Name] = a
 	}
@@ -99,16 +99,16 @@ func (c tiledProduct) want(in map[string]*tensor.Array, b, row, col int) float64
 		if !c.attrs.TransB {
 			w = (b*c.k+k)*c.n + col
 		}
-		sum += in["x"].F[x] * in["w"].F[w]
+		sum += in["x"].Floats[x] * in["w"].Floats[w]
 	}
 	if c.attrs.HasBias {
-		sum += in["bias"].F[col]
+		sum += in["bias"].Floats[col]
 	}
 	if c.attrs.Act == "gelu" {
 		sum = 0.5 * sum * (1 + math.Erf(sum/math.Sqrt2))
 	}
 	if c.attrs.HasResidual {
-		sum += in["residual"].F[(b*c.m+row)*c.n+col]
+		sum += in["residual"].Floats[(b*c.m+row)*c.n+col]
 	}
 	return sum
 }
@@ -168,7 +168,7 @@ func TestSharedTexts(t *testing.T) {
 	}
 	in := tiledProduct{}.inputs(p)
 	apply := func(x []float64, name string, k int) []float64 {
-		w, bias := in[name].F, in[name+"_bias"].F
+		w, bias := in[name].Floats, in[name+"_bias"].Floats
 		y := make([]float64, len(x)/k*len(bias))
 		for i := range y {
 			row, col := i/len(bias), i%len(bias)
@@ -179,16 +179,16 @@ func TestSharedTexts(t *testing.T) {
 		}
 		return y
 	}
-	want := apply(in["x"].F, "up", 192)
+	want := apply(in["x"].Floats, "up", 192)
 	for i, v := range want {
 		want[i] = 0.5 * v * (1 + math.Erf(v/math.Sqrt2))
 	}
 	want = apply(want, "down", 384)
-	for i, v := range in["x"].F {
+	for i, v := range in["x"].Floats {
 		want[i] += v
 	}
 	want = apply(want, "out", 192)
-	for i, v := range onDevice(t, e, p, nil, in)["y"].F {
+	for i, v := range onDevice(t, e, p, nil, in)["y"].Floats {
 		if math.Abs(v-want[i]) > 1e-4 {
 			t.Fatalf("y[%d] is %v; want %v", i, v, want[i])
 		}
@@ -199,10 +199,10 @@ func TestSharedTexts(t *testing.T) {
 func (c tiledProduct) test(t *testing.T, b device.Backend) {
 	p := c.program(t)
 	in := c.inputs(p)
-	x, w := in["x"].F, in["w"].F
+	x, w := in["x"].Floats, in["w"].Floats
 	x[len(x)-1] = math.NaN()  // the last row, at the last k
 	w[len(w)-1] = math.Inf(1) // the last column, at the last k
-	for i, v := range onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F {
+	for i, v := range onDevice(t, load(t, b, p, nil), p, nil, in)["y"].Floats {
 		row, col := i/c.n%c.m, i%c.n
 		want := c.want(in, i/c.n/c.m, row, col)
 		if math.IsNaN(want) && math.IsNaN(v) || v == want || math.Abs(v-want) < 1e-5 {
@@ -235,10 +235,10 @@ func TestUnalignedBias(t *testing.T) {
 	}
 	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 100, 8), "w": tensor.NewArray(dtype.F32, 8, 8),
 		"b": tensor.NewArray(dtype.F32, 9)}
-	for i := range in["b"].F {
-		in["b"].F[i] = float64(i)
+	for i := range in["b"].Floats {
+		in["b"].Floats[i] = float64(i)
 	}
-	for i, v := range onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].F {
+	for i, v := range onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].Floats {
 		if v != float64(i%8+1) {
 			t.Fatalf("y[%d] is %v; want %d", i, v, i%8+1)
 		}

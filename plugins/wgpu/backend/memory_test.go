@@ -86,8 +86,8 @@ func TestNoMemory(t *testing.T) {
 	}
 	x := load(t, shared, p, nil)
 	if out := onDevice(
-		t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
-		t.Errorf("the sum of zeros is %v", out["y"].F[0])
+		t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].Floats[0] != 0 {
+		t.Errorf("the sum of zeros is %v", out["y"].Floats[0])
 	}
 }
 

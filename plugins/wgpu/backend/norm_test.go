@@ -49,19 +49,19 @@ func TestNormSizes(t *testing.T) {
 					for name, shape := range map[string][]int{"x": {rows, width}, "r": {rows, width}, "gamma": {width},
 						"beta": {width}} {
 						a := tensor.NewArray(d, shape...)
-						for i := range a.F {
-							if a.F[i] = 3 + 2*rng.Float64(); name == "x" && d == dtype.F32 && width%3 == 1 {
-								a.F[i] += 1000 // far from 0 beside the differences
+						for i := range a.Floats {
+							if a.Floats[i] = 3 + 2*rng.Float64(); name == "x" && d == dtype.F32 && width%3 == 1 {
+								a.Floats[i] += 1000 // far from 0 beside the differences
 							}
 						}
 						in[name] = a.Tensor().Array() // rounded
 					}
 					if rows > 1 {
-						in["x"].F[2*width-1], in["r"].F[width] = math.NaN(), math.NaN()
+						in["x"].Floats[2*width-1], in["r"].Floats[width] = math.NaN(), math.NaN()
 					}
 					out := onDevice(t, load(t, shared, p, nil), p, nil, in)
 					for i := range rows {
-						row := func(a *tensor.Array) []float64 { return a.F[i*width : (i+1)*width] }
+						row := func(a *tensor.Array) []float64 { return a.Floats[i*width : (i+1)*width] }
 						first, second := row(in["x"]), row(in["r"])
 						if residual {
 							sum := make([]float64, width)
@@ -71,8 +71,10 @@ func TestNormSizes(t *testing.T) {
 							first, second = sum, sum
 						}
 						name := fmt.Sprintf("%v[%d,%d] residual %v row %d", d, rows, width, residual, i)
-						checkNorm(t, name+" layer", row(out["y"]), first, in["gamma"].F, in["beta"].F, true, tol)
-						checkNorm(t, name+" rms", row(out["z"]), second, in["gamma"].F, in["beta"].F, false, tol)
+						checkNorm(t, name+" layer", row(out["y"]), first, in["gamma"].Floats, in["beta"].Floats, true,
+							tol)
+						checkNorm(t, name+" rms", row(out["z"]), second, in["gamma"].Floats, in["beta"].Floats, false,
+							tol)
 					}
 				}
 			}
@@ -93,14 +95,14 @@ func TestNormOfViews(t *testing.T) {
 		}
 		in := map[string]*tensor.Array{"x": tensor.NewArray(d, 17), "gamma": tensor.NewArray(d, 9)}
 		for name, a := range in {
-			for i := range a.F {
-				a.F[i] = float64(i*i%11 + len(name))
+			for i := range a.Floats {
+				a.Floats[i] = float64(i*i%11 + len(name))
 			}
 		}
-		got := onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].F
+		got := onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].Floats
 		for i := range 2 {
-			checkNorm(t, fmt.Sprint(d, " row ", i), got[i*8:i*8+8], in["x"].F[1+i*8:9+i*8], in["gamma"].F[:8],
-				in["gamma"].F[1:], true, map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3}[d])
+			checkNorm(t, fmt.Sprint(d, " row ", i), got[i*8:i*8+8], in["x"].Floats[1+i*8:9+i*8], in["gamma"].Floats[:8],
+				in["gamma"].Floats[1:], true, map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3}[d])
 		}
 	}
 }

@@ -52,16 +52,16 @@ func numbers(d dtype.DType, distinct int, special bool, dims ...int64) *tensor.A
 	}
 	a, r := tensor.NewArray(d, shape...), rand.New(rand.NewPCG(uint64(distinct), uint64(len(dims))))
 	others := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1)}
-	for i := range a.F {
-		if a.F[i] = float64(r.IntN(distinct)-distinct/2) / 16; special && r.IntN(50) == 0 {
-			a.F[i] = others[r.IntN(len(others))]
+	for i := range a.Floats {
+		if a.Floats[i] = float64(r.IntN(distinct)-distinct/2) / 16; special && r.IntN(50) == 0 {
+			a.Floats[i] = others[r.IntN(len(others))]
 		}
 	}
-	for i := range a.I {
-		if a.I[i] = int64(r.IntN(distinct)); d == dtype.I32 {
-			a.I[i] -= int64(distinct) / 2
+	for i := range a.Ints {
+		if a.Ints[i] = int64(r.IntN(distinct)); d == dtype.I32 {
+			a.Ints[i] -= int64(distinct) / 2
 		} else if d == dtype.Bool {
-			a.I[i] %= 2
+			a.Ints[i] %= 2
 		}
 	}
 	return a.Tensor().Array() // rounded
@@ -125,10 +125,10 @@ func TestSoftmaxRows(t *testing.T) {
 				if special { // the last row stays as it is; others are NaN, or have a beginning that adds nothing
 					n := int(c.dims[1])
 					for i := range n - 3 {
-						a.F[i] = math.Inf(-1)
+						a.Floats[i] = math.Inf(-1)
 					}
 					if c.dims[0] > 1 {
-						a.F[n+7] = []float64{math.NaN(), math.Inf(1)}[n%8/4]
+						a.Floats[n+7] = []float64{math.NaN(), math.Inf(1)}[n%8/4]
 					}
 				}
 				compare(t, g, map[string]*tensor.Array{"x": a}, map[int]float64{4: 1e-5, 2: 1e-2}[c.d.Size()])

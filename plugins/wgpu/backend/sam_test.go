@@ -110,8 +110,8 @@ func TestAgreement(t *testing.T) {
 		both(find("decode", "cpu"), map[string]int64{"N": int64(q.Points)}, q.With(embeddings))
 	}
 	points, labels := tensor.NewArray(dtype.F32, 3, 2, 2), tensor.NewArray(dtype.I32, 3, 2)
-	for i := range points.F {
-		points.F[i], labels.I[i/2] = float64(9*i), int64(1-i/2%2*2) // a point and padding each
+	for i := range points.Floats {
+		points.Floats[i], labels.Ints[i/2] = float64(9*i), int64(1-i/2%2*2) // a point and padding each
 	}
 	both(find("decode_batch", "wgpu"), map[string]int64{"N": 2, "P": 3},
 		map[string]*tensor.Array{"embeddings": embeddings, "points": points, "labels": labels})

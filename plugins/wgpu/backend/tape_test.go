@@ -34,11 +34,12 @@ func TestTape(t *testing.T) {
 	run := func(n int) {
 		t.Helper()
 		in := tensor.NewArray(dtype.F32, n, 3)
-		for i := range in.F {
-			in.F[i] = float64(i%11 + n)
+		for i := range in.Floats {
+			in.Floats[i] = float64(i%11 + n)
 		}
-		for i, v := range onDevice(t, e, p, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{"x": in})["y"].F {
-			if want := 2 * in.F[i] * in.F[i]; v != want {
+		for i, v := range onDevice(t, e, p, map[string]int64{"N": int64(n)},
+			map[string]*tensor.Array{"x": in})["y"].Floats {
+			if want := 2 * in.Floats[i] * in.Floats[i]; v != want {
 				t.Fatalf("N %d: y[%d] is %v; want %v", n, i, v, want)
 			}
 		}
@@ -89,8 +90,8 @@ func TestStream(t *testing.T) {
 	x := load(t, shared, p, nil)
 	name := p.Graph.Inputs()[0].Name
 	in := tensor.NewArray(dtype.F32, 1024)
-	for i := range in.F {
-		in.F[i] = float64(i % 7)
+	for i := range in.Floats {
+		in.Floats[i] = float64(i % 7)
 	}
 	run := func() *tensor.Array {
 		t.Helper()
@@ -102,8 +103,8 @@ func TestStream(t *testing.T) {
 	run() // sets the pace
 	recorded := run()
 	gpu.Inspect(x).Forget()
-	if streamed := run(); !slices.Equal(streamed.F, recorded.F) || recorded.F[1] == 0 {
-		t.Errorf("streamed: %v; recorded: %v", streamed.F[:8], recorded.F[:8])
+	if streamed := run(); !slices.Equal(streamed.Floats, recorded.Floats) || recorded.Floats[1] == 0 {
+		t.Errorf("streamed: %v; recorded: %v", streamed.Floats[:8], recorded.Floats[:8])
 	}
 	groups := gpu.Inspect(x).Workgroups(steps - 10)
 	right := *groups
@@ -114,8 +115,8 @@ func TestStream(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	*groups = right
-	if again := run(); !slices.Equal(again.F, recorded.F) {
-		t.Errorf("after it: %v; want %v", again.F[:8], recorded.F[:8])
+	if again := run(); !slices.Equal(again.Floats, recorded.Floats) {
+		t.Errorf("after it: %v; want %v", again.Floats[:8], recorded.Floats[:8])
 	}
 }
 

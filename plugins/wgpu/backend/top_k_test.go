@@ -36,13 +36,13 @@ func TestLongTopK(t *testing.T) {
 				t.Fatal(err)
 			}
 			x, r := tensor.NewArray(c.d, 3, c.size), rand.New(rand.NewPCG(uint64(c.size), uint64(c.k)))
-			for i := range x.F {
-				if x.F[i] = float64(r.IntN(c.distinct)-c.distinct/2) / 64; r.IntN(50) == 0 {
-					x.F[i] = math.NaN()
+			for i := range x.Floats {
+				if x.Floats[i] = float64(r.IntN(c.distinct)-c.distinct/2) / 64; r.IntN(50) == 0 {
+					x.Floats[i] = math.NaN()
 				}
 			}
-			for i := range x.I {
-				x.I[i] = int64(r.IntN(c.distinct))
+			for i := range x.Ints {
+				x.Ints[i] = int64(r.IntN(c.distinct))
 			}
 			x = x.Tensor().Array() // rounded
 			in := map[string]*tensor.Array{"x": x}
@@ -51,9 +51,9 @@ func TestLongTopK(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := onDevice(t, load(t, shared, p, nil), p, nil, in)
-			for i, at := range got["places"].I {
-				if at != want["places"].I[i] {
-					t.Fatalf("place %d is %d; want %d", i, at, want["places"].I[i])
+			for i, at := range got["places"].Ints {
+				if at != want["places"].Ints[i] {
+					t.Fatalf("place %d is %d; want %d", i, at, want["places"].Ints[i])
 				}
 				if v, w := got["values"].At(i), want["values"].At(i); v != w && !(math.IsNaN(v) && math.IsNaN(w)) {
 					t.Fatalf("value %d is %v; want %v", i, v, w)

@@ -64,7 +64,8 @@ func TestImages(t *testing.T) {
 	m := modeltest.Compile(t, modeltest.Build(t, s, g.Config, append(g.Set, "batch=2")...), s, compile.Defaults()...)
 	want := g.Embeddings(t)
 	double := func(x *tensor.Array) *tensor.Array {
-		return &tensor.Array{DType: x.DType, Shape: append([]int{2}, x.Shape[1:]...), F: slices.Concat(x.F, x.F)}
+		return &tensor.Array{DType: x.DType, Shape: append([]int{2}, x.Shape[1:]...),
+			Floats: slices.Concat(x.Floats, x.Floats)}
 	}
 	p := m.Find(t, "encode_batch", "wgpu")
 	out := onDevice(t, load(t, shared, p, m.Weights), p, map[string]int64{"B": 2},

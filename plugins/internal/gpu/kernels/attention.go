@@ -178,7 +178,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	vectors = vectors && s.D%4 == 0 && s.D == s.DV
 	keys := 0
 	if s.Sk.IsStatic() {
-		keys = int(s.Sk.B)
+		keys = int(s.Sk.Const)
 	}
 	if m, ok := c.withMatrices(int(s.D), keys, l); ok && vectors {
 		return tiled(m.shader(n, attentionMaskWGSL+functions+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)),

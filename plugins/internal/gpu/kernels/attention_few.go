@@ -100,7 +100,7 @@ func fewBytes(n *ir.Node, _ Limits) int64 {
 func fewOperands(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
 	for i, x := range n.In[:3] {
-		if last := x.Type.Shape[x.Type.Rank()-1]; !last.IsStatic() || last.B%4 != 0 || len(a.Packed) > 0 &&
+		if last := x.Type.Shape[x.Type.Rank()-1]; !last.IsStatic() || last.Const%4 != 0 || len(a.Packed) > 0 &&
 			a.Packed[i]%4 != 0 {
 			return false
 		}

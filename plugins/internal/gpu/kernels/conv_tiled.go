@@ -48,14 +48,14 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 		p.Block = copyBlock
 	}
 	width := n.Type.Shape[first+s.Axes-1]
-	p.Lined = width.IsStatic() && width.B%4 == 0
+	p.Lined = width.IsStatic() && width.Const%4 == 0
 	return p
 }
 
 // sizeText returns a size as WGSL: a number, or a parameter if it is not static.
 func sizeText(d ir.Dim, field string) string {
 	if d.IsStatic() {
-		return fmt.Sprintf("%du", d.B)
+		return fmt.Sprintf("%du", d.Const)
 	}
 	return "P." + field
 }

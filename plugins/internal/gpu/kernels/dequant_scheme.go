@@ -46,10 +46,10 @@ func schemeProduct(n *ir.Node) Shader {
 	if c.Block > 0 || c.PerColumn {
 		s.Bindings = append(s.Bindings, scale)
 	}
-	if columns.B%4 == 0 && beginsAt(n.In[1], 4) {
+	if columns.Const%4 == 0 && beginsAt(n.In[1], 4) {
 		c.Words, w.DType = true, dtype.U32
 	}
-	if most := numel(n.Graph.Syms.Largest(n.Type.Shape)); most <= int(columns.B) {
+	if most := numel(n.Graph.Syms.Largest(n.Type.Shape)); most <= int(columns.Const) {
 		c.Rows = 1
 	}
 	s.Consts = c

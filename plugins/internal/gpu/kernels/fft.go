@@ -62,7 +62,7 @@ func init() {
 
 func lastSize(n *ir.Node) int {
 	x := n.In[0].Type
-	return int(x.Shape[x.Rank()-1].B)
+	return int(x.Shape[x.Rank()-1].Const)
 }
 
 func newFourier(from, to string, n int, norm string, inverse bool, l Limits) fourier {

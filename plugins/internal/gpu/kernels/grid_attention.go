@@ -23,7 +23,7 @@ func relBytes(n *ir.Node, _ Limits) int64 {
 	if err != nil || !s.Positional || !s.B.IsStatic() {
 		return 0
 	}
-	return s.B.B * s.NH * s.NW * s.Heads * (s.WH + s.WW) * int64(ceilDiv(int(s.WH*s.WW), 4)) * 16
+	return s.B.Const * s.NH * s.NW * s.Heads * (s.WH + s.WW) * int64(ceilDiv(int(s.WH*s.WW), 4)) * 16
 }
 
 func gridSizes(n *ir.Node) (op.GridShape, error) {
@@ -109,7 +109,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		return []Shader{main}
 	}
 	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, Vec: 4, DType: dtype.F32})
-	c.KeyPlaces, c.RelMembers, c.RelTile = 0, int(s.B.B*s.NH*s.NW*s.Heads), 64
+	c.KeyPlaces, c.RelMembers, c.RelTile = 0, int(s.B.Const*s.NH*s.NW*s.Heads), 64
 	if max(s.WH, s.WW) <= 16 {
 		c.RelTile = 16
 	}

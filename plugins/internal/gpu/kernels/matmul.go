@@ -143,7 +143,7 @@ func bounded(n *ir.Node, a productForm, at func(ir.Shape) []int) product {
 }
 
 // fours reports whether a size is static and a multiple of four.
-func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
+func fours(d ir.Dim) bool { return d.IsStatic() && d.Const%4 == 0 && d.Const > 0 }
 
 // matmul chooses among the kernels that read vectors of four, for one row, few rows and many, and the general kernel.
 // If the number of rows is known only at run time, each run uses the kernel for its number.
@@ -343,7 +343,7 @@ func fixed(t ir.Type) []int {
 	out := make([]int, t.Rank())
 	for i, d := range t.Shape {
 		if d.IsStatic() {
-			out[i] = int(d.B)
+			out[i] = int(d.Const)
 		}
 	}
 	return out

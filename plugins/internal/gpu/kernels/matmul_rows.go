@@ -17,7 +17,7 @@ const maxFewRows = 96
 // matmulRows multiplies x [M,K] with few rows by a weight [N,K].
 func matmulRows(n *ir.Node, a productForm) Shader {
 	lanes := 32
-	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].B; k >= 1024 {
+	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].Const; k >= 1024 {
 		lanes = 128 // more invocations for long sums
 	}
 	columns := 256 / lanes

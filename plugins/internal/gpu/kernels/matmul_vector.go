@@ -190,7 +190,7 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	var norm, x *ir.Node
 	at := 0
 	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
-		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept &&
+		if width := int(n.Type.Shape[n.Type.Rank()-1].Const); width <= 4*256*mostKept &&
 			4*width+8192 <= l.WorkgroupStorage {
 			norm, at, x = n, 1, n
 		}

@@ -56,7 +56,7 @@ const (
 
 // fourAtOnce reports whether the rows of the last axis consist of whole vectors of four, in all operands.
 func fourAtOnce(n *ir.Node) bool {
-	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && allAligned(n.In)
+	return n.Type.Shape[n.Type.Rank()-1].Const%4 == 0 && allAligned(n.In)
 }
 
 // sharesWords reports whether neighbouring rows share a 32-bit word, so that a row cannot be written independently.
@@ -65,7 +65,7 @@ func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtO
 // norm normalises rows of the last axis, which is static because γ has its size. If rows share words, it only computes
 // the statistics for normFromStatistics.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
-	width := int(n.Type.Shape[n.Type.Rank()-1].B)
+	width := int(n.Type.Shape[n.Type.Rank()-1].Const)
 	vec, v, t := 0, "", "f32"
 	if fourAtOnce(n) {
 		vec, v, t = 4, "4", "vec4<f32>"
@@ -111,7 +111,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 
 // normFromStatistics computes whole words, whose elements may belong to two rows.
 func normFromStatistics(n *ir.Node, residual bool) Shader {
-	width := int(n.Type.Shape[n.Type.Rank()-1].B)
+	width := int(n.Type.Shape[n.Type.Rank()-1].Const)
 	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2],
 		"Beta": operandNames[len(n.In)-1]}
 	s := coarsened(n, n.Op.Name, normFromStatisticsWGSL, consts, nil, nil)

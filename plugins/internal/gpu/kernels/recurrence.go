@@ -107,7 +107,7 @@ var _ = register(Kernel{
 	Op: "causal_conv1d", Takes: "(f32...)",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a, group := n.Attrs.(op.CausalConv1DAttrs), 64
-		k := int(n.In[1].Type.Shape[1].B)
+		k := int(n.In[1].Type.Shape[1].Const)
 		consts := map[string]any{"K": k, "Bias": n.In[op.CausalConv1DBias] != nil,
 			"Pad": n.In[op.CausalConv1DPad] != nil, "Silu": a.Silu, "Group": group}
 		sizes := func(c *Call) []uint32 {

@@ -62,7 +62,7 @@ func softmaxKept(n *ir.Node, log bool) (s Shader, ok bool) {
 	if softmaxAxis(n) != last || !fours(n.Type.Shape[last]) || !aligned(n.In[0]) {
 		return s, false
 	}
-	units, lanes := int(n.Type.Shape[last].B)/4, 8
+	units, lanes := int(n.Type.Shape[last].Const)/4, 8
 	for lanes < group && (lanes < 32 && lanes < units || units > softmaxKeeps/2*lanes) {
 		lanes *= 2
 	}

@@ -214,7 +214,7 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		if !e.b.lazy || r.Syms["N"]%2 == 0 || s.Outs[0].Space != program.IO {
 			copy(at(s.Outs[0]), out.Tensor().Data)
 		}
-		if r.Opts.CheckNaN && slices.ContainsFunc(out.F, math.IsNaN) {
+		if r.Opts.CheckNaN && slices.ContainsFunc(out.Floats, math.IsNaN) {
 			st.FirstNaN = s.Node.ID
 			return st, diag.New(device.ErrNaN, s.Node.Label(), "produced a NaN")
 		}
