@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend": {"core/runner", "plugins/cpu/kernels", "core/device", "core/target", "core/op",
 		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/cpu/kernels": {"core/code", "core/dtype", "core/quant", "core/random", "core/diag"},
+	"plugins/cpu/kernels": {"core/code", "core/op", "core/dtype", "core/quant", "core/random", "core/diag"},
 	"plugins/metal":       {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
 	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels",
 		"core/device", "core/diag", "core/tensor", "internal/owned"},

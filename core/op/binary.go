@@ -24,6 +24,9 @@ type binarySpec struct {
 }
 
 func binary(b binarySpec) *ir.OpDef {
+	if b.float != nil {
+		scalars2.add(b.name, b.float)
+	}
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: b.name, Doc: b.doc, Operands: "a, b", Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
 		AsI32: b.asI32,

@@ -21,6 +21,7 @@ var CeluDef = activation(defineUnary(unarySpec[CeluAttrs]{
 		}
 		return a.Alpha * math.Expm1(x/a.Alpha)
 	},
+	with:  func(p Params) CeluAttrs { return CeluAttrs{p[0]} },
 	check: func(a CeluAttrs) error { return isPositive("alpha", a.Alpha) },
 	attrs: []CeluAttrs{{1}, {0.5}, {3}},
 }))

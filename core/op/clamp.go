@@ -18,6 +18,7 @@ var ClampDef = activation(defineUnary(unarySpec[ClampAttrs]{
 	name: "clamp", flops: 2, tol: rounded[ClampAttrs], fill: wide,
 	doc:   "y = min(max(x, min), max), so max where min is above it; NaN stays NaN. PyTorch and ONNX call it clamp, clip and hardtanh. Bounds that are computed, and integers: the ops max and min.",
 	float: func(a ClampAttrs, x float64) float64 { return min(max(x, a.Min), a.Max) },
+	with:  func(p Params) ClampAttrs { return ClampAttrs{p[0], p[1]} },
 	check: func(a ClampAttrs) error {
 		if math.IsNaN(a.Min) || math.IsNaN(a.Max) {
 			return fmt.Errorf("bounds are %v and %v; want numbers", a.Min, a.Max)

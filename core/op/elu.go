@@ -16,6 +16,7 @@ var EluDef = activation(defineUnary(unarySpec[EluAttrs]{
 	name: "elu", flops: 8, tol: rounded[EluAttrs], fill: wide,
 	doc:   "y = x where x > 0, alpha*(e^x - 1) elsewhere: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015).",
 	float: func(a EluAttrs, x float64) float64 { return eluOf(a.Alpha, x) },
+	with:  func(p Params) EluAttrs { return EluAttrs{p[0]} },
 	check: func(a EluAttrs) error { return isNumber("alpha", a.Alpha) },
 	attrs: []EluAttrs{{1}, {0.5}, {-2}},
 }))

@@ -12,7 +12,7 @@ var GeluTanhDef = activation(
 		"gelu_tanh",
 		"y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715*x^3): the tanh form of GELU. Large x give x, large negative x give 0.",
 		12, rounded[NoAttrs], wide,
-		func(x float64) float64 { return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) }))
+		geluTanhOf))
 
 // GeluTanh returns a node that computes the tanh form of GELU.
 func GeluTanh(x *ir.Node) *ir.Node { return x.Graph.Add(GeluTanhDef, NoAttrs{}, x) }
@@ -22,3 +22,6 @@ var _ = lowerUnary(GeluTanhDef, func(x *ir.Node) *ir.Node {
 	u := Mul(Add(x, Mul(cube, number(0.044715, x))), number(math.Sqrt(2/math.Pi), x))
 	return Mul(Mul(x, number(0.5, x)), Add(Tanh(u), number(1, x)))
 })
+
+// geluTanhOf writes (1 + tanh t)/2 as the sigmoid of 2t, which has no cancellation where tanh t is near -1.
+func geluTanhOf(x float64) float64 { return x * sigmoidOf(2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)) }

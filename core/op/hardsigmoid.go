@@ -17,6 +17,7 @@ var HardsigmoidDef = activation(defineUnary(unarySpec[HardsigmoidAttrs]{
 	name: "hardsigmoid", flops: 4, tol: rounded[HardsigmoidAttrs], fill: wide,
 	doc:   "y = min(max(alpha*x + beta, 0), 1). PyTorch has alpha = 1/6 and beta = 1/2, ONNX 0.2 and 0.5 unless it says otherwise.",
 	float: hardsigmoidOf,
+	with:  func(p Params) HardsigmoidAttrs { return HardsigmoidAttrs{p[0], p[1]} },
 	check: func(a HardsigmoidAttrs) error {
 		return cmp.Or(isNumber("alpha", a.Alpha), isNumber("beta", a.Beta))
 	},

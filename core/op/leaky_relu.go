@@ -19,6 +19,7 @@ var LeakyReluDef = activation(defineUnary(unarySpec[LeakyReluAttrs]{
 		}
 		return a.Slope * x
 	},
+	with:  func(p Params) LeakyReluAttrs { return LeakyReluAttrs{p[0]} },
 	check: func(a LeakyReluAttrs) error { return isNumber("slope", a.Slope) },
 	attrs: []LeakyReluAttrs{{0.01}, {-0.5}, {}, {3}},
 }))

@@ -10,9 +10,18 @@ import (
 var SigmoidDef = activation(
 	unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 for large |x| without NaN.", 5, rounded[NoAttrs],
 		wide,
-		func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }))
+		sigmoidOf))
 
 // Sigmoid returns a node that computes 1 / (1 + exp(-x)).
 func Sigmoid(x *ir.Node) *ir.Node { return x.Graph.Add(SigmoidDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(SigmoidDef, func(x *ir.Node) *ir.Node { return Div(number(1, x), Add(Exp(Neg(x)), number(1, x))) })
+
+// sigmoidOf does not overflow, so that it is accurate for all x.
+func sigmoidOf(x float64) float64 {
+	if x < 0 {
+		e := math.Exp(x)
+		return e / (1 + e)
+	}
+	return 1 / (1 + math.Exp(-x))
+}

@@ -24,6 +24,7 @@ var SoftplusDef = activation(defineUnary(unarySpec[SoftplusAttrs]{
 		}
 		return (max(t, 0) + math.Log1p(math.Exp(-math.Abs(t)))) / a.Beta
 	},
+	with: func(p Params) SoftplusAttrs { return SoftplusAttrs{p[0], p[1]} },
 	check: func(a SoftplusAttrs) error {
 		if math.IsNaN(a.Threshold) {
 			return fmt.Errorf("threshold is NaN; want a number")

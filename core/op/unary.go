@@ -25,8 +25,9 @@ type unarySpec[A any] struct {
 	// bools is set if the result is bool. float then returns 0 or 1.
 	bools bool
 
-	check func(A) error // checks the attributes; nil if any are valid
-	attrs []A           // attributes of the test cases; empty means the zero attributes
+	with  func(Params) A // makes attributes; nil if the op has none
+	check func(A) error  // checks the attributes; nil if any are valid
+	attrs []A            // attributes of the test cases; empty means the zero attributes
 }
 
 // unary defines y = f(x) on floats.
@@ -41,6 +42,7 @@ func plain(f func(float64) float64) func(NoAttrs, float64) float64 {
 }
 
 func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
+	u.addScalar()
 	def := ir.Def[A]{
 		Name: u.name, Doc: u.doc, Operands: "x", Elementwise: true, AsI32: u.asI32,
 		Infer: func(s ir.Sig[A]) (ir.Type, error) {

@@ -36,14 +36,14 @@ type binaryFunction struct {
 // binaries is indexed by BinaryOp. To add a function of floats, add a constant above and a line here; see functions in
 // unary.go.
 var binaries = []binaryFunction{
-	{"add", func(x, y float64) float64 { return x + y }, true, false},
-	{"sub", func(x, y float64) float64 { return x - y }, true, false},
-	{"mul", func(x, y float64) float64 { return x * y }, true, false},
-	{"div", func(x, y float64) float64 { return x / y }, true, false},
-	{"max", func(x, y float64) float64 { return max(x, y) }, true, false},
-	{"min", func(x, y float64) float64 { return min(x, y) }, true, false},
-	{"pow", math.Pow, true, false},
-	{"remainder", remainder64, true, false},
+	{"add", formula2("add"), true, false},
+	{"sub", formula2("sub"), true, false},
+	{"mul", formula2("mul"), true, false},
+	{"div", formula2("div"), true, false},
+	{"max", formula2("max"), true, false},
+	{"min", formula2("min"), true, false},
+	{"pow", formula2("pow"), true, false},
+	{"remainder", remainder64, true, false}, // faster than the definitions
 	{"mod", mod64, true, false},
 	{"and", nil, true, true},
 	{"or", nil, true, true},

@@ -1,7 +1,5 @@
 package kernels
 
-import "math"
-
 // Predicate is a test of one float.
 type Predicate uint8
 
@@ -15,11 +13,11 @@ const (
 
 var predicates = [predicateCount]struct {
 	name string // the op's
-	f    func(x float64) bool
+	f    func(x float64, _ params) float64
 }{
-	{"isnan", math.IsNaN},
-	{"isinf", func(x float64) bool { return math.IsInf(x, 0) }},
-	{"isfinite", func(x float64) bool { return x-x == 0 }},
+	{"isnan", formula("isnan")},
+	{"isinf", formula("isinf")},
+	{"isfinite", formula("isfinite")},
 }
 
 // Predicates lists the predicates.
@@ -59,7 +57,7 @@ func testLoop[T float32 | float64](op Predicate) func(dst []uint8, src []T) {
 	return func(dst []uint8, src []T) {
 		dst = dst[:len(src)]
 		for i, x := range src {
-			dst[i] = bit(f(float64(x)))
+			dst[i] = uint8(f(float64(x), params{}))
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package kernels
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // UnaryOp is an elementwise function of one operand, with the values of its parameters. It can be a kernel, a step of a
 // region or the activation of a matrix product. NaN gives NaN.
@@ -11,9 +8,6 @@ type UnaryOp struct {
 	id uint8
 	p  params
 }
-
-// params are the parameters of a function: the attributes of its op, in the order of their names.
-type params [2]float64
 
 // Identity returns its operand. A product with this activation has none.
 var Identity UnaryOp
@@ -30,126 +24,63 @@ func (op UnaryOp) With(p ...float64) UnaryOp {
 // function describes a UnaryOp.
 type function struct {
 	name string // the op's
-	// f is the formula. It computes float64, and float32 on instruction sets without a routine of that name.
-	f func(x float64, p params) float64
 	// The error of routines for float32 is at most ulp units in the last place plus abs. If both are 0, results are
 	// exact or rounded once.
 	ulp, abs float64
 	params   int // number of parameters
+	// f is the op's formula. It computes float64, and float32 on instruction sets without a routine of that name.
+	f func(x float64, p params) float64
 }
 
 // functions is indexed by the id of a UnaryOp.
-var functions = []function{{name: "identity", f: of(func(x float64) float64 { return x })}}
+var functions = []function{{name: "identity", f: func(x float64, _ params) float64 { return x }}}
 
-// of turns a formula without parameters into a function.f.
-func of(f func(float64) float64) func(float64, params) float64 {
-	return func(x float64, _ params) float64 { return f(x) }
-}
-
-func register(f function) UnaryOp {
-	functions = append(functions, f)
+func register(name string, ulp, abs float64, params int) UnaryOp {
+	functions = append(functions, function{name, ulp, abs, params, formula(name)})
 	return UnaryOp{id: uint8(len(functions) - 1)}
 }
 
 // The functions. To add one, add a line here: a loop in Go then computes it. Add it to the generator in _asm, too, if
 // it should be fast; the generator also writes the tables that list routines by name.
 var (
-	Gelu = register(
-		function{"gelu", of(func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }), 6.5, 0, 0})
-	GeluTanh = register(
-		function{"gelu_tanh",
-			of(func(x float64) float64 { return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x)) }), 4, 0, 0})
-	Silu       = register(function{"silu", of(func(x float64) float64 { return x * sigmoid64(x) }), 3.5, 0, 0})
-	Relu       = register(function{"relu", of(relu64), 0, 0, 0})
-	Sigmoid    = register(function{"sigmoid", of(sigmoid64), 2.5, 0, 0})
-	Tanh       = register(function{"tanh", of(math.Tanh), 2, 0, 0})
-	Exp        = register(function{"exp", of(math.Exp), 1.5, 0, 0})
-	Exp2       = register(function{"exp2", of(math.Exp2), 1.5, 0, 0})
-	Expm1      = register(function{"expm1", of(math.Expm1), 2, 2e-45, 0})
-	Log        = register(function{"log", of(math.Log), 1, 0, 0})
-	Log2       = register(function{"log2", of(math.Log2), 2, 0, 0})
-	Log1p      = register(function{"log1p", of(math.Log1p), 1.5, 0, 0})
-	Sqrt       = register(function{"sqrt", of(math.Sqrt), 0, 0, 0})
-	Rsqrt      = register(function{"rsqrt", of(func(x float64) float64 { return 1 / math.Sqrt(x) }), 1.5, 0, 0})
-	Reciprocal = register(function{"reciprocal", of(func(x float64) float64 { return 1 / x }), 0, 0, 0})
-	Square     = register(function{"square", of(func(x float64) float64 { return x * x }), 0, 0, 0})
-	Neg        = register(function{"neg", of(func(x float64) float64 { return -x }), 0, 0, 0})
-	Abs        = register(function{"abs", of(math.Abs), 0, 0, 0})
-	Sign       = register(function{"sign", of(sign64), 0, 0, 0})
-	Round      = register(function{"round", of(math.RoundToEven), 0, 0, 0})
-	Floor      = register(function{"floor", of(math.Floor), 0, 0, 0})
-	Ceil       = register(function{"ceil", of(math.Ceil), 0, 0, 0})
+	Gelu       = register("gelu", 6.5, 0, 0)
+	GeluTanh   = register("gelu_tanh", 4, 0, 0)
+	Silu       = register("silu", 3.5, 0, 0)
+	Relu       = register("relu", 0, 0, 0)
+	Sigmoid    = register("sigmoid", 2.5, 0, 0)
+	Tanh       = register("tanh", 2, 0, 0)
+	Exp        = register("exp", 1.5, 0, 0)
+	Exp2       = register("exp2", 1.5, 0, 0)
+	Expm1      = register("expm1", 2, 2e-45, 0)
+	Log        = register("log", 1, 0, 0)
+	Log2       = register("log2", 2, 0, 0)
+	Log1p      = register("log1p", 1.5, 0, 0)
+	Sqrt       = register("sqrt", 0, 0, 0)
+	Rsqrt      = register("rsqrt", 1.5, 0, 0)
+	Reciprocal = register("reciprocal", 0, 0, 0)
+	Square     = register("square", 0, 0, 0)
+	Neg        = register("neg", 0, 0, 0)
+	Abs        = register("abs", 0, 0, 0)
+	Sign       = register("sign", 0, 0, 0)
+	Round      = register("round", 0, 0, 0)
+	Floor      = register("floor", 0, 0, 0)
+	Ceil       = register("ceil", 0, 0, 0)
 	// in Sin, Cos and Tan, angles from angleLimit on are computed in float64
-	Sin  = register(function{"sin", of(math.Sin), 1.6, 0, 0})
-	Cos  = register(function{"cos", of(math.Cos), 1.6, 0, 0})
-	Tan  = register(function{"tan", of(math.Tan), 2.5, 0, 0})
-	Atan = register(function{"atan", of(math.Atan), 1.5, 0, 0})
-	Erf  = register(function{"erf", of(math.Erf), 2, 0, 0})
-	Mish = register(
-		function{"mish", of(func(x float64) float64 { return x * math.Tanh(math.Log1p(math.Exp(x))) }), 4, 0, 0})
-	Selu = register(
-		function{"selu", of(func(x float64) float64 { return 1.0507009873554805 * elu64(x, 1.6732632423543772, 1) }), 4,
-			4e-45, 0})
-	Elu  = register(function{"elu", func(x float64, p params) float64 { return elu64(x, p[0], 1) }, 3, 4e-45, 1})
-	Celu = register(
-		function{"celu", func(x float64, p params) float64 { return elu64(x, p[0], p[0]) }, 5, 4e-45, 1})
-	Hardsigmoid = register(
-		function{"hardsigmoid", func(x float64, p params) float64 { return min(max(p[0]*x+p[1], 0), 1) }, 1, 2e-7, 2})
-	Hardswish = register(
-		function{"hardswish", of(func(x float64) float64 { return x * min(max(x/6+0.5, 0), 1) }), 2, 4e-7, 0})
-	LeakyRelu = register(function{"leaky_relu", leaky64, 1.5, 0, 1})
-	Softplus  = register(function{"softplus", softplus64, 3, 2e-45, 2})
-	Clamp     = register(
-		function{"clamp", func(x float64, p params) float64 { return min(max(x, p[1]), p[0]) }, 0, 0, 2})
+	Sin         = register("sin", 1.6, 0, 0)
+	Cos         = register("cos", 1.6, 0, 0)
+	Tan         = register("tan", 2.5, 0, 0)
+	Atan        = register("atan", 1.5, 0, 0)
+	Erf         = register("erf", 2, 0, 0)
+	Mish        = register("mish", 4, 0, 0)
+	Selu        = register("selu", 4, 4e-45, 0)
+	Elu         = register("elu", 3, 4e-45, 1)
+	Celu        = register("celu", 5, 4e-45, 1)
+	Hardsigmoid = register("hardsigmoid", 1, 2e-7, 2)
+	Hardswish   = register("hardswish", 2, 4e-7, 0)
+	LeakyRelu   = register("leaky_relu", 1.5, 0, 1)
+	Softplus    = register("softplus", 3, 2e-45, 2)
+	Clamp       = register("clamp", 0, 0, 2)
 )
-
-func sign64(x float64) float64 {
-	switch {
-	case x > 0:
-		return 1
-	case x < 0:
-		return -1
-	}
-	return x // NaN too
-}
-
-// elu64 is x if x > 0, else alpha*(e^(x/rate) - 1).
-func elu64(x, alpha, rate float64) float64 {
-	if x > 0 {
-		return x
-	}
-	return alpha * math.Expm1(x/rate)
-}
-
-func leaky64(x float64, p params) float64 {
-	if x > 0 {
-		return x
-	}
-	return p[0] * x
-}
-
-func softplus64(x float64, p params) float64 {
-	t := p[0] * x
-	if t > p[1] {
-		return x
-	}
-	return (max(t, 0) + math.Log1p(math.Exp(-math.Abs(t)))) / p[0]
-}
-
-func sigmoid64(x float64) float64 {
-	if x < 0 {
-		e := math.Exp(x)
-		return e / (1 + e)
-	}
-	return 1 / (1 + math.Exp(-x))
-}
-
-func relu64(x float64) float64 {
-	if x < 0 {
-		return 0
-	}
-	return x // NaN too
-}
 
 func (op UnaryOp) String() string {
 	if int(op.id) < len(functions) {
