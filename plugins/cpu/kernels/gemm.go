@@ -54,18 +54,12 @@ func Gemm(p *Pool, args *GemmArgs) {
 	if g.K == 0 {
 		g.Precision = Float32 // the sum is empty, so no operand is rounded
 	}
-	switch {
-	case g.dotsPacked(p.isa, batch) && gemvPacked(p, g):
-	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
-	case g.dots():
-		gemv(p, g, batch)
-	case batch == 1 && g.byRows(p):
-		gemmRows(p, g)
-	case batch == 1 && g.inStrips(p):
-		gemmStrips(p, g)
-	default:
-		gemmPacked(p, g, batch)
+	for _, r := range routes {
+		if r.takes(p, g, batch) && r.run(p, g, batch) {
+			return
+		}
 	}
+	panic("BUG: no route computes the product")
 }
 
 // check panics where a slice is too short, so that a mistake shows here and not in a worker.
