@@ -115,7 +115,8 @@ func TestAPIFinds(t *testing.T) {
 	if a.foreign(alias.Type()) == "" {
 		t.Error("an alias without documentation is accepted")
 	}
-	if a.docs[alias] = "An A is explained here."; a.foreign(alias.Type()) != "" {
+	a.docs[alias] = "An A is explained here."
+	if a.foreign(alias.Type()) != "" {
 		t.Error("an alias with documentation is refused")
 	}
 }

@@ -129,7 +129,8 @@ func observeMemory(p *program.Program, check bool) (peak int64) {
 			}
 			for _, x := range node.Operands() {
 				src := x.Source()
-				if now += wide(x); src.Op.Name == "param" {
+				now += wide(x)
+				if src.Op.Name == "param" {
 					now += bytes(x) + wide(x)
 				}
 			}

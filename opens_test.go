@@ -81,7 +81,8 @@ func TestOpens(t *testing.T) {
 			rel, _ := filepath.Rel(root, file)
 			rel = filepath.ToSlash(rel)
 			for _, call := range opens(t, file) {
-				if used[rel] = true; mayOpen[rel] == "" {
+				used[rel] = true
+				if mayOpen[rel] == "" {
 					t.Errorf(
 						"%s: calls %s; use internal/regular, internal/ctxio or internal/atomicfile for a path that a user names",
 						rel, call)
@@ -112,7 +113,8 @@ func opens(t *testing.T, file string) (calls []string) {
 		if openers[p] == "" {
 			continue
 		}
-		if names[path.Base(p)] = p; imp.Name != nil {
+		names[path.Base(p)] = p
+		if imp.Name != nil {
 			names[imp.Name.Name] = p
 		}
 	}

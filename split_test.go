@@ -198,7 +198,8 @@ func TestSplit(t *testing.T) {
 		}
 		var values []int
 		for i, x := range r.Steps {
-			if values = append(values, x.Step); steps[x.Step] != x.Op || i > 0 && x.Start < r.Steps[i-1].Start {
+			values = append(values, x.Step)
+			if steps[x.Step] != x.Op || i > 0 && x.Start < r.Steps[i-1].Start {
 				t.Errorf("step %d: %+v after %+v; observed was %s", i, x, r.Steps[max(0, i-1)], steps[x.Step])
 			}
 		}

@@ -87,7 +87,8 @@ func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 			if ok && !old.Type.Equal(n.Type) {
 				return nil, diag.New(code.GraphText, n.Name, "is a param of type %v and of type %v", old.Type, n.Type)
 			}
-			if seen[n.Name] = n; !ok {
+			seen[n.Name] = n
+			if !ok {
 				list = append(list, n)
 			}
 		}

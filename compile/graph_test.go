@@ -49,13 +49,15 @@ func TestReadParams(t *testing.T) {
 			typ := ir.TypeOf(d, shape...)
 			data := make([]byte, typ.Bytes(nil))
 			for i := range data {
-				if data[i] = byte(7 * i); d == dtype.Bool {
+				data[i] = byte(7 * i)
+				if d == dtype.Bool {
 					data[i] = byte(i & 1)
 				}
 			}
 			name, dims := strings.ToUpper(d.String()), typ.Shape.Eval(nil)
 			if d.IsPacked() {
-				if name = "U8"; len(dims) == 0 {
+				name = "U8"
+				if len(dims) == 0 {
 					dims = []int{1}
 				}
 				dims[len(dims)-1] *= d.Size()

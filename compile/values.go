@@ -69,7 +69,8 @@ func (c counting) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.v.mu.Lock()
 	defer c.v.mu.Unlock()
-	if c.v.written += int64(n); c.v.progress != nil {
+	c.v.written += int64(n)
+	if c.v.progress != nil {
 		c.v.progress(c.v.written)
 	}
 	return n, err

@@ -237,7 +237,8 @@ func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int,
 			if v == 0 {
 				continue
 			}
-			if r.Area++; free(x, y) {
+			r.Area++
+			if free(x, y) {
 				r.Visible++
 			}
 			r.Box = [4]int{min(r.Box[0], x), min(r.Box[1], y), max(r.Box[2], x+1), max(r.Box[3], y+1)}

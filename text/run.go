@@ -48,7 +48,8 @@ func (r *textRun) prepare(t *spec, n int) {
 		in.Seed:          {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.seed)},
 		in.Step:          {DType: rlx.U32, Shape: []int{2}, Data: tensor.Bytes(r.step)},
 	}}
-	if r.dropped = make([]int32, 1); t.slides() {
+	r.dropped = make([]int32, 1)
+	if t.slides() {
 		r.request.Inputs[t.Slide.Dropped] = rlx.Tensor{DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.dropped)}
 	}
 }

@@ -86,7 +86,8 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 			func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
 	}
 	if f.image != "" {
-		if o.FirstName = filepath.Base(f.image); f.image == "-" {
+		o.FirstName = filepath.Base(f.image)
+		if f.image == "-" {
 			o.FirstName = "stdin"
 		}
 		if o.First, err = l.servedImage(

@@ -34,7 +34,8 @@ func TestOnlyHere(t *testing.T) {
 				return true
 			}
 			if x, ok := s.X.(*ast.Ident); ok && x.Name == "diag" {
-				if found++; filepath.Dir(path) != "../../core/code" {
+				found++
+				if filepath.Dir(path) != "../../core/code" {
 					t.Errorf("%s defines an error code; all are in core/code", path)
 				}
 			}

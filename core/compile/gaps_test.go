@@ -74,7 +74,8 @@ func TestGaps(t *testing.T) {
 		d.Types = slices.DeleteFunc(slices.Clone(d.Types), func(x dtype.DType) bool {
 			return x != dtype.F32 && !keep()
 		})
-		if d.Name = "less"; i%5 == 0 {
+		d.Name = "less"
+		if i%5 == 0 {
 			d.MaxRank, d.MaxOperands = 3, 2
 		}
 		methods := texts

@@ -104,7 +104,8 @@ func bestRecipe(to *target.Description, w want, defs []*ir.OpDef, more bool) (be
 				if s <= score {
 					continue
 				}
-				if tries++; r.claimed(to) && w.suit(r) {
+				tries++
+				if r.claimed(to) && w.suit(r) {
 					best, score, tries = r, s, 0
 				}
 				if best != nil && (score == topScore || tries > furtherTries) {

@@ -109,7 +109,8 @@ func (m *mixer) exactScan(x *ir.Node) *ir.Node {
 	_, most := m.g.Syms.Bounds(x.Type.Shape[a.Axis])
 	switch float := x.Type.DType.IsFloat(); {
 	case a.Exclusive && float: // an exclusive cummax of floats begins with -Inf
-		if defs = defs[1:2]; most > 40 {
+		defs = defs[1:2]
+		if most > 40 {
 			return nil
 		}
 	case float && most > 40:

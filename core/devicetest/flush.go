@@ -157,7 +157,8 @@ func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
 	}
 	out := make([]*tensor.Array, len(in))
 	for k, x := range in {
-		if out[k] = x; x == nil || x.Floats == nil || !slices.Contains(types, x.DType) {
+		out[k] = x
+		if x == nil || x.Floats == nil || !slices.Contains(types, x.DType) {
 			continue
 		}
 		m := *x

@@ -156,7 +156,8 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 	}
 	before := slices.Clone(r.allIO)
 	req.IO = r.io
-	if req.State = r.state; r.state == nil && r.p.StateSize > 0 {
+	req.State = r.state
+	if r.state == nil && r.p.StateSize > 0 {
 		if req.State, err = r.newState(); err != nil {
 			return nil, device.Stats{}, err
 		}

@@ -100,7 +100,8 @@ func cacheInputs(rng *rand.Rand, p *program.Program, t, pos int) values {
 	for i := range in["rows"].Ints {
 		in["rows"].Ints[i] = int64(rng.IntN(2))
 	}
-	if in["pos"].Ints[0] = int64(pos); in["one"] != nil {
+	in["pos"].Ints[0] = int64(pos)
+	if in["one"] != nil {
 		in["one"].Floats[0] = 1
 	}
 	return in

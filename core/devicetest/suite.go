@@ -190,7 +190,8 @@ func Claims(to *target.Description) (out []Claim) {
 			how, why := target.No, ""
 			for _, f := range []form{{}, weights} { // some rules need params
 				h, w := takes(to, sub.graph(f))
-				if how = max(how, h); why == "" {
+				how = max(how, h)
+				if why == "" {
 					why = w
 				}
 			}

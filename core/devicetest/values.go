@@ -51,14 +51,16 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 			continue
 		}
 		if want.Floats != nil {
-			if e = excess(got.Floats[i], want.Floats[i], tol, want.DType); extra != nil {
+			e = excess(got.Floats[i], want.Floats[i], tol, want.DType)
+			if extra != nil {
 				e -= extra[i]
 			}
 		} else if got.Ints[i] != want.Ints[i] {
 			e = math.Inf(1)
 		}
 		if e > 0 {
-			if bad++; worst < 0 || e > most {
+			bad++
+			if worst < 0 || e > most {
 				worst, most = i, e
 			}
 		}

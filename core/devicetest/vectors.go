@@ -87,7 +87,8 @@ func (s subject) vector(f form, name string) (Vector, error) {
 		}
 	}
 	want, refused := s.eval(in)
-	if v.Refused = refused; refused != nil {
+	v.Refused = refused
+	if refused != nil {
 		return v, nil
 	}
 	for k, x := range want {

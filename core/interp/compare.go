@@ -24,7 +24,8 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 	worst, excess, bad := -1, 0.0, 0
 	for i := range max(len(want.Floats), len(want.Ints)) {
 		if e := Excess(got.At(i), want.At(i), tol); e > 0 {
-			if bad++; worst < 0 || e > excess {
+			bad++
+			if worst < 0 || e > excess {
 				worst, excess = i, e
 			}
 		}

@@ -40,7 +40,8 @@ func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Arr
 		}
 		results := make([]*tensor.Array, len(want))
 		for k, v := range n.Values() {
-			if results[k] = got[valueName(v)]; n.Op.Effects || n.Op.Updates {
+			results[k] = got[valueName(v)]
+			if n.Op.Effects || n.Op.Updates {
 				results[k] = want[k]
 			}
 			known[v.ID] = results[k]

@@ -313,7 +313,8 @@ func made(b int64, terms []term) (Dim, bool) {
 		}
 		for _, f := range t.factors {
 			n, depth := f.measure()
-			if factors += n; depth > MaxDimNesting {
+			factors += n
+			if depth > MaxDimNesting {
 				return Dim{}, false
 			}
 		}

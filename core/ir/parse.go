@@ -301,7 +301,8 @@ func (p *parser) labels(s string) ([]string, error) {
 	}
 	for k, l := range labels {
 		l = strings.TrimSpace(l)
-		if labels[k] = l; p.names[l] != nil || slices.Contains(labels[:k], l) {
+		labels[k] = l
+		if p.names[l] != nil || slices.Contains(labels[:k], l) {
 			return nil, fmt.Errorf("%s is defined twice", l)
 		}
 		if err := CheckName(strings.TrimPrefix(l, "%")); err != nil {

@@ -272,7 +272,8 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 				return s, fmt.Errorf("%s is %v; want a last axis that %d heads divide", x.name, x.t, x.heads)
 			}
 		default:
-			if dims[i] = last; !x.t.Shape[heads].Is(x.heads) {
+			dims[i] = last
+			if !x.t.Shape[heads].Is(x.heads) {
 				return s,
 					ir.Differ(x.t.Shape[heads], ir.Static(x.heads), "%s is %v; want %d heads on axis %d (layout %q)",
 						x.name, x.t, x.heads, heads, a.Layout)

@@ -82,7 +82,8 @@ func weigh(score []float64, sink float64) {
 	}
 	sum := math.Exp(sink - m)
 	for j, s := range score {
-		if score[j] = 0; !math.IsInf(s, -1) {
+		score[j] = 0
+		if !math.IsInf(s, -1) {
 			score[j] = math.Exp(s - m)
 		}
 		sum += score[j]

@@ -65,14 +65,16 @@ var GroupLimitedGateDef = ir.DefineTuple(ir.TupleDef[GroupLimitedGateAttrs]{
 		for t := range in[0].Shape[0] {
 			p := in[0].Floats[t*experts:][:experts]
 			for e, v := range in[1].Floats[t*experts:][:experts] {
-				if scores[e] = v; math.IsNaN(v) {
+				scores[e] = v
+				if math.IsNaN(v) {
 					scores[e] = math.Inf(-1)
 				}
 			}
 			for g := range groups {
 				x := scores[g*size:][:size]
 				best := first(order[:size], x)
-				if groups[g] = x[best[0]]; size > 1 {
+				groups[g] = x[best[0]]
+				if size > 1 {
 					groups[g] = float64(float32(x[best[0]] + x[best[1]]))
 				}
 			}

@@ -143,7 +143,8 @@ func normIn(x ir.Type, residual bool) []ir.Type {
 func plus(x, res *tensor.Array) []float64 {
 	sum := make([]float64, len(x.Floats))
 	for i := range sum {
-		if sum[i] = x.Floats[i] + res.Floats[i]; x.DType != dtype.F64 {
+		sum[i] = x.Floats[i] + res.Floats[i]
+		if x.DType != dtype.F64 {
 			sum[i] = float64(float32(sum[i]))
 		}
 	}

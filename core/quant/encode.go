@@ -207,7 +207,8 @@ func encodeMinimums(b []byte, q *[256]byte, x []float32, most int) bool {
 // rounding.
 func fitMinimum(x []float32, most int) (scale, minimum float32) {
 	lo, hi, far := extremes(x)
-	if lo = min(lo, 0); far != far || far-far != 0 {
+	lo = min(lo, 0)
+	if far != far || far-far != 0 {
 		return float32(math.NaN()), 0
 	}
 	if hi <= lo {
@@ -230,7 +231,8 @@ func fitMinimum(x []float32, most int) (scale, minimum float32) {
 		}
 		if m < 0 || s <= 0 {
 			m = 0
-			if s = 0; sqq > 0 {
+			s = 0
+			if sqq > 0 {
 				s = max(0, sxq/sqq)
 			}
 		}

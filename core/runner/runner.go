@@ -107,7 +107,8 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 		if ctx.Err() != nil {
 			return stats, context.Cause(ctx)
 		}
-		if done = 1; needed != nil && !needed[i] {
+		done = 1
+		if needed != nil && !needed[i] {
 			continue
 		}
 		if run.Progress != nil {

@@ -235,7 +235,8 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 			n = op.Sub(nodes[2], same())
 		case 8: // several results, some of them unread
 			v, i := op.TopK(same(), 6)
-			if n = v; r.IntN(2) == 0 {
+			n = v
+			if r.IntN(2) == 0 {
 				n = op.Cast(i, dtype.F32)
 			}
 		case 9:

@@ -83,7 +83,8 @@ func TestFewest(t *testing.T) {
 				return false
 			})
 		}
-		if longest = max(longest, len(seq)); seq == nil {
+		longest = max(longest, len(seq))
+		if seq == nil {
 			t.Fatalf("seed %d: no sequence for %+v", seed, units)
 		}
 		at := o.place(seq)

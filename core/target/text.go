@@ -43,7 +43,8 @@ func (r Rule) String() string {
 	}
 	in, n := make([]string, len(r.In)), r.positional()
 	for i, o := range r.In {
-		if in[i] = o.String(); r.More && i == n-1 {
+		in[i] = o.String()
+		if r.More && i == n-1 {
 			in[i] += "..."
 		}
 	}

@@ -125,7 +125,8 @@ func (c TypedConfig) build(key, value string) error {
 			}
 			into, name = next, rest
 		}
-		if into[name] = json.RawMessage(set[k]); set[k] == "" {
+		into[name] = json.RawMessage(set[k])
+		if set[k] == "" {
 			delete(into, name)
 		}
 	}

@@ -121,7 +121,8 @@ func read(r io.Reader, accept func(dtype.DType, []int) error) (t tensor.Tensor, 
 	t.Data = tensor.AlignedBytes(min(n, growth))
 	for have := 0; have < n; {
 		got, err := io.ReadFull(r, t.Data[have:])
-		if have += got; err == io.EOF || err == io.ErrUnexpectedEOF {
+		have += got
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return t, bad("ends after %d bytes of data; shape %v of %s takes %d", have, t.Shape, t.DType, n)
 		} else if err != nil {
 			return t, err

@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"os"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
 )
-
-// checkLines turns TestLines on for everybody. RLX_LINES=1 turns it on for one run.
-const checkLines = true
 
 // What a line may have. A tab counts 4 columns.
 const (
@@ -29,9 +25,6 @@ const (
 // columns, or it is a directive, or it lies in a string of several lines. So may the rows of Markdown's tables, its
 // headings, HTML and blocks of code, and commands of shells and make. Test data and generated files are as they are.
 func TestLines(t *testing.T) {
-	if !checkLines && os.Getenv("RLX_LINES") == "" {
-		t.Skip("off; RLX_LINES=1 turns it on")
-	}
 	eachFile(t, func(name string, text []byte) {
 		if strings.Contains("/"+name, "/testdata/") || strings.HasPrefix(name, "demo/") || generated(name, text) {
 			return
@@ -92,7 +85,8 @@ func TestLongLines(t *testing.T) {
 func columns(line string) int {
 	n := 0
 	for _, r := range line {
-		if n++; r == '\t' {
+		n++
+		if r == '\t' {
 			n += 3
 		}
 	}

@@ -86,11 +86,10 @@ func (m *matcher) split(text string, token func(id int32), part func(start int, 
 			continue
 		}
 		if a.lstrip {
-			if from > done {
-				from = done + len(strings.TrimRightFunc(text[done:from], unicode.IsSpace))
-			} else if from = done; to <= done {
+			if from <= done && to <= done {
 				continue // white space that the token before has stripped
 			}
+			from = done + len(strings.TrimRightFunc(text[done:max(from, done)], unicode.IsSpace))
 		}
 		if a.rstrip {
 			if to >= runEnd { // measures each run of white space once

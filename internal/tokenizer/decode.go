@@ -153,7 +153,8 @@ type byteJoiner struct {
 func joinBytes(_ bool, out sink) step { return &byteJoiner{out: out} }
 
 func (j *byteJoiner) put(s string, last bool) {
-	if j.part += s; !last {
+	j.part += s
+	if !last {
 		return
 	}
 	at := len(j.tail)
@@ -216,7 +217,8 @@ type fallback struct {
 func byteFallback(eager bool, out sink) step { return &fallback{eager: eager, out: out} }
 
 func (f *fallback) put(s string, last bool) {
-	if f.part += s; !last {
+	f.part += s
+	if !last {
 		return
 	}
 	token := f.part

@@ -39,7 +39,8 @@ func (t *Tokenizer) readPost(o *object) error {
 				return fmt.Errorf("%s: %s is not a token and its id", o.what, key)
 			}
 			token := &object{what: o.what + ": " + key, fields: map[string]any{"id": list[1]}, used: map[string]bool{}}
-			if *to = []int{token.integer("id", 0, maxID)}; token.err != nil {
+			*to = []int{token.integer("id", 0, maxID)}
+			if token.err != nil {
 				return token.err
 			}
 		}

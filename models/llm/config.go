@@ -443,7 +443,8 @@ func (c *config) readWindows(r *reader) {
 // readHeads reads the sizes of attention from its projections, which have one row for each element of a head.
 func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	full := slices.IndexFunc(c.layers, func(l layer) bool { return !l.linear })
-	if c.gated = kinds[c.kind].delta; full < 0 {
+	c.gated = kinds[c.kind].delta
+	if full < 0 {
 		return diag.New(arch.ErrTensor, w.Source("model.layers.0.self_attn.q_proj.weight"),
 			"tensor is missing; expected a layer with full attention")
 	}

@@ -219,7 +219,8 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 		a.Rot = int(d.rotated)
 	}
 	if own := d.local.base > 0 && l.window > 0; own || d.frequencies == nil {
-		if a.Base = d.rope.base; own {
+		a.Base = d.rope.base
+		if own {
 			a.Base = d.local.base
 		}
 		return op.Rope(x, op.RopeOperands{Position: d.position}, a)

@@ -46,7 +46,8 @@ func extend(c config, root nn.Scope) {
 	g := root.Graph
 	in := declare(g, ir.Static(1))
 	d := newDecoder(c, root, "T", in.position)
-	if d.cached, d.row = true, in.position; c.kept() > 0 {
+	d.cached, d.row = true, in.position
+	if c.kept() > 0 {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
 	// Only the last token needs logits. Those of the others would cost as much as several layers.

@@ -46,7 +46,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 		return err
 	}
 	up, ok := w.Type(s + "experts.gate_up_proj")
-	if c.moe.fused = ok; !ok {
+	c.moe.fused = ok
+	if !ok {
 		up, ok = w.Type(s + "experts.gate_proj.weight")
 	}
 	if up = nn.Unpacked(up); !ok || len(up.Shape) != 3 || up.Shape[1].Const < 2 || up.Shape[1].Const > maxSize ||
@@ -55,7 +56,8 @@ func (c *config) readExperts(w *nn.Weights, r *reader) (err error) {
 		return diag.New(arch.ErrTensor, w.Source(s+"experts.gate_proj.weight"),
 			"tensor is %v; expected those of %d experts, [hidden, width] each", up, c.moe.experts)
 	}
-	if c.moe.hidden = up.Shape[1].Const; c.moe.fused {
+	c.moe.hidden = up.Shape[1].Const
+	if c.moe.fused {
 		c.moe.hidden /= 2
 	}
 	if _, ok := w.Type(s + "shared_expert_gate.weight"); ok {

@@ -73,7 +73,8 @@ func readRope(r *reader, c config) (p rope) {
 	float := func(key string, otherwise float64) float64 { return r.positive(object+key, otherwise) }
 	base := 10000.0
 	if kinds[c.kind].local {
-		if base = 1e6; r.Has(keyParameters + ".full_attention") {
+		base = 1e6
+		if r.Has(keyParameters + ".full_attention") {
 			object = keyParameters + ".full_attention."
 		}
 	}
@@ -98,7 +99,8 @@ func readRope(r *reader, c config) (p rope) {
 	r.bool(object+"mrope_interleaved", true)
 	p.factor, p.attention = 1, 1
 	scaled := func() {
-		if p.factor = float("factor", float64(c.maxPositions)/p.original); !r.Has(object+"factor") && p.kind != "yarn" {
+		p.factor = float("factor", float64(c.maxPositions)/p.original)
+		if !r.Has(object+"factor") && p.kind != "yarn" {
 			r.fail(
 				diag.New(arch.ErrConfig, r.Origin(key), "%sfactor is not given; scaling %q needs it", object, p.kind))
 		}

@@ -88,7 +88,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	}
 	out := make([]int64, rank)
 	for i, d := range t.Shape {
-		if out[i] = d.Const; d.Const < 1 || d.Const > maxSize {
+		out[i] = d.Const
+		if d.Const < 1 || d.Const > maxSize {
 			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
 				want, maxSize)
 		}

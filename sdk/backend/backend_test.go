@@ -39,7 +39,8 @@ var kernels = []backend.Kernel{
 		return func(c *backend.Call) error {
 			x, y := backend.View[float32](c.In[0]), backend.View[float32](c.Out[0])
 			for i, v := range x {
-				if y[i] = v; v < 0 {
+				y[i] = v
+				if v < 0 {
 					y[i] = float32(float64(v) * slope)
 				}
 			}

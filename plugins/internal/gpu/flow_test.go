@@ -40,7 +40,8 @@ func TestFlowGrowth(t *testing.T) {
 		f.startShort(c.dispatches, c.growth)
 		var got []int
 		for range c.dispatches {
-			if f.dispatches++; f.full() {
+			f.dispatches++
+			if f.full() {
 				got = append(got, f.dispatches)
 				f.ended()
 			}

@@ -201,7 +201,8 @@ func (p *parser) variable(keyword string) *Variable {
 	v := &Variable{Pos: p.expect(keyword), Keyword: keyword, Binding: -1}
 	if keyword == "var" && p.accept("<") {
 		v.Space = p.word("an address space").text
-		if v.ReadOnly = v.Space == "storage"; p.accept(",") {
+		v.ReadOnly = v.Space == "storage"
+		if p.accept(",") {
 			switch access := p.word("an access mode"); access.text {
 			case "read":
 			case "read_write":

@@ -39,7 +39,8 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	for i, s := range sources {
 		g.Go(func() error {
 			p, missing, err := d.compile(s)
-			if errs[i], missed[i] = err, missing; err == nil {
+			errs[i], missed[i] = err, missing
+			if err == nil {
 				made[i] = p
 			}
 			return nil

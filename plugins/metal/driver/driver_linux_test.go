@@ -89,7 +89,8 @@ func conform(t *testing.T, b device.Backend) {
 				cancel()
 				return
 			}
-			if passed++; r.Outcome == devicetest.Failed {
+			passed++
+			if r.Outcome == devicetest.Failed {
 				t.Errorf("%s: %v", r.Check, r.Err)
 			}
 		})

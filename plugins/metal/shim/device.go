@@ -254,7 +254,8 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 		if wrong != nil {
 			return nil, i, fmt.Errorf("%w, of\n%s", wrong, s.Text)
 		}
-		if all = append(all, k); d.cache.has(k) {
+		all = append(all, k)
+		if d.cache.has(k) {
 			continue
 		}
 		if missing, failed = append(missing, k), i; d.missing != nil {

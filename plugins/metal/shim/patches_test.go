@@ -46,7 +46,8 @@ func TestPatches(t *testing.T) {
 	special := []uint32{1 << 31, 1, 0x807fffff, 0x7f800001, 0xffc12345, 0x7f800000, math.Float32bits(1)}
 	image := make([]uint32, n*c*h*w)
 	for i := range image {
-		if image[i] = random.Uint32(); i%5 == 0 {
+		image[i] = random.Uint32()
+		if i%5 == 0 {
 			image[i] = special[random.IntN(len(special))]
 		}
 	}

@@ -108,10 +108,12 @@ func (w *lifeWatch) sample() {
 	b, at := w.s.beat(), step{generation: running.generation.Load()}
 	at.started, _ = w.s.Progress()
 	busy := running.observing.Load()
-	if w.same++; b != w.last || busy {
+	w.same++
+	if b != w.last || busy {
 		w.last, w.same = b, 0
 	}
-	if w.still++; at != w.step || busy || running.prog.Load() == nil {
+	w.still++
+	if at != w.step || busy || running.prog.Load() == nil {
 		w.step, w.still = at, 0
 	}
 	switch {

@@ -214,7 +214,8 @@ func steady(s *session) error {
 			begun := time.Now()
 			time.Sleep(beatLook)
 			now := s.Region.Load(wire.WordBeat)
-			if same += min(time.Since(begun), 5*beatLook); now != last {
+			same += min(time.Since(begun), 5*beatLook)
+			if now != last {
 				last, same = now, 0
 			}
 			if now == 0 {

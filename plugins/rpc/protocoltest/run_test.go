@@ -114,7 +114,8 @@ func TestWithout(t *testing.T) {
 	var skipped []string
 	n := 0
 	err := Run(t.Context(), opts, nil, "ref claims nothing", func(name string, err error) {
-		if n++; errors.Is(err, ErrSkipped) && strings.HasSuffix(err.Error(), ": ref claims nothing") {
+		n++
+		if errors.Is(err, ErrSkipped) && strings.HasSuffix(err.Error(), ": ref claims nothing") {
 			skipped = append(skipped, name)
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)

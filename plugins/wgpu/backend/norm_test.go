@@ -50,7 +50,8 @@ func TestNormSizes(t *testing.T) {
 						"beta": {width}} {
 						a := tensor.NewArray(d, shape...)
 						for i := range a.Floats {
-							if a.Floats[i] = 3 + 2*rng.Float64(); name == "x" && d == dtype.F32 && width%3 == 1 {
+							a.Floats[i] = 3 + 2*rng.Float64()
+							if name == "x" && d == dtype.F32 && width%3 == 1 {
 								a.Floats[i] += 1000 // far from 0 beside the differences
 							}
 						}

@@ -53,12 +53,14 @@ func numbers(d dtype.DType, distinct int, special bool, dims ...int64) *tensor.A
 	a, r := tensor.NewArray(d, shape...), rand.New(rand.NewPCG(uint64(distinct), uint64(len(dims))))
 	others := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1)}
 	for i := range a.Floats {
-		if a.Floats[i] = float64(r.IntN(distinct)-distinct/2) / 16; special && r.IntN(50) == 0 {
+		a.Floats[i] = float64(r.IntN(distinct)-distinct/2) / 16
+		if special && r.IntN(50) == 0 {
 			a.Floats[i] = others[r.IntN(len(others))]
 		}
 	}
 	for i := range a.Ints {
-		if a.Ints[i] = int64(r.IntN(distinct)); d == dtype.I32 {
+		a.Ints[i] = int64(r.IntN(distinct))
+		if d == dtype.I32 {
 			a.Ints[i] -= int64(distinct) / 2
 		} else if d == dtype.Bool {
 			a.Ints[i] %= 2

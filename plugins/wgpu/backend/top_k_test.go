@@ -37,7 +37,8 @@ func TestLongTopK(t *testing.T) {
 			}
 			x, r := tensor.NewArray(c.d, 3, c.size), rand.New(rand.NewPCG(uint64(c.size), uint64(c.k)))
 			for i := range x.Floats {
-				if x.Floats[i] = float64(r.IntN(c.distinct)-c.distinct/2) / 64; r.IntN(50) == 0 {
+				x.Floats[i] = float64(r.IntN(c.distinct)-c.distinct/2) / 64
+				if r.IntN(50) == 0 {
 					x.Floats[i] = math.NaN()
 				}
 			}

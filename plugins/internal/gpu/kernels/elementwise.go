@@ -449,7 +449,8 @@ func regionCode(n *ir.Node) (code string) {
 			case op.RegionLiteral:
 				args[k] = fmt.Sprintf("from_bits(%du)", math.Float32bits(o.Value))
 			}
-			if types[k] = ir.TypeOf(dtype.F32); isBool {
+			types[k] = ir.TypeOf(dtype.F32)
+			if isBool {
 				types[k] = ir.TypeOf(dtype.Bool)
 			}
 		}

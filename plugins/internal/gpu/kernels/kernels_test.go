@@ -90,7 +90,8 @@ func TestTexts(t *testing.T) {
 
 func inputs(g *ir.Graph, types ...ir.Type) (in []*ir.Node) {
 	for k, typ := range types {
-		if in = append(in, nil); typ.Present() {
+		in = append(in, nil)
+		if typ.Present() {
 			in[k] = op.Input(g, string(rune('a'+k)), typ)
 		}
 	}
@@ -146,7 +147,8 @@ func TestFunctionsOf(t *testing.T) {
 	for _, text := range []string{short + long, long + short, "// text\n" + short + short + long} {
 		var all string
 		for _, m := range functionsOf(text) {
-			if all += m[0]; m[0] != short && m[0] != long {
+			all += m[0]
+			if m[0] != short && m[0] != long {
 				t.Errorf("found %q", m[0])
 			}
 		}

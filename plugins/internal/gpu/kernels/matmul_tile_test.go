@@ -53,7 +53,8 @@ func TestChooseTile(t *testing.T) {
 		if small := chooseSplit(p, Limits{WorkgroupStorage: 16 << 10}); small.bytes() > 16<<10 {
 			t.Errorf("%d x %d x %d: tile %v needs %d bytes", c.m, c.n, c.k, small, small.bytes())
 		}
-		if p.patches = true; chooseTile(p, Limits{WorkgroupStorage: 48 << 10}).Dense {
+		p.patches = true
+		if chooseTile(p, Limits{WorkgroupStorage: 48 << 10}).Dense {
 			t.Errorf("%d x %d x %d: a convolution gets a dense tile", c.m, c.n, c.k)
 		}
 	}
