@@ -28,8 +28,7 @@ func TestBudget(t *testing.T) {
 	if err := errors.Join(b.Fits("inputs", 100), b.Reserve("image", 60)); err != nil {
 		t.Error(err)
 	}
-	wantMemory(t, "beside the image", b.Fits("inputs", 41),
-		"needs 101 B (image 60 B, inputs 41 B); the budget allows 100 B")
+	wantMemory(t, "beside the image", b.Fits("inputs", 41), "needs 101 B (image 60 B, inputs 41 B); rlx.Budget allows 100 B")
 	wantMemory(t, "another image", b.Reserve("image", 41), "needs 101 B (image 101 B)")
 	if err := b.Reserve("masks", 40); err != nil {
 		t.Error(err)
@@ -41,7 +40,7 @@ func TestBudget(t *testing.T) {
 	}
 	wantMemory(t, "a sum beyond 2^63", b.Reserve("arena", 1<<63-1), "needs 9223372 TB")
 	free := &Budget{budget.With(0, 10)}
-	wantMemory(t, "more than is free", free.Reserve("arena", 11), "10 B is free; a budget with a limit overrides")
+	wantMemory(t, "more than is free", free.Reserve("arena", 11), "10 B is free; an rlx.Budget with a limit overrides")
 	if err := (&Budget{budget.With(0, -1)}).Reserve("arena", 1<<60); err != nil {
 		t.Errorf("a system that does not tell: %v", err)
 	}

@@ -77,7 +77,7 @@ func (v Value) ShapeOf(n int) ([]int, error) {
 		}
 	}
 	if !ok || len(open) > 1 {
-		return nil, fmt.Errorf("the sizes of %v do not follow from their number", s)
+		return nil, fmt.Errorf("the sizes of %v do not follow from a list of numbers", s)
 	}
 	if len(open) == 0 && int64(n) != numel.Const {
 		return nil, fmt.Errorf("it takes %d", numel.Const)

@@ -184,7 +184,7 @@ func (s *Session) other(ctx context.Context, name, method string) (*worker, erro
 			diag.New(code.Backend, "backend "+name,
 				"runs a part of %s, which was compiled with --fallback %s; the session has no backend of that name",
 				method, name).
-				WithHint("give its executable in Options.Fallbacks")
+				WithHint("give its executable in Options.Fallbacks").Naming("Options.Fallbacks")
 	}
 	w, err = s.start(ctx, b, "")
 	if errors.Is(err, device.ErrSoftware) && s.options.Device == SoftwareDevice {
@@ -244,7 +244,8 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 			diag.New(device.ErrSoftware, "backend "+backend,
 				"has no device on this machine but %s, %s, which the processor emulates slowly",
 				ids[0], info.Devices[0].Name).WithHint(
-				"use backend cpu, or give %s as Options.Device to use it all the same", SoftwareDevice)
+				"use backend cpu, or give Options.Device %s to use it all the same", SoftwareDevice).
+				Naming("backend cpu", "Options.Device")
 	}
 	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s",
 		strings.Join(ids, ", "))

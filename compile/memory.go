@@ -2,7 +2,6 @@ package compile
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -19,8 +18,12 @@ func newMemory(limit int64) memory { return memory{budget.New(limit)} }
 func (m memory) Reserve(what string, bytes int64) error {
 	err := m.Budget.Reserve(budget.Part{What: what, Bytes: bytes})
 	if e, ok := errors.AsType[*diag.Error](err); ok {
-		e.Msg = strings.Replace(e.Msg, "the budget allows", "--memory allows", 1)
-		e.Hint = strings.Replace(e.Hint, "a budget with a limit", "--memory SIZE", 1)
+		e.Rename(func(option string) string {
+			if option == budget.AnyOption {
+				return "--memory SIZE"
+			}
+			return "--memory"
+		})
 	}
 	return err
 }

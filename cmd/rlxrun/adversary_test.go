@@ -188,7 +188,7 @@ func TestBenchInput(t *testing.T) {
 	}
 	refused(t, dir, nil, 8, "bench big.rlx -n 1", "RLX8001")
 	refused(t, dir, nil, 8, "bench big.rlx -n 1 --memory 1G", "(inputs and outputs 550 GB, structure ")
-	refused(t, dir, nil, 8, "bench out.rlx -n 1 --memory 150M --check", "values of --check and --dump-tensors")
+	refused(t, dir, nil, 8, "bench out.rlx -n 1 --memory 150M --check", "values of steps")
 	refused(t, dir, nil, 8, "out.rlx -o y=- --json --memory 150M", "outputs as JSON 640 MB")
 	// A sparse file that is as large as its header claims. It is refused before it is read.
 	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (68719476736,), }"

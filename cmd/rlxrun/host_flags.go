@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/budget"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/units"
 )
@@ -170,30 +171,36 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// flagWords replaces phrases in errors of package rlx by the flags of this command.
-var flagWords = strings.NewReplacer(
-	"the budget allows", "--memory allows",
-	"a budget with a limit overrides", "--memory SIZE overrides",
-	"use backend cpu, or give software as Options.Device", "use --backend cpu, or give --device software",
-	"values of steps", "values of --check and --dump-tensors",
-	"do not follow from their number", "do not follow from a list; give a file",
-	"without SandboxRequire", "with --sandbox=on",
-	"Timeouts.Step allows", "--step-timeout TIME allows",
-	"give its executable in Options.Fallbacks", "put it beside rlxrun, or name its executable with --plugin NAME=PATH",
-)
+// flagOf returns the flag that stands for an option of package rlx. Some options are named with a value, such as "method encode".
+func flagOf(option string) string {
+	switch option {
+	case budget.Option:
+		return "--memory"
+	case budget.AnyOption:
+		return "--memory SIZE"
+	case "Options.Device":
+		return "--device"
+	case "Options.Fallbacks":
+		return "--plugin NAME=PATH"
+	case "Request.Check":
+		return "--check"
+	case "SandboxRequire":
+		return "--sandbox=require"
+	case "Timeouts.Step":
+		return "--step-timeout"
+	}
+	for _, name := range []string{"backend", "method", "precision"} {
+		if value, ok := strings.CutPrefix(option, name+" "); ok {
+			return "--" + name + " " + value
+		}
+	}
+	return option
+}
 
 // inFlags returns an error of package rlx with flags in place of options.
 func inFlags(err error) error {
-	e, ok := errors.AsType[*rlx.Error](err)
-	if !ok {
-		return err
-	}
-	e.Msg, e.Hint = flagWords.Replace(e.Msg), flagWords.Replace(e.Hint)
-	for option, flag := range map[string]string{"precision ": "--precision ", "method ": "--method ",
-		"Request.Check": "--check"} {
-		if rest, ok := strings.CutPrefix(e.Subject, option); ok && errors.Is(e, diag.Usage) {
-			e.Subject = flag + rest
-		}
+	if e, ok := errors.AsType[*rlx.Error](err); ok {
+		e.Rename(flagOf)
 	}
 	return err
 }

@@ -84,6 +84,9 @@ type Error struct {
 	Msg     string // what was found and what is allowed
 	Hint    string // how to fix it; may be empty
 	Err     error  // cause; may be nil
+
+	// Options are the options of the Go API that the text names, such as "Options.Device". Commands put their flags in place of them.
+	Options []string
 }
 
 // New makes an error. The format and its arguments say what was found and what is allowed; a %w verb wraps a cause.
@@ -96,6 +99,24 @@ func New(code Code, subject, format string, args ...any) *Error {
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
+}
+
+// Naming records options of the Go API that the error's text names, word for word.
+func (e *Error) Naming(options ...string) *Error {
+	e.Options = append(e.Options, options...)
+	return e
+}
+
+// Rename replaces the options that the text names by what name returns for them.
+func (e *Error) Rename(name func(option string) string) {
+	e.Options = slices.Clone(e.Options) // copies of the error share them
+	for i, o := range e.Options {
+		n := name(o)
+		for _, text := range []*string{&e.Subject, &e.Msg, &e.Hint} {
+			*text = strings.ReplaceAll(*text, o, n)
+		}
+		e.Options[i] = n
+	}
 }
 
 func (e *Error) Error() string {

@@ -55,3 +55,25 @@ func TestDefineTwicePanics(t *testing.T) {
 	}()
 	diag.Define(sample, "again", "")
 }
+
+func TestRename(t *testing.T) {
+	e := diag.New(sample, "method f", "needs more than Options.Memory allows").WithHint("set Options.Memory").Naming("Options.Memory", "method f")
+	copied := *e
+	for range 2 { // the second call has nothing to do
+		copied.Rename(func(o string) string {
+			switch o {
+			case "Options.Memory":
+				return "--memory"
+			case "method f":
+				return "--method f"
+			}
+			return o
+		})
+	}
+	if got, want := copied.Error(), "--method f: needs more than --memory allows; set --memory"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	if got, want := e.Error(), "method f: needs more than Options.Memory allows; set Options.Memory"; got != want || e.Options[0] != "Options.Memory" {
+		t.Errorf("the original became %q, %q; want %q", got, e.Options, want)
+	}
+}

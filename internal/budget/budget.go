@@ -12,8 +12,14 @@ import (
 	"github.com/rlx-go/rlx/internal/units"
 )
 
-// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines
-// may share a budget.
+// Names of the limit in errors; see diag.Error.Options.
+const (
+	Option    = "rlx.Budget"
+	AnyOption = "an rlx.Budget with a limit"
+)
+
+// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines may share a
+// budget.
 type Budget struct {
 	mu    sync.Mutex
 	limit int64  // 0 means the memory in free
@@ -127,9 +133,9 @@ func (b *Budget) check(parts []Part) error {
 	}
 	switch {
 	case b.limit > 0 && total > b.limit:
-		return tooMuch("the budget allows %s", b.limit)
+		return tooMuch(Option+" allows %s", b.limit).Naming(Option)
 	case b.limit == 0 && b.free >= 0 && total > b.free:
-		return tooMuch("%s is free", b.free).WithHint("a budget with a limit overrides this check")
+		return tooMuch("%s is free", b.free).WithHint("%s overrides this check", AnyOption).Naming(AnyOption)
 	}
 	return nil
 }
