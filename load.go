@@ -251,7 +251,8 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	for w, n := range on {
 		if need, have := n, w.device.Memory; !s.memory.b.Limited() && have > 0 && need > have {
 			s.memory.b.Release(parts...)
-			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
+			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s",
+				units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
 				WithHint("%s overrides this check", budget.AnyOption).Naming(budget.AnyOption)
 		}
 	}

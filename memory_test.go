@@ -28,7 +28,8 @@ func TestBudget(t *testing.T) {
 	if err := errors.Join(b.Fits("inputs", 100), b.Reserve("image", 60)); err != nil {
 		t.Error(err)
 	}
-	wantMemory(t, "beside the image", b.Fits("inputs", 41), "needs 101 B (image 60 B, inputs 41 B); rlx.Budget allows 100 B")
+	wantMemory(t, "beside the image", b.Fits("inputs", 41),
+		"needs 101 B (image 60 B, inputs 41 B); rlx.Budget allows 100 B")
 	wantMemory(t, "another image", b.Reserve("image", 41), "needs 101 B (image 101 B)")
 	if err := b.Reserve("masks", 40); err != nil {
 		t.Error(err)

@@ -229,7 +229,9 @@ func (m *Model) Precision(name string) (string, error) {
 	allowed := m.Facts().Precisions
 	name = cmp.Or(name, allowed[0])
 	if !slices.Contains(allowed, name) {
-		return "", usage("precision "+name, "%s does not allow it; allowed are %s", m.path, strings.Join(allowed, ", ")).Naming("precision " + name)
+		return "",
+			usage("precision "+name, "%s does not allow it; allowed are %s", m.path,
+				strings.Join(allowed, ", ")).Naming("precision " + name)
 	}
 	return name, nil
 }
@@ -246,7 +248,9 @@ func (m *Model) Method(name string) (*Method, error) {
 		}
 		names = append(names, x.Name)
 	}
-	return nil, usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", ")).Naming("method " + name)
+	return nil,
+		usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", ")).Naming(
+			"method " + name)
 }
 
 // A Task is the description of the task that an artifact declares. Packages such as segment and text read it from

@@ -41,7 +41,9 @@ func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, siz
 		return w, nil
 	}
 	if r.Check && s.precision != device.DefaultPrecision {
-		return nil, usage("Request.Check", "cannot be combined with precision %s: it compares with the tolerances of %s", s.precision, device.DefaultPrecision).Naming("Request.Check")
+		return nil,
+			usage("Request.Check", "cannot be combined with precision %s: it compares with the tolerances of %s",
+				s.precision, device.DefaultPrecision).Naming("Request.Check")
 	}
 	if err := s.memory.Fits("values of steps", l.schedule.observeMemory(r.Check)); err != nil {
 		return nil, about(s.model.path, err)

@@ -171,7 +171,8 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// flagOf returns the flag that stands for an option of package rlx. Some options are named with a value, such as "method encode".
+// flagOf returns the flag that stands for an option of package rlx. Some options are named with a value, such as
+// "method encode".
 func flagOf(option string) string {
 	switch option {
 	case budget.Option:

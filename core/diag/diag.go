@@ -85,7 +85,8 @@ type Error struct {
 	Hint    string // how to fix it; may be empty
 	Err     error  // cause; may be nil
 
-	// Options are the options of the Go API that the text names, such as "Options.Device". Commands put their flags in place of them.
+	// Options are the options of the Go API that the text names, such as "Options.Device". Commands put their flags in
+	// place of them.
 	Options []string
 }
 

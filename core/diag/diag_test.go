@@ -57,7 +57,8 @@ func TestDefineTwicePanics(t *testing.T) {
 }
 
 func TestRename(t *testing.T) {
-	e := diag.New(sample, "method f", "needs more than Options.Memory allows").WithHint("set Options.Memory").Naming("Options.Memory", "method f")
+	e := diag.New(sample, "method f", "needs more than Options.Memory allows").WithHint("set Options.Memory").Naming(
+		"Options.Memory", "method f")
 	copied := *e
 	for range 2 { // the second call has nothing to do
 		copied.Rename(func(o string) string {
@@ -73,7 +74,8 @@ func TestRename(t *testing.T) {
 	if got, want := copied.Error(), "--method f: needs more than --memory allows; set --memory"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
-	if got, want := e.Error(), "method f: needs more than Options.Memory allows; set Options.Memory"; got != want || e.Options[0] != "Options.Memory" {
+	if got, want := e.Error(), "method f: needs more than Options.Memory allows; set Options.Memory"; got != want ||
+		e.Options[0] != "Options.Memory" {
 		t.Errorf("the original became %q, %q; want %q", got, e.Options, want)
 	}
 }

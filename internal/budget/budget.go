@@ -18,8 +18,8 @@ const (
 	AnyOption = "an rlx.Budget with a limit"
 )
 
-// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines may share a
-// budget.
+// A Budget limits the memory of a process and of those that it starts. A reservation beyond the limit fails. Goroutines
+// may share a budget.
 type Budget struct {
 	mu    sync.Mutex
 	limit int64  // 0 means the memory in free

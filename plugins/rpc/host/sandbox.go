@@ -92,7 +92,8 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 		c.Reason = "this system has no " + strings.Join(missing, ", no ")
 		if require {
 			return Confinement{}, lost(code.Sandbox, name, "cannot be confined: %s", c.Reason).
-				WithHint("without SandboxRequire, it is confined by the layers that the system has").Naming("SandboxRequire")
+				WithHint("without SandboxRequire, it is confined by the layers that the system has").Naming(
+				"SandboxRequire")
 		}
 	}
 	return c, nil

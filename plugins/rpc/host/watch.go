@@ -120,7 +120,8 @@ func (w *lifeWatch) sample() {
 	case b != 0 && time.Duration(w.same)*sampleEvery >= limits.Stall:
 		w.s.fail(lost(code.Stopped, w.s.name, "sent no heartbeat for %v", limits.Stall))
 	case limits.Step > 0 && time.Duration(w.still)*sampleEvery >= limits.Step:
-		w.s.fail(lost(code.Stopped, w.s.name, "started no other step for %v", limits.Step).WithHint("Timeouts.Step allows longer steps").Naming("Timeouts.Step"))
+		w.s.fail(lost(code.Stopped, w.s.name, "started no other step for %v", limits.Step).WithHint(
+			"Timeouts.Step allows longer steps").Naming("Timeouts.Step"))
 	default:
 		w.timer.Reset(sampleEvery)
 	}
