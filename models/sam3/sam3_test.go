@@ -177,7 +177,7 @@ func TestPrefixes(t *testing.T) {
 			}
 			return es
 		})
-		family, err := arch.Find("auto", s, "x")
+		family, err := arch.Find("auto", s, "x", "")
 		if err != nil || family.Name != "sam3" {
 			t.Fatalf("%s: recognised as %q, %v", prefix, family.Name, err)
 		}
@@ -353,7 +353,7 @@ func TestRefused(t *testing.T) {
 				theirs(
 					slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
 		}, "", arch.ErrTensor, "use the names of one release only"},
-		"no neck":                  {without("convs."), "", arch.ErrUnknown, "convs.0.conv_1x1.weight"},
+		"no neck":                  {without("convs."), "", arch.ErrUnknown, "none, such as detector.backbone"},
 		"an image of half a patch": {same, keyImage + "=91", arch.ErrConfig, "want a multiple of the patch, 14"},
 		"an image below a patch":   {same, keyImage + "=7", arch.ErrConfig, "want a multiple of the patch, 14"},
 		"an image of a patch":      {same, keyImage + "=14", arch.ErrConfig, "and two patches at least"},
