@@ -22,6 +22,7 @@ A cell lists the rules for kernels, in the language of [target.md](../spec/targe
 
 - *expanded*: the compiler rewrites the op in terms of others
 - *reference*: the backend runs the op by its slow definition
+- *as wgpu*: the backends of wgpu and metal have the same kernels
 - *none*: the compiler refuses models with this op for this target (see rlxc --fallback)
 
 Half floats and small integers are computed in f32 and i32 if the target has kernels only for these.
@@ -46,6 +47,8 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 			reference := false
 			for _, r := range d.Rules {
 				switch {
+				case r.Op == def.Name && r.How == target.Native && d.Name == target.Metal:
+					cell = []string{"as wgpu"} // its description is that of wgpu
 				case r.Op == def.Name && r.How == target.Native:
 					rule := strings.TrimPrefix(r.String(), "run "+def.Name)
 					cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")

@@ -102,11 +102,13 @@ type Compiled struct {
 	Weights []byte
 }
 
-// Targets returns the built-in targets.
+// Targets returns the built-in targets but metal, whose programs equal those of wgpu.
 func Targets() []compile.Target {
 	var out []compile.Target
 	for _, d := range target.Builtin() {
-		out = append(out, compile.Target{Name: d.Name, Takes: d})
+		if d.Name != target.Metal {
+			out = append(out, compile.Target{Name: d.Name, Takes: d})
+		}
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func TestFind(t *testing.T) {
 	}{
 		{"auto", names{"core"}, "", "apple", "", ""},
 		{"auto", names{"stem", "x"}, "", "pear", "", ""},
-		{"auto", names{"stem"}, "apple", "pear", "", ""},               // a model_type is no evidence if tensors are missing
+		{"auto", names{"stem"}, "apple", "pear", "", ""},               // a model_type cannot replace Missing
 		{"pear", names{"core"}, "", "pear", "", ""},                    // a name overrides the evidence
 		{"auto", names{"core", "lone core"}, "apple", "apple", "", ""}, // a model_type stands for what is usual
 		{"auto", names{"core", "lone core"}, "pear", "", arch.ErrUnknown,
