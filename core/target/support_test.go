@@ -38,34 +38,23 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 	}
 	b.WriteString(header + "\n" + line + "\n")
 	for _, def := range ir.Defs() {
-		if def.Block || def.Effects || def == ir.ResultDef || def.Name == "reshape" { // a reshape is always a view
+		if how, _ := targets[0].Support(def); def.Block || def.Effects || how == target.NoStep {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s |", def.Name)
 		for _, d := range targets {
+			how, rules := d.Support(def)
 			var cell []string
-			reference := false
-			for _, r := range d.Rules {
-				switch {
-				case r.Op == def.Name && r.How == target.Native && d.Name == target.Metal:
-					cell = []string{"as wgpu"} // its description is that of wgpu
-				case r.Op == def.Name && r.How == target.Native:
-					rule := strings.TrimPrefix(r.String(), "run "+def.Name)
-					cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
-				case r.How == target.Reference && (r.Op == def.Name || r.Op == target.AnyOp):
-					reference = true
-				}
+			for _, rule := range rules {
+				cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
 			}
 			switch {
-			case len(cell) > 0:
-			case def.CanLower():
-				cell = []string{"expanded"}
-			case reference:
-				cell = []string{"reference"}
-			case def.Packed: // in terms of other ops, packed weights would be unpacked in memory
-				cell = []string{"none"}
-			default:
+			case how == target.None && !def.Packed: // packed weights would be unpacked in memory
 				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)
+			case rules == nil:
+				cell = []string{how}
+			case d.Name == target.Metal: // its description is that of wgpu
+				cell = []string{"as wgpu"}
 			}
 			b.WriteString(" " + strings.Join(cell, "<br>") + " |")
 		}
