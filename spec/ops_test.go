@@ -141,7 +141,8 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 			} else if o.Variadic {
 				number = "one or more"
 			}
-			fmt.Fprintf(b, "| %s | %s | %s |\n", o.Name, number, cmp.Or(strings.Join(types[k], ", "), "those of its expansion"))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", o.Name, number,
+				cmp.Or(strings.Join(types[k], ", "), "those of its expansion"))
 		}
 	}
 	if names := def.AttrNames(); len(names) > 0 {

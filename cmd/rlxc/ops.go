@@ -44,7 +44,8 @@ type opJSON struct {
 	Kind     string `json:"kind"`
 	Operands string `json:"operands"` // such as "x, w, bias?"
 	Doc      string `json:"doc"`
-	// Targets has, for each built-in target, its rules for kernels, or one of "expanded", "reference", "no step" and "none".
+	// Targets has, for each built-in target, its rules for kernels, or one of "expanded", "reference", "no step" and
+	// "none".
 	Targets map[string][]string `json:"targets"`
 	Page    string              `json:"page,omitempty"` // Markdown, for one op
 }
