@@ -225,7 +225,7 @@ bench-ops-gpu:
 # never made anew.
 generate:
 	$(GO) generate ./...
-	$(GO) test ./core/op -run '^TestSpec$$' -update
+	$(GO) test ./spec -run '^TestSpec$$' -update
 	$(GO) test ./plugins/cpu/backend ./plugins/internal/gpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update

@@ -112,7 +112,8 @@ var mayImport = map[string][]string{
 	"models/...": {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
 		"internal/tokenizer", "task"},
 
-	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
+	"spec":     {},
+	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/...", "spec"},
 	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/device", "core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},

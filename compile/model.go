@@ -229,11 +229,15 @@ func (o *Options) quantizes() bool { return o.Quantize != "" && o.Quantize != "n
 
 // build recognises the architecture and builds its graphs.
 func (m *Model) build(stored weights.Stored) (*arch.Model, error) {
-	family, err := arch.Find(cmp.Or(m.options.Arch, "auto"), stored, m.path)
+	found, configErr := m.findConfig(stored)
+	family, err := arch.Find(cmp.Or(m.options.Arch, "auto"), stored, m.path, found.kind)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := m.config(family, stored)
+	if configErr != nil {
+		return nil, configErr
+	}
+	cfg, err := m.config(found, family)
 	if err != nil {
 		return nil, err
 	}
@@ -262,47 +266,52 @@ func (m *Model) build(stored weights.Stored) (*arch.Model, error) {
 	return family.Build(stored, cfg)
 }
 
-// config returns the configuration: Options.Config, or what the checkpoint itself says, or config.json beside it if it
-// describes a model of the family.
-func (m *Model) config(family arch.Architecture, stored weights.Stored) (cfg arch.Config, err error) {
-	if given := m.options.Config; given != "" {
-		kind, ok, err := loadConfig(&cfg, given)
-		if err == nil && ok && !family.Builds(kind) {
-			err = diag.New(code.ModelConfig, given, "describes a %q; the checkpoint is recognised as %q", kind,
-				family.Name).
-				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
-		}
-		return cfg, err
-	}
-	if stored.OwnsFiles() {
+// A foundConfig is a configuration before the family is known.
+type foundConfig struct {
+	arch.Config
+	origin string // a file that may belong to another checkpoint, or empty
+	kind   string // its model_type
+	typed  bool   // it has one
+}
+
+// findConfig reads the configuration: Options.Config, or what the checkpoint itself says, or config.json beside it.
+func (m *Model) findConfig(stored weights.Stored) (c foundConfig, err error) {
+	c.origin = m.options.Config
+	if c.origin == "" && stored.OwnsFiles() {
 		text, _ := stored.Own("config.json")
-		return cfg, cfg.Decode(text, m.path)
+		return c, c.Decode(text, m.path)
 	}
-	beside := configBeside(m.path)
-	if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
-		return cfg, nil
+	if c.origin == "" {
+		beside := configBeside(m.path)
+		if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
+			return c, nil
+		}
+		c.origin = beside
 	}
-	kind, ok, err := loadConfig(&cfg, beside)
+	if err = c.Load(c.origin); err == nil {
+		c.kind, c.typed, err = c.String("model_type")
+	}
+	return c, err
+}
+
+// config returns what applies to the family: nothing, if a file beside the checkpoint describes another model.
+func (m *Model) config(c foundConfig, family arch.Architecture) (arch.Config, error) {
 	switch {
-	case err != nil || !ok || family.Builds(kind):
-		return cfg, err
+	case !c.typed || family.Builds(c.kind):
+		return c.Config, nil
+	case m.options.Config != "":
+		return c.Config, diag.New(code.ModelConfig, c.origin, "describes a %q; the checkpoint is recognised as %q",
+			c.kind, family.Name).
+			WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
 	case len(family.Types) > 0: // the family needs a configuration
-		return cfg, diag.New(code.ModelConfig, beside,
+		return c.Config, diag.New(code.ModelConfig, c.origin,
 			"model_type is %q, which is not supported; architecture %s is built for %s",
-			kind, family.Name, strings.Join(family.Types, ", ")).
+			c.kind, family.Name, strings.Join(family.Types, ", ")).
 			WithHint("if the arithmetic is that of one of these, make a configuration that says so " +
 				"and give it with --model-config")
 	}
-	m.Note = fmt.Sprintf("%s describes a %q and is not used", beside, kind)
+	m.Note = fmt.Sprintf("%s describes a %q and is not used", c.origin, c.kind)
 	return arch.Config{}, nil
-}
-
-// loadConfig reads a config.json and returns its model_type. ok is false if it has none.
-func loadConfig(cfg *arch.Config, path string) (kind string, ok bool, err error) {
-	if err := cfg.Load(path); err != nil {
-		return "", false, err
-	}
-	return cfg.String("model_type")
 }
 
 // attachments returns the model's attachments as weights.

@@ -50,7 +50,7 @@ var expected = regexp.MustCompile(`expected (\[[0-9,]*\])$`)
 // shape and tries again. So one changed size spreads to all tensors that depend on it, and the builder gets past its
 // first check.
 func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
-	family, err := arch.Find("sam", s, "test")
+	family, err := arch.Find("sam", s, "test", "")
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (a asked) Type(name string) (ir.Type, bool) {
 // TestCubic checks that a builder stops at the first missing tensor, even if the names promise many more layers. It
 // once built them all, in time that grew with the cube of their number.
 func TestCubic(t *testing.T) {
-	family, err := arch.Find("sam", nil, "test")
+	family, err := arch.Find("sam", nil, "test", "")
 	if err != nil {
 		t.Fatal(err)
 	}

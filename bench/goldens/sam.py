@@ -8,8 +8,6 @@ It writes testdata/goldens/sam_mask_prompt_tiny/original.safetensors, from the s
 two differ in the epsilon of the norms in the decoder's layers: 1e-5 here, 1e-6 in Transformers. """
 
 import json
-import math
-import pathlib
 import sys
 import unittest.mock
 from functools import partial
@@ -24,25 +22,13 @@ for name in ["torchvision", "torchvision.ops", "torchvision.ops.boxes", "torchvi
 
 from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncoder, Sam, TwoWayTransformer
 
-CASE = pathlib.Path(__file__).parents[2] / "testdata" / "goldens" / "sam_mask_prompt_tiny"
+import formula
 
-
-def splitmix(seed, n):
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) + (np.arange(n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+CASE = formula.GOLDENS / "sam_mask_prompt_tiny"
 
 
 def synth(e):
-    """The tensor of a manifest's entry; testdata/goldens/README.md has the formula."""
-    h = 0xCBF29CE484222325
-    for b in e["name"].encode():
-        h = (h ^ b) * 0x100000001B3 % 2**64
-    u = (splitmix(h, math.prod(e["shape"])) >> np.uint64(40)).astype(np.float64) / 2**24
-    values = (e["shift"] + e["scale"] * (2 * u - 1)).astype(np.float32)
-    return torch.tensor(values.reshape(e["shape"])).double()
+    return torch.tensor(formula.synth(e)).double()
 
 
 def model(case):

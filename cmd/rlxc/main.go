@@ -16,7 +16,7 @@ func commandLine() cli.Program {
 		Name:     "rlxc",
 		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and inspects artifacts.",
 		Default:  "compile",
-		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand()},
+		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand(), opsCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}},
 	}
 }

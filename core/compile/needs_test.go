@@ -108,7 +108,7 @@ func open(t *testing.T, path string) weights.Stored {
 
 func build(t *testing.T, s weights.Stored, config string) *arch.Model {
 	t.Helper()
-	family, err := arch.Find("auto", s, s.Path())
+	family, err := arch.Find("auto", s, s.Path(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestPublishedSizes(t *testing.T) {
 	for _, c := range synth.Encoders() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := encoder(t, c)
-			a, err := arch.Find("auto", s, c.Name)
+			a, err := arch.Find("auto", s, c.Name, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,7 +83,10 @@ type Error struct {
 	Subject string // the op, file, flag or backend it is about; may be empty
 	Msg     string // what was found and what is allowed
 	Hint    string // how to fix it; may be empty
-	Err     error  // cause; may be nil
+	// More has lines with what else is known, such as the evidence for each of many candidates. Error leaves them out;
+	// the commands print them with --verbose and in JSON.
+	More []string
+	Err  error // cause; may be nil
 
 	// Options are the options of the Go API that the text names, such as "Options.Device". Commands put their flags in
 	// place of them.

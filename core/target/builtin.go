@@ -12,8 +12,13 @@ import (
 //go:embed cpu.target wgpu.target
 var files embed.FS
 
-// Portable is the name of the target of ops that no other ops express; see Primitive.
-const Portable = "portable"
+// Names of built-in targets that are not compiled for by default.
+const (
+	// Metal runs what wgpu runs, because their backends have the same kernels.
+	Metal = "metal"
+	// Portable is the target of ops that no other ops express; see Primitive.
+	Portable = "portable"
+)
 
 var builtin = sync.OnceValue(func() []*Description {
 	var out []*Description
@@ -28,10 +33,12 @@ var builtin = sync.OnceValue(func() []*Description {
 		}
 		out = append(out, d)
 	}
-	return append(out, Primitive(Portable))
+	metal := *out[1]
+	metal.Name = Metal
+	return append(out, &metal, Primitive(Portable))
 })
 
-// Builtin lists the descriptions that the compiler knows: cpu, wgpu and portable.
+// Builtin lists the descriptions that the compiler knows: cpu, wgpu, metal and portable.
 func Builtin() []*Description { return slices.Clone(builtin()) }
 
 // Find returns the built-in description of that name.

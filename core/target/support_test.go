@@ -22,6 +22,7 @@ A cell lists the rules for kernels, in the language of [target.md](../spec/targe
 
 - *expanded*: the compiler rewrites the op in terms of others
 - *reference*: the backend runs the op by its slow definition
+- *as wgpu*: the backends of wgpu and metal have the same kernels
 - *none*: the compiler refuses models with this op for this target (see rlxc --fallback)
 
 Half floats and small integers are computed in f32 and i32 if the target has kernels only for these.
@@ -37,32 +38,23 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 	}
 	b.WriteString(header + "\n" + line + "\n")
 	for _, def := range ir.Defs() {
-		if def.Block || def.Effects || def == ir.ResultDef || def.Name == "reshape" { // a reshape is always a view
+		if how, _ := targets[0].Support(def); def.Block || def.Effects || how == target.NoStep {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s |", def.Name)
 		for _, d := range targets {
+			how, rules := d.Support(def)
 			var cell []string
-			reference := false
-			for _, r := range d.Rules {
-				switch {
-				case r.Op == def.Name && r.How == target.Native:
-					rule := strings.TrimPrefix(r.String(), "run "+def.Name)
-					cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
-				case r.How == target.Reference && (r.Op == def.Name || r.Op == target.AnyOp):
-					reference = true
-				}
+			for _, rule := range rules {
+				cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
 			}
 			switch {
-			case len(cell) > 0:
-			case def.CanLower():
-				cell = []string{"expanded"}
-			case reference:
-				cell = []string{"reference"}
-			case def.Packed: // in terms of other ops, packed weights would be unpacked in memory
-				cell = []string{"none"}
-			default:
+			case how == target.None && !def.Packed: // packed weights would be unpacked in memory
 				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)
+			case rules == nil:
+				cell = []string{how}
+			case d.Name == target.Metal: // its description is that of wgpu
+				cell = []string{"as wgpu"}
 			}
 			b.WriteString(" " + strings.Join(cell, "<br>") + " |")
 		}

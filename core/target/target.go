@@ -154,6 +154,41 @@ func (d *Description) Ops() []string {
 	return out
 }
 
+// What Support returns for an op without kernels.
+const (
+	Expanded    = "expanded"  // the compiler rewrites it in terms of others
+	ByReference = "reference" // the backend runs it by its definition
+	NoStep      = "no step"   // it computes nothing, such as an input or a reshape
+	None        = "none"      // the compiler refuses it
+)
+
+// Support says how a target runs an op: by kernels, whose rules it returns without their op, such as "(f32, i32)", or
+// in one of the ways above.
+func (d *Description) Support(def *ir.OpDef) (how string, kernels []string) {
+	reference := false
+	for _, r := range d.Rules {
+		switch {
+		case r.Op == def.Name && r.How == Native:
+			kernels = append(kernels, strings.TrimPrefix(r.String(), "run "+def.Name))
+		case r.How == Reference && (r.Op == def.Name || r.Op == AnyOp):
+			reference = true
+		}
+	}
+	switch {
+	case def == ir.ResultDef || def.Name == "reshape": // a reshape is always a view
+		return NoStep, nil
+	case kernels != nil:
+		return "kernels", kernels
+	case def.Effects:
+		return NoStep, nil
+	case def.Block || def.CanLower():
+		return Expanded, nil
+	case reference:
+		return ByReference, nil
+	}
+	return None, nil
+}
+
 // positional returns the number of requirements without a name.
 func (r Rule) positional() int {
 	if k := slices.IndexFunc(r.In, func(o Operand) bool { return o.Name != "" }); k >= 0 {

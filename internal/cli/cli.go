@@ -70,6 +70,7 @@ type Env struct {
 	Stderr  io.Writer // everything else, as text
 	JSON    bool      // --format json or --json
 	Quiet   bool      // --quiet: no progress and no closing line; errors are still printed
+	Verbose bool      // --verbose: errors are followed by diag.Error.More
 }
 
 // Binary returns standard output for data that is not text, such as an image.
@@ -169,7 +170,8 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 	run := cmd.Setup(fs)
 	shared := fs.shared()
 	perr := fs.parse(rest)
-	env.JSON, env.Quiet = shared.format == "json" || shared.json || perr != nil && asksForJSON(rest), shared.quiet
+	env.JSON = shared.format == "json" || shared.json || perr != nil && asksForJSON(rest)
+	env.Quiet, env.Verbose = shared.quiet, shared.verbose
 	if shared.help {
 		more := ""
 		if cmd.MoreHelp != nil {
@@ -194,7 +196,7 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 
 // split finds the command that args name and returns the remaining arguments. If the first word is not a command but
 // looks like a file (it exists, or contains a dot or a slash), or args begin with a flag, the default command gets all
-// of them. --format, --json and --quiet may precede the name.
+// of them. --format, --json, --quiet and --verbose may precede the name.
 func (p *Program) split(args []string) (name string, rest []string, err error) {
 	lead := leading(args)
 	if lead >= len(args) {
@@ -235,7 +237,8 @@ func leading(args []string) int {
 		switch a := args[i]; {
 		case a == "--format" && i+1 < len(args):
 			i++ // its value
-		case strings.HasPrefix(a, "--format=") || a == "--json" || a == "--quiet" || a == "-q":
+		case strings.HasPrefix(a, "--format=") ||
+			slices.Contains([]string{"--json", "--quiet", "-q", "--verbose", "-v"}, a):
 		default:
 			return i
 		}

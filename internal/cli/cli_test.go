@@ -212,7 +212,7 @@ func TestWrapped(t *testing.T) {
 		{"  one\nafter", "one after"},
 		{"x\n  one\nafter", "x\n  one\nafter"},
 	} {
-		if got := wrapped(c.text); got != c.want {
+		if got := Wrapped(c.text); got != c.want {
 			t.Errorf("%q: %q; want %q", c.text, got, c.want)
 		}
 	}

@@ -43,8 +43,8 @@ func (fs *FlagSet) count() int {
 
 // sharedFlags are the flags that every command has.
 type sharedFlags struct {
-	format            string
-	json, quiet, help bool
+	format                     string
+	json, quiet, verbose, help bool
 }
 
 func (fs *FlagSet) shared() *sharedFlags {
@@ -53,6 +53,7 @@ func (fs *FlagSet) shared() *sharedFlags {
 	fs.StringVar(&s.format, "format", "text", "`text|json` format of results and errors")
 	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
+	fs.BoolVarP(&s.verbose, "verbose", "v", false, "with an error, print everything that is known about it")
 	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
 	return &s
 }

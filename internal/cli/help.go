@@ -53,7 +53,7 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	if name == p.Default {
 		name = "[" + name + "]"
 	}
-	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", wrapped(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", Wrapped(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
 	if len(c.Examples) > 0 {
 		b.WriteString("\nExamples:\n")
 		for _, e := range c.Examples {
@@ -67,8 +67,8 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	return b.String()
 }
 
-// wrapped breaks text into lines of at most helpWidth columns. Indented lines are kept unchanged.
-func wrapped(text string) string {
+// Wrapped breaks text into lines of at most helpWidth columns. Indented lines are kept unchanged.
+func Wrapped(text string) string {
 	var lines []string
 	open := false // whether words may be added to the last line
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {

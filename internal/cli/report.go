@@ -63,11 +63,12 @@ func Started() time.Time {
 
 // Failure is the JSON that --format json prints on stderr for an error.
 type Failure struct {
-	Code    string `json:"code"`
-	Exit    int    `json:"exit"`
-	Subject string `json:"subject,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
+	Code    string   `json:"code"`
+	Exit    int      `json:"exit"`
+	Subject string   `json:"subject,omitempty"`
+	Message string   `json:"message"`
+	Hint    string   `json:"hint,omitempty"`
+	More    []string `json:"more,omitempty"`
 }
 
 // failureOf converts err. An error without a code is a bug of ours, because every error that users can cause has one.
@@ -83,6 +84,9 @@ func failureOf(ctx context.Context, err error) Failure {
 	}
 	if e, ok := err.(*diag.Error); ok {
 		f.Subject, f.Message, f.Hint = e.Subject, e.Msg, e.Hint
+		for _, line := range e.More {
+			f.More = append(f.More, diag.Printable(line))
+		}
 	}
 	f.Subject, f.Message, f.Hint = diag.Printable(f.Subject), diag.Printable(f.Message), diag.Printable(f.Hint)
 	return f
@@ -110,7 +114,15 @@ func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 	if f.Code == string(diag.Usage) {
 		see = e.Program + helpFor + " --help"
 	}
+	if len(f.More) > 0 && !e.Verbose {
+		see += "; -v says more"
+	}
 	fmt.Fprintf(e.Stderr, "%s: %s (%s; see %s)\n", e.Program, msg, f.Code, see)
+	if e.Verbose {
+		for _, line := range f.More {
+			fmt.Fprintf(e.Stderr, "  %s\n", line)
+		}
+	}
 	return f.Exit
 }
 

@@ -57,15 +57,19 @@ func Build(t testing.TB, s weights.Stored, config string, set ...string) *arch.M
 
 // TryBuild is Build for models that may be invalid.
 func TryBuild(s weights.Stored, config string, set ...string) (*arch.Model, error) {
-	a, err := arch.Find("auto", s, s.Path())
-	if err != nil {
-		return nil, err
-	}
 	var cfg arch.Config
 	if _, err := os.Stat(config); config != "" && err == nil {
 		if err := cfg.Load(config); err != nil {
 			return nil, err
 		}
+	}
+	kind, _, err := cfg.String("model_type")
+	if err != nil {
+		return nil, err
+	}
+	a, err := arch.Find("auto", s, s.Path(), kind)
+	if err != nil {
+		return nil, err
 	}
 	for _, v := range set {
 		if err := cfg.Set(v, a.Keys); err != nil {
@@ -98,11 +102,13 @@ type Compiled struct {
 	Weights []byte
 }
 
-// Targets returns the built-in targets.
+// Targets returns the built-in targets but metal, whose programs equal those of wgpu.
 func Targets() []compile.Target {
 	var out []compile.Target
 	for _, d := range target.Builtin() {
-		out = append(out, compile.Target{Name: d.Name, Takes: d})
+		if d.Name != target.Metal {
+			out = append(out, compile.Target{Name: d.Name, Takes: d})
+		}
 	}
 	return out
 }

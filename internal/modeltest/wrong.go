@@ -138,7 +138,7 @@ func (c TypedConfig) build(key, value string) error {
 	if err := cfg.Decode(text, "config.json"); err != nil {
 		return err
 	}
-	family, err := arch.Find("auto", c.Stored, c.Stored.Path())
+	family, err := arch.Find("auto", c.Stored, c.Stored.Path(), "")
 	if err != nil {
 		return err
 	}

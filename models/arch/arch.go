@@ -5,6 +5,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,10 +46,16 @@ func (a Architecture) Builds(modelType string) bool {
 type Evidence struct {
 	Found   []string // tensors that the family recognises
 	Missing []string // tensors that the family needs and the checkpoint lacks
+	// Usual lists tensors that the checkpoint lacks and that few models of the family do without. It fits for sure only
+	// if its config.json has the family's model_type.
+	Usual []string
 }
 
-// Sure reports whether all tensors that the family looks for are present.
-func (e Evidence) Sure() bool { return len(e.Found) > 0 && len(e.Missing) == 0 }
+// Sure reports whether all tensors that the family looks for are present. declared tells whether a config.json says
+// that the checkpoint belongs to the family.
+func (e Evidence) Sure(declared bool) bool {
+	return len(e.Found) > 0 && len(e.Missing) == 0 && (declared || len(e.Usual) == 0)
+}
 
 // Param is a tensor of the checkpoint that the graphs use.
 type Param struct {
@@ -111,8 +118,9 @@ var (
 	ErrConfig = code.ModelConfig
 )
 
-// Find returns a family by name or, for "auto", the only family that is sure.
-func Find(name string, c Checkpoint, file string) (Architecture, error) {
+// Find returns a family by name or, for "auto", the only family that is sure. modelType is that of the checkpoint's
+// config.json, or empty.
+func Find(name string, c Checkpoint, file, modelType string) (Architecture, error) {
 	if name != "auto" {
 		a, ok := registered[name]
 		if !ok {
@@ -120,30 +128,70 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 		}
 		return a, nil
 	}
-	var sure []Architecture
-	var report, likely []string
+	var all, sure []candidate
 	for _, a := range All() {
-		e := a.Recognise(c)
-		if e.Sure() {
-			sure = append(sure, a)
+		x := candidate{a, a.Recognise(c)}
+		if x.Sure(a.Builds(modelType)) {
+			sure = append(sure, x)
 		}
-		if len(e.Found) > 0 {
-			likely = append(likely, a.Name)
-		}
-		report = append(
-			report, fmt.Sprintf("%s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing)))
+		all = append(all, x)
 	}
 	if len(sure) == 1 {
-		return sure[0], nil
+		return sure[0].Architecture, nil
 	}
-	example, choice := c.Names(), "NAME"
+	return Architecture{}, unknown(all, sure, c.Names(), file)
+}
+
+// A candidate is a family with the evidence for it.
+type candidate struct {
+	Architecture
+	Evidence
+}
+
+// String returns "sam (SAM v1): found X, Y; missing Z".
+func (x candidate) String() string {
+	return fmt.Sprintf("%s (%s): found %s; missing %s", x.Name, x.Title, brief(x.Found), x.lacks())
+}
+
+// lacks lists what is missing.
+func (x candidate) lacks() string {
+	if len(x.Missing) == 0 && len(x.Usual) > 0 {
+		return fmt.Sprintf("%s, or a config.json that says model_type %s", brief(x.Usual), x.Name)
+	}
+	return brief(append(slices.Clone(x.Usual), x.Missing...))
+}
+
+// unknown returns the error for a checkpoint for which not exactly one family is sure. It names the likeliest, and all
+// in More.
+func unknown(all, sure []candidate, tensors []string, file string) error {
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(len(b.Found)-len(a.Found), len(a.Missing)-len(b.Missing))
+	})
+	likely := slices.DeleteFunc(slices.Clone(all), func(x candidate) bool { return len(x.Found) == 0 })
+	choice := "NAME"
 	if len(likely) == 1 {
-		choice = likely[0] // the hint then is a command that the user can run as it is
+		choice = likely[0].Name // the hint then is a command that the user can run as it is
 	}
-	return Architecture{},
-		diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example),
-			brief(example), strings.Join(report, "; for ")).
-			WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)
+	text := ""
+	switch {
+	case len(sure) > 0:
+		var fit []string
+		for _, x := range sure {
+			fit = append(fit, x.Name)
+		}
+		text = "; it may be " + strings.Join(fit, " or ")
+	case len(likely) > 0:
+		text = fmt.Sprintf("; the likeliest is %s (%s), missing %s", likely[0].Name, likely[0].Title, likely[0].lacks())
+	default:
+		text = fmt.Sprintf("; none, such as %s, is evidence for a family; known are %s",
+			brief(tensors[:min(1, len(tensors))]), names())
+	}
+	err := diag.New(ErrUnknown, file, "architecture not recognised among %d tensors%s", len(tensors), text)
+	err.More = append(err.More, "tensors: "+brief(tensors))
+	for _, x := range all {
+		err.More = append(err.More, x.String())
+	}
+	return err.WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)
 }
 
 func names() string {

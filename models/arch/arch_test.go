@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,10 +31,14 @@ func (n names) Type(name string) (ir.Type, bool) {
 func family(name, landmark string) struct{} {
 	return arch.Register(
 		arch.Architecture{Name: name, Title: "test " + name, Recognise: func(c arch.Checkpoint) arch.Evidence {
-			if _, ok := c.Type(landmark); ok {
-				return arch.Evidence{Found: []string{landmark}}
+			if _, ok := c.Type(landmark); !ok {
+				return arch.Evidence{Missing: []string{landmark}}
 			}
-			return arch.Evidence{Missing: []string{landmark}}
+			e := arch.Evidence{Found: []string{landmark}}
+			if _, ok := c.Type("lone " + landmark); ok {
+				e.Usual = []string{"leaf"}
+			}
+			return e
 		}})
 }
 
@@ -46,24 +51,38 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		arch  string
 		ckpt  names
+		kind  string // model_type
 		found string
 		code  diag.Code
 		text  string
 	}{
-		{"auto", names{"core"}, "apple", "", ""},
-		{"auto", names{"stem", "x"}, "pear", "", ""},
-		{"pear", names{"core"}, "pear", "", ""}, // a name overrides the evidence
-		{"auto", names{"x"}, "", arch.ErrUnknown, "apple (test apple): found nothing; missing core"},
-		{"auto", names{"core", "stem"}, "", arch.ErrUnknown, "--arch NAME"}, // two families are sure
-		{"plum", names{"core"}, "", diag.Usage, "known are auto, apple, pear"},
+		{"auto", names{"core"}, "", "apple", "", ""},
+		{"auto", names{"stem", "x"}, "", "pear", "", ""},
+		{"auto", names{"stem"}, "apple", "pear", "", ""},               // a model_type cannot replace Missing
+		{"pear", names{"core"}, "", "pear", "", ""},                    // a name overrides the evidence
+		{"auto", names{"core", "lone core"}, "apple", "apple", "", ""}, // a model_type stands for what is usual
+		{"auto", names{"core", "lone core"}, "pear", "", arch.ErrUnknown,
+			"among 2 tensors; the likeliest is apple (test apple), missing leaf, or a config.json that says model_type " +
+				"apple; if it is one of these, rerun with: rlxc file.safetensors --arch apple -o OUT.rlx"},
+		{"auto", names{"x"}, "", "", arch.ErrUnknown,
+			"among 1 tensors; none, such as x, is evidence for a family; known are apple, pear; "},
+		{"auto", names{"core", "stem"}, "", "", arch.ErrUnknown, "among 2 tensors; it may be apple or pear; "},
+		{"auto", names{"core", "stem"}, "", "", arch.ErrUnknown, "--arch NAME"},
+		{"plum", names{"core"}, "", "", diag.Usage, "known are auto, apple, pear"},
 	} {
-		a, err := arch.Find(c.arch, c.ckpt, "file.safetensors")
+		a, err := arch.Find(c.arch, c.ckpt, "file.safetensors", c.kind)
 		if c.code == "" && (err != nil || a.Name != c.found) {
 			t.Errorf("%s of %v: %s, %v; want %s", c.arch, c.ckpt, a.Name, err, c.found)
 		}
 		if c.code != "" && (!errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text)) {
 			t.Errorf("%s of %v: %v; want %s with %q", c.arch, c.ckpt, err, c.code, c.text)
 		}
+	}
+	_, err := arch.Find("auto", names{"stem", "lone stem"}, "file.safetensors", "")
+	want := []string{"tensors: stem, lone stem",
+		"pear (test pear): found stem; missing leaf, or a config.json that says model_type pear", "apple (test apple): found nothing; missing core"}
+	if e, ok := err.(*diag.Error); !ok || !slices.Equal(e.More, want) {
+		t.Errorf("%v has more: %q; want %q, the likeliest first", err, e.More, want)
 	}
 }
 

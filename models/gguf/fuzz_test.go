@@ -68,7 +68,7 @@ func FuzzOpen(t *testing.F) {
 			return nil, fs.ErrNotExist
 		}
 		s := weights.Stored{Checkpoint: c}
-		if family, err := arch.Find("auto", s, path); err == nil {
+		if family, err := arch.Find("auto", s, path, ""); err == nil {
 			if _, err := family.Build(s, cfg); err != nil && !errors.Is(err, diag.Class(3)) {
 				t.Fatal("build:", err)
 			}

@@ -191,6 +191,7 @@ type Scope struct {
 	params map[string]*ir.Node // of G, by name
 	prefix string
 	suffix string // of Path
+	about  string // see About
 }
 
 // At returns the scope below path. At("blocks", 2, "attn") is blocks.2.attn, so builders read like the names in the
@@ -209,6 +210,13 @@ func (s Scope) Suffixed(suffix string) Scope {
 	return s
 }
 
+// About returns the scope at the same position, where errors about tensors end in ", in " and what. It is for parts
+// that a user knows by another name than that in the checkpoint, such as "the detector's neck, scale 2".
+func (s Scope) About(what string) Scope {
+	s.about = what
+	return s
+}
+
 // Path returns the position in the tree of names. Layers name their results by it, so that dumps, profiles and errors
 // name the layer and not a number.
 func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") + s.suffix }
@@ -221,6 +229,9 @@ func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	}
 	t, err := s.w.take(full, ir.ShapeOf(shape...))
 	if err != nil {
+		if e, ok := err.(*diag.Error); ok && s.about != "" {
+			e.Msg += ", in " + s.about
+		}
 		s.Graph.Fail(err)
 	}
 	s.params[full] = op.Param(s.Graph, full, t)

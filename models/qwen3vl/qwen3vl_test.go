@@ -100,7 +100,7 @@ func TestRecognised(t *testing.T) {
 	more := append(es[:len(es):len(es)], synth.Entry{Name: "lm_head.weight", Shape: []int{4, 4}},
 		synth.Entry{Name: "model.visual.blocks.0.norm1.weight", Shape: []int{4}})
 	s := modeltest.Open(t, more, dtype.F32)
-	if _, err := arch.Find("auto", s, "x"); !errors.Is(err, arch.ErrUnknown) {
+	if _, err := arch.Find("auto", s, "x", ""); !errors.Is(err, arch.ErrUnknown) {
 		t.Errorf("beside a language model: %v", err)
 	}
 	m, err := build(s, arch.Config{})

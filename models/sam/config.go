@@ -20,7 +20,9 @@ type config struct {
 	// Of the image encoder.
 	patch, width, heads, hidden int64
 	windows                     []int // per block: side of its windows in tokens; 0 for global attention
-	relPos, qkvBias             bool
+	absPos, qkvBias             bool
+	relPos                      bool  // the checkpoint has tables of relative positions
+	relRows, relColumns         bool  // their tables are used
 	images                      int64 // limit of encode_batch; 1 if there is no such method
 	encoderEps                  float64
 	encoderAct                  string
@@ -44,8 +46,12 @@ const (
 	keyDecoderAct   = "mask_decoder_config.hidden_act"
 	keyEncoderEps   = "vision_config.layer_norm_eps"
 	keyEncoderAct   = "vision_config.hidden_act"
+	keyAbsPos       = "vision_config.use_abs_pos"
 	keyRelPos       = "vision_config.use_rel_pos"
+	keyRelPosH      = "vision_config.use_rel_pos_h"
+	keyRelPosW      = "vision_config.use_rel_pos_w"
 	keyQKVBias      = "vision_config.qkv_bias"
+	keyEncoderImage = "vision_config.image_size"
 	keyEncoderHeads = "vision_config.num_attention_heads"
 	keyWindow       = "vision_config.window_size"
 	keyGlobal       = "vision_config.global_attn_indexes"
@@ -65,6 +71,10 @@ var keys = map[string]string{
 	keyEncoderEps:   "epsilon of the encoder's layer norms (default 1e-6)",
 	keyEncoderAct:   "activation of the encoder's MLPs (default gelu)",
 	keyRelPos:       "whether the encoder's attention has relative positions (default true); if not, give its heads and windows too",
+	keyAbsPos:       "whether the encoder adds absolute positions to its tokens (default true); if not, give the side of its image too",
+	keyRelPosH:      "false leaves out the relative positions of rows, to find the cause of a difference (default true)",
+	keyRelPosW:      "false leaves out the relative positions of columns (default true)",
+	keyEncoderImage: "side of the image in pixels, for an encoder without absolute positions",
 	keyQKVBias:      "whether the encoder's projections to q, k and v have a bias (default true)",
 	keyEncoderHeads: "attention heads of the encoder (default: from the tables of relative positions)",
 	keyWindow:       "side of the encoder's windows in tokens (default: from the tables of relative positions)",
@@ -230,7 +240,7 @@ func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 	if c.parts.encoder {
 		known = append(known, agreement{"vision_config.hidden_size", c.width},
 			agreement{"vision_config.num_hidden_layers", int64(len(c.windows))},
-			agreement{keyEncoderHeads, c.heads}, agreement{"vision_config.image_size", c.imageSize},
+			agreement{keyEncoderHeads, c.heads}, agreement{keyEncoderImage, c.imageSize},
 			agreement{"vision_config.patch_size", c.patch},
 			agreement{"vision_config.output_channels", c.embed}, agreement{keyImageSize, c.imageSize},
 			agreement{keyGrid, c.grid})
@@ -271,6 +281,16 @@ func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
 				Value: fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads,
 					c.hidden)},
 			arch.Fact{Name: "windows", Value: c.windowText()})
+		for _, x := range []struct {
+			on        bool
+			key, what string
+		}{{c.absPos, keyAbsPos, "absolute"}, {c.relPos, keyRelPos, "relative"},
+			{c.relRows || !c.relPos, keyRelPosH, "relative of rows"},
+			{c.relColumns || !c.relPos, keyRelPosW, "relative of columns"}} {
+			if !x.on {
+				out = append(out, cfg.Fact("no positions", x.key, x.what))
+			}
+		}
 	} else {
 		out = append(out, cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px", c.imageSize)),
 			cfg.Fact("tokens", keyGrid, fmt.Sprintf("%dx%d", c.grid, c.grid)))

@@ -1,6 +1,7 @@
 package sam
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,30 +13,25 @@ import (
 
 // readEncoder reads the sizes of the image encoder.
 func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
-	pos, err := dims(w, "image_encoder.pos_embed", "[1, grid, grid, width]", 4)
-	if err != nil {
-		return err
-	}
-	patch, err := dims(w, "image_encoder.patch_embed.proj.weight", "[width, 3, patch, patch]", 4)
-	if err != nil {
-		return err
-	}
-	if pos[0] != 1 || pos[1] != pos[2] || pos[3] != patch[0] {
-		return diag.New(arch.ErrTensor, w.Source("image_encoder.pos_embed"),
-			"tensor is %v; expected [1, grid, grid, %d] with a square grid", ir.ShapeOf(pos...), patch[0])
-	}
-	if patch[1] != 3 || patch[2] != patch[3] {
-		return diag.New(arch.ErrTensor, w.Source("image_encoder.patch_embed.proj.weight"),
-			"tensor is %v; expected [width, 3, patch, patch] with a square patch", ir.ShapeOf(patch...))
-	}
-	c.grid, c.width, c.patch = pos[1], pos[3], patch[2]
-	c.imageSize = c.grid * c.patch
-	for key, flag := range map[string]*bool{keyRelPos: &c.relPos, keyQKVBias: &c.qkvBias} {
+	for key, flag := range map[string]*bool{keyAbsPos: &c.absPos, keyRelPos: &c.relPos, keyQKVBias: &c.qkvBias,
+		keyRelPosH: &c.relRows, keyRelPosW: &c.relColumns} {
 		v, ok, err := cfg.Bool(key)
 		if err != nil {
 			return err
 		}
 		*flag = v || !ok
+	}
+	patch, err := dims(w, "image_encoder.patch_embed.proj.weight", "[width, 3, patch, patch]", 4)
+	if err != nil {
+		return err
+	}
+	if patch[1] != 3 || patch[2] != patch[3] {
+		return diag.New(arch.ErrTensor, w.Source("image_encoder.patch_embed.proj.weight"),
+			"tensor is %v; expected [width, 3, patch, patch] with a square patch", ir.ShapeOf(patch...))
+	}
+	c.width, c.patch = patch[0], patch[2]
+	if err := c.readGrid(w, cfg); err != nil {
+		return err
 	}
 	if err := c.readBlocks(w, cfg); err != nil {
 		return err
@@ -52,6 +48,55 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 	return nil
 }
 
+// readGrid finds the size of the image, from the absolute positions if there are any.
+func (c *config) readGrid(w *nn.Weights, cfg arch.Config) error {
+	if !c.absPos {
+		w.Skip(fmt.Sprintf("absolute positions, which %s=false leaves out", keyAbsPos), absPos)
+		return c.readImageSize(cfg)
+	}
+	pos, err := dims(w, absPos, "[1, grid, grid, width]", 4)
+	if err != nil {
+		if e, ok := err.(*diag.Error); ok {
+			e.WithHint("if the encoder has no absolute positions, say so with --set %s=false or in config.json",
+				keyAbsPos)
+		}
+		return err
+	}
+	if pos[0] != 1 || pos[1] != pos[2] || pos[3] != c.width {
+		return diag.New(arch.ErrTensor, w.Source(absPos),
+			"tensor is %v; expected [1, grid, grid, %d] with a square grid", ir.ShapeOf(pos...), c.width)
+	}
+	c.grid = pos[1]
+	c.imageSize = c.grid * c.patch
+	return nil
+}
+
+// readImageSize reads the size of the image from the configuration. A config.json need not repeat the default of
+// Transformers.
+func (c *config) readImageSize(cfg arch.Config) error {
+	key := keyEncoderImage
+	if !cfg.Given(key) && cfg.Given(keyImageSize) {
+		key = keyImageSize
+	}
+	size, ok, err := cfg.Int(key, 1, maxGrid)
+	switch {
+	case err != nil:
+		return err
+	case !ok && !cfg.Given("model_type"):
+		return diag.New(arch.ErrConfig, key,
+			"is not given, and an encoder without absolute positions has no tensor that determines it").
+			WithHint("give the checkpoint's config.json with --model-config, or --set %s=N", key)
+	case !ok:
+		size = 1024
+	}
+	if size%c.patch != 0 {
+		return diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %d; want a multiple of the patch, %d", key, size,
+			c.patch)
+	}
+	c.imageSize, c.grid = size, size/c.patch
+	return nil
+}
+
 // readBlocks finds the depth, the heads and the windows.
 func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 	for i := 0; ; i++ {
@@ -60,7 +105,7 @@ func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 			break
 		}
 		if c.relPos {
-			if err := c.readRelPos(w, block+"attn.rel_pos_h"); err != nil {
+			if err := c.readTables(w, block+"attn."); err != nil {
 				return err
 			}
 		} else {
@@ -76,6 +121,24 @@ func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 		return nil
 	}
 	return c.readWindows(cfg)
+}
+
+// readTables reads the sizes of a block from one of its tables of relative positions. The configuration may leave out
+// those of one axis or both, whether the checkpoint has them or not.
+func (c *config) readTables(w *nn.Weights, attn string) error {
+	table := ""
+	for _, x := range []struct {
+		name, key string
+		used      bool
+	}{{"rel_pos_h", keyRelPosH, c.relRows}, {"rel_pos_w", keyRelPosW, c.relColumns}} {
+		if _, ok := w.Type(attn + x.name); ok && table == "" {
+			table = attn + x.name
+		}
+		if !x.used {
+			w.Skip(fmt.Sprintf("relative positions, which %s=false leaves out", x.key), attn+x.name)
+		}
+	}
+	return c.readRelPos(w, cmp.Or(table, attn+"rel_pos_h"))
 }
 
 // readRelPos derives heads and window of a block from its table of relative positions. The table has 2n-1 rows, where n

@@ -24,7 +24,9 @@ func encodeImages(c config, root nn.Scope, images ir.Dim) {
 	patch := s.At("patch_embed.proj")
 	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(
 		patch.Path())
-	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width)).Named(s.At("patch_embed").Path())
+	if c.absPos {
+		x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width)).Named(s.At("patch_embed").Path())
+	}
 	for i := range c.windows {
 		x = block(c, s.At("blocks", i), x, c.windows[i])
 	}
@@ -38,7 +40,7 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	if qkv.B == nil {
 		qkv.B = op.Const(s.Graph, 0, ir.TypeOf(dtype.F32, 3*c.width))
 	}
-	relH, relW := relPos(c, a, "rel_pos_h", window), relPos(c, a, "rel_pos_w", window)
+	relH, relW := relPos(c, a, c.relRows, "rel_pos_h", window), relPos(c, a, c.relColumns, "rel_pos_w", window)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
 	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B,
 		hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
@@ -47,14 +49,14 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
-// relPos returns a table of relative positions. If the checkpoint has none, the table is zero, because only attention
-// with tables is fused.
-func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
+// relPos returns a table of relative positions. If the checkpoint has none or it is not used, the table is zero,
+// because only attention with tables is fused.
+func relPos(c config, attn nn.Scope, used bool, name string, window int) *ir.Node {
 	side := c.grid
 	if window > 0 {
 		side = int64(window)
 	}
-	if !c.relPos {
+	if !c.relPos || !used {
 		return op.Const(attn.Graph, 0, ir.TypeOf(dtype.F32, 2*side-1, c.width/c.heads))
 	}
 	return attn.Param(name, 2*side-1, c.width/c.heads)

@@ -21,11 +21,14 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
+const absPos = "image_encoder.pos_embed"
+
 // landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder
-// and the mask decoder. Either half may be a checkpoint of its own.
+// and the mask decoder. Either half may be a checkpoint of its own. The first may be missing if the configuration says
+// so.
 var landmarks = struct{ encoder, decoder []string }{
 	[]string{
-		"image_encoder.pos_embed", "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
+		absPos, "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
 		"image_encoder.blocks.0.attn.qkv.weight", "image_encoder.neck.0.weight",
 	},
 	[]string{
@@ -57,17 +60,20 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 	n := namingOf(c)
 	var e arch.Evidence
 	for _, half := range [][]string{landmarks.encoder, landmarks.decoder} {
-		var missing []string
+		var missing, usual []string
 		for _, l := range half {
 			i := slices.IndexFunc(n.either(l), func(name string) bool { _, ok := c.Type(name); return ok })
-			if i < 0 {
-				missing = append(missing, n.rename(l)[0])
-			} else {
+			switch {
+			case i >= 0:
 				e.Found = append(e.Found, n.either(l)[i])
+			case l == absPos:
+				usual = n.rename(l)[:1]
+			default:
+				missing = append(missing, n.rename(l)[0])
 			}
 		}
-		if len(missing) < len(half) {
-			e.Missing = append(e.Missing, missing...)
+		if len(missing)+len(usual) < len(half) {
+			e.Missing, e.Usual = append(e.Missing, missing...), append(e.Usual, usual...)
 		}
 	}
 	if len(e.Found) == 0 {

@@ -2,6 +2,8 @@ package sam
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -294,6 +296,10 @@ func TestRefused(t *testing.T) {
 		"tables without use": {all, nil,
 			[]string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[1]"},
 			arch.ErrTensor, "is not part of the model"},
+		"no absolute positions": {func(n string) bool { return n != absPos }, nil, nil, arch.ErrUnknown,
+			"missing image_encoder.pos_embed, or a config.json that says model_type sam"},
+		"tables of one axis": {func(n string) bool { return !strings.HasSuffix(n, "rel_pos_w") }, nil, nil,
+			arch.ErrTensor, "rel_pos_w: tensor is missing"},
 		"no bias": {func(n string) bool { return !strings.HasSuffix(n, "qkv.bias") }, nil, nil,
 			arch.ErrTensor, "qkv.bias: tensor is missing"},
 		"half a mask prompt": {func(n string) bool { return n != "prompt_encoder.mask_downscaling.3.weight" }, nil,
@@ -312,7 +318,7 @@ func TestRefused(t *testing.T) {
 		if c.rename == nil {
 			_, err = modeltest.TryBuild(s, "", set...)
 		} else {
-			_, err = arch.Find("auto", renamed{s, c.rename}, "")
+			_, err = arch.Find("auto", renamed{s, c.rename}, "", "")
 			if err == nil {
 				_, err = build(renamed{s, c.rename}, arch.Config{})
 			}
@@ -320,6 +326,87 @@ func TestRefused(t *testing.T) {
 		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v; want %v with %q", name, err, c.code, c.text)
 		}
+	}
+}
+
+// TestPositions leaves out absolute positions, and relative ones of one axis, and compares the embeddings with those of
+// Transformers, on the reference and compiled on every target of the cpu backend. It does so whether the checkpoint has
+// the tensors or not.
+func TestPositions(t *testing.T) {
+	all := func(string) bool { return true }
+	config := func(vision string) string {
+		path := filepath.Join(t.TempDir(), "config.json")
+		text := `{"model_type":"sam","vision_config":{` + vision + `},"mask_decoder_config":{"num_attention_heads":2}}`
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	image := modeltest.OpenSAM(t, goldens+"sam_tiny").Image
+	noAbs, noH := func(n string) bool { return n != absPos }, func(n string) bool {
+		return !strings.HasSuffix(n, "rel_pos_h")
+	}
+	for _, c := range []struct {
+		golden, name string
+		keep         func(string) bool
+		config       string
+		unused       int
+	}{
+		{"no_abs_pos", "absent", noAbs, `"use_abs_pos":false,"image_size":128`, 0},
+		{"no_abs_pos", "left out", all, `"use_abs_pos":false,"image_size":128`, 1},
+		{"no_rel_pos_h", "absent", noH, `"use_rel_pos_h":false`, 0},
+		{"no_rel_pos_h", "left out", all, `"use_rel_pos_h":false`, 4},
+		{"no_rel_pos_w", "left out", all, `"use_rel_pos_w":false`, 4},
+	} {
+		t.Run(c.golden+", "+c.name, func(t *testing.T) {
+			s := edit(t, c.keep)
+			m := modeltest.Build(t, s, config(c.config))
+			want := tensortest.Golden(t, goldens+"sam_tiny/positions.safetensors:"+c.golden)
+			in := map[string]*tensor.Array{"image": image}
+			out, err := interp.Run(method(t, m, "encode"), nil, in,
+				func(name string) (*tensor.Array, error) { return modeltest.Param(s, name) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			tensortest.Near(t, "on the reference", out["embeddings"], want, 1e-5)
+			if len(m.Skipped) != c.unused ||
+				c.unused > 0 && !strings.Contains(m.Skipped[0].Reason, "=false leaves out") {
+				t.Errorf("unused are %v; want %d, with the reason", m.Skipped, c.unused)
+			}
+			if !slices.ContainsFunc(m.Facts, func(f arch.Fact) bool { return f.Name == "no positions" }) {
+				t.Errorf("the facts %v do not say which positions are left out", m.Facts)
+			}
+			compiled := modeltest.Compile(t, m, s)
+			for _, target := range modeltest.Targets() {
+				p := compiled.Find(t, "encode", target.Name)
+				x, err := backend.Backend{}.Load(
+					t.Context(), device.Load{Program: p, Weights: compiled.Weights, Threads: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tensortest.Near(t, "on "+target.Name, devicetest.Once(t, x, p, nil, in)["embeddings"], want, 1e-5)
+				x.Close()
+			}
+		})
+	}
+	for name, c := range map[string]struct{ config, text string }{
+		"no switch": {`"image_size":128`, "say so with --set vision_config.use_abs_pos=false"},
+		"patches": {`"use_abs_pos":false,"image_size":120`,
+			"vision_config.image_size is 120; want a multiple of the patch, 16"},
+		"the default": {`"use_abs_pos":false,"num_hidden_layers":5`, "num_hidden_layers is 5; the tensors say 4"},
+	} {
+		_, err := modeltest.TryBuild(edit(t, noAbs), config(c.config))
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v; want %q", name, err, c.text)
+		}
+	}
+	var cfg arch.Config
+	if err := cfg.Set(keyAbsPos+"=false", keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build(edit(t, noAbs), cfg); !errors.Is(err, arch.ErrConfig) ||
+		!strings.Contains(err.Error(), "vision_config.image_size: is not given") {
+		t.Errorf("without a size: %v", err)
 	}
 }
 

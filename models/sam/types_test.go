@@ -16,9 +16,10 @@ func TestWrongTypes(t *testing.T) {
 			Keys: map[string]modeltest.Kind{
 				keyBatch: size, keyDecoderHeads: size, keyDecoderEps: number, keyDecoderAct: word,
 				keyEncoderEps: number,
-				keyEncoderAct: word, keyRelPos: flag, keyQKVBias: flag,
+				keyEncoderAct: word, keyAbsPos: flag, keyRelPos: flag, keyRelPosH: flag, keyRelPosW: flag,
+				keyQKVBias:                  flag,
 				"vision_config.hidden_size": size, "vision_config.num_hidden_layers": size, keyEncoderHeads: size,
-				"vision_config.image_size": size, "vision_config.patch_size": size,
+				keyEncoderImage: size, "vision_config.patch_size": size,
 				"vision_config.output_channels": size, keyImageSize: size, keyGrid: size,
 				"prompt_encoder_config.hidden_size": size, "mask_decoder_config.hidden_size": size,
 				"mask_decoder_config.num_hidden_layers": size, "mask_decoder_config.mlp_dim": size,
@@ -31,6 +32,9 @@ func TestWrongTypes(t *testing.T) {
 				keyGlobal: "[1]"},
 			Keys: map[string]modeltest.Kind{keyEncoderHeads: size, keyWindow: modeltest.Count,
 				keyGlobal: modeltest.Ints}},
+		modeltest.TypedConfig{Name: "without absolute positions", Stored: edit(t, func(string) bool { return true }),
+			Set:  map[string]string{keyDecoderHeads: "2", keyAbsPos: "false", keyEncoderImage: "128"},
+			Keys: map[string]modeltest.Kind{keyEncoderImage: size}},
 		modeltest.TypedConfig{Name: "decoder",
 			Stored: edit(t, func(n string) bool { return !strings.HasPrefix(n, "image_encoder.") }), Set: heads,
 			Keys: map[string]modeltest.Kind{keyImageSize: size, keyGrid: size}})

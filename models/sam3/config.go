@@ -65,8 +65,11 @@ var keys = map[string]string{
 	keyScales: "scales of the neck's levels; they must be " + levelScale,
 }
 
-// dims returns the shape of a tensor and checks its rank.
+// dims returns the shape of a tensor and checks its rank. The neck's are those of its largest level.
 func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
+	if branch, _, _ := strings.Cut(name, "."); branches[branch] != "" {
+		want += ", in " + levelName(branch, 0)
+	}
 	t, ok := w.Type(name)
 	if !ok {
 		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
@@ -76,8 +79,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 		out = append(out, d.Const)
 	}
 	if len(out) != rank || slices.Min(out) < 1 || slices.Max(out) > maxSize {
-		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
-			want, maxSize)
+		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected dims from 1 to %d as %s", t,
+			maxSize, want)
 	}
 	return out, nil
 }
@@ -97,7 +100,7 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	if c.width%4 != 0 || c.fpn%4 != 0 {
 		return c,
 			diag.New(arch.ErrTensor, w.Source("convs.0.conv_3x3.weight"),
-				"the neck has %d channels of %d; want multiples of 4", c.fpn, c.width)
+				"%s has %d channels of %d; want multiples of 4", branches["convs"], c.fpn, c.width)
 	}
 	_, c.trunk = w.Type(trunkLandmark)
 	image, patch := int64(1008), int64(14) // as in the published model
@@ -130,11 +133,11 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 	}
 	c.patch, c.grid = patch, image/patch
 	c.tiled = c.grid%c.window == 0
-	if image%patch != 0 || c.grid%2 != 0 {
+	if image%patch != 0 || c.grid < 2 {
 		return c,
 			diag.New(arch.ErrConfig, cfg.Origin(keyImage),
-				"%s is %d; want a multiple of %d, two patches, which the smallest level joins", keyImage, image,
-				2*patch)
+				"%s is %d; want a multiple of the patch, %d, and two patches at least, which the smallest level joins",
+				keyImage, image, patch)
 	}
 	if err := c.readScales(cfg); err != nil || !c.trunk {
 		return c, err
@@ -154,9 +157,9 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 
 // readScales refuses scales that the neck does not implement.
 func (c config) readScales(cfg arch.Config) error {
-	scales, err := cfg.Floats(keyScales)
-	if err == nil && scales != nil && !slices.Equal(scales, []float64{4, 2, 1, 0.5}) {
-		err = diag.New(arch.ErrConfig, cfg.Origin(keyScales), "%s is %v; want %s", keyScales, scales, levelScale)
+	given, err := cfg.Floats(keyScales)
+	if err == nil && given != nil && !slices.Equal(given, scales) {
+		err = diag.New(arch.ErrConfig, cfg.Origin(keyScales), "%s is %v; want %s", keyScales, given, levelScale)
 	}
 	return err
 }

@@ -23,11 +23,22 @@ func neckAlone(c config, root nn.Scope, heads string) {
 	returnLevels(root.Graph, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
 }
 
-// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2, one for each head. It keeps channels last until the
-// end.
+// branches names the two necks by the first part of their tensors' names.
+var branches = map[string]string{"convs": "the detector's neck", "sam2_convs": "the tracker's neck"}
+
+// scales are the sides of the levels in sides of the grid, rounded down.
+var scales = []float64{4, 2, 1, 0.5}
+
+// levelName returns "the detector's neck, scale 4" for convs and 0.
+func levelName(heads string, level int) string {
+	return fmt.Sprintf("%s, scale %v", branches[heads], scales[level])
+}
+
+// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2 (rounded down), one for each head. It keeps channels
+// last until the end.
 func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
-	for i := range 4 {
-		s, h := heads.At(i), x
+	for i := range scales {
+		s, h := heads.At(i).About(levelName(heads.Path(), i)), x
 		switch i {
 		case 0:
 			h = op.Gelu(double(s.At("dconv_2x2_0"), h))

@@ -7,6 +7,7 @@
 package sam3
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,7 +31,10 @@ const trunkLandmark = "trunk.patch_embed.proj.weight"
 func recognise(c arch.Checkpoint) arch.Evidence {
 	var e arch.Evidence
 	for _, l := range landmarks {
-		names := append(originalNames(l), transformersNames(l)...)
+		var names []string
+		for _, n := range namings() {
+			names = append(names, n.names(l)...)
+		}
 		if i := slices.IndexFunc(names, func(n string) bool { _, ok := c.Type(n); return ok }); i >= 0 {
 			e.Found = append(e.Found, names[i])
 		} else {
@@ -40,42 +44,47 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 	return e
 }
 
-// namingOf returns the naming that a checkpoint uses. It is an error if it mixes both.
-func namingOf(c arch.Checkpoint) (rename func(string) []string, transformers bool, err error) {
-	find := func(names func(string) []string) string {
+// namingOf returns the naming that a checkpoint uses. It is an error if it uses several.
+func namingOf(c arch.Checkpoint) (found naming, err error) {
+	example := "" // of the names in that naming
+	for _, n := range namings() {
 		for _, l := range append(slices.Clone(landmarks), trunkLandmark) {
-			for _, n := range names(l) {
-				if _, ok := c.Type(n); ok {
-					return n
-				}
+			name := n.names(l)[0]
+			if _, ok := c.Type(name); !ok {
+				continue
 			}
+			if example != "" {
+				return n, diag.New(arch.ErrTensor, example,
+					"is %s, and %s is %s; use the names of one release only", found, name, n)
+			}
+			found, example = n, name
+			break
 		}
-		return ""
 	}
-	ours, theirs := find(originalNames), find(transformersNames)
-	switch {
-	case ours != "" && theirs != "":
-		return nil, false,
-			diag.New(
-				arch.ErrTensor, ours,
-				"is a name of the original release, and %s is one of Transformers; use the names of one release only",
-				theirs)
-	case theirs != "":
-		return transformersNames, true, nil
+	if example == "" {
+		found = namings()[0]
 	}
-	return originalNames, false, nil
+	return found, nil
+}
+
+func (n naming) String() string {
+	release := "the original release"
+	if n.transformers {
+		release = "Transformers"
+	}
+	return fmt.Sprintf("a name of %s with prefix %s", release, n.prefix)
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	rename, transformers, err := namingOf(ckpt)
+	names, err := namingOf(ckpt)
 	if err != nil {
 		return nil, err
 	}
 	if err := cfg.Lift("detector_config"); err != nil { // in configurations of the video model
 		return nil, err
 	}
-	w := nn.NewWeights(ckpt, rename)
-	c, err := readConfig(w, transformers, cfg)
+	w := nn.NewWeights(ckpt, names.names)
+	c, err := readConfig(w, names.transformers, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +107,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	skip(w, ckpt)
+	skip(w, ckpt, names)
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}
@@ -107,18 +116,18 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 }
 
 // skip marks the tensors of a SAM 3 that no method uses.
-func skip(w *nn.Weights, ckpt arch.Checkpoint) {
+func skip(w *nn.Weights, ckpt arch.Checkpoint, names naming) {
+	w.SkipAll(sam2Reason, names.prefix+"sam2_convs.")
 	for _, p := range otherParts {
 		w.SkipAll(p.reason, p.prefix)
 	}
 	for _, n := range ckpt.Names() {
-		inside := strings.HasPrefix(n, originalPrefix) ||
-			slices.ContainsFunc(transformersPrefixes, func(p string) bool { return strings.HasPrefix(n, p) })
+		inside := strings.HasPrefix(n, names.prefix)
 		switch part := strings.HasPrefix(n, "detector.") || strings.HasPrefix(n, "detector_model."); {
 		case strings.HasSuffix(n, ".freqs_cis"):
 			w.SkipAll("a rotary table, which follows from the configuration", n)
 		case part && !inside:
-			w.SkipAll("text encoder, fusion or detector: only the vision part is built", n)
+			w.SkipAll(partReason, n)
 		}
 	}
 }

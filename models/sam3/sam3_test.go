@@ -2,6 +2,7 @@ package sam3
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestGolden(t *testing.T) {
 	m := modeltest.Build(t, s, tiny+"config.json")
 	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
 	out, err := interp.Run(m.Methods[1], nil, in, func(name string) (*tensor.Array, error) {
-		return modeltest.Param(s, originalPrefix+name)
+		return modeltest.Param(s, originalPrefixes[0]+name)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,10 +116,13 @@ func edit(t *testing.T, change func([]synth.Entry) []synth.Entry) weights.Stored
 	return modeltest.Open(t, change(modeltest.Manifest(t, tiny)), dtype.F32)
 }
 
+// library is the naming of Transformers.
+var library = naming{transformersPrefixes[0], true}
+
 // theirs renames a manifest to the names of Transformers, which has separate q, k and v and no class token.
 func theirs(es []synth.Entry) (out []synth.Entry) {
 	for _, e := range es {
-		name := strings.TrimPrefix(e.Name, originalPrefix)
+		name := strings.TrimPrefix(e.Name, originalPrefixes[0])
 		e.Shape = slices.Clone(e.Shape)
 		switch {
 		case name == "trunk.pos_embed":
@@ -126,7 +130,7 @@ func theirs(es []synth.Entry) (out []synth.Entry) {
 		case strings.Contains(name, ".qkv."):
 			e.Shape[0] /= 3
 		}
-		for _, part := range arch.Parts(transformersNames(name)[0]) {
+		for _, part := range arch.Parts(library.names(name)[0]) {
 			one := e
 			one.Name = part
 			out = append(out, one)
@@ -135,13 +139,103 @@ func theirs(es []synth.Entry) (out []synth.Entry) {
 	return out
 }
 
+// index returns the place of the entry whose name ends in suffix.
+func index(es []synth.Entry, suffix string) int {
+	return slices.IndexFunc(es, func(e synth.Entry) bool { return strings.HasSuffix(e.Name, suffix) })
+}
+
+// withTracker adds the detector's heads under the names of those of the tracker.
+func withTracker(es []synth.Entry) []synth.Entry {
+	for _, e := range es {
+		if head, ok := strings.CutPrefix(e.Name, originalPrefixes[0]+"convs."); ok {
+			e.Name = originalPrefixes[0] + "sam2_convs." + head
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// prefixed replaces the prefix of the whole checkpoint.
+func prefixed(es []synth.Entry, prefix string) []synth.Entry {
+	for i, e := range es {
+		es[i].Name = prefix + strings.TrimPrefix(e.Name, originalPrefixes[0])
+	}
+	return es
+}
+
+// TestPrefixes builds the same graphs from checkpoints of the detector and of its backbone. Other parts of these are
+// listed with the reason.
+func TestPrefixes(t *testing.T) {
+	whole := modeltest.Build(t, modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32), tiny+"config.json")
+	for _, prefix := range originalPrefixes {
+		others := []string{strings.TrimSuffix(prefix, "vision_backbone.") + "language_backbone.w", prefix +
+			"sam2_convs.0.conv_1x1.weight"}
+		s := edit(t, func(es []synth.Entry) []synth.Entry {
+			es = prefixed(es, prefix)
+			for _, n := range others {
+				es = append(es, synth.Entry{Name: n, Shape: []int{2}})
+			}
+			return es
+		})
+		family, err := arch.Find("auto", s, "x", "")
+		if err != nil || family.Name != "sam3" {
+			t.Fatalf("%s: recognised as %q, %v", prefix, family.Name, err)
+		}
+		m := modeltest.Build(t, s, tiny+"config.json")
+		for i, g := range whole.Methods {
+			if m.Methods[i].String() != g.String() {
+				t.Errorf("%s: %s differs from that of the whole checkpoint", prefix, g.Name)
+			}
+		}
+		if len(m.Skipped) != 2 || m.Skipped[0].Reason == "" || m.Skipped[1].Reason == "" {
+			t.Errorf("%s: unused are %v; want %v", prefix, m.Skipped, others)
+		}
+	}
+}
+
+// TestOddGrids compares grids of 5x5 and 7x7 tokens, whose smallest level rounds down, with Transformers, as built on
+// the reference and compiled on the cpu backend. Windows of 4 extend beyond both.
+func TestOddGrids(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	for _, grid := range []int{5, 7} {
+		side := 14 * grid
+		m := modeltest.Build(t, s, tiny+"config.json", fmt.Sprintf("%s=%d", keyImage, side))
+		shape := []int{1, 3, side, side}
+		in := map[string]*tensor.Array{
+			"image": tensortest.F32(shape, synth.Tensor("sam3_vision_tiny.image", shape, 1.7, 0))}
+		compare := func(where string, out map[string]*tensor.Array) {
+			for _, name := range []string{"tokens", "level2.features", "level3.features", "level3.pos"} {
+				golden := tensortest.Golden(t, fmt.Sprintf("%sodd.safetensors:%d.%s", tiny, grid, name))
+				tensortest.Near(t, fmt.Sprint(name, " of ", grid, " on ", where), out[name], golden, 1e-5)
+			}
+		}
+		out, err := interp.Run(m.Methods[1], nil, in, func(name string) (*tensor.Array, error) {
+			return modeltest.Param(s, originalPrefixes[0]+name)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare("the reference", out)
+		c := modeltest.Compile(t, m, s)
+		for _, target := range modeltest.Targets() {
+			p := c.Find(t, "encode", target.Name)
+			x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: c.Weights, Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(target.Name, devicetest.Once(t, x, p, nil, in))
+			x.Close()
+		}
+	}
+}
+
 // TestTransformersNames checks that a checkpoint with the names of the library gives the results of the original for
 // equal tensors.
 func TestTransformersNames(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	m := modeltest.Build(t, edit(t, theirs), tiny+"config.json")
 	param := func(name string) (*tensor.Array, error) {
-		a, err := modeltest.Param(original, originalPrefix+name)
+		a, err := modeltest.Param(original, originalPrefixes[0]+name)
 		if name == "trunk.pos_embed" && err == nil {
 			a.Shape, a.Floats = []int{1, 16, 64}, a.Floats[64:]
 		}
@@ -164,8 +258,8 @@ func TestTransformersNames(t *testing.T) {
 // TestUnused checks that tensors of a SAM 3 that are not used are listed with a reason, and that foreign tensors are
 // refused.
 func TestUnused(t *testing.T) {
-	other := []string{"detector.transformer.encoder.w", originalPrefix + "sam2_convs.0.conv_1x1.weight",
-		"tracker.memory.w", originalPrefix + "trunk.blocks.0.attn.freqs_cis"}
+	other := []string{"detector.transformer.encoder.w", originalPrefixes[0] + "sam2_convs.0.conv_1x1.weight",
+		"tracker.memory.w", originalPrefixes[0] + "trunk.blocks.0.attn.freqs_cis"}
 	add := func(names ...string) func([]synth.Entry) []synth.Entry {
 		return func(es []synth.Entry) []synth.Entry {
 			for _, n := range names {
@@ -189,7 +283,7 @@ func TestUnused(t *testing.T) {
 	if !strings.Contains(m.Skipped[0].Reason, "--set sam2_convs=true") {
 		t.Errorf("%v; want how the heads of the tracker are built", m.Skipped[0])
 	}
-	if _, err := modeltest.TryBuild(edit(t, add(originalPrefix+"trunk.extra")), tiny+"config.json"); !errors.Is(
+	if _, err := modeltest.TryBuild(edit(t, add(originalPrefixes[0]+"trunk.extra")), tiny+"config.json"); !errors.Is(
 		err, arch.ErrTensor) || !strings.Contains(err.Error(), "trunk.extra: tensor f32[2] is not part of the model") {
 		t.Errorf("an alien tensor: %v", err)
 	}
@@ -201,15 +295,7 @@ func TestSAM2(t *testing.T) {
 	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
 	for i, rename := range []func([]synth.Entry) []synth.Entry{func(es []synth.Entry) []synth.Entry { return es },
 		theirs} {
-		s := edit(t, func(es []synth.Entry) []synth.Entry {
-			for _, e := range es {
-				if head, ok := strings.CutPrefix(e.Name, originalPrefix+"convs."); ok {
-					e.Name = originalPrefix + "sam2_convs." + head
-					es = append(es, e)
-				}
-			}
-			return rename(es)
-		})
+		s := edit(t, func(es []synth.Entry) []synth.Entry { return rename(withTracker(es)) })
 		m := modeltest.Build(t, s, tiny+"config.json", keySAM2+"=true")
 		if len(m.Methods) != 3 || m.Methods[2].Name != "sam2_neck" || len(m.Skipped) != 0 {
 			t.Fatalf("naming %d: %d methods, unused are %v; want neck, encode and sam2_neck, and none", i,
@@ -218,7 +304,7 @@ func TestSAM2(t *testing.T) {
 		tokens := tensortest.Golden(t, tiny+"golden.safetensors:tokens")
 		out, err := interp.Run(m.Methods[2], nil, map[string]*tensor.Array{"tokens": tokens},
 			func(name string) (*tensor.Array, error) {
-				return modeltest.Param(original, strings.Replace(originalPrefix+name, "sam2_", "", 1))
+				return modeltest.Param(original, strings.Replace(originalPrefixes[0]+name, "sam2_", "", 1))
 			})
 		if err != nil {
 			t.Fatal(err)
@@ -246,20 +332,36 @@ func TestRefused(t *testing.T) {
 		code   error
 		text   string
 	}{
-		"a missing level": {without("convs.2."), "", arch.ErrTensor, "convs.2.conv_1x1.weight: tensor is missing"},
+		"a missing level": {without("convs.2."), "", arch.ErrTensor,
+			"convs.2.conv_1x1.weight: tensor is missing; expected [32,64,1,1], in the detector's neck, scale 1"},
+		"a missing first level": {without("convs.0.conv_3x3.w"), "", arch.ErrTensor,
+			"tensor is missing; expected [channels, channels, 3, 3], in the detector's neck, scale 4"},
+		"a narrow level": {func(es []synth.Entry) []synth.Entry {
+			es[index(es, "convs.3.conv_3x3.weight")].Shape = []int{16, 32, 3, 3}
+			return es
+		}, "", arch.ErrTensor,
+			"tensor is f32[16,32,3,3]; expected [32,32,3,3], in the detector's neck, scale 0.5"},
+		"a level of the tracker": {func(es []synth.Entry) []synth.Entry {
+			return without("sam2_convs.1.conv_3x3.bias")(withTracker(es))
+		}, keySAM2 + "=true", arch.ErrTensor,
+			"sam2_convs.1.conv_3x3.bias: tensor is missing; expected [32], in the tracker's neck, scale 2"},
+		"two prefixes": {func(es []synth.Entry) []synth.Entry {
+			return append(es, prefixed(slices.Clone(es), originalPrefixes[2])...)
+		}, "", arch.ErrTensor, "with prefix vision_backbone.; use the names of one release only"},
 		"mixed releases": {func(es []synth.Entry) []synth.Entry {
 			return append(without("convs.")(slices.Clone(es)),
 				theirs(
 					slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
 		}, "", arch.ErrTensor, "use the names of one release only"},
-		"no neck":                {without("convs."), "", arch.ErrUnknown, "convs.0.conv_1x1.weight"},
-		"an image of odd tokens": {same, keyImage + "=98", arch.ErrConfig, "want a multiple of 28"},
-		"an image below a patch": {same, keyImage + "=7", arch.ErrConfig, "want a multiple of 28"},
-		"heads":                  {same, keyHeads + "=5", arch.ErrConfig, "must be multiples of 4"},
-		"a global block":         {same, keyGlobal + "=[4]", arch.ErrConfig, "names block 4; there are 0 to 3"},
-		"scales":                 {same, keyScales + "=[4.0,2.0,1.0]", arch.ErrConfig, "want [4, 2, 1, 0.5]"},
-		"theta":                  {same, keyTheta + "=0", arch.ErrConfig, "want 1 or more"},
-		"activation":             {same, keyAct + "=nothing", arch.ErrConfig, "want one of"},
+		"no neck":                  {without("convs."), "", arch.ErrUnknown, "none, such as detector.backbone"},
+		"an image of half a patch": {same, keyImage + "=91", arch.ErrConfig, "want a multiple of the patch, 14"},
+		"an image below a patch":   {same, keyImage + "=7", arch.ErrConfig, "want a multiple of the patch, 14"},
+		"an image of a patch":      {same, keyImage + "=14", arch.ErrConfig, "and two patches at least"},
+		"heads":                    {same, keyHeads + "=5", arch.ErrConfig, "must be multiples of 4"},
+		"a global block":           {same, keyGlobal + "=[4]", arch.ErrConfig, "names block 4; there are 0 to 3"},
+		"scales":                   {same, keyScales + "=[4.0,2.0,1.0]", arch.ErrConfig, "want [4, 2, 1, 0.5]"},
+		"theta":                    {same, keyTheta + "=0", arch.ErrConfig, "want 1 or more"},
+		"activation":               {same, keyAct + "=nothing", arch.ErrConfig, "want one of"},
 		"q without k": {func(es []synth.Entry) []synth.Entry { return without("3.attention.k_proj.w")(theirs(es)) }, "",
 			arch.ErrTensor,
 			"layers.3.attention.k_proj.weight: tensor is missing; expected [64,64]"},
@@ -305,7 +407,7 @@ func TestWindows(t *testing.T) {
 	}
 	g, got := run("3")
 	want, err := interp.Run(g, nil, in, func(name string) (*tensor.Array, error) {
-		return modeltest.Param(s, originalPrefix+name)
+		return modeltest.Param(s, originalPrefixes[0]+name)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -325,7 +427,7 @@ func TestTiled(t *testing.T) {
 		if err := errors.Join(cfg.Load(tiny+"config.json"), cfg.Set(keyWindow+"=2", keys)); err != nil {
 			t.Fatal(err)
 		}
-		w := nn.NewWeights(s, originalNames)
+		w := nn.NewWeights(s, namings()[0].names)
 		c, err := readConfig(w, false, cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +441,7 @@ func TestTiled(t *testing.T) {
 			t.Fatal(err)
 		}
 		out[i], err = interp.Run(g, nil, in, func(name string) (*tensor.Array, error) {
-			return modeltest.Param(s, originalPrefix+name)
+			return modeltest.Param(s, originalPrefixes[0]+name)
 		})
 		if err != nil {
 			t.Fatal(err)

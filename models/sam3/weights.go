@@ -7,28 +7,68 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// originalPrefix precedes our names in the original release: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
-const originalPrefix = "detector.backbone.vision_backbone."
+// originalPrefixes precede our names in the original release (trunk.blocks.0.attn.proj.weight,
+// convs.0.conv_1x1.weight): in a whole checkpoint, in one of the detector, and in one of its backbone.
+var originalPrefixes = []string{"detector.backbone.vision_backbone.", "backbone.vision_backbone.", "vision_backbone."}
 
-// transformersPrefixes lists the prefixes of the library's names: in a whole checkpoint, and in one of the detector.
+// transformersPrefixes precede the library's names: in a whole checkpoint, and in one of the detector.
 var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_encoder."}
+
+// A naming is one way to name the tensors of a SAM 3.
+type naming struct {
+	prefix       string
+	transformers bool // the names after the prefix are those of the Transformers library
+}
+
+// namings lists all ways, the most likely first.
+func namings() (out []naming) {
+	for _, p := range originalPrefixes {
+		out = append(out, naming{p, false})
+	}
+	for _, p := range transformersPrefixes {
+		out = append(out, naming{p, true})
+	}
+	return out
+}
+
+// names returns the name of a tensor in the checkpoint. It is a list because nn.Weights takes one.
+func (n naming) names(name string) []string {
+	if !n.transformers {
+		return []string{n.prefix + name}
+	}
+	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // a second neck beside the detector
+		return []string{"tracker_" + rewritten(head)}
+	}
+	name = n.prefix + rewritten(name)
+	if !strings.Contains(name, part) {
+		return []string{name}
+	}
+	at := func(letter string) string { return strings.Replace(name, part, letter, 1) }
+	return []string{arch.Join(at("q"), at("k"), at("v"))}
+}
 
 const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 +
 	"=true builds method sam2_neck of them"
 
+const partReason = "text encoder, fusion or detector: only the vision part is built"
+
 // otherParts lists the tensors of a whole checkpoint from which no method is built, with the reason.
 var otherParts = []struct{ prefix, reason string }{
-	{originalPrefix + "sam2_convs.", sam2Reason},
 	{"tracker.", "the tracker: only the vision part is built"},
 	{"tracker_model.", "the tracker: only the vision part is built"},
 	{"tracker_neck.", sam2Reason},
-	{"text_encoder.", "text encoder, fusion or detector: only the vision part is built"},
-	{"text_projection.", "text encoder, fusion or detector: only the vision part is built"},
-	{"geometry_encoder.", "text encoder, fusion or detector: only the vision part is built"},
-	{"detr_encoder.", "text encoder, fusion or detector: only the vision part is built"},
-	{"detr_decoder.", "text encoder, fusion or detector: only the vision part is built"},
-	{"mask_decoder.", "text encoder, fusion or detector: only the vision part is built"},
-	{"dot_product_scoring.", "text encoder, fusion or detector: only the vision part is built"},
+	{"text_encoder.", partReason}, // from here on, the names in a checkpoint of the library's detector
+	{"text_projection.", partReason},
+	{"geometry_encoder.", partReason},
+	{"detr_encoder.", partReason},
+	{"detr_decoder.", partReason},
+	{"mask_decoder.", partReason},
+	{"dot_product_scoring.", partReason},
+	{"backbone.language_backbone.", partReason}, // and those of the original release
+	{"language_backbone.", partReason},
+	{"transformer.", partReason},
+	{"segmentation_head.", partReason},
+	{"dot_prod_scoring.", partReason},
 }
 
 const part = "{q,k,v}"
@@ -51,24 +91,6 @@ var rules = []struct {
 	{regexp.MustCompile(`^convs\.1\.dconv_2x2\.`), "neck.fpn_layers.1.scale_layers.0."},
 	{regexp.MustCompile(`^convs\.(\d+)\.conv_1x1\.`), "neck.fpn_layers.$1.proj1."},
 	{regexp.MustCompile(`^convs\.(\d+)\.conv_3x3\.`), "neck.fpn_layers.$1.proj2."},
-}
-
-func originalNames(name string) []string { return []string{originalPrefix + name} }
-
-func transformersNames(name string) (out []string) {
-	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // a second neck beside the detector
-		return []string{"tracker_" + rewritten(head)}
-	}
-	name = rewritten(name)
-	for _, prefix := range transformersPrefixes {
-		if name := prefix + name; strings.Contains(name, part) {
-			at := func(letter string) string { return strings.Replace(name, part, letter, 1) }
-			out = append(out, arch.Join(at("q"), at("k"), at("v")))
-		} else {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // rewritten returns the name of a tensor in the library without its prefix.

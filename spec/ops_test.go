@@ -1,4 +1,4 @@
-package op_test
+package spec_test
 
 import (
 	"bytes"
@@ -17,13 +17,14 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	_ "github.com/rlx-go/rlx/core/hir" // its blocks
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files")
 
-const specFile = "../../spec/ops.md"
+const specFile = "ops.md"
 
 // TestSpec checks that spec/ops.md agrees with the definitions. With -update it writes the file.
 func TestSpec(t *testing.T) {
@@ -35,7 +36,7 @@ func TestSpec(t *testing.T) {
 	}
 	want, err := os.ReadFile(specFile)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%s is stale (%v): run go test ./core/op -run TestSpec -update", specFile, err)
+		t.Fatalf("%s is stale (%v): run go test ./spec -run TestSpec -update", specFile, err)
 	}
 }
 
@@ -43,7 +44,7 @@ func spec(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Ops
 
-Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -update`" + `; do not edit.
+Made from the definitions in core/op by ` + "`go test ./spec -run TestSpec -update`" + `; do not edit.
 
 Tensors are dense and row-major. Shapes broadcast as in NumPy if the op's definition says so: aligned at the right, a dim of 1 is
 repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"). If they are different expressions, a reshape
@@ -75,12 +76,21 @@ also compute a node in f32 instead of f16 or bf16, broadcast its operands first,
 `)
 	comments := attrComments(t)
 	for _, part := range []struct {
-		title    string
-		expanded bool
-	}{{"Primitive ops", false}, {"Ops with an expansion", true}} {
+		title, about string
+		has          func(def *ir.OpDef) bool
+	}{
+		{"Primitive ops", "", func(def *ir.OpDef) bool { return !def.Block && !def.CanLower() }},
+		{"Ops with an expansion", "", func(def *ir.OpDef) bool { return !def.Block && def.CanLower() }},
+		{"Blocks", `Models are built of these, and graphs in text form may have them. The compiler always expands
+them, so backends and artifacts have none.
+`, func(def *ir.OpDef) bool { return def.Block }},
+	} {
 		fmt.Fprintf(&b, "\n## %s\n", part.title)
+		if part.about != "" {
+			fmt.Fprintf(&b, "\n%s", part.about)
+		}
 		for _, def := range ir.Defs() {
-			if !def.Block && def.CanLower() == part.expanded {
+			if part.has(def) {
 				writeOp(t, &b, def, comments[reflect.TypeOf(def.NewAttrs()).Name()])
 			}
 		}
@@ -131,7 +141,8 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 			} else if o.Variadic {
 				number = "one or more"
 			}
-			fmt.Fprintf(b, "| %s | %s | %s |\n", o.Name, number, strings.Join(types[k], ", "))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", o.Name, number,
+				cmp.Or(strings.Join(types[k], ", "), "those of its expansion"))
 		}
 	}
 	if names := def.AttrNames(); len(names) > 0 {
@@ -321,11 +332,15 @@ func toleranceText(def *ir.OpDef) (string, bool) {
 
 // attrComments returns the comments of attribute fields, by type and then by attribute.
 func attrComments(t *testing.T) map[string]map[string]string {
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../core/op/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = append(files, "../ir/tuple.go")
+	blocks, err := filepath.Glob("../core/hir/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(append(files, blocks...), "../core/ir/tuple.go")
 	out := map[string]map[string]string{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)

@@ -1,0 +1,104 @@
+package compile_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/compile"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
+)
+
+// TestEmptyConstants compiles every op with operands that are constants without elements, for every built-in target,
+// and writes artifacts, which verifies them. The results of most are constants without elements, too.
+func TestEmptyConstants(t *testing.T) {
+	const most = 64 // graphs of a text
+	tried := 0
+	for _, to := range target.Builtin() {
+		if to.Name == target.Metal {
+			continue // as wgpu
+		}
+		var texts []string
+		for _, def := range ir.Defs() {
+			if def.Effects || def.Updates {
+				continue
+			}
+			for _, c := range def.Cases() {
+				for _, all := range []bool{false, true} { // whether the other operands are constants, too
+					g := ir.NewGraph(fmt.Sprint(def.Name, len(texts)))
+					if emptyOperands(g, def, c, all) == 0 || slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool {
+						return !returns(to, n.Type)
+					}) {
+						continue
+					}
+					if err := g.Err(); err != nil {
+						t.Fatalf("%s: %v", def.Name, err)
+					}
+					texts = append(texts, g.String())
+				}
+			}
+		}
+		tried += len(texts)
+		for chunk := range slices.Chunk(texts, most) {
+			path := filepath.Join(t.TempDir(), "graphs.txt")
+			if err := os.WriteFile(path, []byte(strings.Join(chunk, "\n")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			o := compile.Options{Output: path + ".rlx", Targets: []string{to.Name}, Fallbacks: []string{"cpu"}}
+			if _, err := compile.Checkpoint(t.Context(), path, o); err != nil {
+				t.Errorf("for %s: %v", to.Name, err)
+			}
+		}
+	}
+	if tried < 500 {
+		t.Errorf("%d graphs; want 500 at least", tried)
+	}
+	t.Logf("%d graphs", tried)
+}
+
+// returns reports whether a program for the target can return a constant of this type, which it copies.
+func returns(to *target.Description, t ir.Type) bool {
+	if t.DType == dtype.Invalid || t.DType.IsPacked() {
+		return to.HasType(t.DType) || t.DType == dtype.Invalid
+	}
+	how, _ := to.Takes(op.Copy(op.Input(ir.NewGraph("g"), "x", t)))
+	return how == target.Native || how == target.Reference
+}
+
+// emptyOperands adds a case of an op whose operands without elements are constants, and returns the number of these.
+func emptyOperands(g *ir.Graph, def *ir.OpDef, c ir.Case[any], all bool) (empty int) {
+	in := make([]*ir.Node, len(c.In))
+	for k, x := range c.In {
+		n, _ := x.Shape.Numel()
+		switch {
+		case !x.Present():
+		case x.DType.IsPacked(): // const has none of these
+			in[k] = op.Param(g, fmt.Sprint(g.Name, ".x", k), x)
+		case n.Is(0) || all:
+			in[k] = op.Const(g, 0, x)
+		default:
+			in[k] = op.Input(g, fmt.Sprint("x", k), x)
+		}
+		if x.Present() && n.Is(0) {
+			empty++
+		}
+	}
+	if !def.Tuple {
+		g.Return("y", g.AddDeclared(def, c.Attrs, c.Out, in...))
+		return empty
+	}
+	results, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
+	if err != nil {
+		g.Fail(err)
+	}
+	for k, n := range g.AddResults(len(results), def, c.Attrs, in...) {
+		g.Return(fmt.Sprint("y", k), n)
+	}
+	return empty
+}
