@@ -48,7 +48,7 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, err := s.given(ctx, m, r)
+	given, err := s.given(ctx, m, r, d.checkNaN || d.checkInf)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (s *session) plan(method string) (*values.Plan, error) {
 	return p, nil
 }
 
-// given returns what a run gets from outside.
-func (s *session) given(ctx context.Context, m *rlx.Method, r *rlx.Request) (g values.Given, err error) {
+// given returns what a run gets from outside, with its state if that is wanted.
+func (s *session) given(ctx context.Context, m *rlx.Method, r *rlx.Request, state bool) (g values.Given, err error) {
 	all := map[string]rlx.Tensor{}
 	for _, v := range m.Inputs {
 		t, ok := r.Inputs[v.Name]
@@ -181,7 +181,7 @@ func (s *session) given(ctx context.Context, m *rlx.Method, r *rlx.Request) (g v
 		}
 		g.Inputs = append(g.Inputs, ofModel(t))
 	}
-	if r.State == nil || !s.debug.needsStates() {
+	if r.State == nil || !state {
 		return g, nil
 	}
 	g.States = map[string]tensor.Tensor{}
@@ -208,9 +208,6 @@ func leftOut(about task.Task, method string, v rlx.Value, sizes map[string]int64
 	}
 	return forModel(a.Tensor())
 }
-
-// needsStates reports whether the flags look at the operands of steps.
-func (d *debugFlags) needsStates() bool { return d.checkNaN || d.checkInf }
 
 // statsRow describes a value over all runs of a method.
 type statsRow struct {

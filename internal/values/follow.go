@@ -75,13 +75,8 @@ func (f *Follower) reads(segment int, n *ir.Node) (list []key) {
 // Observe receives a result of step i, called name. Its bytes may change after Observe returns.
 func (f *Follower) Observe(i int, name string, t tensor.Tensor) error {
 	if f.now == nil || f.now.Index != i {
-		first, at := 0, f.plan.Steps[i]
-		for _, b := range f.bound[:at.Segment] {
-			first += len(b.Steps)
-		}
-		s := f.bound[at.Segment].Steps[i-first]
-		f.now = &Step{s, i, at.Segment, make([]tensor.Tensor, len(s.Outs)), f}
-		f.missing = len(s.Outs)
+		f.now = f.begin(i)
+		f.missing = len(f.now.Outs)
 	}
 	values := f.now.Node.Values()
 	k := slices.IndexFunc(values, func(n *ir.Node) bool { return n.Label() == name })
@@ -99,6 +94,16 @@ func (f *Follower) Observe(i int, name string, t tensor.Tensor) error {
 		return nil
 	}
 	return f.end()
+}
+
+// begin returns step i, without results.
+func (f *Follower) begin(i int) *Step {
+	first, at := 0, f.plan.Steps[i]
+	for _, b := range f.bound[:at.Segment] {
+		first += len(b.Steps)
+	}
+	s := f.bound[at.Segment].Steps[i-first]
+	return &Step{s, i, at.Segment, make([]tensor.Tensor, len(s.Outs)), f}
 }
 
 // end finishes the current step: it calls the function, keeps the results that are read later, and drops operands that
