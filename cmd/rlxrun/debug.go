@@ -18,10 +18,10 @@ import (
 
 // debugFlags are flags that request diagnostic output of a run.
 type debugFlags struct {
-	profile, checkNaN, check bool
-	trace                    string   // file of --trace
-	messages                 string   // file of --log-protocol
-	dumps                    cli.List // GLOB=DIR values of --dump-tensors
+	profile, check, checkNaN, checkInf, stats bool
+	trace                                     string   // file of --trace
+	messages                                  string   // file of --log-protocol
+	dumps                                     cli.List // GLOB=DIR values of --dump-tensors
 }
 
 func (d *debugFlags) declare(fs *cli.FlagSet) {
@@ -31,7 +31,12 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(
 		&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
 	fs.StringVar(&d.messages, "log-protocol", "", logProtocolHelp)
-	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result has a NaN, and name it")
+	fs.BoolVar(&d.checkNaN, "check-nan", false,
+		"fail if a step's result has a NaN: lists the first three such values, and what made the first NaN")
+	fs.BoolVar(&d.checkInf, "check-inf", false,
+		"fail if a step makes an infinity of finite numbers, likewise; infinities that the model has on purpose do not count")
+	fs.BoolVar(&d.stats, "stats", false,
+		"print, for each input and each step's result, its range, mean absolute value, share of zeros, NaN and Inf")
 	fs.BoolVar(&d.check, "check", false,
 		"compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
 	fs.ListVarP(&d.dumps, "dump-tensors", "",
@@ -40,7 +45,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 
 // any reports whether the flags make a run useful that has no outputs.
 func (d *debugFlags) any() bool {
-	return d.profile || d.checkNaN || d.check || d.trace != "" || d.messages != "" || len(d.dumps.Values) > 0
+	return d.profile || d.checkNaN || d.checkInf || d.stats || d.check || d.trace != "" || d.messages != "" || len(d.dumps.Values) > 0
 }
 
 // prepare checks the values and makes the directories of --dump-tensors.
@@ -107,7 +112,7 @@ func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 
 // watch adds what the flags request to a run.
 func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
-	r.Profile, r.CheckNaN, r.Check = d.profile || d.trace != "", d.checkNaN, d.check
+	r.Profile, r.Check = d.profile || d.trace != "", d.check
 	if len(d.dumps.Values) == 0 {
 		return
 	}

@@ -24,6 +24,7 @@ type runFlags struct {
 	state   stateFlags
 	host    hostFlags
 	debug   debugFlags
+	expect  expectFlags
 }
 
 func runCommand() *cli.Command {
@@ -46,17 +47,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			for _, u := range f.tasks {
 				u.flags.declare(fs)
 			}
-			fs.Group("Running a method on tensors")
-			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
-			fs.ListVarP(
-				&f.inputs, "input", "i",
-				"`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
-			fs.StringVar(
-				&f.random, "random", "",
-				"`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
-			fs.ListVarP(
-				&f.sizes, "size", "",
-				"`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
+			f.declareMethod(fs)
 			fs.Group("Keeping the state of a model, such as the cache of a language model")
 			f.state.declare(fs)
 			fs.Group("Results")
@@ -64,6 +55,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
+			f.expect.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 2 && args[1] == "-" { // short for --prompt -
 					args = args[:1]
@@ -86,6 +78,20 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 		},
 		MoreHelp: artifactHelp,
 	}
+}
+
+// declareMethod declares the flags of a method and its inputs.
+func (f *runFlags) declareMethod(fs *cli.FlagSet) {
+	fs.Group("Running a method on tensors")
+	fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
+	fs.ListVarP(
+		&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+	fs.StringVar(
+		&f.random, "random", "",
+		"`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
+	fs.ListVarP(
+		&f.sizes, "size", "",
+		"`SYMBOL=N` with --random: a size known only at run time (default 2, or the nearest allowed; repeatable)")
 }
 
 // A job is the work of one command: a task or a method.
@@ -113,7 +119,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(sinks) == 0 && !f.debug.any() && !s.env.JSON && !j.streams() {
+	if len(sinks) == 0 && !f.debug.any() && f.expect.path == "" && !s.env.JSON && !j.streams() {
 		var names []string
 		for _, o := range j.offers() {
 			names = append(names, o.name)
@@ -127,6 +133,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := f.state.check(j.methods()); err != nil {
 		return err
 	}
+	if err := f.expect.read(ctx, s, j.methods()); err != nil {
+		return err
+	}
 	if err := j.prepare(s, sinks); err != nil {
 		return err
 	}
@@ -135,6 +144,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	}
 	products, err := j.run(ctx, s)
 	if err != nil {
+		return err
+	}
+	if err := f.expect.check(s, j.methods(), products); err != nil {
 		return err
 	}
 	var w files

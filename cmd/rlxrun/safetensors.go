@@ -13,6 +13,23 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
+// safetensorsNames lists the tensors of a safetensors file.
+func safetensorsNames(path string) (names []string, err error) {
+	f, st, err := regular.Open(path)
+	if err != nil {
+		return nil, diag.New(code.InputTensor, path, "%w", err)
+	}
+	defer f.Close()
+	all, _, err := safetensors.Parse(path, f, st.Size(), inputCodes)
+	for _, t := range all {
+		names = append(names, t.Name)
+	}
+	return names, err
+}
+
+// inputCodes are the codes of errors in safetensors files that the command line names.
+var inputCodes = safetensors.Codes{Read: code.InputTensor, Header: code.InputTensor, Tensor: code.InputTensor}
+
 // readSafetensors reads one tensor of a safetensors file, provided that accept returns nil for its type.
 func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
@@ -23,9 +40,7 @@ func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (t
 		return bad("%w", err)
 	}
 	defer f.Close()
-	all, _, err := safetensors.Parse(
-		path, f, st.Size(),
-		safetensors.Codes{Read: code.InputTensor, Header: code.InputTensor, Tensor: code.InputTensor})
+	all, _, err := safetensors.Parse(path, f, st.Size(), inputCodes)
 	if err != nil {
 		return tensor.Tensor{}, err
 	}

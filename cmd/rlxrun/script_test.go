@@ -205,6 +205,9 @@ func (l liar) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 // TestMain also acts as the backend that scripts call $PLAIN.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
+		if wrongKernel() {
+			return
+		}
 		serve.Backend(serve.Config{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
 		return
 	}
@@ -256,6 +259,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("PLAIN", plain)
+			e.Setenv("GPU", filepath.Join(bin, "gpu", "rlx-backend-wgpu"))
 			e.Setenv("TMPDIR", bin) // the script's own is too long for a socket path
 			if !demo {
 				return nil
@@ -316,10 +320,13 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if cond == "avx2" {
 				return slices.Contains(kernels.Features(), "avx2"), nil
 			}
+			if cond == "wgpu" {
+				return wgpu(), nil
+			}
 			return false, fmt.Errorf("no condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
+			"tensors": tensorsFile, "exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
 		},
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/text"
 )
@@ -32,6 +33,9 @@ type session struct {
 	files stateFlags
 	state *rlx.State      // state of methods that have one; nil before the first run
 	text  *text.Generator // nil unless text is generated
+
+	graphs *format.Verified // the programs of model; nil until plan is called
+	stats  statsTable
 
 	bar  *cli.Progress // for work that consists of many runs; these then have no progress bars of their own
 	runs []runRecord
@@ -258,8 +262,12 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 			return nil, err
 		}
 	}
-	res, err := s.host.Run(ctx, r)
+	looking, err := s.look(ctx, &r)
 	if err != nil {
+		return nil, err
+	}
+	res, err := s.host.Run(ctx, r)
+	if err = looking.end(err); err != nil {
 		return nil, err
 	}
 	if l := s.loaded(r.Method); !slices.ContainsFunc(s.runs, func(r2 runRecord) bool { return r2.method == r.Method }) {
@@ -276,6 +284,9 @@ func (s *session) close() {
 	<-s.started
 	if s.host != nil {
 		s.host.Close()
+	}
+	if s.graphs != nil {
+		s.graphs.Close()
 	}
 	s.model.Close()
 }

@@ -29,6 +29,7 @@ type summary struct {
 	Methods      []methodSummary `json:"methods"`
 	Outputs      []outputSummary `json:"outputs"`
 	Profile      []profileRow    `json:"profile,omitempty"`
+	Stats        []*statsRow     `json:"stats,omitempty"`
 }
 
 type kernelSummary struct {
@@ -162,6 +163,7 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 			sum.Profile = append(sum.Profile, profileOf(runs...)...)
 		}
 	}
+	sum.Stats = s.stats.rows
 	for _, k := range sinks {
 		o := outputSummary{Name: k.offer.name, Files: k.paths()}
 		if k.offer.folder {
@@ -203,6 +205,11 @@ func (s *summary) print(env *cli.Env, j job) error {
 	}
 	if len(s.Profile) > 0 {
 		if err := cli.Table(env.Stderr, profileTable(s.Profile)); err != nil {
+			return err
+		}
+	}
+	if len(s.Stats) > 0 {
+		if err := cli.Table(env.Stderr, (&statsTable{rows: s.Stats}).table()); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,12 @@ description takes, or the backend has no device. The output names the checks and
 With rlxrun --check, each step's result is compared with the reference definition of its op on the same operands. The named step is the first
 that differs by more than the op's tolerance. This is a bug in the backend.`)
 
+	Differs = diag.Define("RLX1205", "a value differs", `
+"rlxrun diff" compares the values of two runs, and --expect the outputs of a run with a file. The message names the first value that
+differs by more than the op's tolerance and --tolerance allow. With --bisect, it names the first step that is wrong by itself: the reference
+has another result for the operands that the backend had. That is a bug in the backend; --minimize makes a file that shows it. If no step
+is wrong by itself, small errors have added up, as they do with a lower precision.`)
+
 	ChatTemplate = diag.Define("RLX3085", "bad chat template", `
 The model's chat template is not valid Jinja, or uses a block, filter, test or method that this version does not know. The message gives
 the line. As a workaround, leave out --chat and write the model's special tokens into the prompt yourself.`)

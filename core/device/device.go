@@ -171,14 +171,28 @@ type Step struct {
 
 // StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,
 // by its subject, and only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name
-// for it is dropped.
+// for it is dropped. The error wraps an AtNode.
 func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	var reference *ir.EvalError
 	if errors.As(err, &reference) && reference.Op == n.Op.Name {
 		err = reference.Err
 	}
-	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", err)
+	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", &AtNode{n.ID, err})
 }
+
+// AtNode wraps an error of a run to say which node's step it is about. Without one, callers take it to be about the last
+// step that Run.Progress reported. A backend that submits many steps at once reports progress late, so its errors need
+// an AtNode.
+type AtNode struct {
+	Node int // in the program's graph; NoNode if the error is about several steps
+	Err  error
+}
+
+// NoNode is AtNode.Node of an error that is not about one step.
+const NoNode = -1
+
+func (e *AtNode) Error() string { return e.Err.Error() }
+func (e *AtNode) Unwrap() error { return e.Err }
 
 // Error codes that backends report and that callers may act on. Messages add the backend, the step and the op.
 var (

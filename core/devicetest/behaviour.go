@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -342,7 +343,30 @@ func (s *suite) checkIndex() error {
 			return fmt.Errorf("%v: %w", d, err)
 		}
 	}
-	return nil
+	return s.checkIndexStep()
+}
+
+// checkIndexStep checks that the error for an index out of range names its step once, and no other step, also if the
+// backend submits several steps at once.
+func (s *suite) checkIndexStep() error {
+	g := ir.NewGraph("index")
+	x, idx := op.Input(g, "x", ir.TypeOf(dtype.F32, 5, 3)), op.Input(g, "idx", ir.TypeOf(dtype.I32, 2))
+	first := op.Gather(x, idx, 0).Named("the_first_one")
+	again := op.Input(g, "again", ir.TypeOf(dtype.I32, 2))
+	bad := op.Gather(first, again, 0).Named("the_bad_one")
+	g.Return("y", op.Gather(bad, idx, 0).Named("the_last_one"))
+	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
+		pair := func(a, b int64) *tensor.Array {
+			return &tensor.Array{DType: dtype.I32, Shape: []int{2}, Ints: []int64{a, b}}
+		}
+		_, _, err := r.run(context.Background(),
+			values{"x": tensor.NewArray(dtype.F32, 5, 3), "idx": pair(0, 1), "again": pair(0, 7)}, device.Run{})
+		if err == nil || strings.Count(err.Error(), "the_bad_one") != 1 ||
+			strings.Contains(err.Error(), "the_first_one") || strings.Contains(err.Error(), "the_last_one") {
+			return fmt.Errorf("index 7 of 2 gives error %v; want one that names the_bad_one once, and no other step", err)
+		}
+		return nil
+	})
 }
 
 // checkCancel checks that a context that is cancelled before or during a run ends it with the context's error, and that

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -162,9 +163,8 @@ func (c *recording) stream() error {
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]
-		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next,
-			len(c.x.p.Steps), n.Op.Name, err)
+		return device.StepError(device.ErrDevice, n, fmt.Errorf("cannot be submitted: %w", err))
 	}
-	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1,
-		max(next, first+1), len(c.x.p.Steps), err)
+	err = fmt.Errorf("steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), err)
+	return diag.New(device.ErrDevice, c.x.p.Method, "%w", &device.AtNode{Node: device.NoNode, Err: err})
 }

@@ -125,12 +125,20 @@ func checkDumps(p *program.Program, nodes []int32) error {
 func (x *backendRun) failed(stats device.Stats, err error) error {
 	l := x.l
 	at := &wire.StepError{Step: int(l.steps.Load())}
-	if errors.Is(err, device.ErrNaN) { // the statistics name the node, so the step is known exactly
-		if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
-			by, result := l.prog.Graph.Nodes[n].Maker()
-			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
-				at.Step, at.Result = i+1, result
-			}
+	exact, nodes := (*device.AtNode)(nil), l.prog.Graph.Nodes
+	node := device.NoNode
+	switch {
+	case errors.Is(err, device.ErrNaN):
+		node = stats.FirstNaN
+	case errors.As(err, &exact):
+		if node = exact.Node; node == device.NoNode {
+			at.Step = 0
+		}
+	}
+	if node >= 0 && node < len(nodes) {
+		by, result := nodes[node].Maker()
+		if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
+			at.Step, at.Result = i+1, result
 		}
 	}
 	if at.Step > 0 && at.Step <= len(l.prog.Steps) {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/format"
+)
+
+// minimize writes the wrong step as an artifact, and tries it on the same backend.
+func (r *diffReport) minimize(ctx context.Context, path string) error {
+	x := r.by
+	facts := x.s.model.Facts()
+	meta := format.Meta{Model: facts.Name, Architecture: facts.Architecture, Precisions: []string{x.s.host.Precision()},
+		Pairs: []format.Pair{{Key: "case", Value: r.WrongName + " on " + x.name + ": " + r.Wrong.Delta.String()}}}
+	if err := r.Wrong.WriteCase(ctx, path, x.plan, meta); err != nil {
+		return err
+	}
+	r.Case = path
+	again, err := x.again(ctx, path)
+	if err != nil { // such as a crash, which the file shows as well
+		r.CaseNote = "fails on the same backend: " + err.Error()
+		return ctx.Err()
+	}
+	r.Repeats = &again
+	if again {
+		r.CaseNote = "is wrong on the same backend, too; rlxrun " + path + " --check shows it"
+	} else {
+		r.CaseNote = "is right on the same backend, so the fault needs more than this step: its place in memory, " +
+			"sizes that vary, or the steps before it"
+	}
+	return nil
+}
+
+// again runs the artifact of a case on the backend of x, and reports whether a step is wrong.
+func (x *side) again(ctx context.Context, path string) (bool, error) {
+	o, err := x.host.options(x.s.env)
+	if err != nil {
+		return false, err
+	}
+	o.Memory, o.Precision = x.s.memory, x.s.host.Precision()
+	s, err := openSession(ctx, x.s.env, path, &x.host, o, debugFlags{})
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	y := &side{s: s, method: s.model.Methods()[0], in: map[string]rlx.Tensor{}}
+	if err := y.prepare(ctx); err != nil {
+		return false, err
+	}
+	wrong, err := y.judge(ctx, everyStep)
+	return wrong != nil, err
+}

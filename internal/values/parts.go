@@ -1,0 +1,105 @@
+package values
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// maxWork limits the ops that a Finder evaluates, in FLOPs. The reference computes about 1e8 a second.
+const maxWork = 1 << 30
+
+// part evaluates the parts of a step's op one after the other, each rounded to its element type as a backend would, and
+// returns the first one whose result satisfies test: "v1=log(v0)". in are the part's own operands. ran is false if the
+// op has no parts or too much work.
+func (f *Finder) part(s *Step, test func(v *tensor.Array, in []*tensor.Array) bool) (name string, ran bool, err error) {
+	if !s.Node.Op.CanLower() || s.work() > maxWork {
+		return "", false, nil
+	}
+	operands, err := s.Operands()
+	if err != nil {
+		return "", false, err
+	}
+	types := make([]ir.Type, len(operands))
+	for k, x := range operands {
+		types[k] = interp.TypeOf(x)
+	}
+	g, err := interp.LowerOne(s.Node.Op, s.Node.Attrs, types, statics(s.Outs)[0])
+	if err != nil {
+		return "", false, nil
+	}
+	values, names := make([]*tensor.Array, len(g.Nodes)), make([]string, len(g.Nodes))
+	next := 0
+	for _, n := range g.Nodes {
+		if n.Op.Name == "input" {
+			var k int
+			if _, err := fmt.Sscanf(n.Name, "x%d", &k); err != nil {
+				return "", false, err
+			}
+			values[n.ID], names[n.ID] = operands[k], fmt.Sprint("i", k)
+			continue
+		}
+		if n.Op == ir.ResultDef {
+			continue // the tuple node has computed it
+		}
+		in, texts := make([]*tensor.Array, len(n.In)), []string{}
+		for k, x := range n.Operands() {
+			in[k], texts = values[x.ID], append(texts, names[x.ID])
+		}
+		if n.Op.Eval == nil {
+			return "", false, nil
+		}
+		results, err := interp.Eval(n, nil, in)
+		if err != nil {
+			return "", false, nil // bad data, which the step itself reports
+		}
+		text := n.Op.Name + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
+		for k, v := range n.Values() {
+			round(results[k])
+			values[v.ID] = results[k]
+			if n.Op.Name == "const" {
+				names[v.ID] = fmt.Sprint(results[k].At(0)) // in a region, the operand is a number
+				continue
+			}
+			names[v.ID] = fmt.Sprint("v", next)
+			next++
+			if test(results[k], in) {
+				return names[v.ID] + "=" + text, true, nil
+			}
+		}
+	}
+	return "", true, nil
+}
+
+// round rounds the elements of an f32 value, which the reference computes in 64 bits, to f32.
+func round(a *tensor.Array) {
+	if a.DType != dtype.F32 {
+		return
+	}
+	for i, v := range a.Floats {
+		if !math.IsNaN(v) {
+			a.Floats[i] = float64(float32(v))
+		}
+	}
+}
+
+// work returns the number of arithmetic operations of a step.
+func (s *Step) work() int64 { return s.Node.Op.FLOPs(s.Node.Attrs, statics(s.In), statics(s.Outs)...) }
+
+// reference evaluates a step on operands. The results are rounded to their element types.
+func (s *Step) reference(in []*tensor.Array) ([]*tensor.Array, error) {
+	out := make([]*tensor.Array, len(s.Outs))
+	for k, o := range s.Outs {
+		out[k] = tensor.NewArray(o.DType, o.Shape...)
+	}
+	err := s.Node.Op.Eval(s.Node.Attrs, in, out...)
+	for _, a := range out {
+		round(a)
+	}
+	return out, err
+}
