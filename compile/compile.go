@@ -57,6 +57,9 @@ type Options struct {
 	Weights string
 	// Seed is the seed of generated params. rlxc's default is 1.
 	Seed uint64
+	// Sizes gives values to symbols of graphs in text form, in all graphs that have them. These sizes are then fixed;
+	// the other symbols remain.
+	Sizes map[string]int64
 
 	// Targets are what to compile for: names such as "cpu" and "cpu:x86-64-v4", or files with a target description,
 	// which end in .target or have a / in their path. Empty stands for cpu and wgpu, or those of them that have the
