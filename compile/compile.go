@@ -74,6 +74,10 @@ type Options struct {
 	// Activations says how products with quantized weights read their activations: "f32" or empty keeps them; "q8"
 	// rounds each group of 32 to 8 bits, where a target has kernels for it.
 	Activations string
+	// MutableWeights lists patterns of names, as for path.Match, of weights that a session must be able to replace
+	// (rlx.Session.SetWeights). The compiler computes no constants from their values, which may make programs slower.
+	// Other weights can be replaced, too, unless it did.
+	MutableWeights []string
 	// StopAfter is the last pass to run. Empty runs all. With it there is no artifact.
 	StopAfter string
 	// Dump, if not nil, is called with the graph of each method, for each target, after each phase: "in" is the graph

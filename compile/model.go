@@ -90,6 +90,10 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 	for _, u := range m.built.Skipped {
 		m.Unused = append(m.Unused, Unused(u))
 	}
+	if err := m.checkMutable(); err != nil {
+		m.Close()
+		return nil, err
+	}
 	if len(o.Targets) == 0 {
 		m.targets = takePacked(m.targets, m.built.Methods)
 	}

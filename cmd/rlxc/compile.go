@@ -28,7 +28,7 @@ type compileFlags struct {
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
 	targets, fallbacks, precisions          []string
-	set, dump, sizes                        cli.List
+	set, dump, sizes, mutable               cli.List
 	gaps                                    bool
 }
 
@@ -102,6 +102,8 @@ func compileCommand() *cli.Command {
 			fs.StringSliceVar(&f.precisions, "precision", nil,
 				"`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+
 					strings.Join(device.Precisions(), ",")+")")
+			fs.ListVarP(&f.mutable, "mutable-weights", "",
+				"`GLOB` weights that runs must be able to replace (rlxrun --weights): no constants are computed from their values (repeatable; rlxc inspect FILE weights lists what can be replaced)")
 			fs.ListVarP(
 				&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "",
@@ -155,7 +157,7 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 	o := compile.Options{
 		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, Weights: f.weights, Seed: f.seed,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
-		Activations: f.activations.Value, StopAfter: f.stopAfter,
+		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}
 	for name, to := range map[string]*string{"arch": &o.Arch, "dtype": &o.DType, "quantize": &o.Quantize} {
 		if given(name) { // the defaults do not apply to graphs
