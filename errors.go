@@ -56,6 +56,8 @@ var (
 	// ErrDamaged reports a file with a state whose bytes are not those that Export wrote, or that has no digest of
 	// them.
 	ErrDamaged error = code.StateDamaged
+	// ErrFixedWeight reports a weight that cannot be replaced, because the compiler has computed constants from it.
+	ErrFixedWeight error = code.WeightFixed
 	// ErrNaN reports that Request.CheckNaN found a NaN, or that the logits of a text contain one.
 	ErrNaN error = device.ErrNaN
 	// ErrCheck reports that Request.Check found a step that differs from the reference.

@@ -36,13 +36,11 @@ func (x *execution) run(ctx context.Context) error {
 	if x.wants, err = l.check(s, x.r); err != nil {
 		return err
 	}
-	if len(l.pieces) > 1 || x.r.State != nil && s.model.inPieces() { // otherwise the backend serialises the runs
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	split := l.schedule.split
 	need := split.Needed(x.wants.returned, x.wants.kept)
@@ -84,9 +82,6 @@ func (x *execution) run(ctx context.Context) error {
 	}
 	return s.model.unchanged() // the backends map the weights from the file
 }
-
-// inPieces reports whether the model has a method with several segments.
-func (m *Model) inPieces() bool { return len(m.v.Splits()) > 0 }
 
 // piece runs one segment and returns the outputs for which need is true.
 func (x *execution) piece(ctx context.Context, k int, need []bool) error {

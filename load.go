@@ -127,6 +127,13 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 			s.lose(x.worker, err)
 			return err
 		}
+		if len(s.replaced) > 0 { // they change only while loading is held
+			err := x.backend.SetWeights(ctx, s.model.mapped().Size, s.newWeights(s.replaced), []*host.Executable{x.exe})
+			if err != nil {
+				s.lose(x.worker, err)
+				return err
+			}
+		}
 		x.binder = program.NewBinder(x.prog)
 	}
 	return s.model.unchanged() // by now the backends have copied the weights that they do not map

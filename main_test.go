@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
@@ -36,8 +37,8 @@ func cpu() rlx.Backend { return rlxtest.CPU("cpu") }
 func faultyBackend(name string) rlx.Backend { return rlxtest.CPU(name) }
 
 // faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its
-// name: RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is
-// cancelled, RLX_LOADS_FAULT=wait the first load, and RLX_WRONG_FAULT=wrong makes results differ.
+// name: RLX_OLD_FAULT=old makes the backend one that cannot replace weights, RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is
+// cancelled, RLX_LOADS_FAULT=wait the first load, RLX_SETS_FAULT=fail makes SetWeights fail, and RLX_WRONG_FAULT=wrong makes results differ.
 type faulty struct{ backend.Backend }
 
 func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {
@@ -55,6 +56,7 @@ func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, err
 // Info reports devices of the types in RLX_SOFT_DEVICES, if it is set.
 func (b faulty) Info(ctx context.Context) (device.Info, error) {
 	info, err := b.Backend.Info(ctx)
+	info.SetsWeights = os.Getenv("RLX_OLD_FAULT") == ""
 	if types := os.Getenv("RLX_SOFT_DEVICES"); types != "" {
 		info.Devices = nil
 		for i, t := range strings.Split(types, ",") {
@@ -65,6 +67,13 @@ func (b faulty) Info(ctx context.Context) (device.Info, error) {
 }
 
 type faultyRun struct{ device.Executable }
+
+func (e faultyRun) SetWeights(ctx context.Context, w device.NewWeights) error {
+	if os.Getenv("RLX_SETS_FAULT") != "" {
+		return diag.New(device.ErrMemory, "", "no memory for packed weights")
+	}
+	return e.Executable.(device.WeightSetter).SetWeights(ctx, w)
+}
 
 var waited atomic.Bool
 

@@ -223,7 +223,7 @@ func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
 func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 	src, off := sourceOf(w.x.prog.Graph.Nodes[o.Node])
 	if src.Op.Name == "param" {
-		b, err := w.s.model.weight(o.Offset, o.Bytes)
+		b, err := w.s.weight(o.Offset, o.Bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -71,12 +71,14 @@ type Session struct {
 
 	owner    bool          // closes the model with itself
 	loading  chan struct{} // holds a token while methods are loaded
-	turn     chan struct{} // holds a token while a method runs in pieces
+	turn     chan struct{} // holds a token while a method runs, or weights are replaced
 	reserved []budget.Part // guarded by loading
 	mu       sync.Mutex    // guards the fields below; loaded and others change only while loading is held
 	loaded   map[string]*loaded
 	others   map[string]*worker // of Options.Fallbacks, by name
 	lost     error              // error of one of others
+	replaced map[string]Tensor  // weights with other values than the artifact's; changes only while turn is held
+	written  map[string]bool    // weights that were ever replaced: their memory is reserved; guarded by loading
 	once     sync.Once          // of Close
 }
 
@@ -134,7 +136,7 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{},
-		others:  map[string]*worker{},
+		others: map[string]*worker{}, replaced: map[string]Tensor{}, written: map[string]bool{},
 		loading: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	if s.worker, err = s.start(ctx, o.Backend, o.Device); err != nil {
 		m.release()

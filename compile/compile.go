@@ -57,6 +57,9 @@ type Options struct {
 	Weights string
 	// Seed is the seed of generated params. rlxc's default is 1.
 	Seed uint64
+	// Sizes gives values to symbols of graphs in text form, in all graphs that have them. These sizes are then fixed;
+	// the other symbols remain.
+	Sizes map[string]int64
 
 	// Targets are what to compile for: names such as "cpu" and "cpu:x86-64-v4", or files with a target description,
 	// which end in .target or have a / in their path. Empty stands for cpu and wgpu, or those of them that have the
@@ -71,6 +74,10 @@ type Options struct {
 	// Activations says how products with quantized weights read their activations: "f32" or empty keeps them; "q8"
 	// rounds each group of 32 to 8 bits, where a target has kernels for it.
 	Activations string
+	// MutableWeights lists patterns of names, as for path.Match, of weights that a session must be able to replace
+	// (rlx.Session.SetWeights). The compiler computes no constants from their values, which may make programs slower.
+	// Other weights can be replaced, too, unless it did.
+	MutableWeights []string
 	// StopAfter is the last pass to run. Empty runs all. With it there is no artifact.
 	StopAfter string
 	// Dump, if not nil, is called with the graph of each method, for each target, after each phase: "in" is the graph

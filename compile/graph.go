@@ -2,9 +2,11 @@ package compile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,9 +50,44 @@ func (m *Model) loadGraphs(ctx context.Context) error {
 	if err != nil {
 		return diag.New(code.GraphText, m.path, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
 	}
+	if graphs, err = bindSizes(graphs, m.options.Sizes); err != nil {
+		return err
+	}
 	m.built = &arch.Model{Arch: "graph", Methods: graphs}
 	m.source = format.Source{Name: filepath.Base(m.path), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
 	return m.loadParams(ctx)
+}
+
+// bindSizes replaces symbols by the values of Options.Sizes.
+func bindSizes(graphs []*ir.Graph, sizes map[string]int64) ([]*ir.Graph, error) {
+	if len(sizes) == 0 {
+		return graphs, nil
+	}
+	var known []string
+	for _, g := range graphs {
+		for _, s := range g.Syms {
+			if !slices.Contains(known, s.Name) {
+				known = append(known, s.Name)
+			}
+		}
+	}
+	slices.Sort(known)
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if !slices.Contains(known, name) {
+			return nil, usage("--size "+name, "no graph has this symbol; symbols are %s",
+				cmp.Or(strings.Join(known, ", "), "none"))
+		}
+		flags = append(flags, fmt.Sprintf("--size %s=%d", name, sizes[name]))
+	}
+	out := make([]*ir.Graph, len(graphs))
+	for i, g := range graphs {
+		var err error
+		if out[i], err = g.Bind(sizes); err != nil {
+			return nil, usage(strings.Join(flags, " "), "%w", err)
+		}
+	}
+	return out, nil
 }
 
 // loadParams reads or generates the params of graphs in text form.

@@ -90,6 +90,10 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 	for _, u := range m.built.Skipped {
 		m.Unused = append(m.Unused, Unused(u))
 	}
+	if err := m.checkMutable(); err != nil {
+		m.Close()
+		return nil, err
+	}
 	if len(o.Targets) == 0 {
 		m.targets = takePacked(m.targets, m.built.Methods)
 	}
@@ -150,8 +154,13 @@ func (o *Options) check(path string) error {
 			return usage("--"+x.flag, "applies to checkpoints only; %s is a graph in text form", path)
 		}
 	}
-	if !graph && o.Weights != "" {
-		return usage("--weights", "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", path)
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{{"weights", o.Weights != ""}, {"size", len(o.Sizes) > 0}} {
+		if !graph && x.given {
+			return usage("--"+x.flag, "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", path)
+		}
 	}
 	return nil
 }

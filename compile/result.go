@@ -93,6 +93,7 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 	o := driver.Options{
 		Targets: m.targets, Fallbacks: m.fallbacks, StopAfter: m.options.StopAfter, Activations: m.options.Activations,
 		Dump: m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
+		Mutable: m.mutable,
 	}
 	out, err := ctxio.Do(ctx, "compile", func() (*driver.Result, error) {
 		return driver.Compile(ctx, m.built.Methods, o)

@@ -80,7 +80,7 @@ func (c counting) Write(p []byte) (int, error) {
 func weightWriter(ws []driver.Weight, v *values) []format.Weight {
 	out := make([]format.Weight, len(ws))
 	for i, w := range ws {
-		out[i] = format.Weight{Name: w.Name, Type: w.Type, Write: func(to io.Writer) error {
+		out[i] = format.Weight{Name: w.Name, Type: w.Type, Mutable: !w.Fixed, Write: func(to io.Writer) error {
 			to = counting{to, v}
 			if w.Data != nil {
 				_, err := to.Write(w.Data)

@@ -21,6 +21,7 @@ var (
 	KindSched  = Kind{'S', 'C', 'H', 'D'} // the steps
 	KindSplits = Kind{'S', 'E', 'G', 'M'} // methods in segments
 	KindTensor = Kind{'T', 'N', 'S', 'R'} // the weight directory
+	KindChange = Kind{'M', 'U', 'T', 'W'} // the weights that may be replaced
 	KindChunks = Kind{'C', 'H', 'N', 'K'} // digests of the chunks of WGTS
 	KindWeight = Kind{'W', 'G', 'T', 'S'} // the weights
 )
@@ -67,6 +68,7 @@ var kinds = []kindInfo{
 	{KindSched, FlagCritical, SectionAlign, always},
 	{KindSplits, FlagCritical, SectionAlign, sometimes},
 	{KindTensor, FlagCritical, SectionAlign, sometimes},
+	{KindChange, 0, SectionAlign, sometimes},
 	{KindChunks, FlagCritical | FlagRaw, SectionAlign, withWeights},
 	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, withWeights},
 }

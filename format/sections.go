@@ -10,11 +10,15 @@ type contents struct {
 	scheds  []rawSched
 	splits  []rawSplit
 	tensors []rawTensor
+	mutable []int64 // weights that may be replaced, by their number in tensors
 }
 
 func contentsOf(m *Meta, programs []*program.Program, splits []*program.Split, weights []Tensor) *contents {
 	c := &contents{meta: m}
-	for _, t := range weights {
+	for i, t := range weights {
+		if t.Mutable {
+			c.mutable = append(c.mutable, int64(i))
+		}
 		c.tensors = append(c.tensors, rawTensor{name: t.Name, typ: typeOf(t.Type), offset: t.Offset, size: t.Size})
 	}
 	add := func(p *program.Program) {
@@ -77,6 +81,17 @@ var codecs = []codec{
 				func() rawTensor { return decodeTensor(d) })
 		},
 		func(c *contents) int { return len(c.tensors) }},
+	{KindChange, func(c *contents, e *encoder) {
+		e.list(len(c.mutable))
+		for _, i := range c.mutable {
+			e.integer(i)
+		}
+	},
+		func(c *contents, d *decoder) {
+			c.mutable = decodeList(d, MaxWeights, 1, "weights",
+				func() int64 { return d.integer(0, MaxWeights, "weight") })
+		},
+		func(c *contents) int { return len(c.mutable) }},
 }
 
 // written reports whether a file with these contents has the section.

@@ -15,6 +15,8 @@ import (
 type Weight struct {
 	Name string
 	Type ir.Type // must be static
+	// Mutable is set if a session may replace the weight: no constant of a program was computed from its values.
+	Mutable bool
 	// Write writes the tensor: dense, row-major, little-endian, exactly as many bytes as Type has. It is called once.
 	Write func(w io.Writer) error
 }
@@ -24,6 +26,7 @@ type Tensor struct {
 	Name         string
 	Type         ir.Type // always static
 	Offset, Size int64   // in bytes, in the weights section
+	Mutable      bool    // see Weight.Mutable
 }
 
 // Attachment reports whether the type is that of an attachment, u8[n]: the bytes of a file.
@@ -54,7 +57,7 @@ func Layout(weights []Weight) (*Directory, error) {
 		if _, dup := d.byName[w.Name]; dup {
 			return nil, diag.New(code.ArtifactSource, w.Name, "two weights have this name")
 		}
-		d.add(Tensor{w.Name, w.Type, nextOffset(d.size, size), size})
+		d.add(Tensor{w.Name, w.Type, nextOffset(d.size, size), size, w.Mutable})
 		if d.size > MaxFileSize {
 			return nil, diag.New(code.ArtifactSource, w.Name, "the weights up to this one have %d bytes; at most %d",
 				d.size, int64(MaxFileSize))

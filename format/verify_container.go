@@ -220,7 +220,8 @@ func (c *container) checkKinds([]byte) error {
 // checkVersions runs check 11.
 func (c *container) checkVersions([]byte) error {
 	for i, s := range c.sections {
-		if s.has(FlagCritical) && s.Version != Schema {
+		_, known := findKind(s.Kind)
+		if (known || s.has(FlagCritical)) && s.Version != Schema {
 			return fail(11, atTable, int64(i*EntrySize+offVersion),
 				"section %d (%v): schema version %d; this version knows %d", i, s.Kind, s.Version, Schema)
 		}

@@ -58,7 +58,37 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	if _, _, err := program.JoinStates(programs...); err != nil {
 		return nil, nil, nil, fail(checkState, KindPlan.String(), -1, "%w", err)
 	}
+	if err := checkMutable(c.mutable, dir, programs); err != nil {
+		return nil, nil, nil, err
+	}
 	return dir, programs[:whole:whole], splits, checkMemory(programs, weights, p)
+}
+
+// checkMutable is the part of checks 15 and 23 for MUTW: it lists weights in ascending order, each a param of a program.
+// An attachment is none.
+func checkMutable(list []int64, dir *Directory, programs []*program.Program) error {
+	if len(list) == 0 {
+		return nil
+	}
+	where, read := KindChange.String(), map[string]bool{}
+	for _, p := range programs {
+		for _, n := range p.Graph.Params() {
+			read[n.Name] = true
+		}
+	}
+	for k, i := range list {
+		switch {
+		case k > 0 && i <= list[k-1]:
+			return fail(checkSchema, where, -1, "weight %d comes after weight %d; want them in ascending order", i,
+				list[k-1])
+		case i >= int64(len(dir.tensors)):
+			return fail(23, where, -1, "there is no weight %d; the artifact has %d", i, len(dir.tensors))
+		case !read[dir.tensors[i].Name]:
+			return fail(23, where, -1, "weight %d, %s, is a parameter of no program", i, dir.tensors[i].Name)
+		}
+		dir.tensors[i].Mutable = true
+	}
+	return nil
 }
 
 // checkDims is the part of check 18 that bounds the work on symbols. If a dim does not grow with each of its symbols,
@@ -185,7 +215,7 @@ func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
 			return nil, fail(21, where, t.at, "weight %q has quantization %.40q; this version knows none", t.name,
 				t.quant)
 		}
-		d.add(Tensor{t.name, typ, t.offset, t.size})
+		d.add(Tensor{Name: t.name, Type: typ, Offset: t.offset, Size: t.size})
 	}
 	if d.size != size {
 		return nil, fail(20, where, -1, "the weights end at %d; the section has %d bytes", d.size, size)

@@ -28,7 +28,7 @@ type compileFlags struct {
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
 	targets, fallbacks, precisions          []string
-	set, dump                               cli.List
+	set, dump, sizes, mutable               cli.List
 	gaps                                    bool
 }
 
@@ -59,6 +59,7 @@ func compileCommand() *cli.Command {
 				Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
 			{About: "a graph written by hand, run on generated inputs and compared with the reference",
 				Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
+			{About: "the same for one size", Line: "rlxc softmax.txt --size N=128 -o softmax.rlx"},
 			{About: "print the graph after a pass",
 				Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
@@ -87,6 +88,8 @@ func compileCommand() *cli.Command {
 			fs.StringVar(&f.weights, "weights", "",
 				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
+			fs.ListVarP(&f.sizes, "size", "",
+				"`SYMBOL=N` fix a size that the graph leaves open within a range, in all graphs that have the symbol (repeatable)")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+
 				strings.Join(driver.TargetNames(), ", ")+
@@ -99,6 +102,8 @@ func compileCommand() *cli.Command {
 			fs.StringSliceVar(&f.precisions, "precision", nil,
 				"`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+
 					strings.Join(device.Precisions(), ",")+")")
+			fs.ListVarP(&f.mutable, "mutable-weights", "",
+				"`GLOB` weights that runs must be able to replace (rlxrun --weights): no constants are computed from their values (repeatable; rlxc inspect FILE weights lists what can be replaced)")
 			fs.ListVarP(
 				&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text; - is stdout (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "",
@@ -152,12 +157,16 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 	o := compile.Options{
 		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, Weights: f.weights, Seed: f.seed,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
-		Activations: f.activations.Value, StopAfter: f.stopAfter,
+		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}
 	for name, to := range map[string]*string{"arch": &o.Arch, "dtype": &o.DType, "quantize": &o.Quantize} {
 		if given(name) { // the defaults do not apply to graphs
 			*to = map[string]string{"arch": f.arch, "dtype": f.dtype.Value, "quantize": f.quantize.Value}[name]
 		}
+	}
+	var err error
+	if o.Sizes, err = parseSizes(f.sizes.Values); err != nil {
+		return o, err
 	}
 	if f.memory != "" {
 		var ok bool
@@ -166,6 +175,22 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 		}
 	}
 	return o, nil
+}
+
+// parseSizes parses the values of --size.
+func parseSizes(values []string) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, v := range values {
+		name, n := cli.ParseSize(v)
+		if name == "" {
+			return nil, cli.Usagef("--size "+v, "is not SYMBOL=N, such as --size S=128")
+		}
+		if old, ok := out[name]; ok && old != n {
+			return nil, cli.Usagef("--size "+v, "%s is %d already", name, old)
+		}
+		out[name] = n
+	}
+	return out, nil
 }
 
 func runCompile(ctx context.Context, env *cli.Env, src string, f *compileFlags, given func(flag string) bool) error {

@@ -395,9 +395,14 @@ func flops(p *program.Program, s program.Step) int64 {
 }
 
 func weightsText(env *cli.Env, v *format.Verified, _ []listed) error {
-	rows := [][]string{{"weight", "type", "offset", "bytes"}}
+	rows := [][]string{{"weight", "type", "offset", "bytes", "replaceable"}}
 	for _, w := range v.Weights().Tensors() {
-		rows = append(rows, []string{w.Name, w.Type.String(), fmt.Sprint(w.Offset), fmt.Sprint(w.Size)})
+		replaceable := "no"
+		if w.Mutable {
+			replaceable = "yes"
+		}
+		rows = append(rows,
+			[]string{w.Name, w.Type.String(), fmt.Sprint(w.Offset), fmt.Sprint(w.Size), replaceable})
 	}
 	return env.Table(rows)
 }
@@ -408,10 +413,12 @@ func weightsJSON(v *format.Verified, _ []listed) any {
 		Type   string `json:"type"`
 		Offset int64  `json:"offset"`
 		Size   int64  `json:"size"`
+		// Replaceable is set if a session may give the weight other values.
+		Replaceable bool `json:"replaceable"`
 	}
 	out := []weight{}
 	for _, w := range v.Weights().Tensors() {
-		out = append(out, weight{w.Name, w.Type.String(), w.Offset, w.Size})
+		out = append(out, weight{w.Name, w.Type.String(), w.Offset, w.Size, w.Mutable})
 	}
 	return out
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -268,7 +266,7 @@ func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 		out[s.Name] = min(max(benchSize, s.Min), s.Max)
 	}
 	for _, v := range sizes {
-		name, n := parseSizeFlag(v)
+		name, n := cli.ParseSize(v)
 		if name == "" {
 			return nil, cli.Usagef("--size "+v, "is not SYMBOL=N")
 		}
@@ -300,14 +298,4 @@ func madeUp(inputs []rlx.Value, sizes map[string]int64, seed uint64) map[string]
 		in[v.Name] = forModel(t)
 	}
 	return in
-}
-
-// parseSizeFlag parses SYMBOL=N. The name is empty if s has another form.
-func parseSizeFlag(s string) (name string, n int64) {
-	name, num, _ := strings.Cut(s, "=")
-	n, err := strconv.ParseInt(num, 10, 64)
-	if err != nil {
-		return "", 0
-	}
-	return name, n
 }

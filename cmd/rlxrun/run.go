@@ -52,7 +52,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			f.state.declare(fs)
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o",
-				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one (repeatable)")
+				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one. Steps that no -o needs are not run (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			f.expect.declare(fs)
@@ -219,6 +219,7 @@ type methodJob struct {
 	method *rlx.Method
 	in     map[string]rlx.Tensor
 	files  []string // files that in was read from
+	wanted []string // outputs to compute; nil means all
 }
 
 func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, error) {
@@ -292,8 +293,18 @@ func (j *methodJob) inputs() []string       { return j.files }
 func (j *methodJob) outputs() []string      { return nil }
 func (j *methodJob) streams() bool          { return false }
 
-func (j *methodJob) prepare(*session, []sink) error { return nil }
-func (j *methodJob) json(sum *summary) any          { return sum }
+func (j *methodJob) json(sum *summary) any { return sum }
+
+// prepare restricts the run to the outputs that are written, so that steps which only others need are skipped. A run
+// without -o, such as one with --profile alone, computes all of them.
+func (j *methodJob) prepare(_ *session, sinks []sink) error {
+	for _, k := range sinks {
+		if !slices.Contains(j.wanted, k.offer.name) {
+			j.wanted = append(j.wanted, k.offer.name)
+		}
+	}
+	return nil
+}
 
 func (j *methodJob) offers() (out []offer) {
 	for _, v := range j.method.Outputs {
@@ -310,7 +321,7 @@ func (j *methodJob) primary() string {
 }
 
 func (j *methodJob) run(ctx context.Context, s *session) (map[string]product, error) {
-	r, err := s.Run(ctx, rlx.Request{Method: j.method.Name, Inputs: j.in})
+	r, err := s.Run(ctx, rlx.Request{Method: j.method.Name, Inputs: j.in, Outputs: j.wanted})
 	if err != nil {
 		return nil, err
 	}

@@ -122,6 +122,11 @@ A file of --save-state ends with the SHA-256 of all bytes before it. The bytes a
 edited. A file of an older version has no digest and is refused, too. Restore the file from a copy, or compute the state again: run the
 prompt once more with --save-state.`)
 
+	WeightFixed = diag.Define("RLX3205", "weight cannot be replaced", `
+A session can give a weight other values (--weights) only if the compiler has not computed constants from the old ones. It has done so with
+this weight, or the weight is such a constant. Compile the model again with rlxc --mutable-weights NAME, or a pattern such as '*.bias'.
+"rlxc inspect FILE weights" lists which weights can be replaced.`)
+
 	PluginSource = diag.Define("RLX3210", "plugin cannot be installed from this file", `
 "rlxrun plugins install" takes an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top. It
 refuses an archive that is damaged, has an absolute path, a path with "..", a duplicate entry, a link or a device, or unpacks to too many

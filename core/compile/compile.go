@@ -25,6 +25,9 @@ type Options struct {
 	Fallbacks []Target
 	// Params returns the values of params, for constant folding. It is called only for small tensors.
 	Params pass.Params
+	// Mutable reports whether a session may replace a param, so that no constant may be computed from its values. Nil
+	// means none: then Weight.Fixed tells which params the compiler computed constants from.
+	Mutable func(name string) bool
 	// Layout sets the offset of each weight, in the given order, and returns the total size. The file format supplies
 	// it.
 	Layout func([]Weight) (size int64, err error)
@@ -48,6 +51,9 @@ type Weight struct {
 	Type   ir.Type
 	Offset int64  // in the weights space, in bytes; set by Options.Layout
 	Data   []byte // of attachments and of weights that passes computed; nil means the model's param of that name
+	// Fixed is set if a session cannot replace the weight, because it is no param of the model, or because programs have
+	// constants that were computed from its values.
+	Fixed bool
 }
 
 // Size returns the size in bytes.
@@ -88,13 +94,17 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 	}
 	res := &Result{}
 	weights := map[string]Weight{}
+	params, read := o.Params, map[string]bool{}
+	if params != nil {
+		params = reading{params, read}
+	}
 	for _, g := range methods {
 		if err := g.Verify(); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name, err)
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared,
+			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared,
 				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
@@ -118,10 +128,14 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		return res, nil
 	}
 	for _, w := range weights {
+		w.Fixed = w.Data != nil || read[w.Name]
 		res.Weights = append(res.Weights, w)
 	}
 	slices.SortFunc(res.Weights, func(a, b Weight) int { return cmp.Compare(a.Name, b.Name) })
-	res.Weights = append(res.Weights, o.Attach...)
+	for _, w := range o.Attach {
+		w.Fixed = true
+		res.Weights = append(res.Weights, w)
+	}
 	size, err := o.Layout(res.Weights)
 	if err != nil {
 		return nil, err
@@ -160,6 +174,18 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 	}
 	return res, nil
+}
+
+// reading notes the params whose values the compiler reads, because it computes constants from them.
+type reading struct {
+	pass.Params
+	names map[string]bool
+}
+
+// Param implements pass.Params.
+func (r reading) Param(name string) (*tensor.Array, error) {
+	r.names[name] = true
+	return r.Params.Param(name)
 }
 
 func counts(list []pass.OpCount) (out []program.OpCount) {

@@ -42,6 +42,8 @@ type Info struct {
 	MaxAlloc int64    // largest arena in bytes; 0 means no limit
 
 	Precisions []string // values that Load.Precision may have; nil means only "f32"
+	// SetsWeights reports whether the weights of a loaded program can be replaced; see WeightSetter.
+	SetsWeights bool
 }
 
 // CheckPrecision returns ErrUnsupported unless the backend lists the precision.

@@ -81,7 +81,7 @@ func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):
 		_, folded := f.c.report.Folded[n.Name]
-		return f.c.params != nil || folded
+		return f.c.params != nil && (f.c.mutable == nil || !f.c.mutable(n.Name)) || folded
 	case n.Is(ir.ResultDef):
 		return f.known[n.In[0].ID]
 	case n.Op.Effects || n.Op.Updates || n.Op.Eval == nil || n.Is(op.CopyDef):

@@ -27,7 +27,9 @@ type Params interface {
 
 // Options control Run.
 type Options struct {
-	Params    Params                         // nil means not to fold values that depend on weights
+	Params Params // nil means not to fold values that depend on weights
+	// Mutable reports whether a session may replace a weight. Then nothing is computed from its values. Nil means none.
+	Mutable   func(name string) bool
 	StopAfter string                         // name of the last pass to run; empty means all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
 	Verify    bool                           // verify the graph after each pass
@@ -126,8 +128,10 @@ type context struct {
 	target *target.Description
 	asks   bool // see Pass.Asks
 	params Params
-	report *Report
-	index  paramIndex
+	// mutable is Options.Mutable
+	mutable func(name string) bool
+	report  *Report
+	index   paramIndex
 
 	memory Memory       // may be nil
 	stop   func() error // may be nil

@@ -50,7 +50,11 @@ type Runner struct {
 	values  *program.Values
 	calls   []Call  // by step
 	resized []value // the operands and results in calls whose sizes depend on symbols
-	bound   binding // the run that values and calls were made for
+	// the params that have been replaced and their views, by node, and the space of the weights with their values;
+	// nil if none has been
+	replaced   []bool
+	newWeights []byte
+	bound      binding // the run that values and calls were made for
 }
 
 // binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes
@@ -84,6 +88,28 @@ func New(c Config) *Runner {
 
 // Call returns step i. Its node is set at once, its operands by each run before the first step.
 func (r *Runner) Call(i int) *Call { return &r.calls[i] }
+
+// SetWeights replaces the values of params; see device.WeightSetter. w.Weights must stay as it is until the next call.
+func (r *Runner) SetWeights(w device.NewWeights) {
+	if r.replaced == nil {
+		r.replaced = make([]bool, len(r.Program.Graph.Nodes))
+	}
+	for i, reads := range device.Reading(r.Program, w.Params) {
+		r.replaced[i] = r.replaced[i] || reads
+	}
+	r.newWeights = w.Weights
+	r.bound.valid = false
+}
+
+// bytes returns the memory of a value. spaces are indexed by program.Space.
+func (r *Runner) bytes(spaces [][]byte, node int) []byte {
+	o := &r.values.Operands[node]
+	space := spaces[o.Space]
+	if r.replaced != nil && r.replaced[node] {
+		space = r.newWeights
+	}
+	return space[o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]
+}
 
 // Operand returns the shape and place of a node's value in the current run.
 func (r *Runner) Operand(n *ir.Node) *program.Operand { return &r.values.Operands[n.ID] }
@@ -204,8 +230,7 @@ func (r *Runner) bind(run device.Run) error {
 		r.fill(spaces[:])
 	} else {
 		for _, v := range r.resized {
-			o := &r.values.Operands[v.node]
-			v.t.Data = spaces[o.Space][o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]
+			v.t.Data = r.bytes(spaces[:], v.node)
 		}
 	}
 	if r.Bound != nil {
@@ -244,7 +269,7 @@ func (r *Runner) fill(spaces [][]byte) {
 	r.resized = r.resized[:0]
 	set := func(t *tensor.Tensor, n *ir.Node) {
 		o := &r.values.Operands[n.ID]
-		t.DType, t.Shape, t.Data = o.DType, o.Shape, spaces[o.Space][o.Offset:o.Offset+o.Bytes:o.Offset+o.Bytes]
+		t.DType, t.Shape, t.Data = o.DType, o.Shape, r.bytes(spaces, n.ID)
 		if !n.Type.Shape.IsStatic() {
 			r.resized = append(r.resized, value{t, n.ID})
 		}

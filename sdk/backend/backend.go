@@ -182,7 +182,8 @@ type backend struct {
 func (b *backend) Info(context.Context) (device.Info, error) {
 	return device.Info{
 		Name: b.Name, Version: b.Version, Target: b.target,
-		Devices: []device.Device{{ID: "0", Name: b.Device, Type: "cpu"}},
+		Devices:     []device.Device{{ID: "0", Name: b.Device, Type: "cpu"}},
+		SetsWeights: true,
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -23,7 +24,7 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 	} else if err := info.CheckPrecision(l.Precision); err != nil {
 		return nil, err
 	}
-	x := &executable{}
+	x := &executable{b: b}
 	var native []bool // by step
 	for _, s := range l.Program.Steps {
 		n := l.Program.Graph.Nodes[s.Node]
@@ -85,10 +86,28 @@ func (b *backend) scratch(n *ir.Node, native bool) (scratch, own int64) {
 // executable is a loaded program.
 type executable struct {
 	*runner.Runner
+	b           *backend
 	run         []func(*Call) error // by step
 	calls       []Call              // by step
 	kernels     []device.Kernel
 	memory, own int64 // bytes of scratch memory, and of what definitions allocate
+}
+
+// SetWeights replaces weights. Kernels of steps that read one are prepared again.
+func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
+	x.Runner.SetWeights(w)
+	reads := device.Reading(x.Program, w.Params)
+	for i := range x.run {
+		n := x.calls[i].Node
+		if !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
+			continue
+		}
+		var err error
+		if x.run[i], _, err = x.b.find(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Kernels reports which ops have a kernel.

@@ -133,7 +133,7 @@ func (Backend) Info(context.Context) (device.Info, error) {
 		Name: "cpu", Version: Version, Target: Description(), Levels: levelsHere(),
 		Devices: []device.Device{
 			{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
-		Precisions: precisions,
+		Precisions: precisions, SetsWeights: true,
 	}, nil
 }
 

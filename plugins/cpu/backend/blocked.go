@@ -99,8 +99,8 @@ const blockSide = 32
 // fitsBlocked reports whether a [rows, cols] value can be stored blocked in the memory planned for it.
 func fitsBlocked(rows, cols int) bool { return rows >= blockSide && cols > 0 && cols%blockSide == 0 }
 
-// param returns the parameter that n is, or is a view of; nil if there is none. A parameter never changes, so it can be
-// packed once.
+// param returns the parameter that n is, or is a view of; nil if there is none. A parameter changes only
+// when SetWeights replaces it, so it can be packed once.
 func param(n *ir.Node) *ir.Node {
 	for {
 		if _, view := n.View(); !view {

@@ -2,8 +2,10 @@ package backend
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/runner"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -55,6 +57,23 @@ func (x *executable) Close() error {
 // Run executes the steps in order.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	return x.runner.Run(ctx, r)
+}
+
+// SetWeights replaces weights. Each step that reads one is prepared again, which drops its packed copy.
+func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
+	x.runner.SetWeights(w)
+	reads := device.Reading(x.p, w.Params)
+	for i, s := range x.p.Steps {
+		n := x.p.Graph.Nodes[s.Node]
+		if !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
+			continue
+		}
+		var err error
+		if x.run[i], _, err = find(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeRunner makes the runner and the calls, when everything that they need is allocated.

@@ -55,7 +55,8 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		for _, a := range b.adapters {
 			to.MaxOperands = min(to.MaxOperands, a.Limits().Bindings-2) // the result and the parameters take two
 		}
-		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: &to}, nil
+		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: &to,
+			SetsWeights: true}, nil
 	})
 }
 

@@ -22,6 +22,7 @@ type Executable struct {
 	kernels []device.Kernel
 	memory  int64
 
+	mapped bool // whether new weights are in memory that the backend maps
 	stores bool // whether the program updates its state
 	spins  bool // whether the host may spin while it waits for a result; see shortRun
 

@@ -40,6 +40,7 @@ type Session struct {
 	region   *wire.Region // nil if tensors are sent in chunks
 	// the parts of the region's data that may contain nonzero bytes; guarded by runSlot
 	dirty                spans
+	newWeights           *wire.NewWeights // nil if new weights are sent in chunks; guarded by runSlot
 	direct               *wire.RunChannel
 	directRuns           bool     // whether the backend serves runs on direct
 	runsEnd              *os.File // the backend's end of direct
@@ -115,6 +116,7 @@ func (s *Session) Close() error {
 	<-s.released
 	s.runSlot <- struct{}{} // a run may still copy from the region, which must not be unmapped before the run ends
 	s.region.Close()
+	s.newWeights.Close()
 	<-s.runSlot
 	return nil
 }

@@ -109,6 +109,11 @@ func (s *Session) prepare(path string) error {
 			}
 		}
 	}
+	if s.region != nil && s.opts.Artifact != nil {
+		if s.newWeights, err = wire.MakeNewWeights(); err != nil {
+			return hostErr("creating the memory for weights", err)
+		}
+	}
 	if s.region != nil {
 		if s.direct, s.runsEnd, err = wire.NewRunChannel(); err != nil {
 			return hostErr("creating the run channel", err)
@@ -126,6 +131,9 @@ func (s *Session) launch(ctx context.Context) error {
 	files := &wire.Files{Lifeline: s.lifelineR, Artifact: s.opts.Artifact, Runs: s.runsEnd, Executable: s.exe}
 	if s.region != nil {
 		files.IO = s.region.File
+	}
+	if s.newWeights != nil {
+		files.Weights = s.newWeights.File
 	}
 	env := s.opts.environment()
 	if s.confined.confined() {

@@ -64,14 +64,15 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 type InfoReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                 // as in its target description; the executable is rlx-backend-NAME
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                           // as in its target description
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // the first is the default
-	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes of the largest arena; 0: no limit
-	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                     // values that LoadHeader.precision may have; empty: only "f32"
-	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                             // target description of the nodes that the backend runs, see spec/target.md
-	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                            // levels of the target description that this machine supports, best first
-	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"` // the backend also serves runs on the descriptor "runs"
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                    // as in its target description; the executable is rlx-backend-NAME
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                              // as in its target description
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                              // the first is the default
+	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`           // bytes of the largest arena; 0: no limit
+	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                        // values that LoadHeader.precision may have; empty: only "f32"
+	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                                // target description of the nodes that the backend runs, see spec/target.md
+	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                               // levels of the target description that this machine supports, best first
+	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"`    // the backend also serves runs on the descriptor "runs"
+	SetsWeights   bool                   `protobuf:"varint,12,opt,name=sets_weights,json=setsWeights,proto3" json:"sets_weights,omitempty"` // the backend has SetWeights
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +159,13 @@ func (x *InfoReply) GetLevels() []string {
 func (x *InfoReply) GetDirectRuns() bool {
 	if x != nil {
 		return x.DirectRuns
+	}
+	return false
+}
+
+func (x *InfoReply) GetSetsWeights() bool {
+	if x != nil {
+		return x.SetsWeights
 	}
 	return false
 }
@@ -616,7 +624,7 @@ func (x *Kernel) GetNative() bool {
 	return false
 }
 
-// Range is a range of bytes in the data part of the shared region.
+// Range is a range of bytes in the data part of the shared region, or in the space of the weights.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1404,6 +1412,184 @@ func (*WriteStateReply) Descriptor() ([]byte, []int) {
 	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
+type SetWeightsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*SetWeightsRequest_Header
+	//	*SetWeightsRequest_Data
+	Part          isSetWeightsRequest_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetWeightsRequest) Reset() {
+	*x = SetWeightsRequest{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetWeightsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetWeightsRequest) ProtoMessage() {}
+
+func (x *SetWeightsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetWeightsRequest.ProtoReflect.Descriptor instead.
+func (*SetWeightsRequest) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SetWeightsRequest) GetPart() isSetWeightsRequest_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *SetWeightsRequest) GetHeader() *SetWeightsHeader {
+	if x != nil {
+		if x, ok := x.Part.(*SetWeightsRequest_Header); ok {
+			return x.Header
+		}
+	}
+	return nil
+}
+
+func (x *SetWeightsRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Part.(*SetWeightsRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isSetWeightsRequest_Part interface {
+	isSetWeightsRequest_Part()
+}
+
+type SetWeightsRequest_Header struct {
+	Header *SetWeightsHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
+}
+
+type SetWeightsRequest_Data struct {
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+func (*SetWeightsRequest_Header) isSetWeightsRequest_Part() {}
+
+func (*SetWeightsRequest_Data) isSetWeightsRequest_Part() {}
+
+type SetWeightsHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
+	Params        []*Range               `protobuf:"bytes,2,rep,name=params,proto3" json:"params,omitempty"`  // places of params in the space of the weights, by ascending offset
+	Mapped        bool                   `protobuf:"varint,3,opt,name=mapped,proto3" json:"mapped,omitempty"` // the new values are at these places of the descriptor "weights"; false: they follow in chunks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetWeightsHeader) Reset() {
+	*x = SetWeightsHeader{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetWeightsHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetWeightsHeader) ProtoMessage() {}
+
+func (x *SetWeightsHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetWeightsHeader.ProtoReflect.Descriptor instead.
+func (*SetWeightsHeader) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SetWeightsHeader) GetExecutable() uint64 {
+	if x != nil {
+		return x.Executable
+	}
+	return 0
+}
+
+func (x *SetWeightsHeader) GetParams() []*Range {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+func (x *SetWeightsHeader) GetMapped() bool {
+	if x != nil {
+		return x.Mapped
+	}
+	return false
+}
+
+type SetWeightsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetWeightsReply) Reset() {
+	*x = SetWeightsReply{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetWeightsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetWeightsReply) ProtoMessage() {}
+
+func (x *SetWeightsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetWeightsReply.ProtoReflect.Descriptor instead.
+func (*SetWeightsReply) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
+}
+
 // Chunk is the next bytes of a tensor. Chunks follow the order of the tensors and leave no gaps.
 type Chunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1415,7 +1601,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1613,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1626,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Chunk) GetIndex() int32 {
@@ -1472,7 +1658,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1670,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1683,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunReply) GetPart() isRunReply_Part {
@@ -1580,7 +1766,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1778,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1791,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Progress) GetSteps() int64 {
@@ -1628,7 +1814,7 @@ type Dump struct {
 
 func (x *Dump) Reset() {
 	*x = Dump{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1826,7 @@ func (x *Dump) String() string {
 func (*Dump) ProtoMessage() {}
 
 func (x *Dump) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1839,7 @@ func (x *Dump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dump.ProtoReflect.Descriptor instead.
 func (*Dump) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Dump) GetNode() int32 {
@@ -1699,7 +1885,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1897,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1910,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Done) GetGeneration() int64 {
@@ -1787,7 +1973,7 @@ type RunResult struct {
 
 func (x *RunResult) Reset() {
 	*x = RunResult{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1985,7 @@ func (x *RunResult) String() string {
 func (*RunResult) ProtoMessage() {}
 
 func (x *RunResult) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1998,7 @@ func (x *RunResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResult.ProtoReflect.Descriptor instead.
 func (*RunResult) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunResult) GetDone() *Done {
@@ -1838,7 +2024,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2036,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2049,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CancelRequest) GetGeneration() int64 {
@@ -1881,7 +2067,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2079,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2092,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 type StatsRequest struct {
@@ -1919,7 +2105,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2117,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2130,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StatsRequest) GetExecutable() uint64 {
@@ -1970,7 +2156,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2168,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2181,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StatsReply) GetSteps() []*Step {
@@ -2016,7 +2202,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2214,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2227,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Step) GetNode() int32 {
@@ -2074,7 +2260,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2272,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2285,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UnloadRequest) GetExecutable() uint64 {
@@ -2117,7 +2303,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2315,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2328,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 // Error is the detail of every failed call's status.
@@ -2161,7 +2347,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[33]
+	mi := &file_rlx_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2359,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[33]
+	mi := &file_rlx_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2372,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Error) GetCode() string {
@@ -2243,7 +2429,7 @@ var File_rlx_v1_backend_proto protoreflect.FileDescriptor
 const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x14rlx/v1/backend.proto\x12\x06rlx.v1\"\r\n" +
-	"\vInfoRequest\"\x83\x02\n" +
+	"\vInfoRequest\"\xa6\x02\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
@@ -2256,7 +2442,8 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x06levels\x18\n" +
 	" \x03(\tR\x06levels\x12\x1f\n" +
 	"\vdirect_runs\x18\v \x01(\bR\n" +
-	"directRunsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
+	"directRuns\x12!\n" +
+	"\fsets_weights\x18\f \x01(\bR\vsetsWeightsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2349,7 +2536,18 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x05range\x18\x01 \x01(\v2\x12.rlx.v1.StateRangeH\x00R\x05range\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\x06\n" +
 	"\x04part\"\x11\n" +
-	"\x0fWriteStateReply\"1\n" +
+	"\x0fWriteStateReply\"e\n" +
+	"\x11SetWeightsRequest\x122\n" +
+	"\x06header\x18\x01 \x01(\v2\x18.rlx.v1.SetWeightsHeaderH\x00R\x06header\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\x06\n" +
+	"\x04part\"q\n" +
+	"\x10SetWeightsHeader\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x01 \x01(\x04R\n" +
+	"executable\x12%\n" +
+	"\x06params\x18\x02 \x03(\v2\r.rlx.v1.RangeR\x06params\x12\x16\n" +
+	"\x06mapped\x18\x03 \x01(\bR\x06mapped\"\x11\n" +
+	"\x0fSetWeightsReply\"1\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\xb3\x01\n" +
@@ -2410,7 +2608,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x0e\n" +
 	"\x02op\x18\x06 \x01(\tR\x02op\x12\x16\n" +
-	"\x06result\x18\a \x01(\x05R\x06result2\xbc\x04\n" +
+	"\x06result\x18\a \x01(\x05R\x06result2\x80\x05\n" +
 	"\aBackend\x12.\n" +
 	"\x04Info\x12\x13.rlx.v1.InfoRequest\x1a\x11.rlx.v1.InfoReply\x120\n" +
 	"\x04Load\x12\x13.rlx.v1.LoadRequest\x1a\x11.rlx.v1.LoadReply(\x01\x12/\n" +
@@ -2422,7 +2620,9 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\vChangeState\x12\x1a.rlx.v1.ChangeStateRequest\x1a\x18.rlx.v1.ChangeStateReply\x125\n" +
 	"\tReadState\x12\x12.rlx.v1.StateRange\x1a\x12.rlx.v1.StateChunk0\x01\x12B\n" +
 	"\n" +
-	"WriteState\x12\x19.rlx.v1.WriteStateRequest\x1a\x17.rlx.v1.WriteStateReply(\x01B)Z'github.com/rlx-go/rlx/plugins/rpc/rlxv1b\x06proto3"
+	"WriteState\x12\x19.rlx.v1.WriteStateRequest\x1a\x17.rlx.v1.WriteStateReply(\x01\x12B\n" +
+	"\n" +
+	"SetWeights\x12\x19.rlx.v1.SetWeightsRequest\x1a\x17.rlx.v1.SetWeightsReply(\x01B)Z'github.com/rlx-go/rlx/plugins/rpc/rlxv1b\x06proto3"
 
 var (
 	file_rlx_v1_backend_proto_rawDescOnce sync.Once
@@ -2436,7 +2636,7 @@ func file_rlx_v1_backend_proto_rawDescGZIP() []byte {
 	return file_rlx_v1_backend_proto_rawDescData
 }
 
-var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_rlx_v1_backend_proto_goTypes = []any{
 	(*InfoRequest)(nil),        // 0: rlx.v1.InfoRequest
 	(*InfoReply)(nil),          // 1: rlx.v1.InfoReply
@@ -2458,21 +2658,24 @@ var file_rlx_v1_backend_proto_goTypes = []any{
 	(*StateChunk)(nil),         // 17: rlx.v1.StateChunk
 	(*WriteStateRequest)(nil),  // 18: rlx.v1.WriteStateRequest
 	(*WriteStateReply)(nil),    // 19: rlx.v1.WriteStateReply
-	(*Chunk)(nil),              // 20: rlx.v1.Chunk
-	(*RunReply)(nil),           // 21: rlx.v1.RunReply
-	(*Progress)(nil),           // 22: rlx.v1.Progress
-	(*Dump)(nil),               // 23: rlx.v1.Dump
-	(*Done)(nil),               // 24: rlx.v1.Done
-	(*RunResult)(nil),          // 25: rlx.v1.RunResult
-	(*CancelRequest)(nil),      // 26: rlx.v1.CancelRequest
-	(*CancelReply)(nil),        // 27: rlx.v1.CancelReply
-	(*StatsRequest)(nil),       // 28: rlx.v1.StatsRequest
-	(*StatsReply)(nil),         // 29: rlx.v1.StatsReply
-	(*Step)(nil),               // 30: rlx.v1.Step
-	(*UnloadRequest)(nil),      // 31: rlx.v1.UnloadRequest
-	(*UnloadReply)(nil),        // 32: rlx.v1.UnloadReply
-	(*Error)(nil),              // 33: rlx.v1.Error
-	nil,                        // 34: rlx.v1.RunHeader.SymsEntry
+	(*SetWeightsRequest)(nil),  // 20: rlx.v1.SetWeightsRequest
+	(*SetWeightsHeader)(nil),   // 21: rlx.v1.SetWeightsHeader
+	(*SetWeightsReply)(nil),    // 22: rlx.v1.SetWeightsReply
+	(*Chunk)(nil),              // 23: rlx.v1.Chunk
+	(*RunReply)(nil),           // 24: rlx.v1.RunReply
+	(*Progress)(nil),           // 25: rlx.v1.Progress
+	(*Dump)(nil),               // 26: rlx.v1.Dump
+	(*Done)(nil),               // 27: rlx.v1.Done
+	(*RunResult)(nil),          // 28: rlx.v1.RunResult
+	(*CancelRequest)(nil),      // 29: rlx.v1.CancelRequest
+	(*CancelReply)(nil),        // 30: rlx.v1.CancelReply
+	(*StatsRequest)(nil),       // 31: rlx.v1.StatsRequest
+	(*StatsReply)(nil),         // 32: rlx.v1.StatsReply
+	(*Step)(nil),               // 33: rlx.v1.Step
+	(*UnloadRequest)(nil),      // 34: rlx.v1.UnloadRequest
+	(*UnloadReply)(nil),        // 35: rlx.v1.UnloadReply
+	(*Error)(nil),              // 36: rlx.v1.Error
+	nil,                        // 37: rlx.v1.RunHeader.SymsEntry
 }
 var file_rlx_v1_backend_proto_depIdxs = []int32{
 	2,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
@@ -2480,44 +2683,48 @@ var file_rlx_v1_backend_proto_depIdxs = []int32{
 	5,  // 2: rlx.v1.LoadHeader.weights:type_name -> rlx.v1.Weights
 	7,  // 3: rlx.v1.LoadReply.kernels:type_name -> rlx.v1.Kernel
 	10, // 4: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
-	20, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
+	23, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
 	8,  // 6: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
 	8,  // 7: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
-	34, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
+	37, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
 	11, // 9: rlx.v1.RunHeader.feeds:type_name -> rlx.v1.Transfer
 	11, // 10: rlx.v1.RunHeader.keeps:type_name -> rlx.v1.Transfer
 	16, // 11: rlx.v1.WriteStateRequest.range:type_name -> rlx.v1.StateRange
-	22, // 12: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
-	23, // 13: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
-	20, // 14: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
-	24, // 15: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
-	24, // 16: rlx.v1.RunResult.done:type_name -> rlx.v1.Done
-	30, // 17: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
-	0,  // 18: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
-	3,  // 19: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
-	9,  // 20: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
-	26, // 21: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
-	28, // 22: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
-	31, // 23: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
-	12, // 24: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
-	14, // 25: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
-	16, // 26: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
-	18, // 27: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
-	1,  // 28: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
-	6,  // 29: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
-	21, // 30: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
-	27, // 31: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
-	29, // 32: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
-	32, // 33: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
-	13, // 34: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
-	15, // 35: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
-	17, // 36: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
-	19, // 37: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	21, // 12: rlx.v1.SetWeightsRequest.header:type_name -> rlx.v1.SetWeightsHeader
+	8,  // 13: rlx.v1.SetWeightsHeader.params:type_name -> rlx.v1.Range
+	25, // 14: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
+	26, // 15: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
+	23, // 16: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
+	27, // 17: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
+	27, // 18: rlx.v1.RunResult.done:type_name -> rlx.v1.Done
+	33, // 19: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
+	0,  // 20: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
+	3,  // 21: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
+	9,  // 22: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
+	29, // 23: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
+	31, // 24: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
+	34, // 25: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
+	12, // 26: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
+	14, // 27: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
+	16, // 28: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
+	18, // 29: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
+	20, // 30: rlx.v1.Backend.SetWeights:input_type -> rlx.v1.SetWeightsRequest
+	1,  // 31: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
+	6,  // 32: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
+	24, // 33: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
+	30, // 34: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
+	32, // 35: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
+	35, // 36: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
+	13, // 37: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
+	15, // 38: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
+	17, // 39: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
+	19, // 40: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
+	22, // 41: rlx.v1.Backend.SetWeights:output_type -> rlx.v1.SetWeightsReply
+	31, // [31:42] is the sub-list for method output_type
+	20, // [20:31] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_rlx_v1_backend_proto_init() }
@@ -2543,7 +2750,11 @@ func file_rlx_v1_backend_proto_init() {
 		(*WriteStateRequest_Range)(nil),
 		(*WriteStateRequest_Data)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[21].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
+		(*SetWeightsRequest_Header)(nil),
+		(*SetWeightsRequest_Data)(nil),
+	}
+	file_rlx_v1_backend_proto_msgTypes[24].OneofWrappers = []any{
 		(*RunReply_Progress)(nil),
 		(*RunReply_Dump)(nil),
 		(*RunReply_Output)(nil),
@@ -2555,7 +2766,7 @@ func file_rlx_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlx_v1_backend_proto_rawDesc), len(file_rlx_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

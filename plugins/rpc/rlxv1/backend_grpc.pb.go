@@ -34,6 +34,7 @@ const (
 	Backend_ChangeState_FullMethodName = "/rlx.v1.Backend/ChangeState"
 	Backend_ReadState_FullMethodName   = "/rlx.v1.Backend/ReadState"
 	Backend_WriteState_FullMethodName  = "/rlx.v1.Backend/WriteState"
+	Backend_SetWeights_FullMethodName  = "/rlx.v1.Backend/SetWeights"
 )
 
 // BackendClient is the client API for Backend service.
@@ -60,6 +61,8 @@ type BackendClient interface {
 	ReadState(ctx context.Context, in *StateRange, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StateChunk], error)
 	// WriteState takes a range, then its bytes in chunks.
 	WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply], error)
+	// SetWeights gives weights of a loaded program other values. It takes a header, then their bytes unless they are mapped.
+	SetWeights(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SetWeightsRequest, SetWeightsReply], error)
 }
 
 type backendClient struct {
@@ -197,6 +200,19 @@ func (c *backendClient) WriteState(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_WriteStateClient = grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply]
 
+func (c *backendClient) SetWeights(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SetWeightsRequest, SetWeightsReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[5], Backend_SetWeights_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SetWeightsRequest, SetWeightsReply]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_SetWeightsClient = grpc.ClientStreamingClient[SetWeightsRequest, SetWeightsReply]
+
 // BackendServer is the server API for Backend service.
 // All implementations must embed UnimplementedBackendServer
 // for forward compatibility.
@@ -221,6 +237,8 @@ type BackendServer interface {
 	ReadState(*StateRange, grpc.ServerStreamingServer[StateChunk]) error
 	// WriteState takes a range, then its bytes in chunks.
 	WriteState(grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]) error
+	// SetWeights gives weights of a loaded program other values. It takes a header, then their bytes unless they are mapped.
+	SetWeights(grpc.ClientStreamingServer[SetWeightsRequest, SetWeightsReply]) error
 	mustEmbedUnimplementedBackendServer()
 }
 
@@ -260,6 +278,9 @@ func (UnimplementedBackendServer) ReadState(*StateRange, grpc.ServerStreamingSer
 }
 func (UnimplementedBackendServer) WriteState(grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]) error {
 	return status.Error(codes.Unimplemented, "method WriteState not implemented")
+}
+func (UnimplementedBackendServer) SetWeights(grpc.ClientStreamingServer[SetWeightsRequest, SetWeightsReply]) error {
+	return status.Error(codes.Unimplemented, "method SetWeights not implemented")
 }
 func (UnimplementedBackendServer) mustEmbedUnimplementedBackendServer() {}
 func (UnimplementedBackendServer) testEmbeddedByValue()                 {}
@@ -415,6 +436,13 @@ func _Backend_WriteState_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_WriteStateServer = grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]
 
+func _Backend_SetWeights_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(BackendServer).SetWeights(&grpc.GenericServerStream[SetWeightsRequest, SetWeightsReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_SetWeightsServer = grpc.ClientStreamingServer[SetWeightsRequest, SetWeightsReply]
+
 // Backend_ServiceDesc is the grpc.ServiceDesc for Backend service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -468,6 +496,11 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WriteState",
 			Handler:       _Backend_WriteState_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "SetWeights",
+			Handler:       _Backend_SetWeights_Handler,
 			ClientStreams: true,
 		},
 	},

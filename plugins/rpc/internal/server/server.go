@@ -44,10 +44,11 @@ type Server struct {
 	cancelRun context.CancelFunc
 	current   int64 // generation of the current run; 0 for none
 
-	running   sync.Mutex // held during a run, and by calls that change states
-	states    map[uint64]device.State
-	lastState uint64
-	peak      peakrss.Sampler
+	running    sync.Mutex // held during a run, and by calls that change states
+	newWeights []byte     // mapping of the inherited memory for new weights; nil before its first use
+	states     map[uint64]device.State
+	lastState  uint64
+	peak       peakrss.Sampler
 }
 
 // maxLoaded is the largest number of programs that are loaded at a time.
@@ -62,6 +63,9 @@ type loaded struct {
 	shared  bool     // whether io is in the region
 	spins   bool     // whether to spin after a run of any length; see shortRun
 	io      []byte   // the IO space
+
+	newWeights []byte   // the space of the weights with replaced ones; nil if none was replaced
+	ownWeights *mapping // holds newWeights if they were sent in chunks
 
 	binder   wire.Binder   // guarded by the server's running
 	stats    []device.Step // step times of the last profiled run
@@ -258,7 +262,8 @@ func (s *Server) place(l *loaded, ioSize int64, w *rlxv1.Weights) (err error) {
 func (l *loaded) unmap() {
 	l.weights.close()
 	l.memory.close()
-	l.io = nil
+	l.ownWeights.close()
+	l.io, l.newWeights = nil, nil
 }
 
 // start loads the program in the backend and returns the number of the executable.

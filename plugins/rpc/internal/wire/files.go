@@ -17,6 +17,7 @@ type Files struct {
 	IO         *os.File // shared region; nil for none
 	Artifact   *os.File // read-only; nil for none
 	Runs       *os.File // run channel; nil for none
+	Weights    *os.File // memory for weights that replace those of the artifact; nil for none
 	Executable *os.File // executable; the backend itself does not use it
 }
 
@@ -36,6 +37,7 @@ func (c *Files) List() (files []*os.File, env string) {
 	add("io", c.IO)
 	add("artifact", c.Artifact)
 	add("runs", c.Runs)
+	add("weights", c.Weights)
 	add("executable", c.Executable)
 	return files, FilesEnv + "=" + env
 }
@@ -66,6 +68,8 @@ func InheritedFiles(env string) (*Files, error) {
 			c.Artifact = f
 		case "runs":
 			c.Runs = f
+		case "weights":
+			c.Weights = f
 		case "executable":
 			f.Close()
 		}

@@ -11,7 +11,7 @@ import (
 // EncodeInfo converts a description to the message that a backend sends.
 func EncodeInfo(i device.Info) *rlxv1.InfoReply {
 	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Levels: i.Levels, MaxAlloc: i.MaxAlloc,
-		Precisions: i.Precisions}
+		Precisions: i.Precisions, SetsWeights: i.SetsWeights}
 	if i.Target != nil {
 		r.Target = i.Target.String()
 	}
@@ -35,7 +35,7 @@ func DecodeInfo(r *rlxv1.InfoReply) (device.Info, error) {
 	}
 	i := device.Info{Name: Clean(r.Name), Version: Clean(r.Version), Target: to, Levels: cleanAll(r.Levels),
 		MaxAlloc:   r.MaxAlloc,
-		Precisions: cleanAll(r.Precisions)}
+		Precisions: cleanAll(r.Precisions), SetsWeights: r.SetsWeights}
 	for _, d := range r.Devices {
 		if len(d.GetFeatures()) > MaxListed {
 			return device.Info{}, fmt.Errorf("described a device with %d features; at most %d", len(d.GetFeatures()),

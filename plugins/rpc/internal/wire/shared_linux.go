@@ -30,6 +30,9 @@ func sealShape(f *os.File) error {
 	return AddSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 }
 
+// sealWrites forbids writing to f, except through the mappings that exist. Kernels before 5.1 lack this seal.
+func sealWrites(f *os.File) { _ = AddSeals(f, unix.F_SEAL_FUTURE_WRITE) }
+
 // AddSeals adds seals to f, which NewMemfd made.
 func AddSeals(f *os.File, seals int) error {
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {

@@ -1,0 +1,81 @@
+package gpu
+
+import (
+	"context"
+
+	"github.com/rlx-go/rlx/core/device"
+)
+
+// SetWeights copies other values of weights to the device, and waits until that is done.
+func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
+	_, err := guard(x.g.api, func() (struct{}, error) { return struct{}{}, x.setWeights(w) })
+	return err
+}
+
+func (x *executable) setWeights(w device.NewWeights) error {
+	x.g.mu.Lock()
+	defer x.g.mu.Unlock()
+	defer x.g.dev.Use()()
+	if err := x.g.lostError(); err != nil {
+		return err
+	}
+	if err := x.ownWeights(w); err != nil {
+		return err
+	}
+	for _, id := range w.Params {
+		pl := x.p.Places[id]
+		for _, r := range x.resident { // steps may read only parts of the param
+			from, to := max(r.from, pl.Offset), min(r.to, pl.Offset+pl.Size)
+			if from >= to {
+				continue
+			}
+			if err := x.g.upload(r.space, r.at+from-r.from, w.Weights[from:to]); err != nil {
+				return err
+			}
+		}
+	}
+	return x.g.seen(x.g.dev.Uploaded())
+}
+
+// ownWeights gives spaces that lie over the artifact's weights memory of their own if params in them are replaced, and
+// copies all of the weights in them.
+func (x *executable) ownWeights(w device.NewWeights) error {
+	changed := false
+	for _, r := range x.resident {
+		over := r.space.host
+		replaced := false
+		for _, id := range w.Params {
+			pl := x.p.Places[id]
+			replaced = replaced || max(r.from, pl.Offset) < min(r.to, pl.Offset+pl.Size)
+		}
+		if over == nil || !replaced {
+			continue
+		}
+		x.g.drain()
+		r.space.host = nil
+		r.space.empty()
+		if err := r.space.make(x.g, "weights"); err != nil {
+			return err
+		}
+		if err := x.g.upload(r.space, 0, over); err != nil {
+			return err
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	x.tape.release() // it refers to the old buffers
+	x.tape = nil
+	if err := x.bindAll(); err != nil {
+		return err
+	}
+	for i := range x.dispatches {
+		if d := &x.dispatches[i]; d.stateful && d.bound != nil {
+			if err := x.bindGroup(d); err != nil {
+				return err
+			}
+		}
+	}
+	return x.g.seen(x.g.dev.Uploaded())
+}
