@@ -4,6 +4,27 @@
 #include "amx_amd64.h"
 #include "gemm_amd64.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func roundBF16AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2
 TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-24
@@ -30,77 +51,10 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA cffff0000<>+0(SB)/4, $0xffff0000
-DATA cffff0000<>+4(SB)/4, $0xffff0000
-DATA cffff0000<>+8(SB)/4, $0xffff0000
-DATA cffff0000<>+12(SB)/4, $0xffff0000
-DATA cffff0000<>+16(SB)/4, $0xffff0000
-DATA cffff0000<>+20(SB)/4, $0xffff0000
-DATA cffff0000<>+24(SB)/4, $0xffff0000
-DATA cffff0000<>+28(SB)/4, $0xffff0000
-DATA cffff0000<>+32(SB)/4, $0xffff0000
-DATA cffff0000<>+36(SB)/4, $0xffff0000
-DATA cffff0000<>+40(SB)/4, $0xffff0000
-DATA cffff0000<>+44(SB)/4, $0xffff0000
-DATA cffff0000<>+48(SB)/4, $0xffff0000
-DATA cffff0000<>+52(SB)/4, $0xffff0000
-DATA cffff0000<>+56(SB)/4, $0xffff0000
-DATA cffff0000<>+60(SB)/4, $0xffff0000
-GLOBL cffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA c00000001<>+0(SB)/4, $0x00000001
-DATA c00000001<>+4(SB)/4, $0x00000001
-DATA c00000001<>+8(SB)/4, $0x00000001
-DATA c00000001<>+12(SB)/4, $0x00000001
-DATA c00000001<>+16(SB)/4, $0x00000001
-DATA c00000001<>+20(SB)/4, $0x00000001
-DATA c00000001<>+24(SB)/4, $0x00000001
-DATA c00000001<>+28(SB)/4, $0x00000001
-DATA c00000001<>+32(SB)/4, $0x00000001
-DATA c00000001<>+36(SB)/4, $0x00000001
-DATA c00000001<>+40(SB)/4, $0x00000001
-DATA c00000001<>+44(SB)/4, $0x00000001
-DATA c00000001<>+48(SB)/4, $0x00000001
-DATA c00000001<>+52(SB)/4, $0x00000001
-DATA c00000001<>+56(SB)/4, $0x00000001
-DATA c00000001<>+60(SB)/4, $0x00000001
-GLOBL c00000001<>(SB), RODATA|NOPTR, $64
-
-DATA c00007fff<>+0(SB)/4, $0x00007fff
-DATA c00007fff<>+4(SB)/4, $0x00007fff
-DATA c00007fff<>+8(SB)/4, $0x00007fff
-DATA c00007fff<>+12(SB)/4, $0x00007fff
-DATA c00007fff<>+16(SB)/4, $0x00007fff
-DATA c00007fff<>+20(SB)/4, $0x00007fff
-DATA c00007fff<>+24(SB)/4, $0x00007fff
-DATA c00007fff<>+28(SB)/4, $0x00007fff
-DATA c00007fff<>+32(SB)/4, $0x00007fff
-DATA c00007fff<>+36(SB)/4, $0x00007fff
-DATA c00007fff<>+40(SB)/4, $0x00007fff
-DATA c00007fff<>+44(SB)/4, $0x00007fff
-DATA c00007fff<>+48(SB)/4, $0x00007fff
-DATA c00007fff<>+52(SB)/4, $0x00007fff
-DATA c00007fff<>+56(SB)/4, $0x00007fff
-DATA c00007fff<>+60(SB)/4, $0x00007fff
-GLOBL c00007fff<>(SB), RODATA|NOPTR, $64
-
-DATA c00400000<>+0(SB)/4, $0x00400000
-DATA c00400000<>+4(SB)/4, $0x00400000
-DATA c00400000<>+8(SB)/4, $0x00400000
-DATA c00400000<>+12(SB)/4, $0x00400000
-DATA c00400000<>+16(SB)/4, $0x00400000
-DATA c00400000<>+20(SB)/4, $0x00400000
-DATA c00400000<>+24(SB)/4, $0x00400000
-DATA c00400000<>+28(SB)/4, $0x00400000
-DATA c00400000<>+32(SB)/4, $0x00400000
-DATA c00400000<>+36(SB)/4, $0x00400000
-DATA c00400000<>+40(SB)/4, $0x00400000
-DATA c00400000<>+44(SB)/4, $0x00400000
-DATA c00400000<>+48(SB)/4, $0x00400000
-DATA c00400000<>+52(SB)/4, $0x00400000
-DATA c00400000<>+56(SB)/4, $0x00400000
-DATA c00400000<>+60(SB)/4, $0x00400000
-GLOBL c00400000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cffff0000, 0xffff0000)
+SIXTEEN(c00000001, 0x00000001)
+SIXTEEN(c00007fff, 0x00007fff)
+SIXTEEN(c00400000, 0x00400000)
 
 // func roundBF16AVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -158,22 +112,10 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA weave<>+0(SB)/4, $0x00100000
-DATA weave<>+4(SB)/4, $0x00110001
-DATA weave<>+8(SB)/4, $0x00120002
-DATA weave<>+12(SB)/4, $0x00130003
-DATA weave<>+16(SB)/4, $0x00140004
-DATA weave<>+20(SB)/4, $0x00150005
-DATA weave<>+24(SB)/4, $0x00160006
-DATA weave<>+28(SB)/4, $0x00170007
-DATA weave<>+32(SB)/4, $0x00180008
-DATA weave<>+36(SB)/4, $0x00190009
-DATA weave<>+40(SB)/4, $0x001a000a
-DATA weave<>+44(SB)/4, $0x001b000b
-DATA weave<>+48(SB)/4, $0x001c000c
-DATA weave<>+52(SB)/4, $0x001d000d
-DATA weave<>+56(SB)/4, $0x001e000e
-DATA weave<>+60(SB)/4, $0x001f000f
+DWORDS(weave, 0, 0x00100000, 0x00110001, 0x00120002, 0x00130003)
+DWORDS(weave, 16, 0x00140004, 0x00150005, 0x00160006, 0x00170007)
+DWORDS(weave, 32, 0x00180008, 0x00190009, 0x001a000a, 0x001b000b)
+DWORDS(weave, 48, 0x001c000c, 0x001d000d, 0x001e000e, 0x001f000f)
 GLOBL weave<>(SB), RODATA|NOPTR, $64
 
 // func tileRowBF16(dst *float32, src *float32, steps int)

@@ -3,6 +3,7 @@
 #include "textflag.h"
 #include "gemm_amd64.h"
 
+
 // func gemm1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm1x16AVX2(SB), NOSPLIT, $0-72

@@ -2,6 +2,27 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88
@@ -247,50 +268,11 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c00010001<>+0(SB)/4, $0x00010001
-DATA c00010001<>+4(SB)/4, $0x00010001
-DATA c00010001<>+8(SB)/4, $0x00010001
-DATA c00010001<>+12(SB)/4, $0x00010001
-DATA c00010001<>+16(SB)/4, $0x00010001
-DATA c00010001<>+20(SB)/4, $0x00010001
-DATA c00010001<>+24(SB)/4, $0x00010001
-DATA c00010001<>+28(SB)/4, $0x00010001
-DATA c00010001<>+32(SB)/4, $0x00010001
-DATA c00010001<>+36(SB)/4, $0x00010001
-DATA c00010001<>+40(SB)/4, $0x00010001
-DATA c00010001<>+44(SB)/4, $0x00010001
-DATA c00010001<>+48(SB)/4, $0x00010001
-DATA c00010001<>+52(SB)/4, $0x00010001
-DATA c00010001<>+56(SB)/4, $0x00010001
-DATA c00010001<>+60(SB)/4, $0x00010001
-GLOBL c00010001<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c00010001, 0x00010001)
+SIXTEEN(c0f0f0f0f, 0x0f0f0f0f)
 
-DATA c0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
-GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
-
-DATA nibbleShifts<>+0(SB)/4, $0x00000000
-DATA nibbleShifts<>+4(SB)/4, $0x00000000
-DATA nibbleShifts<>+8(SB)/4, $0x00000000
-DATA nibbleShifts<>+12(SB)/4, $0x00000000
-DATA nibbleShifts<>+16(SB)/4, $0x00000004
-DATA nibbleShifts<>+20(SB)/4, $0x00000004
-DATA nibbleShifts<>+24(SB)/4, $0x00000004
-DATA nibbleShifts<>+28(SB)/4, $0x00000004
+FOUR(nibbleShifts, 0, 0x00000000)
+FOUR(nibbleShifts, 16, 0x00000004)
 GLOBL nibbleShifts<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -1067,43 +1049,15 @@ end:
 	VZEROUPPER
 	RET
 
-DATA spreadBytes<>+0(SB)/4, $0x00000000
-DATA spreadBytes<>+4(SB)/4, $0x00000000
-DATA spreadBytes<>+8(SB)/4, $0x01010101
-DATA spreadBytes<>+12(SB)/4, $0x01010101
-DATA spreadBytes<>+16(SB)/4, $0x02020202
-DATA spreadBytes<>+20(SB)/4, $0x02020202
-DATA spreadBytes<>+24(SB)/4, $0x03030303
-DATA spreadBytes<>+28(SB)/4, $0x03030303
+DWORDS(spreadBytes, 0, 0x00000000, 0x00000000, 0x01010101, 0x01010101)
+DWORDS(spreadBytes, 16, 0x02020202, 0x02020202, 0x03030303, 0x03030303)
 GLOBL spreadBytes<>(SB), RODATA|NOPTR, $32
 
-DATA spreadBits<>+0(SB)/4, $0x08040201
-DATA spreadBits<>+4(SB)/4, $0x80402010
-DATA spreadBits<>+8(SB)/4, $0x08040201
-DATA spreadBits<>+12(SB)/4, $0x80402010
-DATA spreadBits<>+16(SB)/4, $0x08040201
-DATA spreadBits<>+20(SB)/4, $0x80402010
-DATA spreadBits<>+24(SB)/4, $0x08040201
-DATA spreadBits<>+28(SB)/4, $0x80402010
+DWORDS(spreadBits, 0, 0x08040201, 0x80402010, 0x08040201, 0x80402010)
+DWORDS(spreadBits, 16, 0x08040201, 0x80402010, 0x08040201, 0x80402010)
 GLOBL spreadBits<>(SB), RODATA|NOPTR, $32
 
-DATA c10101010<>+0(SB)/4, $0x10101010
-DATA c10101010<>+4(SB)/4, $0x10101010
-DATA c10101010<>+8(SB)/4, $0x10101010
-DATA c10101010<>+12(SB)/4, $0x10101010
-DATA c10101010<>+16(SB)/4, $0x10101010
-DATA c10101010<>+20(SB)/4, $0x10101010
-DATA c10101010<>+24(SB)/4, $0x10101010
-DATA c10101010<>+28(SB)/4, $0x10101010
-DATA c10101010<>+32(SB)/4, $0x10101010
-DATA c10101010<>+36(SB)/4, $0x10101010
-DATA c10101010<>+40(SB)/4, $0x10101010
-DATA c10101010<>+44(SB)/4, $0x10101010
-DATA c10101010<>+48(SB)/4, $0x10101010
-DATA c10101010<>+52(SB)/4, $0x10101010
-DATA c10101010<>+56(SB)/4, $0x10101010
-DATA c10101010<>+60(SB)/4, $0x10101010
-GLOBL c10101010<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c10101010, 0x10101010)
 
 // func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -2312,32 +2266,10 @@ each:
 	VZEROUPPER
 	RET
 
-DATA c03030303<>+0(SB)/4, $0x03030303
-DATA c03030303<>+4(SB)/4, $0x03030303
-DATA c03030303<>+8(SB)/4, $0x03030303
-DATA c03030303<>+12(SB)/4, $0x03030303
-DATA c03030303<>+16(SB)/4, $0x03030303
-DATA c03030303<>+20(SB)/4, $0x03030303
-DATA c03030303<>+24(SB)/4, $0x03030303
-DATA c03030303<>+28(SB)/4, $0x03030303
-DATA c03030303<>+32(SB)/4, $0x03030303
-DATA c03030303<>+36(SB)/4, $0x03030303
-DATA c03030303<>+40(SB)/4, $0x03030303
-DATA c03030303<>+44(SB)/4, $0x03030303
-DATA c03030303<>+48(SB)/4, $0x03030303
-DATA c03030303<>+52(SB)/4, $0x03030303
-DATA c03030303<>+56(SB)/4, $0x03030303
-DATA c03030303<>+60(SB)/4, $0x03030303
-GLOBL c03030303<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c03030303, 0x03030303)
 
-DATA laneOrder6<>+0(SB)/4, $0x00000000
-DATA laneOrder6<>+4(SB)/4, $0x00000000
-DATA laneOrder6<>+8(SB)/4, $0x00000000
-DATA laneOrder6<>+12(SB)/4, $0x00000000
-DATA laneOrder6<>+16(SB)/4, $0x00000001
-DATA laneOrder6<>+20(SB)/4, $0x00000001
-DATA laneOrder6<>+24(SB)/4, $0x00000001
-DATA laneOrder6<>+28(SB)/4, $0x00000001
+FOUR(laneOrder6, 0, 0x00000000)
+FOUR(laneOrder6, 16, 0x00000001)
 GLOBL laneOrder6<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -3050,47 +2982,11 @@ each:
 	VZEROUPPER
 	RET
 
-DATA shifts3_K<>+0(SB)/4, $0x00000000
-DATA shifts3_K<>+4(SB)/4, $0x00000002
-DATA shifts3_K<>+8(SB)/4, $0x00000004
-DATA shifts3_K<>+12(SB)/4, $0x00000006
+DWORDS(shifts3_K, 0, 0x00000000, 0x00000002, 0x00000004, 0x00000006)
 GLOBL shifts3_K<>(SB), RODATA|NOPTR, $16
 
-DATA c20202020<>+0(SB)/4, $0x20202020
-DATA c20202020<>+4(SB)/4, $0x20202020
-DATA c20202020<>+8(SB)/4, $0x20202020
-DATA c20202020<>+12(SB)/4, $0x20202020
-DATA c20202020<>+16(SB)/4, $0x20202020
-DATA c20202020<>+20(SB)/4, $0x20202020
-DATA c20202020<>+24(SB)/4, $0x20202020
-DATA c20202020<>+28(SB)/4, $0x20202020
-DATA c20202020<>+32(SB)/4, $0x20202020
-DATA c20202020<>+36(SB)/4, $0x20202020
-DATA c20202020<>+40(SB)/4, $0x20202020
-DATA c20202020<>+44(SB)/4, $0x20202020
-DATA c20202020<>+48(SB)/4, $0x20202020
-DATA c20202020<>+52(SB)/4, $0x20202020
-DATA c20202020<>+56(SB)/4, $0x20202020
-DATA c20202020<>+60(SB)/4, $0x20202020
-GLOBL c20202020<>(SB), RODATA|NOPTR, $64
-
-DATA c04040404<>+0(SB)/4, $0x04040404
-DATA c04040404<>+4(SB)/4, $0x04040404
-DATA c04040404<>+8(SB)/4, $0x04040404
-DATA c04040404<>+12(SB)/4, $0x04040404
-DATA c04040404<>+16(SB)/4, $0x04040404
-DATA c04040404<>+20(SB)/4, $0x04040404
-DATA c04040404<>+24(SB)/4, $0x04040404
-DATA c04040404<>+28(SB)/4, $0x04040404
-DATA c04040404<>+32(SB)/4, $0x04040404
-DATA c04040404<>+36(SB)/4, $0x04040404
-DATA c04040404<>+40(SB)/4, $0x04040404
-DATA c04040404<>+44(SB)/4, $0x04040404
-DATA c04040404<>+48(SB)/4, $0x04040404
-DATA c04040404<>+52(SB)/4, $0x04040404
-DATA c04040404<>+56(SB)/4, $0x04040404
-DATA c04040404<>+60(SB)/4, $0x04040404
-GLOBL c04040404<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c20202020, 0x20202020)
+SIXTEEN(c04040404, 0x04040404)
 
 // func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -4747,42 +4643,14 @@ each:
 	VZEROUPPER
 	RET
 
-DATA c30303030<>+0(SB)/4, $0x30303030
-DATA c30303030<>+4(SB)/4, $0x30303030
-DATA c30303030<>+8(SB)/4, $0x30303030
-DATA c30303030<>+12(SB)/4, $0x30303030
-DATA c30303030<>+16(SB)/4, $0x30303030
-DATA c30303030<>+20(SB)/4, $0x30303030
-DATA c30303030<>+24(SB)/4, $0x30303030
-DATA c30303030<>+28(SB)/4, $0x30303030
-DATA c30303030<>+32(SB)/4, $0x30303030
-DATA c30303030<>+36(SB)/4, $0x30303030
-DATA c30303030<>+40(SB)/4, $0x30303030
-DATA c30303030<>+44(SB)/4, $0x30303030
-DATA c30303030<>+48(SB)/4, $0x30303030
-DATA c30303030<>+52(SB)/4, $0x30303030
-DATA c30303030<>+56(SB)/4, $0x30303030
-DATA c30303030<>+60(SB)/4, $0x30303030
-GLOBL c30303030<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c30303030, 0x30303030)
 
-DATA laneOrder4<>+0(SB)/4, $0x00000000
-DATA laneOrder4<>+4(SB)/4, $0x00000000
-DATA laneOrder4<>+8(SB)/4, $0x00000001
-DATA laneOrder4<>+12(SB)/4, $0x00000001
-DATA laneOrder4<>+16(SB)/4, $0x00000002
-DATA laneOrder4<>+20(SB)/4, $0x00000002
-DATA laneOrder4<>+24(SB)/4, $0x00000003
-DATA laneOrder4<>+28(SB)/4, $0x00000003
+DWORDS(laneOrder4, 0, 0x00000000, 0x00000000, 0x00000001, 0x00000001)
+DWORDS(laneOrder4, 16, 0x00000002, 0x00000002, 0x00000003, 0x00000003)
 GLOBL laneOrder4<>(SB), RODATA|NOPTR, $32
 
-DATA laneOrder5<>+0(SB)/4, $0x00000004
-DATA laneOrder5<>+4(SB)/4, $0x00000004
-DATA laneOrder5<>+8(SB)/4, $0x00000005
-DATA laneOrder5<>+12(SB)/4, $0x00000005
-DATA laneOrder5<>+16(SB)/4, $0x00000006
-DATA laneOrder5<>+20(SB)/4, $0x00000006
-DATA laneOrder5<>+24(SB)/4, $0x00000007
-DATA laneOrder5<>+28(SB)/4, $0x00000007
+DWORDS(laneOrder5, 0, 0x00000004, 0x00000004, 0x00000005, 0x00000005)
+DWORDS(laneOrder5, 16, 0x00000006, 0x00000006, 0x00000007, 0x00000007)
 GLOBL laneOrder5<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -5580,38 +5448,8 @@ end:
 	VZEROUPPER
 	RET
 
-DATA iq4<>+0(SB)/1, $0x81
-DATA iq4<>+1(SB)/1, $0x98
-DATA iq4<>+2(SB)/1, $0xad
-DATA iq4<>+3(SB)/1, $0xbf
-DATA iq4<>+4(SB)/1, $0xcf
-DATA iq4<>+5(SB)/1, $0xdd
-DATA iq4<>+6(SB)/1, $0xea
-DATA iq4<>+7(SB)/1, $0xf6
-DATA iq4<>+8(SB)/1, $0x01
-DATA iq4<>+9(SB)/1, $0x0d
-DATA iq4<>+10(SB)/1, $0x19
-DATA iq4<>+11(SB)/1, $0x26
-DATA iq4<>+12(SB)/1, $0x35
-DATA iq4<>+13(SB)/1, $0x45
-DATA iq4<>+14(SB)/1, $0x59
-DATA iq4<>+15(SB)/1, $0x71
-DATA iq4<>+16(SB)/1, $0x81
-DATA iq4<>+17(SB)/1, $0x98
-DATA iq4<>+18(SB)/1, $0xad
-DATA iq4<>+19(SB)/1, $0xbf
-DATA iq4<>+20(SB)/1, $0xcf
-DATA iq4<>+21(SB)/1, $0xdd
-DATA iq4<>+22(SB)/1, $0xea
-DATA iq4<>+23(SB)/1, $0xf6
-DATA iq4<>+24(SB)/1, $0x01
-DATA iq4<>+25(SB)/1, $0x0d
-DATA iq4<>+26(SB)/1, $0x19
-DATA iq4<>+27(SB)/1, $0x26
-DATA iq4<>+28(SB)/1, $0x35
-DATA iq4<>+29(SB)/1, $0x45
-DATA iq4<>+30(SB)/1, $0x59
-DATA iq4<>+31(SB)/1, $0x71
+DWORDS(iq4, 0, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
+DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -6284,79 +6122,17 @@ each:
 	VZEROUPPER
 	RET
 
-DATA shiftsLow4_XS<>+0(SB)/4, $0x00000000
-DATA shiftsLow4_XS<>+4(SB)/4, $0x00000004
-DATA shiftsLow4_XS<>+8(SB)/4, $0x00000008
-DATA shiftsLow4_XS<>+12(SB)/4, $0x0000000c
-DATA shiftsLow4_XS<>+16(SB)/4, $0x00000010
-DATA shiftsLow4_XS<>+20(SB)/4, $0x00000014
-DATA shiftsLow4_XS<>+24(SB)/4, $0x00000018
-DATA shiftsLow4_XS<>+28(SB)/4, $0x0000001c
+DWORDS(shiftsLow4_XS, 0, 0x00000000, 0x00000004, 0x00000008, 0x0000000c)
+DWORDS(shiftsLow4_XS, 16, 0x00000010, 0x00000014, 0x00000018, 0x0000001c)
 GLOBL shiftsLow4_XS<>(SB), RODATA|NOPTR, $32
 
-DATA shiftsHigh4_XS<>+0(SB)/4, $0x00000000
-DATA shiftsHigh4_XS<>+4(SB)/4, $0x00000002
-DATA shiftsHigh4_XS<>+8(SB)/4, $0x00000004
-DATA shiftsHigh4_XS<>+12(SB)/4, $0x00000006
-DATA shiftsHigh4_XS<>+16(SB)/4, $0x00000008
-DATA shiftsHigh4_XS<>+20(SB)/4, $0x0000000a
-DATA shiftsHigh4_XS<>+24(SB)/4, $0x0000000c
-DATA shiftsHigh4_XS<>+28(SB)/4, $0x0000000e
+DWORDS(shiftsHigh4_XS, 0, 0x00000000, 0x00000002, 0x00000004, 0x00000006)
+DWORDS(shiftsHigh4_XS, 16, 0x00000008, 0x0000000a, 0x0000000c, 0x0000000e)
 GLOBL shiftsHigh4_XS<>(SB), RODATA|NOPTR, $32
 
-DATA c0000000f<>+0(SB)/4, $0x0000000f
-DATA c0000000f<>+4(SB)/4, $0x0000000f
-DATA c0000000f<>+8(SB)/4, $0x0000000f
-DATA c0000000f<>+12(SB)/4, $0x0000000f
-DATA c0000000f<>+16(SB)/4, $0x0000000f
-DATA c0000000f<>+20(SB)/4, $0x0000000f
-DATA c0000000f<>+24(SB)/4, $0x0000000f
-DATA c0000000f<>+28(SB)/4, $0x0000000f
-DATA c0000000f<>+32(SB)/4, $0x0000000f
-DATA c0000000f<>+36(SB)/4, $0x0000000f
-DATA c0000000f<>+40(SB)/4, $0x0000000f
-DATA c0000000f<>+44(SB)/4, $0x0000000f
-DATA c0000000f<>+48(SB)/4, $0x0000000f
-DATA c0000000f<>+52(SB)/4, $0x0000000f
-DATA c0000000f<>+56(SB)/4, $0x0000000f
-DATA c0000000f<>+60(SB)/4, $0x0000000f
-GLOBL c0000000f<>(SB), RODATA|NOPTR, $64
-
-DATA c00000003<>+0(SB)/4, $0x00000003
-DATA c00000003<>+4(SB)/4, $0x00000003
-DATA c00000003<>+8(SB)/4, $0x00000003
-DATA c00000003<>+12(SB)/4, $0x00000003
-DATA c00000003<>+16(SB)/4, $0x00000003
-DATA c00000003<>+20(SB)/4, $0x00000003
-DATA c00000003<>+24(SB)/4, $0x00000003
-DATA c00000003<>+28(SB)/4, $0x00000003
-DATA c00000003<>+32(SB)/4, $0x00000003
-DATA c00000003<>+36(SB)/4, $0x00000003
-DATA c00000003<>+40(SB)/4, $0x00000003
-DATA c00000003<>+44(SB)/4, $0x00000003
-DATA c00000003<>+48(SB)/4, $0x00000003
-DATA c00000003<>+52(SB)/4, $0x00000003
-DATA c00000003<>+56(SB)/4, $0x00000003
-DATA c00000003<>+60(SB)/4, $0x00000003
-GLOBL c00000003<>(SB), RODATA|NOPTR, $64
-
-DATA c00000020<>+0(SB)/4, $0x00000020
-DATA c00000020<>+4(SB)/4, $0x00000020
-DATA c00000020<>+8(SB)/4, $0x00000020
-DATA c00000020<>+12(SB)/4, $0x00000020
-DATA c00000020<>+16(SB)/4, $0x00000020
-DATA c00000020<>+20(SB)/4, $0x00000020
-DATA c00000020<>+24(SB)/4, $0x00000020
-DATA c00000020<>+28(SB)/4, $0x00000020
-DATA c00000020<>+32(SB)/4, $0x00000020
-DATA c00000020<>+36(SB)/4, $0x00000020
-DATA c00000020<>+40(SB)/4, $0x00000020
-DATA c00000020<>+44(SB)/4, $0x00000020
-DATA c00000020<>+48(SB)/4, $0x00000020
-DATA c00000020<>+52(SB)/4, $0x00000020
-DATA c00000020<>+56(SB)/4, $0x00000020
-DATA c00000020<>+60(SB)/4, $0x00000020
-GLOBL c00000020<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c0000000f, 0x0000000f)
+SIXTEEN(c00000003, 0x00000003)
+SIXTEEN(c00000020, 0x00000020)
 
 // func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
@@ -6759,38 +6535,8 @@ end:
 	VZEROUPPER
 	RET
 
-DATA fp4<>+0(SB)/1, $0x00
-DATA fp4<>+1(SB)/1, $0x01
-DATA fp4<>+2(SB)/1, $0x02
-DATA fp4<>+3(SB)/1, $0x03
-DATA fp4<>+4(SB)/1, $0x04
-DATA fp4<>+5(SB)/1, $0x06
-DATA fp4<>+6(SB)/1, $0x08
-DATA fp4<>+7(SB)/1, $0x0c
-DATA fp4<>+8(SB)/1, $0x00
-DATA fp4<>+9(SB)/1, $0xff
-DATA fp4<>+10(SB)/1, $0xfe
-DATA fp4<>+11(SB)/1, $0xfd
-DATA fp4<>+12(SB)/1, $0xfc
-DATA fp4<>+13(SB)/1, $0xfa
-DATA fp4<>+14(SB)/1, $0xf8
-DATA fp4<>+15(SB)/1, $0xf4
-DATA fp4<>+16(SB)/1, $0x00
-DATA fp4<>+17(SB)/1, $0x01
-DATA fp4<>+18(SB)/1, $0x02
-DATA fp4<>+19(SB)/1, $0x03
-DATA fp4<>+20(SB)/1, $0x04
-DATA fp4<>+21(SB)/1, $0x06
-DATA fp4<>+22(SB)/1, $0x08
-DATA fp4<>+23(SB)/1, $0x0c
-DATA fp4<>+24(SB)/1, $0x00
-DATA fp4<>+25(SB)/1, $0xff
-DATA fp4<>+26(SB)/1, $0xfe
-DATA fp4<>+27(SB)/1, $0xfd
-DATA fp4<>+28(SB)/1, $0xfc
-DATA fp4<>+29(SB)/1, $0xfa
-DATA fp4<>+30(SB)/1, $0xf8
-DATA fp4<>+31(SB)/1, $0xf4
+DWORDS(fp4, 0, 0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc)
+DWORDS(fp4, 16, 0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc)
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -7102,76 +6848,24 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c08080808<>+0(SB)/4, $0x08080808
-DATA c08080808<>+4(SB)/4, $0x08080808
-DATA c08080808<>+8(SB)/4, $0x08080808
-DATA c08080808<>+12(SB)/4, $0x08080808
-DATA c08080808<>+16(SB)/4, $0x08080808
-DATA c08080808<>+20(SB)/4, $0x08080808
-DATA c08080808<>+24(SB)/4, $0x08080808
-DATA c08080808<>+28(SB)/4, $0x08080808
-DATA c08080808<>+32(SB)/4, $0x08080808
-DATA c08080808<>+36(SB)/4, $0x08080808
-DATA c08080808<>+40(SB)/4, $0x08080808
-DATA c08080808<>+44(SB)/4, $0x08080808
-DATA c08080808<>+48(SB)/4, $0x08080808
-DATA c08080808<>+52(SB)/4, $0x08080808
-DATA c08080808<>+56(SB)/4, $0x08080808
-DATA c08080808<>+60(SB)/4, $0x08080808
-GLOBL c08080808<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c08080808, 0x08080808)
 
-DATA quadBytes<>+0(SB)/4, $0x05040302
-DATA quadBytes<>+4(SB)/4, $0x09080706
-DATA quadBytes<>+8(SB)/4, $0x0d0c0b0a
-DATA quadBytes<>+12(SB)/4, $0x11100f0e
-DATA quadBytes<>+16(SB)/4, $0x17161514
-DATA quadBytes<>+20(SB)/4, $0x1b1a1918
-DATA quadBytes<>+24(SB)/4, $0x1f1e1d1c
-DATA quadBytes<>+28(SB)/4, $0x23222120
-DATA quadBytes<>+32(SB)/4, $0x29282726
-DATA quadBytes<>+36(SB)/4, $0x2d2c2b2a
-DATA quadBytes<>+40(SB)/4, $0x31302f2e
-DATA quadBytes<>+44(SB)/4, $0x35343332
-DATA quadBytes<>+48(SB)/4, $0x3b3a3938
-DATA quadBytes<>+52(SB)/4, $0x3f3e3d3c
-DATA quadBytes<>+56(SB)/4, $0x7b7a7978
-DATA quadBytes<>+60(SB)/4, $0x7f7e7d7c
+DWORDS(quadBytes, 0, 0x05040302, 0x09080706, 0x0d0c0b0a, 0x11100f0e)
+DWORDS(quadBytes, 16, 0x17161514, 0x1b1a1918, 0x1f1e1d1c, 0x23222120)
+DWORDS(quadBytes, 32, 0x29282726, 0x2d2c2b2a, 0x31302f2e, 0x35343332)
+DWORDS(quadBytes, 48, 0x3b3a3938, 0x3f3e3d3c, 0x7b7a7978, 0x7f7e7d7c)
 GLOBL quadBytes<>(SB), RODATA|NOPTR, $64
 
-DATA quadWords<>+0(SB)/4, $0x00000000
-DATA quadWords<>+4(SB)/4, $0x00000000
-DATA quadWords<>+8(SB)/4, $0x00090009
-DATA quadWords<>+12(SB)/4, $0x00090009
-DATA quadWords<>+16(SB)/4, $0x00120012
-DATA quadWords<>+20(SB)/4, $0x00120012
-DATA quadWords<>+24(SB)/4, $0x001b001b
-DATA quadWords<>+28(SB)/4, $0x001b001b
-DATA quadWords<>+32(SB)/4, $0x00000000
-DATA quadWords<>+36(SB)/4, $0x00000000
-DATA quadWords<>+40(SB)/4, $0x00090009
-DATA quadWords<>+44(SB)/4, $0x00090009
-DATA quadWords<>+48(SB)/4, $0x00120012
-DATA quadWords<>+52(SB)/4, $0x00120012
-DATA quadWords<>+56(SB)/4, $0x001b001b
-DATA quadWords<>+60(SB)/4, $0x001b001b
+DWORDS(quadWords, 0, 0x00000000, 0x00000000, 0x00090009, 0x00090009)
+DWORDS(quadWords, 16, 0x00120012, 0x00120012, 0x001b001b, 0x001b001b)
+DWORDS(quadWords, 32, 0x00000000, 0x00000000, 0x00090009, 0x00090009)
+DWORDS(quadWords, 48, 0x00120012, 0x00120012, 0x001b001b, 0x001b001b)
 GLOBL quadWords<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold0<>+0(SB)/4, $0x00000000
-DATA fourfold0<>+4(SB)/4, $0x00000000
-DATA fourfold0<>+8(SB)/4, $0x00000000
-DATA fourfold0<>+12(SB)/4, $0x00000000
-DATA fourfold0<>+16(SB)/4, $0x00000001
-DATA fourfold0<>+20(SB)/4, $0x00000001
-DATA fourfold0<>+24(SB)/4, $0x00000001
-DATA fourfold0<>+28(SB)/4, $0x00000001
-DATA fourfold0<>+32(SB)/4, $0x00000002
-DATA fourfold0<>+36(SB)/4, $0x00000002
-DATA fourfold0<>+40(SB)/4, $0x00000002
-DATA fourfold0<>+44(SB)/4, $0x00000002
-DATA fourfold0<>+48(SB)/4, $0x00000003
-DATA fourfold0<>+52(SB)/4, $0x00000003
-DATA fourfold0<>+56(SB)/4, $0x00000003
-DATA fourfold0<>+60(SB)/4, $0x00000003
+FOUR(fourfold0, 0, 0x00000000)
+FOUR(fourfold0, 16, 0x00000001)
+FOUR(fourfold0, 32, 0x00000002)
+FOUR(fourfold0, 48, 0x00000003)
 GLOBL fourfold0<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -7924,23 +7618,7 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c80808080<>+0(SB)/4, $0x80808080
-DATA c80808080<>+4(SB)/4, $0x80808080
-DATA c80808080<>+8(SB)/4, $0x80808080
-DATA c80808080<>+12(SB)/4, $0x80808080
-DATA c80808080<>+16(SB)/4, $0x80808080
-DATA c80808080<>+20(SB)/4, $0x80808080
-DATA c80808080<>+24(SB)/4, $0x80808080
-DATA c80808080<>+28(SB)/4, $0x80808080
-DATA c80808080<>+32(SB)/4, $0x80808080
-DATA c80808080<>+36(SB)/4, $0x80808080
-DATA c80808080<>+40(SB)/4, $0x80808080
-DATA c80808080<>+44(SB)/4, $0x80808080
-DATA c80808080<>+48(SB)/4, $0x80808080
-DATA c80808080<>+52(SB)/4, $0x80808080
-DATA c80808080<>+56(SB)/4, $0x80808080
-DATA c80808080<>+60(SB)/4, $0x80808080
-GLOBL c80808080<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c80808080, 0x80808080)
 
 // func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
@@ -8592,22 +8270,10 @@ end:
 	VZEROUPPER
 	RET
 
-DATA pairOrder8<>+0(SB)/4, $0x00000000
-DATA pairOrder8<>+4(SB)/4, $0x00000000
-DATA pairOrder8<>+8(SB)/4, $0x00000000
-DATA pairOrder8<>+12(SB)/4, $0x00000000
-DATA pairOrder8<>+16(SB)/4, $0x00000000
-DATA pairOrder8<>+20(SB)/4, $0x00000000
-DATA pairOrder8<>+24(SB)/4, $0x00000000
-DATA pairOrder8<>+28(SB)/4, $0x00000000
-DATA pairOrder8<>+32(SB)/4, $0x00000001
-DATA pairOrder8<>+36(SB)/4, $0x00000001
-DATA pairOrder8<>+40(SB)/4, $0x00000001
-DATA pairOrder8<>+44(SB)/4, $0x00000001
-DATA pairOrder8<>+48(SB)/4, $0x00000001
-DATA pairOrder8<>+52(SB)/4, $0x00000001
-DATA pairOrder8<>+56(SB)/4, $0x00000001
-DATA pairOrder8<>+60(SB)/4, $0x00000001
+FOUR(pairOrder8, 0, 0x00000000)
+FOUR(pairOrder8, 16, 0x00000000)
+FOUR(pairOrder8, 32, 0x00000001)
+FOUR(pairOrder8, 48, 0x00000001)
 GLOBL pairOrder8<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -10070,134 +9736,46 @@ each:
 	VZEROUPPER
 	RET
 
-DATA cf0f0f0f0<>+0(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+4(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+8(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+12(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+16(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+20(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+24(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+28(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+32(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+36(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+40(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+44(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+48(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+52(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+56(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+60(SB)/4, $0xf0f0f0f0
-GLOBL cf0f0f0f0<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cf0f0f0f0, 0xf0f0f0f0)
 
-DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
+DWORDS(sixteenthOdd, 0, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
+DWORDS(sixteenthOdd, 16, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
 GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
-DATA sixesShifts<>+0(SB)/4, $0x00000000
-DATA sixesShifts<>+4(SB)/4, $0x00000000
-DATA sixesShifts<>+8(SB)/4, $0x00000000
-DATA sixesShifts<>+12(SB)/4, $0x00000004
-DATA sixesShifts<>+16(SB)/4, $0x00000000
-DATA sixesShifts<>+20(SB)/4, $0x00000000
-DATA sixesShifts<>+24(SB)/4, $0x00000000
-DATA sixesShifts<>+28(SB)/4, $0x00000004
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
 GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
 
-DATA sixesLow<>+0(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+4(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+8(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+12(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+16(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+20(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+24(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+28(SB)/4, $0x0f0f0f0f
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
 GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
 
-DATA sixesHigh<>+0(SB)/4, $0x00000000
-DATA sixesHigh<>+4(SB)/4, $0x30303030
-DATA sixesHigh<>+8(SB)/4, $0x00000000
-DATA sixesHigh<>+12(SB)/4, $0x30303030
-DATA sixesHigh<>+16(SB)/4, $0x00000000
-DATA sixesHigh<>+20(SB)/4, $0x30303030
-DATA sixesHigh<>+24(SB)/4, $0x00000000
-DATA sixesHigh<>+28(SB)/4, $0x30303030
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
 GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
-DATA groupOrder0<>+0(SB)/4, $0x00000000
-DATA groupOrder0<>+4(SB)/4, $0x00000000
-DATA groupOrder0<>+8(SB)/4, $0x00000000
-DATA groupOrder0<>+12(SB)/4, $0x00000000
-DATA groupOrder0<>+16(SB)/4, $0x00000000
-DATA groupOrder0<>+20(SB)/4, $0x00000000
-DATA groupOrder0<>+24(SB)/4, $0x00000000
-DATA groupOrder0<>+28(SB)/4, $0x00000000
-DATA groupOrder0<>+32(SB)/4, $0x00000002
-DATA groupOrder0<>+36(SB)/4, $0x00000002
-DATA groupOrder0<>+40(SB)/4, $0x00000002
-DATA groupOrder0<>+44(SB)/4, $0x00000002
-DATA groupOrder0<>+48(SB)/4, $0x00000002
-DATA groupOrder0<>+52(SB)/4, $0x00000002
-DATA groupOrder0<>+56(SB)/4, $0x00000002
-DATA groupOrder0<>+60(SB)/4, $0x00000002
+FOUR(groupOrder0, 0, 0x00000000)
+FOUR(groupOrder0, 16, 0x00000000)
+FOUR(groupOrder0, 32, 0x00000002)
+FOUR(groupOrder0, 48, 0x00000002)
 GLOBL groupOrder0<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder1<>+0(SB)/4, $0x00000001
-DATA groupOrder1<>+4(SB)/4, $0x00000001
-DATA groupOrder1<>+8(SB)/4, $0x00000001
-DATA groupOrder1<>+12(SB)/4, $0x00000001
-DATA groupOrder1<>+16(SB)/4, $0x00000001
-DATA groupOrder1<>+20(SB)/4, $0x00000001
-DATA groupOrder1<>+24(SB)/4, $0x00000001
-DATA groupOrder1<>+28(SB)/4, $0x00000001
-DATA groupOrder1<>+32(SB)/4, $0x00000003
-DATA groupOrder1<>+36(SB)/4, $0x00000003
-DATA groupOrder1<>+40(SB)/4, $0x00000003
-DATA groupOrder1<>+44(SB)/4, $0x00000003
-DATA groupOrder1<>+48(SB)/4, $0x00000003
-DATA groupOrder1<>+52(SB)/4, $0x00000003
-DATA groupOrder1<>+56(SB)/4, $0x00000003
-DATA groupOrder1<>+60(SB)/4, $0x00000003
+FOUR(groupOrder1, 0, 0x00000001)
+FOUR(groupOrder1, 16, 0x00000001)
+FOUR(groupOrder1, 32, 0x00000003)
+FOUR(groupOrder1, 48, 0x00000003)
 GLOBL groupOrder1<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder2<>+0(SB)/4, $0x00000004
-DATA groupOrder2<>+4(SB)/4, $0x00000004
-DATA groupOrder2<>+8(SB)/4, $0x00000004
-DATA groupOrder2<>+12(SB)/4, $0x00000004
-DATA groupOrder2<>+16(SB)/4, $0x00000004
-DATA groupOrder2<>+20(SB)/4, $0x00000004
-DATA groupOrder2<>+24(SB)/4, $0x00000004
-DATA groupOrder2<>+28(SB)/4, $0x00000004
-DATA groupOrder2<>+32(SB)/4, $0x00000006
-DATA groupOrder2<>+36(SB)/4, $0x00000006
-DATA groupOrder2<>+40(SB)/4, $0x00000006
-DATA groupOrder2<>+44(SB)/4, $0x00000006
-DATA groupOrder2<>+48(SB)/4, $0x00000006
-DATA groupOrder2<>+52(SB)/4, $0x00000006
-DATA groupOrder2<>+56(SB)/4, $0x00000006
-DATA groupOrder2<>+60(SB)/4, $0x00000006
+FOUR(groupOrder2, 0, 0x00000004)
+FOUR(groupOrder2, 16, 0x00000004)
+FOUR(groupOrder2, 32, 0x00000006)
+FOUR(groupOrder2, 48, 0x00000006)
 GLOBL groupOrder2<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder3<>+0(SB)/4, $0x00000005
-DATA groupOrder3<>+4(SB)/4, $0x00000005
-DATA groupOrder3<>+8(SB)/4, $0x00000005
-DATA groupOrder3<>+12(SB)/4, $0x00000005
-DATA groupOrder3<>+16(SB)/4, $0x00000005
-DATA groupOrder3<>+20(SB)/4, $0x00000005
-DATA groupOrder3<>+24(SB)/4, $0x00000005
-DATA groupOrder3<>+28(SB)/4, $0x00000005
-DATA groupOrder3<>+32(SB)/4, $0x00000007
-DATA groupOrder3<>+36(SB)/4, $0x00000007
-DATA groupOrder3<>+40(SB)/4, $0x00000007
-DATA groupOrder3<>+44(SB)/4, $0x00000007
-DATA groupOrder3<>+48(SB)/4, $0x00000007
-DATA groupOrder3<>+52(SB)/4, $0x00000007
-DATA groupOrder3<>+56(SB)/4, $0x00000007
-DATA groupOrder3<>+60(SB)/4, $0x00000007
+FOUR(groupOrder3, 0, 0x00000005)
+FOUR(groupOrder3, 16, 0x00000005)
+FOUR(groupOrder3, 32, 0x00000007)
+FOUR(groupOrder3, 48, 0x00000007)
 GLOBL groupOrder3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -11123,112 +10701,36 @@ each:
 	VZEROUPPER
 	RET
 
-DATA c3f3f3f3f<>+0(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+4(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+8(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+12(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+16(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+20(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+24(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+28(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+32(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+36(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+40(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+44(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+48(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+52(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+56(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+60(SB)/4, $0x3f3f3f3f
-GLOBL c3f3f3f3f<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f3f3f3f, 0x3f3f3f3f)
 
-DATA leftShifts<>+0(SB)/4, $0x00040004
-DATA leftShifts<>+4(SB)/4, $0x00040004
-DATA leftShifts<>+8(SB)/4, $0x00040004
-DATA leftShifts<>+12(SB)/4, $0x00040004
-DATA leftShifts<>+16(SB)/4, $0x00040004
-DATA leftShifts<>+20(SB)/4, $0x00040004
-DATA leftShifts<>+24(SB)/4, $0x00040004
-DATA leftShifts<>+28(SB)/4, $0x00040004
-DATA leftShifts<>+32(SB)/4, $0x00020002
-DATA leftShifts<>+36(SB)/4, $0x00020002
-DATA leftShifts<>+40(SB)/4, $0x00020002
-DATA leftShifts<>+44(SB)/4, $0x00020002
-DATA leftShifts<>+48(SB)/4, $0x00020002
-DATA leftShifts<>+52(SB)/4, $0x00020002
-DATA leftShifts<>+56(SB)/4, $0x00020002
-DATA leftShifts<>+60(SB)/4, $0x00020002
+FOUR(leftShifts, 0, 0x00040004)
+FOUR(leftShifts, 16, 0x00040004)
+FOUR(leftShifts, 32, 0x00020002)
+FOUR(leftShifts, 48, 0x00020002)
 GLOBL leftShifts<>(SB), RODATA|NOPTR, $64
 
-DATA rightShifts<>+0(SB)/4, $0x00000000
-DATA rightShifts<>+4(SB)/4, $0x00000000
-DATA rightShifts<>+8(SB)/4, $0x00000000
-DATA rightShifts<>+12(SB)/4, $0x00000000
-DATA rightShifts<>+16(SB)/4, $0x00000000
-DATA rightShifts<>+20(SB)/4, $0x00000000
-DATA rightShifts<>+24(SB)/4, $0x00000000
-DATA rightShifts<>+28(SB)/4, $0x00000000
-DATA rightShifts<>+32(SB)/4, $0x00020002
-DATA rightShifts<>+36(SB)/4, $0x00020002
-DATA rightShifts<>+40(SB)/4, $0x00020002
-DATA rightShifts<>+44(SB)/4, $0x00020002
-DATA rightShifts<>+48(SB)/4, $0x00020002
-DATA rightShifts<>+52(SB)/4, $0x00020002
-DATA rightShifts<>+56(SB)/4, $0x00020002
-DATA rightShifts<>+60(SB)/4, $0x00020002
+FOUR(rightShifts, 0, 0x00000000)
+FOUR(rightShifts, 16, 0x00000000)
+FOUR(rightShifts, 32, 0x00020002)
+FOUR(rightShifts, 48, 0x00020002)
 GLOBL rightShifts<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold1<>+0(SB)/4, $0x00000004
-DATA fourfold1<>+4(SB)/4, $0x00000004
-DATA fourfold1<>+8(SB)/4, $0x00000004
-DATA fourfold1<>+12(SB)/4, $0x00000004
-DATA fourfold1<>+16(SB)/4, $0x00000005
-DATA fourfold1<>+20(SB)/4, $0x00000005
-DATA fourfold1<>+24(SB)/4, $0x00000005
-DATA fourfold1<>+28(SB)/4, $0x00000005
-DATA fourfold1<>+32(SB)/4, $0x00000006
-DATA fourfold1<>+36(SB)/4, $0x00000006
-DATA fourfold1<>+40(SB)/4, $0x00000006
-DATA fourfold1<>+44(SB)/4, $0x00000006
-DATA fourfold1<>+48(SB)/4, $0x00000007
-DATA fourfold1<>+52(SB)/4, $0x00000007
-DATA fourfold1<>+56(SB)/4, $0x00000007
-DATA fourfold1<>+60(SB)/4, $0x00000007
+FOUR(fourfold1, 0, 0x00000004)
+FOUR(fourfold1, 16, 0x00000005)
+FOUR(fourfold1, 32, 0x00000006)
+FOUR(fourfold1, 48, 0x00000007)
 GLOBL fourfold1<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold2<>+0(SB)/4, $0x00000008
-DATA fourfold2<>+4(SB)/4, $0x00000008
-DATA fourfold2<>+8(SB)/4, $0x00000008
-DATA fourfold2<>+12(SB)/4, $0x00000008
-DATA fourfold2<>+16(SB)/4, $0x00000009
-DATA fourfold2<>+20(SB)/4, $0x00000009
-DATA fourfold2<>+24(SB)/4, $0x00000009
-DATA fourfold2<>+28(SB)/4, $0x00000009
-DATA fourfold2<>+32(SB)/4, $0x0000000a
-DATA fourfold2<>+36(SB)/4, $0x0000000a
-DATA fourfold2<>+40(SB)/4, $0x0000000a
-DATA fourfold2<>+44(SB)/4, $0x0000000a
-DATA fourfold2<>+48(SB)/4, $0x0000000b
-DATA fourfold2<>+52(SB)/4, $0x0000000b
-DATA fourfold2<>+56(SB)/4, $0x0000000b
-DATA fourfold2<>+60(SB)/4, $0x0000000b
+FOUR(fourfold2, 0, 0x00000008)
+FOUR(fourfold2, 16, 0x00000009)
+FOUR(fourfold2, 32, 0x0000000a)
+FOUR(fourfold2, 48, 0x0000000b)
 GLOBL fourfold2<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold3<>+0(SB)/4, $0x0000000c
-DATA fourfold3<>+4(SB)/4, $0x0000000c
-DATA fourfold3<>+8(SB)/4, $0x0000000c
-DATA fourfold3<>+12(SB)/4, $0x0000000c
-DATA fourfold3<>+16(SB)/4, $0x0000000d
-DATA fourfold3<>+20(SB)/4, $0x0000000d
-DATA fourfold3<>+24(SB)/4, $0x0000000d
-DATA fourfold3<>+28(SB)/4, $0x0000000d
-DATA fourfold3<>+32(SB)/4, $0x0000000e
-DATA fourfold3<>+36(SB)/4, $0x0000000e
-DATA fourfold3<>+40(SB)/4, $0x0000000e
-DATA fourfold3<>+44(SB)/4, $0x0000000e
-DATA fourfold3<>+48(SB)/4, $0x0000000f
-DATA fourfold3<>+52(SB)/4, $0x0000000f
-DATA fourfold3<>+56(SB)/4, $0x0000000f
-DATA fourfold3<>+60(SB)/4, $0x0000000f
+FOUR(fourfold3, 0, 0x0000000c)
+FOUR(fourfold3, 16, 0x0000000d)
+FOUR(fourfold3, 32, 0x0000000e)
+FOUR(fourfold3, 48, 0x0000000f)
 GLOBL fourfold3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)

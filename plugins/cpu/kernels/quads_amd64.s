@@ -5,6 +5,11 @@
 #include "gemm_amd64.h"
 #include "quads_amd64.h"
 
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func halves1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves1x16AVX2(SB), NOSPLIT, $0-40
@@ -530,14 +535,8 @@ done:
 	VZEROUPPER
 	RET
 
-DATA lowBytes<>+0(SB)/4, $0x0c080400
-DATA lowBytes<>+4(SB)/4, $0x80808080
-DATA lowBytes<>+8(SB)/4, $0x80808080
-DATA lowBytes<>+12(SB)/4, $0x80808080
-DATA lowBytes<>+16(SB)/4, $0x0c080400
-DATA lowBytes<>+20(SB)/4, $0x80808080
-DATA lowBytes<>+24(SB)/4, $0x80808080
-DATA lowBytes<>+28(SB)/4, $0x80808080
+DWORDS(lowBytes, 0, 0x0c080400, 0x80808080, 0x80808080, 0x80808080)
+DWORDS(lowBytes, 16, 0x0c080400, 0x80808080, 0x80808080, 0x80808080)
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $32
 
 // func requantizeAVX2(dst *uint8, acc *int32, add *int32, mult *float32, blocks int, base int32, lo float32, hi float32, zero int32)

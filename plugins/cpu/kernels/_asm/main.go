@@ -85,6 +85,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if err := shortenData(flag.Lookup("out").Value.String()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if len(entries) > 0 {
 		if err := appendTo(flag.Lookup("stubs").Value.String(), tables(entries)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
