@@ -85,6 +85,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if err := writeMacros(flag.Lookup("out").Value.String()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if err := shortenData(flag.Lookup("out").Value.String()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
