@@ -23,42 +23,103 @@
 	DATA name<>+(at)(SB)/8, $(b<<32+a); \
 	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
 
+// START_ROWS points to the next four rows, which are a gap apart.
+#define START_ROWS(row0, row1, row2, row3, t) \
+	MOVQ w+16(FP), row0; \
+	MOVQ gap+24(FP), t; \
+	LEAQ (row0)(t*1), row1; \
+	LEAQ (row1)(t*1), row2; \
+	LEAQ (row2)(t*1), row3
+
+// DOT_Q4_0_AVX2 adds the products of a row's block to its sum.
+#define DOT_Q4_0_AVX2(w, acc, block, t4, t4Y) \
+	VBROADCASTI128 2+18*block(w), Y10; \
+	VPSRLVD Y6, Y10, Y10; \
+	VPAND Y5, Y10, Y10; \
+	VPMADDUBSW Y7, Y10, Y10; \
+	VPMADDWD Y4, Y10, Y10; \
+	VPADDD Y9, Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VPBROADCASTW 18*block(w), t4; \
+	VCVTPH2PS t4, t4Y; \
+	VMULPS Y8, t4Y, t4Y; \
+	VFMADD231PS t4Y, Y10, acc
+
+// PREFETCH_ROWS prefetches the line at an offset of each row, ahead of its pointer.
+#define PREFETCH_ROWS(row0, row1, row2, row3, at, ahead) \
+	PREFETCHT0 at(row0)(ahead*1); \
+	PREFETCHT0 at(row1)(ahead*1); \
+	PREFETCHT0 at(row2)(ahead*1); \
+	PREFETCHT0 at(row3)(ahead*1)
+
+// ADVANCE_ROWS moves the pointers to rows by n bytes.
+#define ADVANCE_ROWS(row0, row1, row2, row3, n) \
+	ADDQ $n, row0; \
+	ADDQ $n, row1; \
+	ADDQ $n, row2; \
+	ADDQ $n, row3
+
+// SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES8(r, x, t, rX) \
+	VEXTRACTF128 $0x01, r, x; \
+	VADDPS x, rX, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
+
+// END_ROWS stores the sums of four rows, which are lead floats apart, and counts rows down.
+#define END_ROWS(s, t, sum0, sum1, sum2, sum3) \
+	MOVQ dst+0(FP), s; \
+	MOVQ lead+8(FP), t; \
+	VMOVSS sum0, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum1, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum2, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum3, (s); \
+	ADDQ $0x04, dst+0(FP); \
+	MOVQ stride+32(FP), t; \
+	ADDQ t, w+16(FP); \
+	DECQ rows+40(FP)
+
 // DOT_Q4_1_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q4_1_AVX2(w, acc, block, lowX) \
-	VPBROADCASTW block*20(w), X8; \
+	VPBROADCASTW 20*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	MOVL R12, (R10); \
-	VPBROADCASTW block*20+2(w), X8; \
+	VPBROADCASTW 2+20*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	XORL $0x80000000, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*20+4(w), X9; \
+	VMOVDQU 4+20*block(w), X9; \
 	VPSRLW $0x04, X9, X8; \
 	VINSERTI128 $0x01, X8, Y9, Y8; \
 	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
 	VBROADCASTSS (SP), Y10; \
-	VBROADCASTSS block*4(R8), Y11; \
+	VBROADCASTSS 4*block(R8), Y11; \
 	VMULPS Y11, Y10, Y10; \
-	VPMADDUBSW block*32(DI), Y8, Y8; \
+	VPMADDUBSW 32*block(DI), Y8, Y8; \
 	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
 	VCVTDQ2PS Y8, Y8; \
 	VFMADD231PS Y10, Y8, acc; \
 	VMOVSS 64(SP), X8; \
-	VFMADD231SS block*4(R9), X8, lowX
+	VFMADD231SS 4*block(R9), X8, lowX
 
 // DOT_Q5_0_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_0_AVX2(w, acc, block) \
-	VPBROADCASTW block*22(w), X4; \
+	VPBROADCASTW 22*block(w), X4; \
 	VCVTPH2PS X4, Y4; \
 	VMOVD X4, R11; \
 	MOVL R11, (R10); \
-	VMOVDQU block*22+6(w), X5; \
+	VMOVDQU 6+22*block(w), X5; \
 	VPSRLW $0x04, X5, X4; \
 	VINSERTI128 $0x01, X4, Y5, Y4; \
 	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
-	VPBROADCASTD block*22+2(w), Y6; \
+	VPBROADCASTD 2+22*block(w), Y6; \
 	VPSHUFB spreadBytes<>+0(SB), Y6, Y6; \
 	VPAND spreadBits<>+0(SB), Y6, Y6; \
 	VPCMPEQB spreadBits<>+0(SB), Y6, Y6; \
@@ -66,9 +127,9 @@
 	VPOR Y6, Y4, Y4; \
 	VPSUBB c10101010<>+0(SB), Y4, Y4; \
 	VBROADCASTSS (SP), Y6; \
-	VBROADCASTSS block*4(R8), Y7; \
+	VBROADCASTSS 4*block(R8), Y7; \
 	VMULPS Y7, Y6, Y6; \
-	VMOVDQU block*32(DI), Y7; \
+	VMOVDQU 32*block(DI), Y7; \
 	VPSIGNB Y4, Y7, Y7; \
 	VPABSB Y4, Y4; \
 	VPMADDUBSW Y7, Y4, Y4; \
@@ -78,34 +139,47 @@
 
 // DOT_Q5_1_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_1_AVX2(w, acc, block, lowX) \
-	VPBROADCASTW block*24(w), X8; \
+	VPBROADCASTW 24*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	MOVL R12, (R10); \
-	VPBROADCASTW block*24+2(w), X8; \
+	VPBROADCASTW 2+24*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	XORL $0x80000000, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*24+8(w), X9; \
+	VMOVDQU 8+24*block(w), X9; \
 	VPSRLW $0x04, X9, X8; \
 	VINSERTI128 $0x01, X8, Y9, Y8; \
 	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
-	VPBROADCASTD block*24+4(w), Y10; \
+	VPBROADCASTD 4+24*block(w), Y10; \
 	VPSHUFB spreadBytes<>+0(SB), Y10, Y10; \
 	VPAND spreadBits<>+0(SB), Y10, Y10; \
 	VPCMPEQB spreadBits<>+0(SB), Y10, Y10; \
 	VPAND c10101010<>+0(SB), Y10, Y10; \
 	VPOR Y10, Y8, Y8; \
 	VBROADCASTSS (SP), Y10; \
-	VBROADCASTSS block*4(R8), Y11; \
+	VBROADCASTSS 4*block(R8), Y11; \
 	VMULPS Y11, Y10, Y10; \
-	VPMADDUBSW block*32(DI), Y8, Y8; \
+	VPMADDUBSW 32*block(DI), Y8, Y8; \
 	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
 	VCVTDQ2PS Y8, Y8; \
 	VFMADD231PS Y10, Y8, acc; \
 	VMOVSS 64(SP), X8; \
-	VFMADD231SS block*4(R9), X8, lowX
+	VFMADD231SS 4*block(R9), X8, lowX
+
+// DOT_Q8_0_AVX2 adds the products of a row's block to its sum.
+#define DOT_Q8_0_AVX2(w, acc, block, t4, t4X) \
+	VMOVDQU 2+34*block(w), Y7; \
+	VPSIGNB Y7, Y5, t4; \
+	VPABSB Y7, Y7; \
+	VPMADDUBSW t4, Y7, Y7; \
+	VPMADDWD Y4, Y7, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VPBROADCASTW 34*block(w), t4X; \
+	VCVTPH2PS t4X, t4; \
+	VMULPS Y6, t4, t4; \
+	VFMADD231PS t4, Y7, acc
 
 // DOT_Q2_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q2_K_AVX2(w, acc, low) \
@@ -380,6 +454,62 @@
 	VCVTDQ2PS Y4, Y4; \
 	VFMADD231PS Y5, Y4, acc
 
+// SCALES_Q4_K stores the scales of a row's block and subtracts its minimums from the sum.
+#define SCALES_Q4_K(w, acc, row, t4, t4Y) \
+	MOVL 4(w), R10; \
+	MOVL 8(w), R11; \
+	MOVL 12(w), R12; \
+	MOVL R10, R13; \
+	ANDL $0x3f3f3f3f, R13; \
+	MOVL R12, R14; \
+	ANDL $0x0f0f0f0f, R14; \
+	SHRL $0x02, R10; \
+	ANDL $0x30303030, R10; \
+	ORL R10, R14; \
+	SHLQ $0x20, R14; \
+	ORQ R13, R14; \
+	VMOVQ R14, X8; \
+	VPMOVZXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	MOVL R11, R10; \
+	ANDL $0x3f3f3f3f, R10; \
+	SHRL $0x04, R12; \
+	ANDL $0x0f0f0f0f, R12; \
+	SHRL $0x02, R11; \
+	ANDL $0x30303030, R11; \
+	ORL R11, R12; \
+	SHLQ $0x20, R12; \
+	ORQ R10, R12; \
+	VMOVQ R12, X9; \
+	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VPBROADCASTW (w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VMULPS Y6, Y8, Y8; \
+	VMOVUPS Y8, 32*row(SP); \
+	VPBROADCASTW 2(w), t4; \
+	VCVTPH2PS t4, t4Y; \
+	VMULPS t4Y, Y9, Y9; \
+	VFNMADD231PS Y7, Y9, acc
+
+// DOT_Q4_K_AVX2 adds the products of two groups of a row, from group 2*c on.
+#define DOT_Q4_K_AVX2(w, acc, row, c, t5, t6) \
+	VMOVDQU 16+32*c(w), Y8; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND Y5, Y8, Y8; \
+	VBROADCASTSS 32*row+8*c(SP), Y10; \
+	VPMADDUBSW Y6, Y8, Y8; \
+	VPMADDWD Y4, Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y10, Y8, acc; \
+	VPAND Y5, Y9, t5; \
+	VBROADCASTSS 4+32*row+8*c(SP), t6; \
+	VPMADDUBSW Y7, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
 // DOT_Q5_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_K_AVX2(w, acc, low) \
 	MOVL 4(w), R12; \
@@ -516,6 +646,71 @@
 	VMOVUPS 64(SP), Y8; \
 	VFMADD231PS (R9), Y8, low
 
+// SCALES_Q6_K stores the scales of half h of a row's block.
+#define SCALES_Q6_K(w, row, h, t5, t6, t6Y, t8) \
+	VPMOVSXBD 192+8*h(w), t5; \
+	VCVTDQ2PS t5, t5; \
+	VPBROADCASTW 208(w), t6; \
+	VCVTPH2PS t6, t6Y; \
+	VMULPS t6Y, t5, t5; \
+	VMULPS t8, t5, t5; \
+	VMOVUPS t5, 64*row+32*h(SP)
+
+// DOT_Q6_K_AVX2_0 adds the products of 64 values of a row, in half h of the block.
+#define DOT_Q6_K_AVX2_0(w, acc, row, h, t5, t6) \
+	VMOVDQU 64*h(w), Y12; \
+	VMOVDQU 128+32*h(w), Y13; \
+	VPAND Y5, Y12, Y14; \
+	VPSLLW $0x04, Y13, Y15; \
+	VPAND Y6, Y15, Y15; \
+	VPOR Y15, Y14, Y14; \
+	VBROADCASTSD 64*row+32*h(SP), Y15; \
+	VPERMILPS Y7, Y15, Y15; \
+	VPMADDUBSW Y8, Y14, Y14; \
+	VPMADDWD Y4, Y14, Y14; \
+	VPADDD Y9, Y14, Y14; \
+	VCVTDQ2PS Y14, Y14; \
+	VFMADD231PS Y15, Y14, acc; \
+	VPSRLW $0x04, Y12, t5; \
+	VPAND Y5, t5, t5; \
+	VPAND Y6, Y13, t6; \
+	VPOR t6, t5, t5; \
+	VBROADCASTSD 16+64*row+32*h(SP), t6; \
+	VPERMILPS Y7, t6, t6; \
+	VPMADDUBSW Y10, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VPADDD Y11, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
+// DOT_Q6_K_AVX2_1 adds the products of 64 values of a row, in half h of the block.
+#define DOT_Q6_K_AVX2_1(w, acc, row, h, t5, t6) \
+	VMOVDQU 32+64*h(w), Y12; \
+	VMOVDQU 128+32*h(w), Y13; \
+	VPAND Y5, Y12, Y14; \
+	VPSLLW $0x02, Y13, Y15; \
+	VPAND Y6, Y15, Y15; \
+	VPOR Y15, Y14, Y14; \
+	VBROADCASTSD 8+64*row+32*h(SP), Y15; \
+	VPERMILPS Y7, Y15, Y15; \
+	VPMADDUBSW Y8, Y14, Y14; \
+	VPMADDWD Y4, Y14, Y14; \
+	VPADDD Y9, Y14, Y14; \
+	VCVTDQ2PS Y14, Y14; \
+	VFMADD231PS Y15, Y14, acc; \
+	VPSRLW $0x04, Y12, t5; \
+	VPAND Y5, t5, t5; \
+	VPSRLW $0x02, Y13, t6; \
+	VPAND Y6, t6, t6; \
+	VPOR t6, t5, t5; \
+	VBROADCASTSD 24+64*row+32*h(SP), t6; \
+	VPERMILPS Y7, t6, t6; \
+	VPMADDUBSW Y10, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VPADDD Y11, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
 // DOT_Q8_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q8_K_AVX2(w, acc) \
 	VBROADCASTSS (w), Y4; \
@@ -611,20 +806,20 @@
 
 // DOT_IQ4_NL_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_IQ4_NL_AVX2(w, acc, block) \
-	VPBROADCASTW block*18(w), X4; \
+	VPBROADCASTW 18*block(w), X4; \
 	VCVTPH2PS X4, Y4; \
 	VMOVD X4, R11; \
 	MOVL R11, (R10); \
-	VMOVDQU block*18+2(w), X5; \
+	VMOVDQU 2+18*block(w), X5; \
 	VPSRLW $0x04, X5, X4; \
 	VINSERTI128 $0x01, X4, Y5, Y4; \
 	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
 	VMOVDQU iq4<>+0(SB), Y6; \
 	VPSHUFB Y4, Y6, Y6; \
 	VBROADCASTSS (SP), Y4; \
-	VBROADCASTSS block*4(R8), Y7; \
+	VBROADCASTSS 4*block(R8), Y7; \
 	VMULPS Y7, Y4, Y4; \
-	VMOVDQU block*32(DI), Y7; \
+	VMOVDQU 32*block(DI), Y7; \
 	VPSIGNB Y6, Y7, Y7; \
 	VPABSB Y6, Y6; \
 	VPMADDUBSW Y7, Y6, Y6; \
@@ -783,7 +978,7 @@
 
 // DOT_MXFP4_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_MXFP4_AVX2(w, acc, block) \
-	MOVBLZX block*17(w), CX; \
+	MOVBLZX 17*block(w), CX; \
 	MOVL $0x00200000, R13; \
 	SHLL CL, R13; \
 	MOVL CX, R12; \
@@ -792,16 +987,16 @@
 	CMPL CX, $0x02; \
 	CMOVLCS R13, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*17+1(w), X4; \
+	VMOVDQU 1+17*block(w), X4; \
 	VPSRLW $0x04, X4, X5; \
 	VINSERTI128 $0x01, X5, Y4, Y5; \
 	VPAND c0f0f0f0f<>+0(SB), Y5, Y5; \
 	VMOVDQU fp4<>+0(SB), Y6; \
 	VPSHUFB Y5, Y6, Y6; \
 	VBROADCASTSS (SP), Y5; \
-	VBROADCASTSS block*4(R9), Y7; \
+	VBROADCASTSS 4*block(R9), Y7; \
 	VMULPS Y7, Y5, Y5; \
-	VMOVDQU block*32(R8), Y7; \
+	VMOVDQU 32*block(R8), Y7; \
 	VPSIGNB Y6, Y7, Y7; \
 	VPABSB Y6, Y6; \
 	VPMADDUBSW Y7, Y6, Y6; \
@@ -809,42 +1004,53 @@
 	VCVTDQ2PS Y6, Y6; \
 	VFMADD231PS Y5, Y6, acc
 
+// SUM_LANES16 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES16(r, x, rY) \
+	VEXTRACTF64X4 $0x01, r, Y4; \
+	VADDPS Y4, rY, Y4; \
+	VEXTRACTF128 $0x01, Y4, x; \
+	VADDPS x, X4, x; \
+	VPERMILPS $0x0e, x, X4; \
+	VADDPS X4, x, x; \
+	VPERMILPS $0x01, x, X4; \
+	VADDSS X4, x, x
+
 // DOT_Q4_1_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q4_1_VNNI(w, acc, block, lowX) \
-	VPBROADCASTW block*20(w), X8; \
+	VPBROADCASTW 20*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	MOVL R12, (R10); \
-	VPBROADCASTW block*20+2(w), X8; \
+	VPBROADCASTW 2+20*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	XORL $0x80000000, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*20+4(w), X9; \
+	VMOVDQU 4+20*block(w), X9; \
 	VPSRLW $0x04, X9, X8; \
 	VINSERTI128 $0x01, X8, Y9, Y8; \
 	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
 	VBROADCASTSS (SP), Y10; \
-	VBROADCASTSS block*4(R8), Y11; \
+	VBROADCASTSS 4*block(R8), Y11; \
 	VMULPS Y11, Y10, Y10; \
 	VPXOR Y11, Y11, Y11; \
-	VPDPBUSD block*32(DI), Y8, Y11; \
+	VPDPBUSD 32*block(DI), Y8, Y11; \
 	VCVTDQ2PS Y11, Y11; \
 	VFMADD231PS Y10, Y11, acc; \
 	VMOVSS 64(SP), X8; \
-	VFMADD231SS block*4(R9), X8, lowX
+	VFMADD231SS 4*block(R9), X8, lowX
 
 // DOT_Q5_0_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_0_VNNI(w, acc, block) \
-	VPBROADCASTW block*22(w), X4; \
+	VPBROADCASTW 22*block(w), X4; \
 	VCVTPH2PS X4, Y4; \
 	VMOVD X4, R11; \
 	MOVL R11, (R10); \
-	VMOVDQU block*22+6(w), X5; \
+	VMOVDQU 6+22*block(w), X5; \
 	VPSRLW $0x04, X5, X4; \
 	VINSERTI128 $0x01, X4, Y5, Y4; \
 	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
-	VPBROADCASTD block*22+2(w), Y6; \
+	VPBROADCASTD 2+22*block(w), Y6; \
 	VPSHUFB spreadBytes<>+0(SB), Y6, Y6; \
 	VPAND spreadBits<>+0(SB), Y6, Y6; \
 	VPCMPEQB spreadBits<>+0(SB), Y6, Y6; \
@@ -852,44 +1058,44 @@
 	VPOR Y6, Y4, Y4; \
 	VPSUBB c10101010<>+0(SB), Y4, Y4; \
 	VBROADCASTSS (SP), Y6; \
-	VBROADCASTSS block*4(R8), Y7; \
+	VBROADCASTSS 4*block(R8), Y7; \
 	VMULPS Y7, Y6, Y6; \
 	VPXOR c80808080<>+0(SB), Y4, Y4; \
-	VMOVDQU block*32(R9), Y7; \
-	VPDPBUSD block*32(DI), Y4, Y7; \
+	VMOVDQU 32*block(R9), Y7; \
+	VPDPBUSD 32*block(DI), Y4, Y7; \
 	VCVTDQ2PS Y7, Y7; \
 	VFMADD231PS Y6, Y7, acc
 
 // DOT_Q5_1_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_1_VNNI(w, acc, block, lowX) \
-	VPBROADCASTW block*24(w), X8; \
+	VPBROADCASTW 24*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	MOVL R12, (R10); \
-	VPBROADCASTW block*24+2(w), X8; \
+	VPBROADCASTW 2+24*block(w), X8; \
 	VCVTPH2PS X8, Y8; \
 	VMOVD X8, R12; \
 	XORL $0x80000000, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*24+8(w), X9; \
+	VMOVDQU 8+24*block(w), X9; \
 	VPSRLW $0x04, X9, X8; \
 	VINSERTI128 $0x01, X8, Y9, Y8; \
 	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
-	VPBROADCASTD block*24+4(w), Y10; \
+	VPBROADCASTD 4+24*block(w), Y10; \
 	VPSHUFB spreadBytes<>+0(SB), Y10, Y10; \
 	VPAND spreadBits<>+0(SB), Y10, Y10; \
 	VPCMPEQB spreadBits<>+0(SB), Y10, Y10; \
 	VPAND c10101010<>+0(SB), Y10, Y10; \
 	VPOR Y10, Y8, Y8; \
 	VBROADCASTSS (SP), Y10; \
-	VBROADCASTSS block*4(R8), Y11; \
+	VBROADCASTSS 4*block(R8), Y11; \
 	VMULPS Y11, Y10, Y10; \
 	VPXOR Y11, Y11, Y11; \
-	VPDPBUSD block*32(DI), Y8, Y11; \
+	VPDPBUSD 32*block(DI), Y8, Y11; \
 	VCVTDQ2PS Y11, Y11; \
 	VFMADD231PS Y10, Y11, acc; \
 	VMOVSS 64(SP), X8; \
-	VFMADD231SS block*4(R9), X8, lowX
+	VFMADD231SS 4*block(R9), X8, lowX
 
 // DOT_Q2_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q2_K_VNNI(w, acc, low) \
@@ -1363,22 +1569,22 @@
 
 // DOT_IQ4_NL_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_IQ4_NL_VNNI(w, acc, block) \
-	VPBROADCASTW block*18(w), X4; \
+	VPBROADCASTW 18*block(w), X4; \
 	VCVTPH2PS X4, Y4; \
 	VMOVD X4, R11; \
 	MOVL R11, (R10); \
-	VMOVDQU block*18+2(w), X5; \
+	VMOVDQU 2+18*block(w), X5; \
 	VPSRLW $0x04, X5, X4; \
 	VINSERTI128 $0x01, X4, Y5, Y4; \
 	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
 	VMOVDQU iq4<>+0(SB), Y6; \
 	VPSHUFB Y4, Y6, Y6; \
 	VBROADCASTSS (SP), Y4; \
-	VBROADCASTSS block*4(R8), Y7; \
+	VBROADCASTSS 4*block(R8), Y7; \
 	VMULPS Y7, Y4, Y4; \
 	VPXOR c80808080<>+0(SB), Y6, Y6; \
-	VMOVDQU block*32(R9), Y7; \
-	VPDPBUSD block*32(DI), Y6, Y7; \
+	VMOVDQU 32*block(R9), Y7; \
+	VPDPBUSD 32*block(DI), Y6, Y7; \
 	VCVTDQ2PS Y7, Y7; \
 	VFMADD231PS Y4, Y7, acc
 
@@ -1517,7 +1723,7 @@
 
 // DOT_MXFP4_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_MXFP4_VNNI(w, acc, block) \
-	MOVBLZX block*17(w), CX; \
+	MOVBLZX 17*block(w), CX; \
 	MOVL $0x00200000, R13; \
 	SHLL CL, R13; \
 	MOVL CX, R12; \
@@ -1526,18 +1732,18 @@
 	CMPL CX, $0x02; \
 	CMOVLCS R13, R12; \
 	MOVL R12, (R11); \
-	VMOVDQU block*17+1(w), X4; \
+	VMOVDQU 1+17*block(w), X4; \
 	VPSRLW $0x04, X4, X5; \
 	VINSERTI128 $0x01, X5, Y4, Y5; \
 	VPAND c0f0f0f0f<>+0(SB), Y5, Y5; \
 	VMOVDQU fp4<>+0(SB), Y6; \
 	VPSHUFB Y5, Y6, Y6; \
 	VBROADCASTSS (SP), Y5; \
-	VBROADCASTSS block*4(R9), Y7; \
+	VBROADCASTSS 4*block(R9), Y7; \
 	VMULPS Y7, Y5, Y5; \
 	VPXOR c80808080<>+0(SB), Y6, Y6; \
-	VMOVDQU block*32(R10), Y7; \
-	VPDPBUSD block*32(R8), Y6, Y7; \
+	VMOVDQU 32*block(R10), Y7; \
+	VPDPBUSD 32*block(R8), Y6, Y7; \
 	VCVTDQ2PS Y7, Y7; \
 	VFMADD231PS Y5, Y7, acc
 // func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -1551,126 +1757,36 @@ TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88
 	VMOVDQU nibbleShifts<>+0(SB), Y6
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ    blocks+80(FP), DI
+	MOVQ    DI, 128(SP)
+	MOVQ    x+48(FP), DI
+	MOVQ    dx+56(FP), R8
+	MOVQ    excess+72(FP), R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	SUBQ    $0x02, 128(SP)
+	JLT     rest
 
 blocks:
 	VMOVDQU        (DI), Y7
 	VMOVDQU        (R9), Y9
 	VBROADCASTSS   (R8), Y8
-	VBROADCASTI128 2(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 2(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 2(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 2(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
+	DOT_Q4_0_AVX2(CX, Y0, 0, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 0, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 0, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 0, X7, Y7)
 	VMOVDQU        32(DI), Y7
 	VMOVDQU        32(R9), Y9
 	VBROADCASTSS   4(R8), Y8
-	VBROADCASTI128 20(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 20(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 20(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 20(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
-	PREFETCHT0     (CX)(AX*1)
-	PREFETCHT0     (DX)(AX*1)
-	PREFETCHT0     (BX)(AX*1)
-	PREFETCHT0     (SI)(AX*1)
-	ADDQ           $0x00000024, CX
-	ADDQ           $0x00000024, DX
-	ADDQ           $0x00000024, BX
-	ADDQ           $0x00000024, SI
+	DOT_Q4_0_AVX2(CX, Y0, 1, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 1, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 1, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 1, X7, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x00000040, R9
 	ADDQ           $0x00000008, R8
@@ -1685,58 +1801,12 @@ each:
 	VMOVDQU        (DI), Y7
 	VMOVDQU        (R9), Y9
 	VBROADCASTSS   (R8), Y8
-	VBROADCASTI128 2(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 2(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 2(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 2(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
-	PREFETCHT0     (CX)(AX*1)
-	PREFETCHT0     (DX)(AX*1)
-	PREFETCHT0     (BX)(AX*1)
-	PREFETCHT0     (SI)(AX*1)
-	ADDQ           $0x00000012, CX
-	ADDQ           $0x00000012, DX
-	ADDQ           $0x00000012, BX
-	ADDQ           $0x00000012, SI
+	DOT_Q4_0_AVX2(CX, Y0, 0, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 0, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 0, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 0, X7, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ           $0x00000020, DI
 	ADDQ           $0x00000020, R9
 	ADDQ           $0x00000004, R8
@@ -1744,43 +1814,11 @@ each:
 	JNE            each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X7
-	VADDPS       X7, X0, X7
-	VPERMILPS    $0x0e, X7, X0
-	VADDPS       X0, X7, X7
-	VPERMILPS    $0x01, X7, X0
-	VADDSS       X0, X7, X7
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X7, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X7, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X7, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1800,26 +1838,22 @@ TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y6, Y6, Y6
+	MOVQ     xs+64(FP), R9
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y7, Y7, Y7
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
 	DOT_Q4_1_AVX2(CX, Y0, 0, X1)
@@ -1830,14 +1864,8 @@ blocks:
 	DOT_Q4_1_AVX2(DX, Y2, 1, X3)
 	DOT_Q4_1_AVX2(BX, Y4, 1, X5)
 	DOT_Q4_1_AVX2(SI, Y6, 1, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000028, BX
-	ADDQ         $0x00000028, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 40)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -1853,14 +1881,8 @@ each:
 	DOT_Q4_1_AVX2(DX, Y2, 0, X3)
 	DOT_Q4_1_AVX2(BX, Y4, 0, X5)
 	DOT_Q4_1_AVX2(SI, Y6, 0, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000014, CX
-	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 20)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -1869,46 +1891,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1921,22 +1911,18 @@ TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	MOVQ     excess+72(FP), R9
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
 	DOT_Q5_0_AVX2(CX, Y0, 0)
@@ -1947,14 +1933,8 @@ blocks:
 	DOT_Q5_0_AVX2(DX, Y1, 1)
 	DOT_Q5_0_AVX2(BX, Y2, 1)
 	DOT_Q5_0_AVX2(SI, Y3, 1)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x0000002c, CX
-	ADDQ         $0x0000002c, DX
-	ADDQ         $0x0000002c, BX
-	ADDQ         $0x0000002c, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 44)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -1970,14 +1950,8 @@ each:
 	DOT_Q5_0_AVX2(DX, Y1, 0)
 	DOT_Q5_0_AVX2(BX, Y2, 0)
 	DOT_Q5_0_AVX2(SI, Y3, 0)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000016, CX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 22)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -1985,43 +1959,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2044,26 +1986,22 @@ TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y6, Y6, Y6
+	MOVQ     xs+64(FP), R9
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y7, Y7, Y7
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
 	DOT_Q5_1_AVX2(CX, Y0, 0, X1)
@@ -2074,14 +2012,8 @@ blocks:
 	DOT_Q5_1_AVX2(DX, Y2, 1, X3)
 	DOT_Q5_1_AVX2(BX, Y4, 1, X5)
 	DOT_Q5_1_AVX2(SI, Y6, 1, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000030, CX
-	ADDQ         $0x00000030, DX
-	ADDQ         $0x00000030, BX
-	ADDQ         $0x00000030, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 48)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -2097,14 +2029,8 @@ each:
 	DOT_Q5_1_AVX2(DX, Y2, 0, X3)
 	DOT_Q5_1_AVX2(BX, Y4, 0, X5)
 	DOT_Q5_1_AVX2(SI, Y6, 0, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000018, CX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 24)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -2113,46 +2039,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2166,120 +2060,35 @@ TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $136-88
 	VMOVDQU c00010001<>+0(SB), Y4
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	MOVQ     excess+72(FP), R9
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
 	VMOVDQU      (DI), Y5
 	VBROADCASTSS (R8), Y6
-	VMOVDQU      2(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      2(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      2(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      2(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
+	DOT_Q8_0_AVX2(CX, Y0, 0, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 0, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 0, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 0, Y5, X5)
 	VMOVDQU      32(DI), Y5
 	VBROADCASTSS 4(R8), Y6
-	VMOVDQU      36(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      36(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      36(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      36(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000044, CX
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000044, BX
-	ADDQ         $0x00000044, SI
+	DOT_Q8_0_AVX2(CX, Y0, 1, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 1, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 1, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 1, Y5, X5)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 68)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -2293,54 +2102,12 @@ rest:
 each:
 	VMOVDQU      (DI), Y5
 	VBROADCASTSS (R8), Y6
-	VMOVDQU      2(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      2(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      2(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      2(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000022, CX
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
+	DOT_Q8_0_AVX2(CX, Y0, 0, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 0, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 0, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 0, Y5, X5)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 34)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -2348,43 +2115,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X5
-	VADDPS       X5, X0, X5
-	VPERMILPS    $0x0e, X5, X0
-	VADDPS       X0, X5, X5
-	VPERMILPS    $0x01, X5, X0
-	VADDSS       X0, X5, X5
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X5, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X5, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X5, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2397,88 +2132,43 @@ TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
 	DOT_Q2_K_AVX2(CX, Y0, Y1)
 	DOT_Q2_K_AVX2(DX, Y2, Y3)
 	DOT_Q2_K_AVX2(BX, Y4, Y5)
 	DOT_Q2_K_AVX2(SI, Y6, Y7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000054, CX
-	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000054, BX
-	ADDQ         $0x00000054, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 84)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2497,80 +2187,35 @@ TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_Q3_K_AVX2(CX, Y0)
 	DOT_Q3_K_AVX2(DX, Y1)
 	DOT_Q3_K_AVX2(BX, Y2)
 	DOT_Q3_K_AVX2(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x0000006e, CX
-	ADDQ         $0x0000006e, DX
-	ADDQ         $0x0000006e, BX
-	ADDQ         $0x0000006e, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 110)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2591,458 +2236,62 @@ TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $136-88
 	VMOVDQU c0f0f0f0f<>+0(SB), Y5
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   xs+64(FP), R9
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	MOVQ      xs+64(FP), R9
 
 each:
 	VMOVDQU      (R8), Y6
 	VMOVDQU      (R9), Y7
-	MOVL         4(CX), R10
-	MOVL         8(CX), R11
-	MOVL         12(CX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, (SP)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y0
-	MOVL         4(DX), R10
-	MOVL         8(DX), R11
-	MOVL         12(DX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 32(SP)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y1
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 64(SP)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y2
-	MOVL         4(SI), R10
-	MOVL         8(SI), R11
-	MOVL         12(SI), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 96(SP)
-	VPBROADCASTW 2(SI), X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y3
+	SCALES_Q4_K(CX, Y0, 0, X8, Y8)
+	SCALES_Q4_K(DX, Y1, 1, X8, Y8)
+	SCALES_Q4_K(BX, Y2, 2, X8, Y8)
+	SCALES_Q4_K(SI, Y3, 3, X6, Y6)
 	VMOVDQU      (DI), Y6
 	VMOVDQU      32(DI), Y7
-	VMOVDQU      16(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 4(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      16(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 32(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 36(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 64(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 68(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      16(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 96(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 100(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 0, Y6, Y8)
 	VMOVDQU      64(DI), Y6
 	VMOVDQU      96(DI), Y7
-	VMOVDQU      48(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 8(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 12(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 40(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 44(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 72(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 76(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      48(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 104(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 108(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 1, Y6, Y8)
 	VMOVDQU      128(DI), Y6
 	VMOVDQU      160(DI), Y7
-	VMOVDQU      80(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 16(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 20(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 48(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 52(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 80(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 84(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      80(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 112(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 116(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 2, Y6, Y8)
 	VMOVDQU      192(DI), Y6
 	VMOVDQU      224(DI), Y7
-	VMOVDQU      112(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 24(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 28(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 56(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 60(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 88(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 92(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      112(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 120(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 124(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000090, CX
-	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, SI
+	DOT_Q4_K_AVX2(CX, Y0, 0, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 3, Y6, Y8)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 144)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X6
-	VADDPS       X6, X0, X6
-	VPERMILPS    $0x0e, X6, X0
-	VADDPS       X0, X6, X6
-	VPERMILPS    $0x01, X6, X0
-	VADDSS       X0, X6, X6
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X6, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X6, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X6, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3055,92 +2304,44 @@ TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
 	DOT_Q5_K_AVX2(CX, Y0, Y1)
 	DOT_Q5_K_AVX2(DX, Y2, Y3)
 	DOT_Q5_K_AVX2(BX, Y4, Y5)
 	DOT_Q5_K_AVX2(SI, Y6, Y7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 176)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3157,553 +2358,78 @@ TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $264-88
 	VMOVDQU laneOrder6<>+0(SB), Y7
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 256(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 256(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	VMOVDQU      (R8), Y8
 	VMOVDQU      laneOrder4<>+0(SB), Y9
 	VPERMPS      Y8, Y9, Y9
-	VPMOVSXBD    192(CX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(CX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, (SP)
-	VPMOVSXBD    192(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(DX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 64(SP)
-	VPMOVSXBD    192(BX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(BX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 128(SP)
-	VPMOVSXBD    192(SI), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(SI), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 192(SP)
+	SCALES_Q6_K(CX, 0, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(DX, 1, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(BX, 2, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(SI, 3, 0, Y10, X11, Y11, Y9)
 	VMOVDQU      laneOrder5<>+0(SB), Y9
 	VPERMPS      Y8, Y9, Y8
-	VPMOVSXBD    200(CX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(SP)
-	VPMOVSXBD    200(DX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 96(SP)
-	VPMOVSXBD    200(BX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 160(SP)
-	VPMOVSXBD    200(SI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 224(SP)
+	SCALES_Q6_K(CX, 0, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(DX, 1, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(BX, 2, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(SI, 3, 1, Y9, X10, Y10, Y8)
 	VMOVDQU      (DI), Y8
 	VMOVDQU      (R9), Y9
 	VMOVDQU      64(DI), Y10
 	VMOVDQU      64(R9), Y11
-	VMOVDQU      (CX), Y12
-	VMOVDQU      128(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD (SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 16(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      (DX), Y12
-	VMOVDQU      128(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 64(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 80(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      (BX), Y12
-	VMOVDQU      128(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 128(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 144(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      (SI), Y12
-	VMOVDQU      128(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 192(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPAND        Y6, Y13, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 208(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_0(CX, Y0, 0, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(DX, Y1, 1, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(BX, Y2, 2, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(SI, Y3, 3, 0, Y8, Y9)
 	VMOVDQU      32(DI), Y8
 	VMOVDQU      32(R9), Y9
 	VMOVDQU      96(DI), Y10
 	VMOVDQU      96(R9), Y11
-	VMOVDQU      32(CX), Y12
-	VMOVDQU      128(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 8(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 24(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      32(DX), Y12
-	VMOVDQU      128(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 72(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 88(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      32(BX), Y12
-	VMOVDQU      128(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 136(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 152(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      32(SI), Y12
-	VMOVDQU      128(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 200(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPSRLW       $0x02, Y13, Y9
-	VPAND        Y6, Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 216(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_1(CX, Y0, 0, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(DX, Y1, 1, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(BX, Y2, 2, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(SI, Y3, 3, 0, Y8, Y9)
 	VMOVDQU      128(DI), Y8
 	VMOVDQU      128(R9), Y9
 	VMOVDQU      192(DI), Y10
 	VMOVDQU      192(R9), Y11
-	VMOVDQU      64(CX), Y12
-	VMOVDQU      160(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 32(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 48(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      160(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 96(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 112(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      64(BX), Y12
-	VMOVDQU      160(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 160(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 176(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      64(SI), Y12
-	VMOVDQU      160(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 224(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPAND        Y6, Y13, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 240(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_0(CX, Y0, 0, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(DX, Y1, 1, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(BX, Y2, 2, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(SI, Y3, 3, 1, Y8, Y9)
 	VMOVDQU      160(DI), Y8
 	VMOVDQU      160(R9), Y9
 	VMOVDQU      224(DI), Y10
 	VMOVDQU      224(R9), Y11
-	VMOVDQU      96(CX), Y12
-	VMOVDQU      160(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 40(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 56(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      96(DX), Y12
-	VMOVDQU      160(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 104(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 120(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      96(BX), Y12
-	VMOVDQU      160(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 168(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 184(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      96(SI), Y12
-	VMOVDQU      160(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 232(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPSRLW       $0x02, Y13, Y9
-	VPAND        Y6, Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 248(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, SI
+	DOT_Q6_K_AVX2_1(CX, Y0, 0, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(DX, Y1, 1, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(BX, Y2, 2, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(SI, Y3, 3, 1, Y8, Y9)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 210)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         256(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X8
-	VPERMILPS    $0x0e, X8, X0
-	VADDPS       X0, X8, X8
-	VPERMILPS    $0x01, X8, X0
-	VADDSS       X0, X8, X8
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X8, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X8, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X8, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3726,92 +2452,38 @@ TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_Q8_K_AVX2(CX, Y0)
 	DOT_Q8_K_AVX2(DX, Y1)
 	DOT_Q8_K_AVX2(BX, Y2)
 	DOT_Q8_K_AVX2(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   256(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   256(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   256(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	PREFETCHT0   256(SI)(AX*1)
-	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000124, DX
-	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000124, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 256, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 292)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3824,22 +2496,18 @@ TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_IQ4_NL_AVX2(CX, Y0, 0)
@@ -3850,14 +2518,8 @@ blocks:
 	DOT_IQ4_NL_AVX2(DX, Y1, 1)
 	DOT_IQ4_NL_AVX2(BX, Y2, 1)
 	DOT_IQ4_NL_AVX2(SI, Y3, 1)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000024, CX
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000024, BX
-	ADDQ         $0x00000024, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -3873,14 +2535,8 @@ each:
 	DOT_IQ4_NL_AVX2(DX, Y1, 0)
 	DOT_IQ4_NL_AVX2(BX, Y2, 0)
 	DOT_IQ4_NL_AVX2(SI, Y3, 0)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000012, CX
-	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -3888,43 +2544,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3941,84 +2565,36 @@ TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_IQ4_XS_AVX2(CX, Y0)
 	DOT_IQ4_XS_AVX2(DX, Y1)
 	DOT_IQ4_XS_AVX2(BX, Y2)
 	DOT_IQ4_XS_AVX2(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000088, CX
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000088, BX
-	ADDQ         $0x00000088, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 136)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4043,22 +2619,18 @@ TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), R8
-	MOVQ   R8, 128(SP)
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	MOVQ   excess+72(FP), R10
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(DX, BX, SI, DI, R8)
+	MOVQ      blocks+80(FP), R8
+	MOVQ      R8, 128(SP)
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	MOVQ      excess+72(FP), R10
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_MXFP4_AVX2(DX, Y0, 0)
@@ -4069,14 +2641,8 @@ blocks:
 	DOT_MXFP4_AVX2(BX, Y1, 1)
 	DOT_MXFP4_AVX2(SI, Y2, 1)
 	DOT_MXFP4_AVX2(DI, Y3, 1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000022, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000040, R10
 	ADDQ         $0x00000008, R9
@@ -4092,14 +2658,8 @@ each:
 	DOT_MXFP4_AVX2(BX, Y1, 0)
 	DOT_MXFP4_AVX2(SI, Y2, 0)
 	DOT_MXFP4_AVX2(DI, Y3, 0)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000011, BX
-	ADDQ         $0x00000011, SI
-	ADDQ         $0x00000011, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 17)
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000004, R9
@@ -4107,43 +2667,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R9
-	MOVQ         lead+8(FP), R8
-	VMOVSS       X4, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X0, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X1, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X2, (R9)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), R8
-	ADDQ         R8, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R9, R8, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4170,11 +2698,7 @@ TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -4310,22 +2834,10 @@ blocks:
 	VPDPBUSD        Z5, Z8, Z6
 	VCVTDQ2PS       Z6, Z6
 	VFMADD231PS     Z10, Z6, Z3
-	PREFETCHT0      (DX)(CX*1)
-	PREFETCHT0      64(DX)(CX*1)
-	PREFETCHT0      128(DX)(CX*1)
-	PREFETCHT0      (BX)(CX*1)
-	PREFETCHT0      64(BX)(CX*1)
-	PREFETCHT0      128(BX)(CX*1)
-	PREFETCHT0      (SI)(CX*1)
-	PREFETCHT0      64(SI)(CX*1)
-	PREFETCHT0      128(SI)(CX*1)
-	PREFETCHT0      (DI)(CX*1)
-	PREFETCHT0      64(DI)(CX*1)
-	PREFETCHT0      128(DI)(CX*1)
-	ADDQ            $0x00000090, DX
-	ADDQ            $0x00000090, BX
-	ADDQ            $0x00000090, SI
-	ADDQ            $0x00000090, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 144)
 	ADDQ            $0x00000100, R8
 	ADDQ            $0x00000020, R9
 	SUBQ            $0x08, AX
@@ -4398,65 +2910,19 @@ each:
 	VPDPBUSD    Z5, Z9, Z6
 	VCVTDQ2PS   Z6, Z6
 	VFMADD231PS Z10, Z6, Z3
-	PREFETCHT0  (DX)(CX*1)
-	PREFETCHT0  (BX)(CX*1)
-	PREFETCHT0  (SI)(CX*1)
-	PREFETCHT0  (DI)(CX*1)
-	ADDQ        $0x00000012, DX
-	ADDQ        $0x00000012, BX
-	ADDQ        $0x00000012, SI
-	ADDQ        $0x00000012, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 18)
 	ADDQ        $0x00000020, R8
 	ADDQ        $0x00000004, R9
 	DECQ        AX
 	JNE         each
 
 end:
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
@@ -4489,26 +2955,22 @@ TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_Q4_1_VNNI(CX, Y0, 0, X1)
@@ -4519,14 +2981,8 @@ blocks:
 	DOT_Q4_1_VNNI(DX, Y2, 1, X3)
 	DOT_Q4_1_VNNI(BX, Y4, 1, X5)
 	DOT_Q4_1_VNNI(SI, Y6, 1, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000028, BX
-	ADDQ         $0x00000028, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 40)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -4542,14 +2998,8 @@ each:
 	DOT_Q4_1_VNNI(DX, Y2, 0, X3)
 	DOT_Q4_1_VNNI(BX, Y4, 0, X5)
 	DOT_Q4_1_VNNI(SI, Y6, 0, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000014, CX
-	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 20)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -4558,46 +3008,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4610,22 +3028,18 @@ TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_Q5_0_VNNI(CX, Y0, 0)
@@ -4636,14 +3050,8 @@ blocks:
 	DOT_Q5_0_VNNI(DX, Y1, 1)
 	DOT_Q5_0_VNNI(BX, Y2, 1)
 	DOT_Q5_0_VNNI(SI, Y3, 1)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x0000002c, CX
-	ADDQ         $0x0000002c, DX
-	ADDQ         $0x0000002c, BX
-	ADDQ         $0x0000002c, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 44)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -4659,14 +3067,8 @@ each:
 	DOT_Q5_0_VNNI(DX, Y1, 0)
 	DOT_Q5_0_VNNI(BX, Y2, 0)
 	DOT_Q5_0_VNNI(SI, Y3, 0)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000016, CX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 22)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -4674,43 +3076,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4725,26 +3095,22 @@ TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_Q5_1_VNNI(CX, Y0, 0, X1)
@@ -4755,14 +3121,8 @@ blocks:
 	DOT_Q5_1_VNNI(DX, Y2, 1, X3)
 	DOT_Q5_1_VNNI(BX, Y4, 1, X5)
 	DOT_Q5_1_VNNI(SI, Y6, 1, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000030, CX
-	ADDQ         $0x00000030, DX
-	ADDQ         $0x00000030, BX
-	ADDQ         $0x00000030, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 48)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -4778,14 +3138,8 @@ each:
 	DOT_Q5_1_VNNI(DX, Y2, 0, X3)
 	DOT_Q5_1_VNNI(BX, Y4, 0, X5)
 	DOT_Q5_1_VNNI(SI, Y6, 0, X7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000018, CX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 24)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -4794,46 +3148,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4851,11 +3173,7 @@ TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -4917,18 +3235,9 @@ blocks:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z8, Z6, Z8
 	VFMADD231PS  Z8, Z5, Z3
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   (BX)(CX*1)
-	PREFETCHT0   64(BX)(CX*1)
-	PREFETCHT0   (SI)(CX*1)
-	PREFETCHT0   64(SI)(CX*1)
-	PREFETCHT0   (DI)(CX*1)
-	PREFETCHT0   64(DI)(CX*1)
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000044, BX
-	ADDQ         $0x00000044, SI
-	ADDQ         $0x00000044, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 68)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000008, R9
 	SUBQ         $0x02, AX
@@ -4980,65 +3289,19 @@ each:
 	VCVTDQ2PS      Z5, Z5
 	VMULPS         Z8, Z6, Z8
 	VFMADD231PS    Z8, Z5, Z3
-	PREFETCHT0     (DX)(CX*1)
-	PREFETCHT0     (BX)(CX*1)
-	PREFETCHT0     (SI)(CX*1)
-	PREFETCHT0     (DI)(CX*1)
-	ADDQ           $0x00000022, DX
-	ADDQ           $0x00000022, BX
-	ADDQ           $0x00000022, SI
-	ADDQ           $0x00000022, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ           $0x00000020, R8
 	ADDQ           $0x00000004, R9
 	DECQ           AX
 	JNE            each
 
 end:
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
@@ -5057,88 +3320,43 @@ TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
 	DOT_Q2_K_VNNI(CX, Y0, Y1)
 	DOT_Q2_K_VNNI(DX, Y2, Y3)
 	DOT_Q2_K_VNNI(BX, Y4, Y5)
 	DOT_Q2_K_VNNI(SI, Y6, Y7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000054, CX
-	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000054, BX
-	ADDQ         $0x00000054, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 84)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -5151,80 +3369,35 @@ TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_Q3_K_VNNI(CX, Y0)
 	DOT_Q3_K_VNNI(DX, Y1)
 	DOT_Q3_K_VNNI(BX, Y2)
 	DOT_Q3_K_VNNI(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x0000006e, CX
-	ADDQ         $0x0000006e, DX
-	ADDQ         $0x0000006e, BX
-	ADDQ         $0x0000006e, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 110)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -5250,11 +3423,7 @@ TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -5443,72 +3612,20 @@ each:
 	VCVTDQ2PS     Z6, Z6
 	VPERMPS       Z10, Z18, Z4
 	VFMADD231PS   Z4, Z6, Z3
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    64(DX)(CX*1)
-	PREFETCHT0    128(DX)(CX*1)
-	PREFETCHT0    (BX)(CX*1)
-	PREFETCHT0    64(BX)(CX*1)
-	PREFETCHT0    128(BX)(CX*1)
-	PREFETCHT0    (SI)(CX*1)
-	PREFETCHT0    64(SI)(CX*1)
-	PREFETCHT0    128(SI)(CX*1)
-	PREFETCHT0    (DI)(CX*1)
-	PREFETCHT0    64(DI)(CX*1)
-	PREFETCHT0    128(DI)(CX*1)
-	ADDQ          $0x00000090, DX
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, SI
-	ADDQ          $0x00000090, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 144)
 	ADDQ          $0x00000100, R8
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000020, R10
 	DECQ          AX
 	JNE           each
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
@@ -5563,92 +3680,44 @@ TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
 	DOT_Q5_K_VNNI(CX, Y0, Y1)
 	DOT_Q5_K_VNNI(DX, Y2, Y3)
 	DOT_Q5_K_VNNI(BX, Y4, Y5)
 	DOT_Q5_K_VNNI(SI, Y6, Y7)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 176)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -5669,11 +3738,7 @@ TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -5877,75 +3942,20 @@ each:
 	VCVTDQ2PS       Z5, Z5
 	VPERMPS         Z8, Z18, Z4
 	VFMADD231PS     Z4, Z5, Z3
-	PREFETCHT0      (DX)(CX*1)
-	PREFETCHT0      64(DX)(CX*1)
-	PREFETCHT0      128(DX)(CX*1)
-	PREFETCHT0      192(DX)(CX*1)
-	PREFETCHT0      (BX)(CX*1)
-	PREFETCHT0      64(BX)(CX*1)
-	PREFETCHT0      128(BX)(CX*1)
-	PREFETCHT0      192(BX)(CX*1)
-	PREFETCHT0      (SI)(CX*1)
-	PREFETCHT0      64(SI)(CX*1)
-	PREFETCHT0      128(SI)(CX*1)
-	PREFETCHT0      192(SI)(CX*1)
-	PREFETCHT0      (DI)(CX*1)
-	PREFETCHT0      64(DI)(CX*1)
-	PREFETCHT0      128(DI)(CX*1)
-	PREFETCHT0      192(DI)(CX*1)
-	ADDQ            $0x000000d2, DX
-	ADDQ            $0x000000d2, BX
-	ADDQ            $0x000000d2, SI
-	ADDQ            $0x000000d2, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 192, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 210)
 	ADDQ            $0x00000100, R8
 	ADDQ            $0x00000020, R9
 	DECQ            AX
 	JNE             each
-	VEXTRACTF64X4   $0x01, Z0, Y4
-	VADDPS          Y4, Y0, Y4
-	VEXTRACTF128    $0x01, Y4, X0
-	VADDPS          X0, X4, X0
-	VPERMILPS       $0x0e, X0, X4
-	VADDPS          X4, X0, X0
-	VPERMILPS       $0x01, X0, X4
-	VADDSS          X4, X0, X0
-	VEXTRACTF64X4   $0x01, Z1, Y4
-	VADDPS          Y4, Y1, Y4
-	VEXTRACTF128    $0x01, Y4, X1
-	VADDPS          X1, X4, X1
-	VPERMILPS       $0x0e, X1, X4
-	VADDPS          X4, X1, X1
-	VPERMILPS       $0x01, X1, X4
-	VADDSS          X4, X1, X1
-	VEXTRACTF64X4   $0x01, Z2, Y4
-	VADDPS          Y4, Y2, Y4
-	VEXTRACTF128    $0x01, Y4, X2
-	VADDPS          X2, X4, X2
-	VPERMILPS       $0x0e, X2, X4
-	VADDPS          X4, X2, X2
-	VPERMILPS       $0x01, X2, X4
-	VADDSS          X4, X2, X2
-	VEXTRACTF64X4   $0x01, Z3, Y4
-	VADDPS          Y4, Y3, Y4
-	VEXTRACTF128    $0x01, Y4, X3
-	VADDPS          X3, X4, X3
-	VPERMILPS       $0x0e, X3, X4
-	VADDPS          X4, X3, X3
-	VPERMILPS       $0x01, X3, X4
-	VADDSS          X4, X3, X3
-	MOVQ            dst+0(FP), R9
-	MOVQ            lead+8(FP), R8
-	VMOVSS          X0, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X1, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X2, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X3, (R9)
-	ADDQ            $0x04, dst+0(FP)
-	MOVQ            stride+32(FP), R8
-	ADDQ            R8, w+16(FP)
-	DECQ            rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE             row
 	VZEROUPPER
 	RET
@@ -5990,92 +4000,38 @@ TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_Q8_K_VNNI(CX, Y0)
 	DOT_Q8_K_VNNI(DX, Y1)
 	DOT_Q8_K_VNNI(BX, Y2)
 	DOT_Q8_K_VNNI(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   256(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   256(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   256(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	PREFETCHT0   256(SI)(AX*1)
-	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000124, DX
-	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000124, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 256, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 292)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -6088,22 +4044,18 @@ TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_IQ4_NL_VNNI(CX, Y0, 0)
@@ -6114,14 +4066,8 @@ blocks:
 	DOT_IQ4_NL_VNNI(DX, Y1, 1)
 	DOT_IQ4_NL_VNNI(BX, Y2, 1)
 	DOT_IQ4_NL_VNNI(SI, Y3, 1)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000024, CX
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000024, BX
-	ADDQ         $0x00000024, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -6137,14 +4083,8 @@ each:
 	DOT_IQ4_NL_VNNI(DX, Y1, 0)
 	DOT_IQ4_NL_VNNI(BX, Y2, 0)
 	DOT_IQ4_NL_VNNI(SI, Y3, 0)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000012, CX
-	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -6152,43 +4092,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -6201,84 +4109,36 @@ TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	DOT_IQ4_XS_VNNI(CX, Y0)
 	DOT_IQ4_XS_VNNI(DX, Y1)
 	DOT_IQ4_XS_VNNI(BX, Y2)
 	DOT_IQ4_XS_VNNI(SI, Y3)
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000088, CX
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000088, BX
-	ADDQ         $0x00000088, SI
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 136)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -6291,22 +4151,18 @@ TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), R8
-	MOVQ   R8, 128(SP)
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	MOVQ   excess+72(FP), R10
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(DX, BX, SI, DI, R8)
+	MOVQ      blocks+80(FP), R8
+	MOVQ      R8, 128(SP)
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	MOVQ      excess+72(FP), R10
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
 	DOT_MXFP4_VNNI(DX, Y0, 0)
@@ -6317,14 +4173,8 @@ blocks:
 	DOT_MXFP4_VNNI(BX, Y1, 1)
 	DOT_MXFP4_VNNI(SI, Y2, 1)
 	DOT_MXFP4_VNNI(DI, Y3, 1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000022, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000040, R10
 	ADDQ         $0x00000008, R9
@@ -6340,14 +4190,8 @@ each:
 	DOT_MXFP4_VNNI(BX, Y1, 0)
 	DOT_MXFP4_VNNI(SI, Y2, 0)
 	DOT_MXFP4_VNNI(DI, Y3, 0)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000011, BX
-	ADDQ         $0x00000011, SI
-	ADDQ         $0x00000011, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 17)
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000004, R9
@@ -6355,43 +4199,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R9
-	MOVQ         lead+8(FP), R8
-	VMOVSS       X4, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X0, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X1, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X2, (R9)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), R8
-	ADDQ         R8, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R9, R8, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET

@@ -30,8 +30,8 @@ type section struct {
 var sections []section
 
 // macroUse writes the instructions of body as a use of the macro called name. Uses may differ in what depends on the
-// parameters: registers that are parameters, and numbers that are linear functions of one. Other registers that body
-// uses must be the same in all uses. doc describes the macro and begins with its name.
+// parameters: registers that are parameters, and numbers that are linear functions of one. Temporary registers become
+// parameters too if they differ. doc describes the macro and begins with its name.
 func macroUse(name, doc string, params []param, body func()) {
 	sections = append(sections, section{name, doc, params})
 	var registers []Op
@@ -54,11 +54,12 @@ type use struct {
 }
 
 var (
-	token       = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
-	vectorName  = regexp.MustCompile(`^([XYZ])(\d+)$`)
-	noOffset    = regexp.MustCompile(`(\s)\(`)
-	zeroOffset  = regexp.MustCompile(`(\s)0\(`)
-	beginMarker = regexp.MustCompile(`^\tBEGIN_(\d+) *(.*)$`)
+	token        = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
+	vectorName   = regexp.MustCompile(`^([XYZ])(\d+)$`)
+	registerName = regexp.MustCompile(`^([XYZ]\d+|[ABCD]X|[SD]I|R\d+)$`)
+	noOffset     = regexp.MustCompile(`(\s)\(`)
+	zeroOffset   = regexp.MustCompile(`(\s)0\(`)
+	beginMarker  = regexp.MustCompile(`^\tBEGIN_(\d+) *(.*)$`)
 )
 
 // tokens splits a line. Every address has an offset then.
@@ -167,7 +168,9 @@ func macroOf(uses []use) (text string, calls []string) {
 			if name == "" {
 				fail(0, "no parameter is %v in %q", here, strings.Join(line, ""))
 			}
-			used[strings.FieldsFunc(name, func(r rune) bool { return r == '*' || r == '+' || r == '(' || r == '-' })[0]] = true
+			for _, n := range token.FindAllString(name, -1) {
+				used[n] = true
+			}
 			out.WriteString(name)
 		}
 		body = append(body, zeroOffset.ReplaceAllString(out.String(), "${1}("))
@@ -214,47 +217,74 @@ func parameter(here []string, names *[]string, values [][]string) string {
 		}
 		numbers[i] = n
 	}
+	var known []string // the parameters that are numbers, and their values in each use
+	at := make([][]int64, len(here))
 	for p, name := range *names {
-		if e := linear(numbers, name, func(i int) (int64, bool) {
-			n, err := strconv.ParseInt(values[i][p], 10, 64)
-			return n, err == nil
-		}); e != "" {
+		if _, err := strconv.ParseInt(values[0][p], 10, 64); err == nil && name != "" {
+			known = append(known, name)
+			for i := range at {
+				n, _ := strconv.ParseInt(values[i][p], 10, 64)
+				at[i] = append(at[i], n)
+			}
+		}
+	}
+	for p := range known {
+		if e := linear(numbers, known[p:p+1], at, p); e != "" {
 			return e
 		}
 	}
-	return ""
+	return linear(numbers, known, at, 0)
 }
 
-// linear returns numbers as a linear function of a parameter, or an empty text.
-func linear(numbers []int64, name string, value func(i int) (int64, bool)) string {
-	x0, ok := value(0)
-	if !ok {
-		return ""
+// linear returns numbers as a linear function of the parameters called names, whose values in use i are at[i][first:],
+// or an empty text.
+func linear(numbers []int64, names []string, at [][]int64, first int) string {
+	slopes, base := make([]int64, len(names)), numbers[0]
+	for p := range names {
+		slopes[p] = slope(numbers, at, first, len(names), p)
+		base -= slopes[p] * at[0][first+p]
 	}
-	var slope int64
-	for i := range numbers {
-		if x, _ := value(i); x != x0 {
-			slope = (numbers[i] - numbers[0]) / (x - x0)
-			break
+	var e string
+	for p, name := range names {
+		switch {
+		case slopes[p] == 1:
+			e += "+" + name
+		case slopes[p] != 0:
+			e += fmt.Sprintf("%+d*%s", slopes[p], name)
 		}
 	}
-	base := numbers[0] - slope*x0
 	for i, n := range numbers {
-		if x, _ := value(i); base+slope*x != n {
+		sum := base
+		for p, s := range slopes {
+			sum += s * at[i][first+p]
+		}
+		if sum != n {
 			return ""
 		}
 	}
-	e := name
-	if slope != 1 {
-		e += fmt.Sprintf("*%d", slope)
-	}
 	if base != 0 {
-		e += fmt.Sprintf("%+d", base)
+		e = fmt.Sprint(base, e)
 	}
-	return e
+	return strings.TrimPrefix(e, "+")
 }
 
-// widened returns a parameter that is the same register as another one, of another width.
+// slope returns by how much numbers grow with parameter p, from two uses that differ in it alone.
+func slope(numbers []int64, at [][]int64, first, count, p int) int64 {
+	for i := range numbers {
+		for j := range i {
+			a, b := slices.Clone(at[i][first:first+count]), slices.Clone(at[j][first:first+count])
+			by := a[p] - b[p]
+			a[p] = b[p]
+			if by != 0 && slices.Equal(a, b) {
+				return (numbers[i] - numbers[j]) / by
+			}
+		}
+	}
+	return 0
+}
+
+// widened returns a parameter that is the same register as another one, of another width, or a new parameter for
+// temporary registers, which may differ because avo reuses registers after their last use.
 func widened(here []string, names *[]string, values [][]string) string {
 	for p, name := range *names {
 		equal := true
@@ -263,12 +293,22 @@ func widened(here []string, names *[]string, values [][]string) string {
 			equal = equal && a != nil && b != nil && a[2] == b[2]
 		}
 		if equal {
-			*names = append(*names, name+here[0][:1])
-			for i, h := range here {
-				values[i] = append(values[i], h)
-			}
-			return name + here[0][:1]
+			return added(name+here[0][:1], here, names, values)
 		}
 	}
-	return ""
+	for _, h := range here {
+		if !registerName.MatchString(h) {
+			return ""
+		}
+	}
+	return added(fmt.Sprint("t", len(*names)), here, names, values)
+}
+
+// added adds a parameter with these values.
+func added(name string, here []string, names *[]string, values [][]string) string {
+	*names = append(*names, name)
+	for i, h := range here {
+		values[i] = append(values[i], h)
+	}
+	return name
 }

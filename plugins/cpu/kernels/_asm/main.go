@@ -298,15 +298,21 @@ func (v vec) lane(r VecVirtual) VecVirtual {
 	y := r
 	if v.wide() {
 		y = YMM()
-		VEXTRACTF64X4(Imm(1), r, y)
-		VADDPS(y, r.AsY(), y)
 	}
 	x, t := XMM(), XMM()
-	VEXTRACTF128(Imm(1), y.AsY(), x)
-	VADDPS(x, y.AsX(), x)
-	VPERMILPS(Imm(0x0e), x, t)
-	VADDPS(t, x, x)
-	VPERMILPS(Imm(0x01), x, t)
-	VADDSS(t, x, x)
+	name := fmt.Sprint("SUM_LANES", v.lanes)
+	macroUse(name, name+" sets x to the sum of the lanes of r. It overwrites the others.",
+		[]param{{"r", r}, {"y", y}, {"x", x}, {"t", t}}, func() {
+			if v.wide() {
+				VEXTRACTF64X4(Imm(1), r, y)
+				VADDPS(y, r.AsY(), y)
+			}
+			VEXTRACTF128(Imm(1), y.AsY(), x)
+			VADDPS(x, y.AsX(), x)
+			VPERMILPS(Imm(0x0e), x, t)
+			VADDPS(t, x, x)
+			VPERMILPS(Imm(0x01), x, t)
+			VADDSS(t, x, x)
+		})
 	return x
 }

@@ -242,8 +242,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 					params = append(params, param{"low", p.lows})
 				}
 				macro := strings.ToUpper("dot_" + f.name + "_" + set)
-				macroUse(macro, macro+" adds the product of a block of weights and its activations to the sums of a row.",
-					params, func() { body(p) })
+				macroUse(macro, macro+dotBlockDoc, params, func() { body(p) })
 			}
 		}
 		w.prefetch(blocks*f.bytes, ahead)
