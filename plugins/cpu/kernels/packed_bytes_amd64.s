@@ -833,9 +833,9 @@
 	MOVWLZX 2(w), R12; \
 	VPBROADCASTW (w), X4; \
 	VCVTPH2PS X4, Y4; \
-	MOVD R11, X5; \
+	VMOVD R11, X5; \
 	VPBROADCASTD X5, Y5; \
-	MOVD R12, X6; \
+	VMOVD R12, X6; \
 	VPBROADCASTD X6, Y6; \
 	VPSRLVD shiftsLow4_XS<>+0(SB), Y5, Y5; \
 	VPAND c0000000f<>+0(SB), Y5, Y5; \
@@ -1594,9 +1594,9 @@
 	MOVWLZX 2(w), R12; \
 	VPBROADCASTW (w), X4; \
 	VCVTPH2PS X4, Y4; \
-	MOVD R11, X5; \
+	VMOVD R11, X5; \
 	VPBROADCASTD X5, Y5; \
-	MOVD R12, X6; \
+	VMOVD R12, X6; \
 	VPBROADCASTD X6, Y6; \
 	VPSRLVD shiftsLow4_XS<>+0(SB), Y5, Y5; \
 	VPAND c0000000f<>+0(SB), Y5, Y5; \
@@ -2558,7 +2558,7 @@ DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE2
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-88
 	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
@@ -4102,7 +4102,7 @@ end:
 	RET
 
 // func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+, SSE2
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-88
 	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10

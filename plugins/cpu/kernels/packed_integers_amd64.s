@@ -24,6 +24,25 @@
 	DATA name<>+(at)(SB)/8, $(b<<32+a); \
 	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
 
+// SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES8() \
+	VEXTRACTF128 $0x01, Y1, X5; \
+	VADDPS X5, X1, X5; \
+	VPERMILPS $0x0e, X5, X1; \
+	VADDPS X1, X5, X5; \
+	VPERMILPS $0x01, X5, X1; \
+	VADDSS X1, X5, X5
+
+// SUM_LANES16 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES16() \
+	VEXTRACTF64X4 $0x01, Z0, Y1; \
+	VADDPS Y1, Y0, Y1; \
+	VEXTRACTF128 $0x01, Y1, X0; \
+	VADDPS X0, X1, X0; \
+	VPERMILPS $0x0e, X0, X1; \
+	VADDPS X1, X0, X0; \
+	VPERMILPS $0x01, X0, X1; \
+	VADDSS X1, X0, X0
 // func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, F16C
 TEXT ·unpackQ4_0(SB), NOSPLIT, $0-40
@@ -1795,7 +1814,7 @@ blocks:
 	RET
 
 // func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·unpackIQ4_XS(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
@@ -1808,9 +1827,9 @@ blocks:
 	MOVWLZX      2(AX), R8
 	VPBROADCASTW (AX), X0
 	VCVTPH2PS    X0, Y0
-	MOVD         DI, X1
+	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R8, X2
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -1900,7 +1919,7 @@ SIXTEEN(c00000003, 0x00000003)
 SIXTEEN(c00000020, 0x00000020)
 
 // func decodeIQ4_XSAVX2(dst *float32, w *byte, blocks int)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·decodeIQ4_XSAVX2(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
 	LEAQ (SP), CX
@@ -1913,9 +1932,9 @@ blocks:
 	MOVWLZX      2(AX), DI
 	VPBROADCASTW (AX), X0
 	VCVTPH2PS    X0, Y0
-	MOVD         SI, X1
+	VMOVD        SI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         DI, X2
+	VMOVD        DI, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -2263,22 +2282,12 @@ group:
 	VCVTDQ2PS    Y0, Y1
 	VCVTDQ2PS    Y2, Y5
 	VADDPS       Y5, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X5
-	VADDPS       X5, X1, X5
-	VPERMILPS    $0x0e, X5, X1
-	VADDPS       X1, X5, X5
-	VPERMILPS    $0x01, X5, X1
-	VADDSS       X1, X5, X5
+	SUM_LANES8()
 	VMOVSS       X5, (DX)
 	VCVTDQ2PS    Y3, Y1
 	VCVTDQ2PS    Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X5
-	VADDPS       X5, X1, X5
-	VPERMILPS    $0x0e, X5, X1
-	VADDPS       X1, X5, X5
-	VPERMILPS    $0x01, X5, X1
-	VADDSS       X1, X5, X5
+	SUM_LANES8()
 	VMOVSS       X5, 4(DX)
 	VPACKSSDW    Y2, Y0, Y0
 	VPACKSSDW    Y4, Y3, Y3
@@ -3109,7 +3118,7 @@ blocks:
 	RET
 
 // func decodeIQ4_XSAVX512(dst *float32, w *byte, blocks int)
-// Requires: AVX, AVX2, AVX512F, F16C, SSE2
+// Requires: AVX, AVX2, AVX512F, F16C
 TEXT ·decodeIQ4_XSAVX512(SB), NOSPLIT, $160-24
 	MOVQ w+8(FP), AX
 	LEAQ (SP), CX
@@ -3122,9 +3131,9 @@ blocks:
 	MOVWLZX      2(AX), DI
 	VPBROADCASTW (AX), X0
 	VCVTPH2PS    X0, Y0
-	MOVD         SI, X1
+	VMOVD        SI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         DI, X2
+	VMOVD        DI, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
@@ -3352,25 +3361,11 @@ group:
 	VCVTPS2DQ     Z2, Z2
 	VPMOVSDB      Z0, (AX)
 	VCVTDQ2PS     Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
-	VPERMILPS     $0x0e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x01, X0, X1
-	VADDSS        X1, X0, X0
+	SUM_LANES16()
 	VMOVSS        X0, (DX)
 	VPMOVSDB      Z2, 16(AX)
 	VCVTDQ2PS     Z2, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
-	VPERMILPS     $0x0e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x01, X0, X1
-	VADDSS        X1, X0, X0
+	SUM_LANES16()
 	VMOVSS        X0, 4(DX)
 
 next:

@@ -461,7 +461,7 @@ DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
 // func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, F16C
 TEXT ·unpackUnsignedIQ4_XS(SB), NOSPLIT, $0-40
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
@@ -474,9 +474,9 @@ blocks:
 	MOVWLZX      2(AX), R8
 	VPBROADCASTW (AX), X0
 	VCVTPH2PS    X0, Y0
-	MOVD         DI, X1
+	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
-	MOVD         R8, X2
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
 	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
 	VPAND        c0000000f<>+0(SB), Y1, Y1
