@@ -4,6 +4,27 @@
 #include "amx_amd64.h"
 #include "attend_amd64.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func tileRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·tileRowsBF16(SB), NOSPLIT, $0-40
@@ -131,22 +152,10 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA weave<>+0(SB)/4, $0x00100000
-DATA weave<>+4(SB)/4, $0x00110001
-DATA weave<>+8(SB)/4, $0x00120002
-DATA weave<>+12(SB)/4, $0x00130003
-DATA weave<>+16(SB)/4, $0x00140004
-DATA weave<>+20(SB)/4, $0x00150005
-DATA weave<>+24(SB)/4, $0x00160006
-DATA weave<>+28(SB)/4, $0x00170007
-DATA weave<>+32(SB)/4, $0x00180008
-DATA weave<>+36(SB)/4, $0x00190009
-DATA weave<>+40(SB)/4, $0x001a000a
-DATA weave<>+44(SB)/4, $0x001b000b
-DATA weave<>+48(SB)/4, $0x001c000c
-DATA weave<>+52(SB)/4, $0x001d000d
-DATA weave<>+56(SB)/4, $0x001e000e
-DATA weave<>+60(SB)/4, $0x001f000f
+DWORDS(weave, 0, 0x00100000, 0x00110001, 0x00120002, 0x00130003)
+DWORDS(weave, 16, 0x00140004, 0x00150005, 0x00160006, 0x00170007)
+DWORDS(weave, 32, 0x00180008, 0x00190009, 0x001a000a, 0x001b000b)
+DWORDS(weave, 48, 0x001c000c, 0x001d000d, 0x001e000e, 0x001f000f)
 GLOBL weave<>(SB), RODATA|NOPTR, $64
 
 // func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)
@@ -385,23 +394,7 @@ next:
 	VZEROUPPER
 	RET
 
-DATA c3f800000<>+0(SB)/4, $0x3f800000
-DATA c3f800000<>+4(SB)/4, $0x3f800000
-DATA c3f800000<>+8(SB)/4, $0x3f800000
-DATA c3f800000<>+12(SB)/4, $0x3f800000
-DATA c3f800000<>+16(SB)/4, $0x3f800000
-DATA c3f800000<>+20(SB)/4, $0x3f800000
-DATA c3f800000<>+24(SB)/4, $0x3f800000
-DATA c3f800000<>+28(SB)/4, $0x3f800000
-DATA c3f800000<>+32(SB)/4, $0x3f800000
-DATA c3f800000<>+36(SB)/4, $0x3f800000
-DATA c3f800000<>+40(SB)/4, $0x3f800000
-DATA c3f800000<>+44(SB)/4, $0x3f800000
-DATA c3f800000<>+48(SB)/4, $0x3f800000
-DATA c3f800000<>+52(SB)/4, $0x3f800000
-DATA c3f800000<>+56(SB)/4, $0x3f800000
-DATA c3f800000<>+60(SB)/4, $0x3f800000
-GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f800000, 0x3f800000)
 
 // func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
@@ -822,257 +815,20 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c3f807cbc<>+0(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+4(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+8(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+12(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+16(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+20(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+24(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+28(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+32(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+36(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+40(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+44(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+48(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+52(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+56(SB)/4, $0x3f807cbc
-DATA c3f807cbc<>+60(SB)/4, $0x3f807cbc
-GLOBL c3f807cbc<>(SB), RODATA|NOPTR, $64
-
-DATA c3f324257<>+0(SB)/4, $0x3f324257
-DATA c3f324257<>+4(SB)/4, $0x3f324257
-DATA c3f324257<>+8(SB)/4, $0x3f324257
-DATA c3f324257<>+12(SB)/4, $0x3f324257
-DATA c3f324257<>+16(SB)/4, $0x3f324257
-DATA c3f324257<>+20(SB)/4, $0x3f324257
-DATA c3f324257<>+24(SB)/4, $0x3f324257
-DATA c3f324257<>+28(SB)/4, $0x3f324257
-DATA c3f324257<>+32(SB)/4, $0x3f324257
-DATA c3f324257<>+36(SB)/4, $0x3f324257
-DATA c3f324257<>+40(SB)/4, $0x3f324257
-DATA c3f324257<>+44(SB)/4, $0x3f324257
-DATA c3f324257<>+48(SB)/4, $0x3f324257
-DATA c3f324257<>+52(SB)/4, $0x3f324257
-DATA c3f324257<>+56(SB)/4, $0x3f324257
-DATA c3f324257<>+60(SB)/4, $0x3f324257
-GLOBL c3f324257<>(SB), RODATA|NOPTR, $64
-
-DATA c3e6615f6<>+0(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+4(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+8(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+12(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+16(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+20(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+24(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+28(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+32(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+36(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+40(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+44(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+48(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+52(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+56(SB)/4, $0x3e6615f6
-DATA c3e6615f6<>+60(SB)/4, $0x3e6615f6
-GLOBL c3e6615f6<>(SB), RODATA|NOPTR, $64
-
-DATA c3da1b996<>+0(SB)/4, $0x3da1b996
-DATA c3da1b996<>+4(SB)/4, $0x3da1b996
-DATA c3da1b996<>+8(SB)/4, $0x3da1b996
-DATA c3da1b996<>+12(SB)/4, $0x3da1b996
-DATA c3da1b996<>+16(SB)/4, $0x3da1b996
-DATA c3da1b996<>+20(SB)/4, $0x3da1b996
-DATA c3da1b996<>+24(SB)/4, $0x3da1b996
-DATA c3da1b996<>+28(SB)/4, $0x3da1b996
-DATA c3da1b996<>+32(SB)/4, $0x3da1b996
-DATA c3da1b996<>+36(SB)/4, $0x3da1b996
-DATA c3da1b996<>+40(SB)/4, $0x3da1b996
-DATA c3da1b996<>+44(SB)/4, $0x3da1b996
-DATA c3da1b996<>+48(SB)/4, $0x3da1b996
-DATA c3da1b996<>+52(SB)/4, $0x3da1b996
-DATA c3da1b996<>+56(SB)/4, $0x3da1b996
-DATA c3da1b996<>+60(SB)/4, $0x3da1b996
-GLOBL c3da1b996<>(SB), RODATA|NOPTR, $64
-
-DATA cffff0000<>+0(SB)/4, $0xffff0000
-DATA cffff0000<>+4(SB)/4, $0xffff0000
-DATA cffff0000<>+8(SB)/4, $0xffff0000
-DATA cffff0000<>+12(SB)/4, $0xffff0000
-DATA cffff0000<>+16(SB)/4, $0xffff0000
-DATA cffff0000<>+20(SB)/4, $0xffff0000
-DATA cffff0000<>+24(SB)/4, $0xffff0000
-DATA cffff0000<>+28(SB)/4, $0xffff0000
-DATA cffff0000<>+32(SB)/4, $0xffff0000
-DATA cffff0000<>+36(SB)/4, $0xffff0000
-DATA cffff0000<>+40(SB)/4, $0xffff0000
-DATA cffff0000<>+44(SB)/4, $0xffff0000
-DATA cffff0000<>+48(SB)/4, $0xffff0000
-DATA cffff0000<>+52(SB)/4, $0xffff0000
-DATA cffff0000<>+56(SB)/4, $0xffff0000
-DATA cffff0000<>+60(SB)/4, $0xffff0000
-GLOBL cffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA c41800000<>+0(SB)/4, $0x41800000
-DATA c41800000<>+4(SB)/4, $0x41800000
-DATA c41800000<>+8(SB)/4, $0x41800000
-DATA c41800000<>+12(SB)/4, $0x41800000
-DATA c41800000<>+16(SB)/4, $0x41800000
-DATA c41800000<>+20(SB)/4, $0x41800000
-DATA c41800000<>+24(SB)/4, $0x41800000
-DATA c41800000<>+28(SB)/4, $0x41800000
-DATA c41800000<>+32(SB)/4, $0x41800000
-DATA c41800000<>+36(SB)/4, $0x41800000
-DATA c41800000<>+40(SB)/4, $0x41800000
-DATA c41800000<>+44(SB)/4, $0x41800000
-DATA c41800000<>+48(SB)/4, $0x41800000
-DATA c41800000<>+52(SB)/4, $0x41800000
-DATA c41800000<>+56(SB)/4, $0x41800000
-DATA c41800000<>+60(SB)/4, $0x41800000
-GLOBL c41800000<>(SB), RODATA|NOPTR, $64
-
-DATA cff7fffff<>+0(SB)/4, $0xff7fffff
-DATA cff7fffff<>+4(SB)/4, $0xff7fffff
-DATA cff7fffff<>+8(SB)/4, $0xff7fffff
-DATA cff7fffff<>+12(SB)/4, $0xff7fffff
-DATA cff7fffff<>+16(SB)/4, $0xff7fffff
-DATA cff7fffff<>+20(SB)/4, $0xff7fffff
-DATA cff7fffff<>+24(SB)/4, $0xff7fffff
-DATA cff7fffff<>+28(SB)/4, $0xff7fffff
-DATA cff7fffff<>+32(SB)/4, $0xff7fffff
-DATA cff7fffff<>+36(SB)/4, $0xff7fffff
-DATA cff7fffff<>+40(SB)/4, $0xff7fffff
-DATA cff7fffff<>+44(SB)/4, $0xff7fffff
-DATA cff7fffff<>+48(SB)/4, $0xff7fffff
-DATA cff7fffff<>+52(SB)/4, $0xff7fffff
-DATA cff7fffff<>+56(SB)/4, $0xff7fffff
-DATA cff7fffff<>+60(SB)/4, $0xff7fffff
-GLOBL cff7fffff<>(SB), RODATA|NOPTR, $64
-
-DATA cc3200000<>+0(SB)/4, $0xc3200000
-DATA cc3200000<>+4(SB)/4, $0xc3200000
-DATA cc3200000<>+8(SB)/4, $0xc3200000
-DATA cc3200000<>+12(SB)/4, $0xc3200000
-DATA cc3200000<>+16(SB)/4, $0xc3200000
-DATA cc3200000<>+20(SB)/4, $0xc3200000
-DATA cc3200000<>+24(SB)/4, $0xc3200000
-DATA cc3200000<>+28(SB)/4, $0xc3200000
-DATA cc3200000<>+32(SB)/4, $0xc3200000
-DATA cc3200000<>+36(SB)/4, $0xc3200000
-DATA cc3200000<>+40(SB)/4, $0xc3200000
-DATA cc3200000<>+44(SB)/4, $0xc3200000
-DATA cc3200000<>+48(SB)/4, $0xc3200000
-DATA cc3200000<>+52(SB)/4, $0xc3200000
-DATA cc3200000<>+56(SB)/4, $0xc3200000
-DATA cc3200000<>+60(SB)/4, $0xc3200000
-GLOBL cc3200000<>(SB), RODATA|NOPTR, $64
-
-DATA c3af837d7<>+0(SB)/4, $0x3af837d7
-DATA c3af837d7<>+4(SB)/4, $0x3af837d7
-DATA c3af837d7<>+8(SB)/4, $0x3af837d7
-DATA c3af837d7<>+12(SB)/4, $0x3af837d7
-DATA c3af837d7<>+16(SB)/4, $0x3af837d7
-DATA c3af837d7<>+20(SB)/4, $0x3af837d7
-DATA c3af837d7<>+24(SB)/4, $0x3af837d7
-DATA c3af837d7<>+28(SB)/4, $0x3af837d7
-DATA c3af837d7<>+32(SB)/4, $0x3af837d7
-DATA c3af837d7<>+36(SB)/4, $0x3af837d7
-DATA c3af837d7<>+40(SB)/4, $0x3af837d7
-DATA c3af837d7<>+44(SB)/4, $0x3af837d7
-DATA c3af837d7<>+48(SB)/4, $0x3af837d7
-DATA c3af837d7<>+52(SB)/4, $0x3af837d7
-DATA c3af837d7<>+56(SB)/4, $0x3af837d7
-DATA c3af837d7<>+60(SB)/4, $0x3af837d7
-GLOBL c3af837d7<>(SB), RODATA|NOPTR, $64
-
-DATA c3c12a14e<>+0(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+4(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+8(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+12(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+16(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+20(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+24(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+28(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+32(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+36(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+40(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+44(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+48(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+52(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+56(SB)/4, $0x3c12a14e
-DATA c3c12a14e<>+60(SB)/4, $0x3c12a14e
-GLOBL c3c12a14e<>(SB), RODATA|NOPTR, $64
-
-DATA c3d64cdcf<>+0(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+4(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+8(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+12(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+16(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+20(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+24(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+28(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+32(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+36(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+40(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+44(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+48(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+52(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+56(SB)/4, $0x3d64cdcf
-DATA c3d64cdcf<>+60(SB)/4, $0x3d64cdcf
-GLOBL c3d64cdcf<>(SB), RODATA|NOPTR, $64
-
-DATA c3e75e7bd<>+0(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+4(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+8(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+12(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+16(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+20(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+24(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+28(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+32(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+36(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+40(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+44(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+48(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+52(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+56(SB)/4, $0x3e75e7bd
-DATA c3e75e7bd<>+60(SB)/4, $0x3e75e7bd
-GLOBL c3e75e7bd<>(SB), RODATA|NOPTR, $64
-
-DATA c3f317293<>+0(SB)/4, $0x3f317293
-DATA c3f317293<>+4(SB)/4, $0x3f317293
-DATA c3f317293<>+8(SB)/4, $0x3f317293
-DATA c3f317293<>+12(SB)/4, $0x3f317293
-DATA c3f317293<>+16(SB)/4, $0x3f317293
-DATA c3f317293<>+20(SB)/4, $0x3f317293
-DATA c3f317293<>+24(SB)/4, $0x3f317293
-DATA c3f317293<>+28(SB)/4, $0x3f317293
-DATA c3f317293<>+32(SB)/4, $0x3f317293
-DATA c3f317293<>+36(SB)/4, $0x3f317293
-DATA c3f317293<>+40(SB)/4, $0x3f317293
-DATA c3f317293<>+44(SB)/4, $0x3f317293
-DATA c3f317293<>+48(SB)/4, $0x3f317293
-DATA c3f317293<>+52(SB)/4, $0x3f317293
-DATA c3f317293<>+56(SB)/4, $0x3f317293
-DATA c3f317293<>+60(SB)/4, $0x3f317293
-GLOBL c3f317293<>(SB), RODATA|NOPTR, $64
-
-DATA c3f7ffffe<>+0(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+4(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+8(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+12(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+16(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+20(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+24(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+28(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+32(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+36(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+40(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+44(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+48(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+52(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+56(SB)/4, $0x3f7ffffe
-DATA c3f7ffffe<>+60(SB)/4, $0x3f7ffffe
-GLOBL c3f7ffffe<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f807cbc, 0x3f807cbc)
+SIXTEEN(c3f324257, 0x3f324257)
+SIXTEEN(c3e6615f6, 0x3e6615f6)
+SIXTEEN(c3da1b996, 0x3da1b996)
+SIXTEEN(cffff0000, 0xffff0000)
+SIXTEEN(c41800000, 0x41800000)
+SIXTEEN(cff7fffff, 0xff7fffff)
+SIXTEEN(cc3200000, 0xc3200000)
+SIXTEEN(c3af837d7, 0x3af837d7)
+SIXTEEN(c3c12a14e, 0x3c12a14e)
+SIXTEEN(c3d64cdcf, 0x3d64cdcf)
+SIXTEEN(c3e75e7bd, 0x3e75e7bd)
+SIXTEEN(c3f317293, 0x3f317293)
+SIXTEEN(c3f7ffffe, 0x3f7ffffe)
 
 // func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F

@@ -2,6 +2,16 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
 // func scoreMaxNEON(s *float32, keys int, scale float32, max *float32)
 TEXT ·scoreMaxNEON(SB), NOSPLIT, $0-32
 	MOVD s+0(FP), R0
@@ -71,32 +81,14 @@ key:
 	FSTPQ (F3, F4), 32(R2)
 	RET
 
-DATA expSumNEONConstants<>+0(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNEONConstants<>+8(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNEONConstants<>+16(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNEONConstants<>+24(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNEONConstants<>+32(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNEONConstants<>+40(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNEONConstants<>+48(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNEONConstants<>+56(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNEONConstants<>+64(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNEONConstants<>+72(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNEONConstants<>+80(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNEONConstants<>+88(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNEONConstants<>+96(SB)/8, $0x3f3172183f317218
-DATA expSumNEONConstants<>+104(SB)/8, $0x3f3172183f317218
-DATA expSumNEONConstants<>+112(SB)/8, $0x3f3172183f317218
-DATA expSumNEONConstants<>+120(SB)/8, $0x3f3172183f317218
-DATA expSumNEONConstants<>+128(SB)/8, $0x3f8000013f800001
-DATA expSumNEONConstants<>+136(SB)/8, $0x3f8000013f800001
-DATA expSumNEONConstants<>+144(SB)/8, $0x3f8000013f800001
-DATA expSumNEONConstants<>+152(SB)/8, $0x3f8000013f800001
-DATA expSumNEONConstants<>+160(SB)/8, $0xc2fe0000c2fe0000
-DATA expSumNEONConstants<>+168(SB)/8, $0xc2fe0000c2fe0000
-DATA expSumNEONConstants<>+176(SB)/8, $0x0000007f0000007f
-DATA expSumNEONConstants<>+184(SB)/8, $0x0000007f0000007f
-DATA expSumNEONConstants<>+192(SB)/8, $0x3aaf84483aaf8448
-DATA expSumNEONConstants<>+200(SB)/8, $0x3aaf84483aaf8448
+EIGHT(expSumNEONConstants, 0, 0x3c1e8838)
+EIGHT(expSumNEONConstants, 32, 0x3d6357b6)
+EIGHT(expSumNEONConstants, 64, 0x3e75fc83)
+EIGHT(expSumNEONConstants, 96, 0x3f317218)
+EIGHT(expSumNEONConstants, 128, 0x3f800001)
+FOUR(expSumNEONConstants, 160, 0xc2fe0000)
+FOUR(expSumNEONConstants, 176, 0x0000007f)
+FOUR(expSumNEONConstants, 192, 0x3aaf8448)
 GLOBL expSumNEONConstants<>(SB), RODATA|NOPTR, $208
 
 // func expSumNEON(s *float32, keys int, max *float32, sum *float32)
@@ -262,32 +254,14 @@ key:
 	FSTPQ (F1, F2), 0(R2)
 	RET
 
-DATA expSumNarrowNEONConstants<>+0(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNarrowNEONConstants<>+8(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNarrowNEONConstants<>+16(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNarrowNEONConstants<>+24(SB)/8, $0x3c1e88383c1e8838
-DATA expSumNarrowNEONConstants<>+32(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNarrowNEONConstants<>+40(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNarrowNEONConstants<>+48(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNarrowNEONConstants<>+56(SB)/8, $0x3d6357b63d6357b6
-DATA expSumNarrowNEONConstants<>+64(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNarrowNEONConstants<>+72(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNarrowNEONConstants<>+80(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNarrowNEONConstants<>+88(SB)/8, $0x3e75fc833e75fc83
-DATA expSumNarrowNEONConstants<>+96(SB)/8, $0x3f3172183f317218
-DATA expSumNarrowNEONConstants<>+104(SB)/8, $0x3f3172183f317218
-DATA expSumNarrowNEONConstants<>+112(SB)/8, $0x3f3172183f317218
-DATA expSumNarrowNEONConstants<>+120(SB)/8, $0x3f3172183f317218
-DATA expSumNarrowNEONConstants<>+128(SB)/8, $0x3f8000013f800001
-DATA expSumNarrowNEONConstants<>+136(SB)/8, $0x3f8000013f800001
-DATA expSumNarrowNEONConstants<>+144(SB)/8, $0x3f8000013f800001
-DATA expSumNarrowNEONConstants<>+152(SB)/8, $0x3f8000013f800001
-DATA expSumNarrowNEONConstants<>+160(SB)/8, $0xc2fe0000c2fe0000
-DATA expSumNarrowNEONConstants<>+168(SB)/8, $0xc2fe0000c2fe0000
-DATA expSumNarrowNEONConstants<>+176(SB)/8, $0x0000007f0000007f
-DATA expSumNarrowNEONConstants<>+184(SB)/8, $0x0000007f0000007f
-DATA expSumNarrowNEONConstants<>+192(SB)/8, $0x3aaf84483aaf8448
-DATA expSumNarrowNEONConstants<>+200(SB)/8, $0x3aaf84483aaf8448
+EIGHT(expSumNarrowNEONConstants, 0, 0x3c1e8838)
+EIGHT(expSumNarrowNEONConstants, 32, 0x3d6357b6)
+EIGHT(expSumNarrowNEONConstants, 64, 0x3e75fc83)
+EIGHT(expSumNarrowNEONConstants, 96, 0x3f317218)
+EIGHT(expSumNarrowNEONConstants, 128, 0x3f800001)
+FOUR(expSumNarrowNEONConstants, 160, 0xc2fe0000)
+FOUR(expSumNarrowNEONConstants, 176, 0x0000007f)
+FOUR(expSumNarrowNEONConstants, 192, 0x3aaf8448)
 GLOBL expSumNarrowNEONConstants<>(SB), RODATA|NOPTR, $208
 
 // func expSumNarrowNEON(s *float32, keys int, max *float32, sum *float32)

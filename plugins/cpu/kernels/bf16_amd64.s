@@ -4,6 +4,27 @@
 #include "amx_amd64.h"
 #include "gemm_amd64.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func roundBF16AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2
 TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-24
@@ -30,77 +51,10 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA cffff0000<>+0(SB)/4, $0xffff0000
-DATA cffff0000<>+4(SB)/4, $0xffff0000
-DATA cffff0000<>+8(SB)/4, $0xffff0000
-DATA cffff0000<>+12(SB)/4, $0xffff0000
-DATA cffff0000<>+16(SB)/4, $0xffff0000
-DATA cffff0000<>+20(SB)/4, $0xffff0000
-DATA cffff0000<>+24(SB)/4, $0xffff0000
-DATA cffff0000<>+28(SB)/4, $0xffff0000
-DATA cffff0000<>+32(SB)/4, $0xffff0000
-DATA cffff0000<>+36(SB)/4, $0xffff0000
-DATA cffff0000<>+40(SB)/4, $0xffff0000
-DATA cffff0000<>+44(SB)/4, $0xffff0000
-DATA cffff0000<>+48(SB)/4, $0xffff0000
-DATA cffff0000<>+52(SB)/4, $0xffff0000
-DATA cffff0000<>+56(SB)/4, $0xffff0000
-DATA cffff0000<>+60(SB)/4, $0xffff0000
-GLOBL cffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA c00000001<>+0(SB)/4, $0x00000001
-DATA c00000001<>+4(SB)/4, $0x00000001
-DATA c00000001<>+8(SB)/4, $0x00000001
-DATA c00000001<>+12(SB)/4, $0x00000001
-DATA c00000001<>+16(SB)/4, $0x00000001
-DATA c00000001<>+20(SB)/4, $0x00000001
-DATA c00000001<>+24(SB)/4, $0x00000001
-DATA c00000001<>+28(SB)/4, $0x00000001
-DATA c00000001<>+32(SB)/4, $0x00000001
-DATA c00000001<>+36(SB)/4, $0x00000001
-DATA c00000001<>+40(SB)/4, $0x00000001
-DATA c00000001<>+44(SB)/4, $0x00000001
-DATA c00000001<>+48(SB)/4, $0x00000001
-DATA c00000001<>+52(SB)/4, $0x00000001
-DATA c00000001<>+56(SB)/4, $0x00000001
-DATA c00000001<>+60(SB)/4, $0x00000001
-GLOBL c00000001<>(SB), RODATA|NOPTR, $64
-
-DATA c00007fff<>+0(SB)/4, $0x00007fff
-DATA c00007fff<>+4(SB)/4, $0x00007fff
-DATA c00007fff<>+8(SB)/4, $0x00007fff
-DATA c00007fff<>+12(SB)/4, $0x00007fff
-DATA c00007fff<>+16(SB)/4, $0x00007fff
-DATA c00007fff<>+20(SB)/4, $0x00007fff
-DATA c00007fff<>+24(SB)/4, $0x00007fff
-DATA c00007fff<>+28(SB)/4, $0x00007fff
-DATA c00007fff<>+32(SB)/4, $0x00007fff
-DATA c00007fff<>+36(SB)/4, $0x00007fff
-DATA c00007fff<>+40(SB)/4, $0x00007fff
-DATA c00007fff<>+44(SB)/4, $0x00007fff
-DATA c00007fff<>+48(SB)/4, $0x00007fff
-DATA c00007fff<>+52(SB)/4, $0x00007fff
-DATA c00007fff<>+56(SB)/4, $0x00007fff
-DATA c00007fff<>+60(SB)/4, $0x00007fff
-GLOBL c00007fff<>(SB), RODATA|NOPTR, $64
-
-DATA c00400000<>+0(SB)/4, $0x00400000
-DATA c00400000<>+4(SB)/4, $0x00400000
-DATA c00400000<>+8(SB)/4, $0x00400000
-DATA c00400000<>+12(SB)/4, $0x00400000
-DATA c00400000<>+16(SB)/4, $0x00400000
-DATA c00400000<>+20(SB)/4, $0x00400000
-DATA c00400000<>+24(SB)/4, $0x00400000
-DATA c00400000<>+28(SB)/4, $0x00400000
-DATA c00400000<>+32(SB)/4, $0x00400000
-DATA c00400000<>+36(SB)/4, $0x00400000
-DATA c00400000<>+40(SB)/4, $0x00400000
-DATA c00400000<>+44(SB)/4, $0x00400000
-DATA c00400000<>+48(SB)/4, $0x00400000
-DATA c00400000<>+52(SB)/4, $0x00400000
-DATA c00400000<>+56(SB)/4, $0x00400000
-DATA c00400000<>+60(SB)/4, $0x00400000
-GLOBL c00400000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cffff0000, 0xffff0000)
+SIXTEEN(c00000001, 0x00000001)
+SIXTEEN(c00007fff, 0x00007fff)
+SIXTEEN(c00400000, 0x00400000)
 
 // func roundBF16AVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -158,22 +112,10 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA weave<>+0(SB)/4, $0x00100000
-DATA weave<>+4(SB)/4, $0x00110001
-DATA weave<>+8(SB)/4, $0x00120002
-DATA weave<>+12(SB)/4, $0x00130003
-DATA weave<>+16(SB)/4, $0x00140004
-DATA weave<>+20(SB)/4, $0x00150005
-DATA weave<>+24(SB)/4, $0x00160006
-DATA weave<>+28(SB)/4, $0x00170007
-DATA weave<>+32(SB)/4, $0x00180008
-DATA weave<>+36(SB)/4, $0x00190009
-DATA weave<>+40(SB)/4, $0x001a000a
-DATA weave<>+44(SB)/4, $0x001b000b
-DATA weave<>+48(SB)/4, $0x001c000c
-DATA weave<>+52(SB)/4, $0x001d000d
-DATA weave<>+56(SB)/4, $0x001e000e
-DATA weave<>+60(SB)/4, $0x001f000f
+DWORDS(weave, 0, 0x00100000, 0x00110001, 0x00120002, 0x00130003)
+DWORDS(weave, 16, 0x00140004, 0x00150005, 0x00160006, 0x00170007)
+DWORDS(weave, 32, 0x00180008, 0x00190009, 0x001a000a, 0x001b000b)
+DWORDS(weave, 48, 0x001c000c, 0x001d000d, 0x001e000e, 0x001f000f)
 GLOBL weave<>(SB), RODATA|NOPTR, $64
 
 // func tileRowBF16(dst *float32, src *float32, steps int)
@@ -228,21 +170,18 @@ row:
 // func pairs1x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs1x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -266,76 +205,67 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
 	PREFETCHT0 1088(DX)
 	PAIRS2_Z29(0x0000, zmm0, zmm1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW2(SI, 0x0040, Z0, Z1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW2(AX, 0x0040, Z0, Z1)
 
 store:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
+	STORE_ROW2(0x0040, Z0, Z1)
 	VZEROUPPER
 	RET
 
 // func pairs2x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs2x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -363,13 +293,13 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -377,71 +307,59 @@ single:
 	PAIRS2_Z29(0x0000, zmm0, zmm1)
 	PAIRS2_Z28(0x0004, zmm2, zmm3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
-	VADDPS (DI), Z2, Z2
-	VADDPS 64(DI), Z3, Z3
+	ADD_ROW2(SI, 0x0040, Z2, Z3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
-	VADDPS (DI), Z2, Z2
-	VADDPS 64(DI), Z3, Z3
+	ADD_ROW2(AX, 0x0040, Z2, Z3)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
+	STORE_ROW2(0x0040, Z2, Z3)
 	VZEROUPPER
 	RET
 
 // func pairs3x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs3x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -473,13 +391,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -488,121 +406,64 @@ single:
 	PAIRS2_Z28(0x0004, zmm2, zmm3)
 	PAIRS2_Z29(0x0008, zmm4, zmm5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
-	VADDPS (DI), Z4, Z4
-	VADDPS 64(DI), Z5, Z5
+	ADD_ROW2(SI, 0x0040, Z4, Z5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
-	VADDPS (DI), Z4, Z4
-	VADDPS 64(DI), Z5, Z5
+	ADD_ROW2(AX, 0x0040, Z4, Z5)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
+	STORE_ROW2(0x0040, Z4, Z5)
 	VZEROUPPER
 	RET
 
 // func pairs4x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs4x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0010, zmm0, zmm1)
-	PAIRS2_Z28(0x0014, zmm2, zmm3)
-	PAIRS2_Z29(0x0018, zmm4, zmm5)
-	PAIRS2_Z28(0x001c, zmm6, zmm7)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0020, zmm0, zmm1)
-	PAIRS2_Z28(0x0024, zmm2, zmm3)
-	PAIRS2_Z29(0x0028, zmm4, zmm5)
-	PAIRS2_Z28(0x002c, zmm6, zmm7)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0030, zmm0, zmm1)
-	PAIRS2_Z28(0x0034, zmm2, zmm3)
-	PAIRS2_Z29(0x0038, zmm4, zmm5)
-	PAIRS2_Z28(0x003c, zmm6, zmm7)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -612,133 +473,69 @@ single:
 	PAIRS2_Z29(0x0008, zmm4, zmm5)
 	PAIRS2_Z28(0x000c, zmm6, zmm7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
-	VADDPS (DI), Z6, Z6
-	VADDPS 64(DI), Z7, Z7
+	ADD_ROW2(SI, 0x0040, Z6, Z7)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
-	VADDPS (DI), Z6, Z6
-	VADDPS 64(DI), Z7, Z7
+	ADD_ROW2(AX, 0x0040, Z6, Z7)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
 	STORE_ROW2(0x0040, Z4, Z5)
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
+	STORE_ROW2(0x0040, Z6, Z7)
 	VZEROUPPER
 	RET
 
 // func pairs5x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs5x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0014, zmm0, zmm1)
-	PAIRS2_Z28(0x0018, zmm2, zmm3)
-	PAIRS2_Z29(0x001c, zmm4, zmm5)
-	PAIRS2_Z28(0x0020, zmm6, zmm7)
-	PAIRS2_Z29(0x0024, zmm8, zmm9)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0028, zmm0, zmm1)
-	PAIRS2_Z28(0x002c, zmm2, zmm3)
-	PAIRS2_Z29(0x0030, zmm4, zmm5)
-	PAIRS2_Z28(0x0034, zmm6, zmm7)
-	PAIRS2_Z29(0x0038, zmm8, zmm9)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x003c, zmm0, zmm1)
-	PAIRS2_Z28(0x0040, zmm2, zmm3)
-	PAIRS2_Z29(0x0044, zmm4, zmm5)
-	PAIRS2_Z28(0x0048, zmm6, zmm7)
-	PAIRS2_Z29(0x004c, zmm8, zmm9)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -749,145 +546,74 @@ single:
 	PAIRS2_Z28(0x000c, zmm6, zmm7)
 	PAIRS2_Z29(0x0010, zmm8, zmm9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
-	VADDPS (DI), Z8, Z8
-	VADDPS 64(DI), Z9, Z9
+	ADD_ROW2(SI, 0x0040, Z8, Z9)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
-	VADDPS (DI), Z8, Z8
-	VADDPS 64(DI), Z9, Z9
+	ADD_ROW2(AX, 0x0040, Z8, Z9)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
 	STORE_ROW2(0x0040, Z4, Z5)
 	STORE_ROW2(0x0040, Z6, Z7)
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
+	STORE_ROW2(0x0040, Z8, Z9)
 	VZEROUPPER
 	RET
 
 // func pairs6x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs6x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0018, zmm0, zmm1)
-	PAIRS2_Z28(0x001c, zmm2, zmm3)
-	PAIRS2_Z29(0x0020, zmm4, zmm5)
-	PAIRS2_Z28(0x0024, zmm6, zmm7)
-	PAIRS2_Z29(0x0028, zmm8, zmm9)
-	PAIRS2_Z28(0x002c, zmm10, zmm11)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0030, zmm0, zmm1)
-	PAIRS2_Z28(0x0034, zmm2, zmm3)
-	PAIRS2_Z29(0x0038, zmm4, zmm5)
-	PAIRS2_Z28(0x003c, zmm6, zmm7)
-	PAIRS2_Z29(0x0040, zmm8, zmm9)
-	PAIRS2_Z28(0x0044, zmm10, zmm11)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0048, zmm0, zmm1)
-	PAIRS2_Z28(0x004c, zmm2, zmm3)
-	PAIRS2_Z29(0x0050, zmm4, zmm5)
-	PAIRS2_Z28(0x0054, zmm6, zmm7)
-	PAIRS2_Z29(0x0058, zmm8, zmm9)
-	PAIRS2_Z28(0x005c, zmm10, zmm11)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -899,55 +625,47 @@ single:
 	PAIRS2_Z29(0x0010, zmm8, zmm9)
 	PAIRS2_Z28(0x0014, zmm10, zmm11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
-	VADDPS (DI), Z10, Z10
-	VADDPS 64(DI), Z11, Z11
+	ADD_ROW2(SI, 0x0040, Z10, Z11)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
-	VADDPS (DI), Z10, Z10
-	VADDPS 64(DI), Z11, Z11
+	ADD_ROW2(AX, 0x0040, Z10, Z11)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -955,101 +673,31 @@ store:
 	STORE_ROW2(0x0040, Z4, Z5)
 	STORE_ROW2(0x0040, Z6, Z7)
 	STORE_ROW2(0x0040, Z8, Z9)
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
+	STORE_ROW2(0x0040, Z10, Z11)
 	VZEROUPPER
 	RET
 
 // func pairs7x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs7x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x001c, zmm0, zmm1)
-	PAIRS2_Z28(0x0020, zmm2, zmm3)
-	PAIRS2_Z29(0x0024, zmm4, zmm5)
-	PAIRS2_Z28(0x0028, zmm6, zmm7)
-	PAIRS2_Z29(0x002c, zmm8, zmm9)
-	PAIRS2_Z28(0x0030, zmm10, zmm11)
-	PAIRS2_Z29(0x0034, zmm12, zmm13)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0038, zmm0, zmm1)
-	PAIRS2_Z28(0x003c, zmm2, zmm3)
-	PAIRS2_Z29(0x0040, zmm4, zmm5)
-	PAIRS2_Z28(0x0044, zmm6, zmm7)
-	PAIRS2_Z29(0x0048, zmm8, zmm9)
-	PAIRS2_Z28(0x004c, zmm10, zmm11)
-	PAIRS2_Z29(0x0050, zmm12, zmm13)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0054, zmm0, zmm1)
-	PAIRS2_Z28(0x0058, zmm2, zmm3)
-	PAIRS2_Z29(0x005c, zmm4, zmm5)
-	PAIRS2_Z28(0x0060, zmm6, zmm7)
-	PAIRS2_Z29(0x0064, zmm8, zmm9)
-	PAIRS2_Z28(0x0068, zmm10, zmm11)
-	PAIRS2_Z29(0x006c, zmm12, zmm13)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1062,59 +710,50 @@ single:
 	PAIRS2_Z28(0x0014, zmm10, zmm11)
 	PAIRS2_Z29(0x0018, zmm12, zmm13)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
-	VADDPS (DI), Z12, Z12
-	VADDPS 64(DI), Z13, Z13
+	ADD_ROW2(SI, 0x0040, Z12, Z13)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
-	VADDPS (DI), Z12, Z12
-	VADDPS 64(DI), Z13, Z13
+	ADD_ROW2(AX, 0x0040, Z12, Z13)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -1123,108 +762,32 @@ store:
 	STORE_ROW2(0x0040, Z6, Z7)
 	STORE_ROW2(0x0040, Z8, Z9)
 	STORE_ROW2(0x0040, Z10, Z11)
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
+	STORE_ROW2(0x0040, Z12, Z13)
 	VZEROUPPER
 	RET
 
 // func pairs8x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs8x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0020, zmm0, zmm1)
-	PAIRS2_Z28(0x0024, zmm2, zmm3)
-	PAIRS2_Z29(0x0028, zmm4, zmm5)
-	PAIRS2_Z28(0x002c, zmm6, zmm7)
-	PAIRS2_Z29(0x0030, zmm8, zmm9)
-	PAIRS2_Z28(0x0034, zmm10, zmm11)
-	PAIRS2_Z29(0x0038, zmm12, zmm13)
-	PAIRS2_Z28(0x003c, zmm14, zmm15)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0040, zmm0, zmm1)
-	PAIRS2_Z28(0x0044, zmm2, zmm3)
-	PAIRS2_Z29(0x0048, zmm4, zmm5)
-	PAIRS2_Z28(0x004c, zmm6, zmm7)
-	PAIRS2_Z29(0x0050, zmm8, zmm9)
-	PAIRS2_Z28(0x0054, zmm10, zmm11)
-	PAIRS2_Z29(0x0058, zmm12, zmm13)
-	PAIRS2_Z28(0x005c, zmm14, zmm15)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0060, zmm0, zmm1)
-	PAIRS2_Z28(0x0064, zmm2, zmm3)
-	PAIRS2_Z29(0x0068, zmm4, zmm5)
-	PAIRS2_Z28(0x006c, zmm6, zmm7)
-	PAIRS2_Z29(0x0070, zmm8, zmm9)
-	PAIRS2_Z28(0x0074, zmm10, zmm11)
-	PAIRS2_Z29(0x0078, zmm12, zmm13)
-	PAIRS2_Z28(0x007c, zmm14, zmm15)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1238,15 +801,15 @@ single:
 	PAIRS2_Z29(0x0018, zmm12, zmm13)
 	PAIRS2_Z28(0x001c, zmm14, zmm15)
 	ADDQ       $0x20, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -1254,38 +817,29 @@ done:
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
-	VADDPS (DI), Z14, Z14
-	VADDPS 64(DI), Z15, Z15
+	ADD_ROW2(SI, 0x0040, Z14, Z15)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -1293,8 +847,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
-	VADDPS (DI), Z14, Z14
-	VADDPS 64(DI), Z15, Z15
+	ADD_ROW2(AX, 0x0040, Z14, Z15)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -1304,115 +857,33 @@ store:
 	STORE_ROW2(0x0040, Z8, Z9)
 	STORE_ROW2(0x0040, Z10, Z11)
 	STORE_ROW2(0x0040, Z12, Z13)
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
+	STORE_ROW2(0x0040, Z14, Z15)
 	VZEROUPPER
 	RET
 
 // func pairs9x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs9x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0024, zmm0, zmm1)
-	PAIRS2_Z28(0x0028, zmm2, zmm3)
-	PAIRS2_Z29(0x002c, zmm4, zmm5)
-	PAIRS2_Z28(0x0030, zmm6, zmm7)
-	PAIRS2_Z29(0x0034, zmm8, zmm9)
-	PAIRS2_Z28(0x0038, zmm10, zmm11)
-	PAIRS2_Z29(0x003c, zmm12, zmm13)
-	PAIRS2_Z28(0x0040, zmm14, zmm15)
-	PAIRS2_Z29(0x0044, zmm16, zmm17)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0048, zmm0, zmm1)
-	PAIRS2_Z28(0x004c, zmm2, zmm3)
-	PAIRS2_Z29(0x0050, zmm4, zmm5)
-	PAIRS2_Z28(0x0054, zmm6, zmm7)
-	PAIRS2_Z29(0x0058, zmm8, zmm9)
-	PAIRS2_Z28(0x005c, zmm10, zmm11)
-	PAIRS2_Z29(0x0060, zmm12, zmm13)
-	PAIRS2_Z28(0x0064, zmm14, zmm15)
-	PAIRS2_Z29(0x0068, zmm16, zmm17)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x006c, zmm0, zmm1)
-	PAIRS2_Z28(0x0070, zmm2, zmm3)
-	PAIRS2_Z29(0x0074, zmm4, zmm5)
-	PAIRS2_Z28(0x0078, zmm6, zmm7)
-	PAIRS2_Z29(0x007c, zmm8, zmm9)
-	PAIRS2_Z28(0x0080, zmm10, zmm11)
-	PAIRS2_Z29(0x0084, zmm12, zmm13)
-	PAIRS2_Z28(0x0088, zmm14, zmm15)
-	PAIRS2_Z29(0x008c, zmm16, zmm17)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1427,15 +898,15 @@ single:
 	PAIRS2_Z28(0x001c, zmm14, zmm15)
 	PAIRS2_Z29(0x0020, zmm16, zmm17)
 	ADDQ       $0x24, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -1444,40 +915,30 @@ done:
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
-	VADDPS (DI), Z16, Z16
-	VADDPS 64(DI), Z17, Z17
+	ADD_ROW2(SI, 0x0040, Z16, Z17)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -1486,8 +947,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
-	VADDPS (DI), Z16, Z16
-	VADDPS 64(DI), Z17, Z17
+	ADD_ROW2(AX, 0x0040, Z16, Z17)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -1498,122 +958,34 @@ store:
 	STORE_ROW2(0x0040, Z10, Z11)
 	STORE_ROW2(0x0040, Z12, Z13)
 	STORE_ROW2(0x0040, Z14, Z15)
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
+	STORE_ROW2(0x0040, Z16, Z17)
 	VZEROUPPER
 	RET
 
 // func pairs10x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs10x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	PAIRS2_Z28(0x0024, zmm18, zmm19)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0028, zmm0, zmm1)
-	PAIRS2_Z28(0x002c, zmm2, zmm3)
-	PAIRS2_Z29(0x0030, zmm4, zmm5)
-	PAIRS2_Z28(0x0034, zmm6, zmm7)
-	PAIRS2_Z29(0x0038, zmm8, zmm9)
-	PAIRS2_Z28(0x003c, zmm10, zmm11)
-	PAIRS2_Z29(0x0040, zmm12, zmm13)
-	PAIRS2_Z28(0x0044, zmm14, zmm15)
-	PAIRS2_Z29(0x0048, zmm16, zmm17)
-	PAIRS2_Z28(0x004c, zmm18, zmm19)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0050, zmm0, zmm1)
-	PAIRS2_Z28(0x0054, zmm2, zmm3)
-	PAIRS2_Z29(0x0058, zmm4, zmm5)
-	PAIRS2_Z28(0x005c, zmm6, zmm7)
-	PAIRS2_Z29(0x0060, zmm8, zmm9)
-	PAIRS2_Z28(0x0064, zmm10, zmm11)
-	PAIRS2_Z29(0x0068, zmm12, zmm13)
-	PAIRS2_Z28(0x006c, zmm14, zmm15)
-	PAIRS2_Z29(0x0070, zmm16, zmm17)
-	PAIRS2_Z28(0x0074, zmm18, zmm19)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0078, zmm0, zmm1)
-	PAIRS2_Z28(0x007c, zmm2, zmm3)
-	PAIRS2_Z29(0x0080, zmm4, zmm5)
-	PAIRS2_Z28(0x0084, zmm6, zmm7)
-	PAIRS2_Z29(0x0088, zmm8, zmm9)
-	PAIRS2_Z28(0x008c, zmm10, zmm11)
-	PAIRS2_Z29(0x0090, zmm12, zmm13)
-	PAIRS2_Z28(0x0094, zmm14, zmm15)
-	PAIRS2_Z29(0x0098, zmm16, zmm17)
-	PAIRS2_Z28(0x009c, zmm18, zmm19)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1629,15 +1001,15 @@ single:
 	PAIRS2_Z29(0x0020, zmm16, zmm17)
 	PAIRS2_Z28(0x0024, zmm18, zmm19)
 	ADDQ       $0x28, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -1647,42 +1019,31 @@ done:
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
-	VADDPS (DI), Z18, Z18
-	VADDPS 64(DI), Z19, Z19
+	ADD_ROW2(SI, 0x0040, Z18, Z19)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -1692,8 +1053,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
-	VADDPS (DI), Z18, Z18
-	VADDPS 64(DI), Z19, Z19
+	ADD_ROW2(AX, 0x0040, Z18, Z19)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -1705,129 +1065,35 @@ store:
 	STORE_ROW2(0x0040, Z12, Z13)
 	STORE_ROW2(0x0040, Z14, Z15)
 	STORE_ROW2(0x0040, Z16, Z17)
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
+	STORE_ROW2(0x0040, Z18, Z19)
 	VZEROUPPER
 	RET
 
 // func pairs11x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs11x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	PAIRS2_Z28(0x0024, zmm18, zmm19)
-	PAIRS2_Z29(0x0028, zmm20, zmm21)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x002c, zmm0, zmm1)
-	PAIRS2_Z28(0x0030, zmm2, zmm3)
-	PAIRS2_Z29(0x0034, zmm4, zmm5)
-	PAIRS2_Z28(0x0038, zmm6, zmm7)
-	PAIRS2_Z29(0x003c, zmm8, zmm9)
-	PAIRS2_Z28(0x0040, zmm10, zmm11)
-	PAIRS2_Z29(0x0044, zmm12, zmm13)
-	PAIRS2_Z28(0x0048, zmm14, zmm15)
-	PAIRS2_Z29(0x004c, zmm16, zmm17)
-	PAIRS2_Z28(0x0050, zmm18, zmm19)
-	PAIRS2_Z29(0x0054, zmm20, zmm21)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0058, zmm0, zmm1)
-	PAIRS2_Z28(0x005c, zmm2, zmm3)
-	PAIRS2_Z29(0x0060, zmm4, zmm5)
-	PAIRS2_Z28(0x0064, zmm6, zmm7)
-	PAIRS2_Z29(0x0068, zmm8, zmm9)
-	PAIRS2_Z28(0x006c, zmm10, zmm11)
-	PAIRS2_Z29(0x0070, zmm12, zmm13)
-	PAIRS2_Z28(0x0074, zmm14, zmm15)
-	PAIRS2_Z29(0x0078, zmm16, zmm17)
-	PAIRS2_Z28(0x007c, zmm18, zmm19)
-	PAIRS2_Z29(0x0080, zmm20, zmm21)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0084, zmm0, zmm1)
-	PAIRS2_Z28(0x0088, zmm2, zmm3)
-	PAIRS2_Z29(0x008c, zmm4, zmm5)
-	PAIRS2_Z28(0x0090, zmm6, zmm7)
-	PAIRS2_Z29(0x0094, zmm8, zmm9)
-	PAIRS2_Z28(0x0098, zmm10, zmm11)
-	PAIRS2_Z29(0x009c, zmm12, zmm13)
-	PAIRS2_Z28(0x00a0, zmm14, zmm15)
-	PAIRS2_Z29(0x00a4, zmm16, zmm17)
-	PAIRS2_Z28(0x00a8, zmm18, zmm19)
-	PAIRS2_Z29(0x00ac, zmm20, zmm21)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1844,15 +1110,15 @@ single:
 	PAIRS2_Z28(0x0024, zmm18, zmm19)
 	PAIRS2_Z29(0x0028, zmm20, zmm21)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -1863,44 +1129,32 @@ done:
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
-	VADDPS (DI), Z20, Z20
-	VADDPS 64(DI), Z21, Z21
+	ADD_ROW2(SI, 0x0040, Z20, Z21)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -1911,8 +1165,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
-	VADDPS (DI), Z20, Z20
-	VADDPS 64(DI), Z21, Z21
+	ADD_ROW2(AX, 0x0040, Z20, Z21)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -1925,136 +1178,36 @@ store:
 	STORE_ROW2(0x0040, Z14, Z15)
 	STORE_ROW2(0x0040, Z16, Z17)
 	STORE_ROW2(0x0040, Z18, Z19)
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
+	STORE_ROW2(0x0040, Z20, Z21)
 	VZEROUPPER
 	RET
 
 // func pairs12x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs12x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	PAIRS2_Z28(0x0024, zmm18, zmm19)
-	PAIRS2_Z29(0x0028, zmm20, zmm21)
-	PAIRS2_Z28(0x002c, zmm22, zmm23)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0030, zmm0, zmm1)
-	PAIRS2_Z28(0x0034, zmm2, zmm3)
-	PAIRS2_Z29(0x0038, zmm4, zmm5)
-	PAIRS2_Z28(0x003c, zmm6, zmm7)
-	PAIRS2_Z29(0x0040, zmm8, zmm9)
-	PAIRS2_Z28(0x0044, zmm10, zmm11)
-	PAIRS2_Z29(0x0048, zmm12, zmm13)
-	PAIRS2_Z28(0x004c, zmm14, zmm15)
-	PAIRS2_Z29(0x0050, zmm16, zmm17)
-	PAIRS2_Z28(0x0054, zmm18, zmm19)
-	PAIRS2_Z29(0x0058, zmm20, zmm21)
-	PAIRS2_Z28(0x005c, zmm22, zmm23)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0060, zmm0, zmm1)
-	PAIRS2_Z28(0x0064, zmm2, zmm3)
-	PAIRS2_Z29(0x0068, zmm4, zmm5)
-	PAIRS2_Z28(0x006c, zmm6, zmm7)
-	PAIRS2_Z29(0x0070, zmm8, zmm9)
-	PAIRS2_Z28(0x0074, zmm10, zmm11)
-	PAIRS2_Z29(0x0078, zmm12, zmm13)
-	PAIRS2_Z28(0x007c, zmm14, zmm15)
-	PAIRS2_Z29(0x0080, zmm16, zmm17)
-	PAIRS2_Z28(0x0084, zmm18, zmm19)
-	PAIRS2_Z29(0x0088, zmm20, zmm21)
-	PAIRS2_Z28(0x008c, zmm22, zmm23)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x0090, zmm0, zmm1)
-	PAIRS2_Z28(0x0094, zmm2, zmm3)
-	PAIRS2_Z29(0x0098, zmm4, zmm5)
-	PAIRS2_Z28(0x009c, zmm6, zmm7)
-	PAIRS2_Z29(0x00a0, zmm8, zmm9)
-	PAIRS2_Z28(0x00a4, zmm10, zmm11)
-	PAIRS2_Z29(0x00a8, zmm12, zmm13)
-	PAIRS2_Z28(0x00ac, zmm14, zmm15)
-	PAIRS2_Z29(0x00b0, zmm16, zmm17)
-	PAIRS2_Z28(0x00b4, zmm18, zmm19)
-	PAIRS2_Z29(0x00b8, zmm20, zmm21)
-	PAIRS2_Z28(0x00bc, zmm22, zmm23)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2072,15 +1225,15 @@ single:
 	PAIRS2_Z29(0x0028, zmm20, zmm21)
 	PAIRS2_Z28(0x002c, zmm22, zmm23)
 	ADDQ       $0x30, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -2092,46 +1245,33 @@ done:
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
-	VADDPS (DI), Z22, Z22
-	VADDPS 64(DI), Z23, Z23
+	ADD_ROW2(SI, 0x0040, Z22, Z23)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -2143,8 +1283,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
-	VADDPS (DI), Z22, Z22
-	VADDPS 64(DI), Z23, Z23
+	ADD_ROW2(AX, 0x0040, Z22, Z23)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2158,143 +1297,37 @@ store:
 	STORE_ROW2(0x0040, Z16, Z17)
 	STORE_ROW2(0x0040, Z18, Z19)
 	STORE_ROW2(0x0040, Z20, Z21)
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
+	STORE_ROW2(0x0040, Z22, Z23)
 	VZEROUPPER
 	RET
 
 // func pairs13x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs13x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	PAIRS2_Z28(0x0024, zmm18, zmm19)
-	PAIRS2_Z29(0x0028, zmm20, zmm21)
-	PAIRS2_Z28(0x002c, zmm22, zmm23)
-	PAIRS2_Z29(0x0030, zmm24, zmm25)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0034, zmm0, zmm1)
-	PAIRS2_Z28(0x0038, zmm2, zmm3)
-	PAIRS2_Z29(0x003c, zmm4, zmm5)
-	PAIRS2_Z28(0x0040, zmm6, zmm7)
-	PAIRS2_Z29(0x0044, zmm8, zmm9)
-	PAIRS2_Z28(0x0048, zmm10, zmm11)
-	PAIRS2_Z29(0x004c, zmm12, zmm13)
-	PAIRS2_Z28(0x0050, zmm14, zmm15)
-	PAIRS2_Z29(0x0054, zmm16, zmm17)
-	PAIRS2_Z28(0x0058, zmm18, zmm19)
-	PAIRS2_Z29(0x005c, zmm20, zmm21)
-	PAIRS2_Z28(0x0060, zmm22, zmm23)
-	PAIRS2_Z29(0x0064, zmm24, zmm25)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0068, zmm0, zmm1)
-	PAIRS2_Z28(0x006c, zmm2, zmm3)
-	PAIRS2_Z29(0x0070, zmm4, zmm5)
-	PAIRS2_Z28(0x0074, zmm6, zmm7)
-	PAIRS2_Z29(0x0078, zmm8, zmm9)
-	PAIRS2_Z28(0x007c, zmm10, zmm11)
-	PAIRS2_Z29(0x0080, zmm12, zmm13)
-	PAIRS2_Z28(0x0084, zmm14, zmm15)
-	PAIRS2_Z29(0x0088, zmm16, zmm17)
-	PAIRS2_Z28(0x008c, zmm18, zmm19)
-	PAIRS2_Z29(0x0090, zmm20, zmm21)
-	PAIRS2_Z28(0x0094, zmm22, zmm23)
-	PAIRS2_Z29(0x0098, zmm24, zmm25)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x009c, zmm0, zmm1)
-	PAIRS2_Z28(0x00a0, zmm2, zmm3)
-	PAIRS2_Z29(0x00a4, zmm4, zmm5)
-	PAIRS2_Z28(0x00a8, zmm6, zmm7)
-	PAIRS2_Z29(0x00ac, zmm8, zmm9)
-	PAIRS2_Z28(0x00b0, zmm10, zmm11)
-	PAIRS2_Z29(0x00b4, zmm12, zmm13)
-	PAIRS2_Z28(0x00b8, zmm14, zmm15)
-	PAIRS2_Z29(0x00bc, zmm16, zmm17)
-	PAIRS2_Z28(0x00c0, zmm18, zmm19)
-	PAIRS2_Z29(0x00c4, zmm20, zmm21)
-	PAIRS2_Z28(0x00c8, zmm22, zmm23)
-	PAIRS2_Z29(0x00cc, zmm24, zmm25)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2313,15 +1346,15 @@ single:
 	PAIRS2_Z28(0x002c, zmm22, zmm23)
 	PAIRS2_Z29(0x0030, zmm24, zmm25)
 	ADDQ       $0x34, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -2334,48 +1367,34 @@ done:
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
 	ADD_ROW2(SI, 0x0040, Z22, Z23)
-	VADDPS (DI), Z24, Z24
-	VADDPS 64(DI), Z25, Z25
+	ADD_ROW2(SI, 0x0040, Z24, Z25)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
-	VADDPS  Z31, Z24, Z24
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
-	VADDPS  Z30, Z25, Z25
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
+	ADD_BIAS2(Z31, Z30, Z24, Z25)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -2388,8 +1407,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
 	ADD_ROW2(AX, 0x0040, Z22, Z23)
-	VADDPS (DI), Z24, Z24
-	VADDPS 64(DI), Z25, Z25
+	ADD_ROW2(AX, 0x0040, Z24, Z25)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2404,150 +1422,38 @@ store:
 	STORE_ROW2(0x0040, Z18, Z19)
 	STORE_ROW2(0x0040, Z20, Z21)
 	STORE_ROW2(0x0040, Z22, Z23)
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
+	STORE_ROW2(0x0040, Z24, Z25)
 	VZEROUPPER
 	RET
 
 // func pairs14x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs14x32(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	BEGIN_ROW2_AVX512(0x007c, Z26, Z27)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	PAIRS2_Z29(0x0000, zmm0, zmm1)
-	PAIRS2_Z28(0x0004, zmm2, zmm3)
-	PAIRS2_Z29(0x0008, zmm4, zmm5)
-	PAIRS2_Z28(0x000c, zmm6, zmm7)
-	PAIRS2_Z29(0x0010, zmm8, zmm9)
-	PAIRS2_Z28(0x0014, zmm10, zmm11)
-	PAIRS2_Z29(0x0018, zmm12, zmm13)
-	PAIRS2_Z28(0x001c, zmm14, zmm15)
-	PAIRS2_Z29(0x0020, zmm16, zmm17)
-	PAIRS2_Z28(0x0024, zmm18, zmm19)
-	PAIRS2_Z29(0x0028, zmm20, zmm21)
-	PAIRS2_Z28(0x002c, zmm22, zmm23)
-	PAIRS2_Z29(0x0030, zmm24, zmm25)
-	PAIRS2_Z28(0x0034, zmm26, zmm27)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	PAIRS2_Z29(0x0038, zmm0, zmm1)
-	PAIRS2_Z28(0x003c, zmm2, zmm3)
-	PAIRS2_Z29(0x0040, zmm4, zmm5)
-	PAIRS2_Z28(0x0044, zmm6, zmm7)
-	PAIRS2_Z29(0x0048, zmm8, zmm9)
-	PAIRS2_Z28(0x004c, zmm10, zmm11)
-	PAIRS2_Z29(0x0050, zmm12, zmm13)
-	PAIRS2_Z28(0x0054, zmm14, zmm15)
-	PAIRS2_Z29(0x0058, zmm16, zmm17)
-	PAIRS2_Z28(0x005c, zmm18, zmm19)
-	PAIRS2_Z29(0x0060, zmm20, zmm21)
-	PAIRS2_Z28(0x0064, zmm22, zmm23)
-	PAIRS2_Z29(0x0068, zmm24, zmm25)
-	PAIRS2_Z28(0x006c, zmm26, zmm27)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	PAIRS2_Z29(0x0070, zmm0, zmm1)
-	PAIRS2_Z28(0x0074, zmm2, zmm3)
-	PAIRS2_Z29(0x0078, zmm4, zmm5)
-	PAIRS2_Z28(0x007c, zmm6, zmm7)
-	PAIRS2_Z29(0x0080, zmm8, zmm9)
-	PAIRS2_Z28(0x0084, zmm10, zmm11)
-	PAIRS2_Z29(0x0088, zmm12, zmm13)
-	PAIRS2_Z28(0x008c, zmm14, zmm15)
-	PAIRS2_Z29(0x0090, zmm16, zmm17)
-	PAIRS2_Z28(0x0094, zmm18, zmm19)
-	PAIRS2_Z29(0x0098, zmm20, zmm21)
-	PAIRS2_Z28(0x009c, zmm22, zmm23)
-	PAIRS2_Z29(0x00a0, zmm24, zmm25)
-	PAIRS2_Z28(0x00a4, zmm26, zmm27)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	PAIRS2_Z29(0x00a8, zmm0, zmm1)
-	PAIRS2_Z28(0x00ac, zmm2, zmm3)
-	PAIRS2_Z29(0x00b0, zmm4, zmm5)
-	PAIRS2_Z28(0x00b4, zmm6, zmm7)
-	PAIRS2_Z29(0x00b8, zmm8, zmm9)
-	PAIRS2_Z28(0x00bc, zmm10, zmm11)
-	PAIRS2_Z29(0x00c0, zmm12, zmm13)
-	PAIRS2_Z28(0x00c4, zmm14, zmm15)
-	PAIRS2_Z29(0x00c8, zmm16, zmm17)
-	PAIRS2_Z28(0x00cc, zmm18, zmm19)
-	PAIRS2_Z29(0x00d0, zmm20, zmm21)
-	PAIRS2_Z28(0x00d4, zmm22, zmm23)
-	PAIRS2_Z29(0x00d8, zmm24, zmm25)
-	PAIRS2_Z28(0x00dc, zmm26, zmm27)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2567,15 +1473,15 @@ single:
 	PAIRS2_Z29(0x0030, zmm24, zmm25)
 	PAIRS2_Z28(0x0034, zmm26, zmm27)
 	ADDQ       $0x38, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -2589,50 +1495,35 @@ done:
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
 	ADD_ROW2(SI, 0x0040, Z22, Z23)
 	ADD_ROW2(SI, 0x0040, Z24, Z25)
-	VADDPS (DI), Z26, Z26
-	VADDPS 64(DI), Z27, Z27
+	ADD_ROW2(SI, 0x0040, Z26, Z27)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
-	VADDPS  Z31, Z24, Z24
-	VADDPS  Z31, Z26, Z26
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
-	VADDPS  Z30, Z25, Z25
-	VADDPS  Z30, Z27, Z27
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
+	ADD_BIAS2(Z31, Z30, Z24, Z25)
+	ADD_BIAS2(Z31, Z30, Z26, Z27)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -2646,8 +1537,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
 	ADD_ROW2(AX, 0x0040, Z22, Z23)
 	ADD_ROW2(AX, 0x0040, Z24, Z25)
-	VADDPS (DI), Z26, Z26
-	VADDPS 64(DI), Z27, Z27
+	ADD_ROW2(AX, 0x0040, Z26, Z27)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2663,28 +1553,25 @@ store:
 	STORE_ROW2(0x0040, Z20, Z21)
 	STORE_ROW2(0x0040, Z22, Z23)
 	STORE_ROW2(0x0040, Z24, Z25)
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
+	STORE_ROW2(0x0040, Z26, Z27)
 	VZEROUPPER
 	RET
 
 // func pairs1x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs1x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -2700,67 +1587,64 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
 	ADDQ       $0x04, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Z0, Z0
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW1(SI, 0x0040, Z0)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
+	ADD_BIAS1(Z31, Z0)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Z0, Z0
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW1(AX, 0x0040, Z0)
 
 store:
-	VMOVUPS Z0, (BX)
+	STORE_ROW1(0x0040, Z0)
 	VZEROUPPER
 	RET
 
 // func pairs2x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs2x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -2780,74 +1664,70 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
 	PAIRS1_Z28(0x0004, zmm1)
 	ADDQ       $0x08, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
-	VADDPS (DI), Z1, Z1
+	ADD_ROW1(SI, 0x0040, Z1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
-	VADDPS (DI), Z1, Z1
+	ADD_ROW1(AX, 0x0040, Z1)
 
 store:
 	STORE_ROW1(0x0040, Z0)
-	VMOVUPS Z1, (BX)
+	STORE_ROW1(0x0040, Z1)
 	VZEROUPPER
 	RET
 
 // func pairs3x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs3x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -2871,115 +1751,76 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
 	PAIRS1_Z28(0x0004, zmm1)
 	PAIRS1_Z29(0x0008, zmm2)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
-	VADDPS (DI), Z2, Z2
+	ADD_ROW1(SI, 0x0040, Z2)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
-	VADDPS (DI), Z2, Z2
+	ADD_ROW1(AX, 0x0040, Z2)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
-	VMOVUPS Z2, (BX)
+	STORE_ROW1(0x0040, Z2)
 	VZEROUPPER
 	RET
 
 // func pairs4x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs4x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0010, zmm0)
-	PAIRS1_Z28(0x0014, zmm1)
-	PAIRS1_Z29(0x0018, zmm2)
-	PAIRS1_Z28(0x001c, zmm3)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0020, zmm0)
-	PAIRS1_Z28(0x0024, zmm1)
-	PAIRS1_Z29(0x0028, zmm2)
-	PAIRS1_Z28(0x002c, zmm3)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0030, zmm0)
-	PAIRS1_Z28(0x0034, zmm1)
-	PAIRS1_Z29(0x0038, zmm2)
-	PAIRS1_Z28(0x003c, zmm3)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -2987,112 +1828,68 @@ single:
 	PAIRS1_Z29(0x0008, zmm2)
 	PAIRS1_Z28(0x000c, zmm3)
 	ADDQ       $0x10, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
-	VADDPS (DI), Z3, Z3
+	ADD_ROW1(SI, 0x0040, Z3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
-	VADDPS (DI), Z3, Z3
+	ADD_ROW1(AX, 0x0040, Z3)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
 	STORE_ROW1(0x0040, Z2)
-	VMOVUPS Z3, (BX)
+	STORE_ROW1(0x0040, Z3)
 	VZEROUPPER
 	RET
 
 // func pairs5x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs5x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0014, zmm0)
-	PAIRS1_Z28(0x0018, zmm1)
-	PAIRS1_Z29(0x001c, zmm2)
-	PAIRS1_Z28(0x0020, zmm3)
-	PAIRS1_Z29(0x0024, zmm4)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0028, zmm0)
-	PAIRS1_Z28(0x002c, zmm1)
-	PAIRS1_Z29(0x0030, zmm2)
-	PAIRS1_Z28(0x0034, zmm3)
-	PAIRS1_Z29(0x0038, zmm4)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x003c, zmm0)
-	PAIRS1_Z28(0x0040, zmm1)
-	PAIRS1_Z29(0x0044, zmm2)
-	PAIRS1_Z28(0x0048, zmm3)
-	PAIRS1_Z29(0x004c, zmm4)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3101,122 +1898,73 @@ single:
 	PAIRS1_Z28(0x000c, zmm3)
 	PAIRS1_Z29(0x0010, zmm4)
 	ADDQ       $0x14, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
-	VADDPS (DI), Z4, Z4
+	ADD_ROW1(SI, 0x0040, Z4)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
-	VADDPS (DI), Z4, Z4
+	ADD_ROW1(AX, 0x0040, Z4)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
 	STORE_ROW1(0x0040, Z2)
 	STORE_ROW1(0x0040, Z3)
-	VMOVUPS Z4, (BX)
+	STORE_ROW1(0x0040, Z4)
 	VZEROUPPER
 	RET
 
 // func pairs6x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs6x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0018, zmm0)
-	PAIRS1_Z28(0x001c, zmm1)
-	PAIRS1_Z29(0x0020, zmm2)
-	PAIRS1_Z28(0x0024, zmm3)
-	PAIRS1_Z29(0x0028, zmm4)
-	PAIRS1_Z28(0x002c, zmm5)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0030, zmm0)
-	PAIRS1_Z28(0x0034, zmm1)
-	PAIRS1_Z29(0x0038, zmm2)
-	PAIRS1_Z28(0x003c, zmm3)
-	PAIRS1_Z29(0x0040, zmm4)
-	PAIRS1_Z28(0x0044, zmm5)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0048, zmm0)
-	PAIRS1_Z28(0x004c, zmm1)
-	PAIRS1_Z29(0x0050, zmm2)
-	PAIRS1_Z28(0x0054, zmm3)
-	PAIRS1_Z29(0x0058, zmm4)
-	PAIRS1_Z28(0x005c, zmm5)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3226,46 +1974,46 @@ single:
 	PAIRS1_Z29(0x0010, zmm4)
 	PAIRS1_Z28(0x0014, zmm5)
 	ADDQ       $0x18, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
 	ADD_ROW1(SI, 0x0040, Z4)
-	VADDPS (DI), Z5, Z5
+	ADD_ROW1(SI, 0x0040, Z5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
 	ADD_ROW1(AX, 0x0040, Z4)
-	VADDPS (DI), Z5, Z5
+	ADD_ROW1(AX, 0x0040, Z5)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -3273,85 +2021,31 @@ store:
 	STORE_ROW1(0x0040, Z2)
 	STORE_ROW1(0x0040, Z3)
 	STORE_ROW1(0x0040, Z4)
-	VMOVUPS Z5, (BX)
+	STORE_ROW1(0x0040, Z5)
 	VZEROUPPER
 	RET
 
 // func pairs7x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs7x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x001c, zmm0)
-	PAIRS1_Z28(0x0020, zmm1)
-	PAIRS1_Z29(0x0024, zmm2)
-	PAIRS1_Z28(0x0028, zmm3)
-	PAIRS1_Z29(0x002c, zmm4)
-	PAIRS1_Z28(0x0030, zmm5)
-	PAIRS1_Z29(0x0034, zmm6)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0038, zmm0)
-	PAIRS1_Z28(0x003c, zmm1)
-	PAIRS1_Z29(0x0040, zmm2)
-	PAIRS1_Z28(0x0044, zmm3)
-	PAIRS1_Z29(0x0048, zmm4)
-	PAIRS1_Z28(0x004c, zmm5)
-	PAIRS1_Z29(0x0050, zmm6)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0054, zmm0)
-	PAIRS1_Z28(0x0058, zmm1)
-	PAIRS1_Z29(0x005c, zmm2)
-	PAIRS1_Z28(0x0060, zmm3)
-	PAIRS1_Z29(0x0064, zmm4)
-	PAIRS1_Z28(0x0068, zmm5)
-	PAIRS1_Z29(0x006c, zmm6)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3362,49 +2056,49 @@ single:
 	PAIRS1_Z28(0x0014, zmm5)
 	PAIRS1_Z29(0x0018, zmm6)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
 	ADD_ROW1(SI, 0x0040, Z4)
 	ADD_ROW1(SI, 0x0040, Z5)
-	VADDPS (DI), Z6, Z6
+	ADD_ROW1(SI, 0x0040, Z6)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
 	ADD_ROW1(AX, 0x0040, Z4)
 	ADD_ROW1(AX, 0x0040, Z5)
-	VADDPS (DI), Z6, Z6
+	ADD_ROW1(AX, 0x0040, Z6)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -3413,91 +2107,32 @@ store:
 	STORE_ROW1(0x0040, Z3)
 	STORE_ROW1(0x0040, Z4)
 	STORE_ROW1(0x0040, Z5)
-	VMOVUPS Z6, (BX)
+	STORE_ROW1(0x0040, Z6)
 	VZEROUPPER
 	RET
 
 // func pairs8x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs8x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0020, zmm0)
-	PAIRS1_Z28(0x0024, zmm1)
-	PAIRS1_Z29(0x0028, zmm2)
-	PAIRS1_Z28(0x002c, zmm3)
-	PAIRS1_Z29(0x0030, zmm4)
-	PAIRS1_Z28(0x0034, zmm5)
-	PAIRS1_Z29(0x0038, zmm6)
-	PAIRS1_Z28(0x003c, zmm7)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0040, zmm0)
-	PAIRS1_Z28(0x0044, zmm1)
-	PAIRS1_Z29(0x0048, zmm2)
-	PAIRS1_Z28(0x004c, zmm3)
-	PAIRS1_Z29(0x0050, zmm4)
-	PAIRS1_Z28(0x0054, zmm5)
-	PAIRS1_Z29(0x0058, zmm6)
-	PAIRS1_Z28(0x005c, zmm7)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0060, zmm0)
-	PAIRS1_Z28(0x0064, zmm1)
-	PAIRS1_Z29(0x0068, zmm2)
-	PAIRS1_Z28(0x006c, zmm3)
-	PAIRS1_Z29(0x0070, zmm4)
-	PAIRS1_Z28(0x0074, zmm5)
-	PAIRS1_Z29(0x0078, zmm6)
-	PAIRS1_Z28(0x007c, zmm7)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3509,15 +2144,15 @@ single:
 	PAIRS1_Z29(0x0018, zmm6)
 	PAIRS1_Z28(0x001c, zmm7)
 	ADDQ       $0x20, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -3525,28 +2160,28 @@ done:
 	ADD_ROW1(SI, 0x0040, Z4)
 	ADD_ROW1(SI, 0x0040, Z5)
 	ADD_ROW1(SI, 0x0040, Z6)
-	VADDPS (DI), Z7, Z7
+	ADD_ROW1(SI, 0x0040, Z7)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -3554,7 +2189,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z4)
 	ADD_ROW1(AX, 0x0040, Z5)
 	ADD_ROW1(AX, 0x0040, Z6)
-	VADDPS (DI), Z7, Z7
+	ADD_ROW1(AX, 0x0040, Z7)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -3564,97 +2199,33 @@ store:
 	STORE_ROW1(0x0040, Z4)
 	STORE_ROW1(0x0040, Z5)
 	STORE_ROW1(0x0040, Z6)
-	VMOVUPS Z7, (BX)
+	STORE_ROW1(0x0040, Z7)
 	VZEROUPPER
 	RET
 
 // func pairs9x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs9x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0024, zmm0)
-	PAIRS1_Z28(0x0028, zmm1)
-	PAIRS1_Z29(0x002c, zmm2)
-	PAIRS1_Z28(0x0030, zmm3)
-	PAIRS1_Z29(0x0034, zmm4)
-	PAIRS1_Z28(0x0038, zmm5)
-	PAIRS1_Z29(0x003c, zmm6)
-	PAIRS1_Z28(0x0040, zmm7)
-	PAIRS1_Z29(0x0044, zmm8)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0048, zmm0)
-	PAIRS1_Z28(0x004c, zmm1)
-	PAIRS1_Z29(0x0050, zmm2)
-	PAIRS1_Z28(0x0054, zmm3)
-	PAIRS1_Z29(0x0058, zmm4)
-	PAIRS1_Z28(0x005c, zmm5)
-	PAIRS1_Z29(0x0060, zmm6)
-	PAIRS1_Z28(0x0064, zmm7)
-	PAIRS1_Z29(0x0068, zmm8)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x006c, zmm0)
-	PAIRS1_Z28(0x0070, zmm1)
-	PAIRS1_Z29(0x0074, zmm2)
-	PAIRS1_Z28(0x0078, zmm3)
-	PAIRS1_Z29(0x007c, zmm4)
-	PAIRS1_Z28(0x0080, zmm5)
-	PAIRS1_Z29(0x0084, zmm6)
-	PAIRS1_Z28(0x0088, zmm7)
-	PAIRS1_Z29(0x008c, zmm8)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3667,15 +2238,15 @@ single:
 	PAIRS1_Z28(0x001c, zmm7)
 	PAIRS1_Z29(0x0020, zmm8)
 	ADDQ       $0x24, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -3684,29 +2255,29 @@ done:
 	ADD_ROW1(SI, 0x0040, Z5)
 	ADD_ROW1(SI, 0x0040, Z6)
 	ADD_ROW1(SI, 0x0040, Z7)
-	VADDPS (DI), Z8, Z8
+	ADD_ROW1(SI, 0x0040, Z8)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -3715,7 +2286,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z5)
 	ADD_ROW1(AX, 0x0040, Z6)
 	ADD_ROW1(AX, 0x0040, Z7)
-	VADDPS (DI), Z8, Z8
+	ADD_ROW1(AX, 0x0040, Z8)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -3726,103 +2297,34 @@ store:
 	STORE_ROW1(0x0040, Z5)
 	STORE_ROW1(0x0040, Z6)
 	STORE_ROW1(0x0040, Z7)
-	VMOVUPS Z8, (BX)
+	STORE_ROW1(0x0040, Z8)
 	VZEROUPPER
 	RET
 
 // func pairs10x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs10x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	PAIRS1_Z28(0x0024, zmm9)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0028, zmm0)
-	PAIRS1_Z28(0x002c, zmm1)
-	PAIRS1_Z29(0x0030, zmm2)
-	PAIRS1_Z28(0x0034, zmm3)
-	PAIRS1_Z29(0x0038, zmm4)
-	PAIRS1_Z28(0x003c, zmm5)
-	PAIRS1_Z29(0x0040, zmm6)
-	PAIRS1_Z28(0x0044, zmm7)
-	PAIRS1_Z29(0x0048, zmm8)
-	PAIRS1_Z28(0x004c, zmm9)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0050, zmm0)
-	PAIRS1_Z28(0x0054, zmm1)
-	PAIRS1_Z29(0x0058, zmm2)
-	PAIRS1_Z28(0x005c, zmm3)
-	PAIRS1_Z29(0x0060, zmm4)
-	PAIRS1_Z28(0x0064, zmm5)
-	PAIRS1_Z29(0x0068, zmm6)
-	PAIRS1_Z28(0x006c, zmm7)
-	PAIRS1_Z29(0x0070, zmm8)
-	PAIRS1_Z28(0x0074, zmm9)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0078, zmm0)
-	PAIRS1_Z28(0x007c, zmm1)
-	PAIRS1_Z29(0x0080, zmm2)
-	PAIRS1_Z28(0x0084, zmm3)
-	PAIRS1_Z29(0x0088, zmm4)
-	PAIRS1_Z28(0x008c, zmm5)
-	PAIRS1_Z29(0x0090, zmm6)
-	PAIRS1_Z28(0x0094, zmm7)
-	PAIRS1_Z29(0x0098, zmm8)
-	PAIRS1_Z28(0x009c, zmm9)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -3836,15 +2338,15 @@ single:
 	PAIRS1_Z29(0x0020, zmm8)
 	PAIRS1_Z28(0x0024, zmm9)
 	ADDQ       $0x28, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -3854,30 +2356,30 @@ done:
 	ADD_ROW1(SI, 0x0040, Z6)
 	ADD_ROW1(SI, 0x0040, Z7)
 	ADD_ROW1(SI, 0x0040, Z8)
-	VADDPS (DI), Z9, Z9
+	ADD_ROW1(SI, 0x0040, Z9)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -3887,7 +2389,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z6)
 	ADD_ROW1(AX, 0x0040, Z7)
 	ADD_ROW1(AX, 0x0040, Z8)
-	VADDPS (DI), Z9, Z9
+	ADD_ROW1(AX, 0x0040, Z9)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -3899,109 +2401,35 @@ store:
 	STORE_ROW1(0x0040, Z6)
 	STORE_ROW1(0x0040, Z7)
 	STORE_ROW1(0x0040, Z8)
-	VMOVUPS Z9, (BX)
+	STORE_ROW1(0x0040, Z9)
 	VZEROUPPER
 	RET
 
 // func pairs11x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs11x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	PAIRS1_Z28(0x0024, zmm9)
-	PAIRS1_Z29(0x0028, zmm10)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x002c, zmm0)
-	PAIRS1_Z28(0x0030, zmm1)
-	PAIRS1_Z29(0x0034, zmm2)
-	PAIRS1_Z28(0x0038, zmm3)
-	PAIRS1_Z29(0x003c, zmm4)
-	PAIRS1_Z28(0x0040, zmm5)
-	PAIRS1_Z29(0x0044, zmm6)
-	PAIRS1_Z28(0x0048, zmm7)
-	PAIRS1_Z29(0x004c, zmm8)
-	PAIRS1_Z28(0x0050, zmm9)
-	PAIRS1_Z29(0x0054, zmm10)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0058, zmm0)
-	PAIRS1_Z28(0x005c, zmm1)
-	PAIRS1_Z29(0x0060, zmm2)
-	PAIRS1_Z28(0x0064, zmm3)
-	PAIRS1_Z29(0x0068, zmm4)
-	PAIRS1_Z28(0x006c, zmm5)
-	PAIRS1_Z29(0x0070, zmm6)
-	PAIRS1_Z28(0x0074, zmm7)
-	PAIRS1_Z29(0x0078, zmm8)
-	PAIRS1_Z28(0x007c, zmm9)
-	PAIRS1_Z29(0x0080, zmm10)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0084, zmm0)
-	PAIRS1_Z28(0x0088, zmm1)
-	PAIRS1_Z29(0x008c, zmm2)
-	PAIRS1_Z28(0x0090, zmm3)
-	PAIRS1_Z29(0x0094, zmm4)
-	PAIRS1_Z28(0x0098, zmm5)
-	PAIRS1_Z29(0x009c, zmm6)
-	PAIRS1_Z28(0x00a0, zmm7)
-	PAIRS1_Z29(0x00a4, zmm8)
-	PAIRS1_Z28(0x00a8, zmm9)
-	PAIRS1_Z29(0x00ac, zmm10)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -4016,15 +2444,15 @@ single:
 	PAIRS1_Z28(0x0024, zmm9)
 	PAIRS1_Z29(0x0028, zmm10)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -4035,31 +2463,31 @@ done:
 	ADD_ROW1(SI, 0x0040, Z7)
 	ADD_ROW1(SI, 0x0040, Z8)
 	ADD_ROW1(SI, 0x0040, Z9)
-	VADDPS (DI), Z10, Z10
+	ADD_ROW1(SI, 0x0040, Z10)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -4070,7 +2498,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z7)
 	ADD_ROW1(AX, 0x0040, Z8)
 	ADD_ROW1(AX, 0x0040, Z9)
-	VADDPS (DI), Z10, Z10
+	ADD_ROW1(AX, 0x0040, Z10)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4083,115 +2511,36 @@ store:
 	STORE_ROW1(0x0040, Z7)
 	STORE_ROW1(0x0040, Z8)
 	STORE_ROW1(0x0040, Z9)
-	VMOVUPS Z10, (BX)
+	STORE_ROW1(0x0040, Z10)
 	VZEROUPPER
 	RET
 
 // func pairs12x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs12x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	PAIRS1_Z28(0x0024, zmm9)
-	PAIRS1_Z29(0x0028, zmm10)
-	PAIRS1_Z28(0x002c, zmm11)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0030, zmm0)
-	PAIRS1_Z28(0x0034, zmm1)
-	PAIRS1_Z29(0x0038, zmm2)
-	PAIRS1_Z28(0x003c, zmm3)
-	PAIRS1_Z29(0x0040, zmm4)
-	PAIRS1_Z28(0x0044, zmm5)
-	PAIRS1_Z29(0x0048, zmm6)
-	PAIRS1_Z28(0x004c, zmm7)
-	PAIRS1_Z29(0x0050, zmm8)
-	PAIRS1_Z28(0x0054, zmm9)
-	PAIRS1_Z29(0x0058, zmm10)
-	PAIRS1_Z28(0x005c, zmm11)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0060, zmm0)
-	PAIRS1_Z28(0x0064, zmm1)
-	PAIRS1_Z29(0x0068, zmm2)
-	PAIRS1_Z28(0x006c, zmm3)
-	PAIRS1_Z29(0x0070, zmm4)
-	PAIRS1_Z28(0x0074, zmm5)
-	PAIRS1_Z29(0x0078, zmm6)
-	PAIRS1_Z28(0x007c, zmm7)
-	PAIRS1_Z29(0x0080, zmm8)
-	PAIRS1_Z28(0x0084, zmm9)
-	PAIRS1_Z29(0x0088, zmm10)
-	PAIRS1_Z28(0x008c, zmm11)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x0090, zmm0)
-	PAIRS1_Z28(0x0094, zmm1)
-	PAIRS1_Z29(0x0098, zmm2)
-	PAIRS1_Z28(0x009c, zmm3)
-	PAIRS1_Z29(0x00a0, zmm4)
-	PAIRS1_Z28(0x00a4, zmm5)
-	PAIRS1_Z29(0x00a8, zmm6)
-	PAIRS1_Z28(0x00ac, zmm7)
-	PAIRS1_Z29(0x00b0, zmm8)
-	PAIRS1_Z28(0x00b4, zmm9)
-	PAIRS1_Z29(0x00b8, zmm10)
-	PAIRS1_Z28(0x00bc, zmm11)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -4207,15 +2556,15 @@ single:
 	PAIRS1_Z29(0x0028, zmm10)
 	PAIRS1_Z28(0x002c, zmm11)
 	ADDQ       $0x30, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -4227,32 +2576,32 @@ done:
 	ADD_ROW1(SI, 0x0040, Z8)
 	ADD_ROW1(SI, 0x0040, Z9)
 	ADD_ROW1(SI, 0x0040, Z10)
-	VADDPS (DI), Z11, Z11
+	ADD_ROW1(SI, 0x0040, Z11)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -4264,7 +2613,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z8)
 	ADD_ROW1(AX, 0x0040, Z9)
 	ADD_ROW1(AX, 0x0040, Z10)
-	VADDPS (DI), Z11, Z11
+	ADD_ROW1(AX, 0x0040, Z11)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4278,121 +2627,37 @@ store:
 	STORE_ROW1(0x0040, Z8)
 	STORE_ROW1(0x0040, Z9)
 	STORE_ROW1(0x0040, Z10)
-	VMOVUPS Z11, (BX)
+	STORE_ROW1(0x0040, Z11)
 	VZEROUPPER
 	RET
 
 // func pairs13x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs13x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	BEGIN_ROW1_AVX512(0x003c, Z12)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	PAIRS1_Z28(0x0024, zmm9)
-	PAIRS1_Z29(0x0028, zmm10)
-	PAIRS1_Z28(0x002c, zmm11)
-	PAIRS1_Z29(0x0030, zmm12)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0034, zmm0)
-	PAIRS1_Z28(0x0038, zmm1)
-	PAIRS1_Z29(0x003c, zmm2)
-	PAIRS1_Z28(0x0040, zmm3)
-	PAIRS1_Z29(0x0044, zmm4)
-	PAIRS1_Z28(0x0048, zmm5)
-	PAIRS1_Z29(0x004c, zmm6)
-	PAIRS1_Z28(0x0050, zmm7)
-	PAIRS1_Z29(0x0054, zmm8)
-	PAIRS1_Z28(0x0058, zmm9)
-	PAIRS1_Z29(0x005c, zmm10)
-	PAIRS1_Z28(0x0060, zmm11)
-	PAIRS1_Z29(0x0064, zmm12)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0068, zmm0)
-	PAIRS1_Z28(0x006c, zmm1)
-	PAIRS1_Z29(0x0070, zmm2)
-	PAIRS1_Z28(0x0074, zmm3)
-	PAIRS1_Z29(0x0078, zmm4)
-	PAIRS1_Z28(0x007c, zmm5)
-	PAIRS1_Z29(0x0080, zmm6)
-	PAIRS1_Z28(0x0084, zmm7)
-	PAIRS1_Z29(0x0088, zmm8)
-	PAIRS1_Z28(0x008c, zmm9)
-	PAIRS1_Z29(0x0090, zmm10)
-	PAIRS1_Z28(0x0094, zmm11)
-	PAIRS1_Z29(0x0098, zmm12)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x009c, zmm0)
-	PAIRS1_Z28(0x00a0, zmm1)
-	PAIRS1_Z29(0x00a4, zmm2)
-	PAIRS1_Z28(0x00a8, zmm3)
-	PAIRS1_Z29(0x00ac, zmm4)
-	PAIRS1_Z28(0x00b0, zmm5)
-	PAIRS1_Z29(0x00b4, zmm6)
-	PAIRS1_Z28(0x00b8, zmm7)
-	PAIRS1_Z29(0x00bc, zmm8)
-	PAIRS1_Z28(0x00c0, zmm9)
-	PAIRS1_Z29(0x00c4, zmm10)
-	PAIRS1_Z28(0x00c8, zmm11)
-	PAIRS1_Z29(0x00cc, zmm12)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -4409,15 +2674,15 @@ single:
 	PAIRS1_Z28(0x002c, zmm11)
 	PAIRS1_Z29(0x0030, zmm12)
 	ADDQ       $0x34, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -4430,33 +2695,33 @@ done:
 	ADD_ROW1(SI, 0x0040, Z9)
 	ADD_ROW1(SI, 0x0040, Z10)
 	ADD_ROW1(SI, 0x0040, Z11)
-	VADDPS (DI), Z12, Z12
+	ADD_ROW1(SI, 0x0040, Z12)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
-	VADDPS  Z31, Z12, Z12
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
+	ADD_BIAS1(Z31, Z12)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -4469,7 +2734,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z9)
 	ADD_ROW1(AX, 0x0040, Z10)
 	ADD_ROW1(AX, 0x0040, Z11)
-	VADDPS (DI), Z12, Z12
+	ADD_ROW1(AX, 0x0040, Z12)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4484,127 +2749,38 @@ store:
 	STORE_ROW1(0x0040, Z9)
 	STORE_ROW1(0x0040, Z10)
 	STORE_ROW1(0x0040, Z11)
-	VMOVUPS Z12, (BX)
+	STORE_ROW1(0x0040, Z12)
 	VZEROUPPER
 	RET
 
 // func pairs14x16(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·pairs14x16(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	BEGIN_ROW1_AVX512(0x003c, Z12)
+	BEGIN_ROW1_AVX512(0x003c, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	PAIRS1_Z29(0x0000, zmm0)
-	PAIRS1_Z28(0x0004, zmm1)
-	PAIRS1_Z29(0x0008, zmm2)
-	PAIRS1_Z28(0x000c, zmm3)
-	PAIRS1_Z29(0x0010, zmm4)
-	PAIRS1_Z28(0x0014, zmm5)
-	PAIRS1_Z29(0x0018, zmm6)
-	PAIRS1_Z28(0x001c, zmm7)
-	PAIRS1_Z29(0x0020, zmm8)
-	PAIRS1_Z28(0x0024, zmm9)
-	PAIRS1_Z29(0x0028, zmm10)
-	PAIRS1_Z28(0x002c, zmm11)
-	PAIRS1_Z29(0x0030, zmm12)
-	PAIRS1_Z28(0x0034, zmm13)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	PAIRS1_Z29(0x0038, zmm0)
-	PAIRS1_Z28(0x003c, zmm1)
-	PAIRS1_Z29(0x0040, zmm2)
-	PAIRS1_Z28(0x0044, zmm3)
-	PAIRS1_Z29(0x0048, zmm4)
-	PAIRS1_Z28(0x004c, zmm5)
-	PAIRS1_Z29(0x0050, zmm6)
-	PAIRS1_Z28(0x0054, zmm7)
-	PAIRS1_Z29(0x0058, zmm8)
-	PAIRS1_Z28(0x005c, zmm9)
-	PAIRS1_Z29(0x0060, zmm10)
-	PAIRS1_Z28(0x0064, zmm11)
-	PAIRS1_Z29(0x0068, zmm12)
-	PAIRS1_Z28(0x006c, zmm13)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	PAIRS1_Z29(0x0070, zmm0)
-	PAIRS1_Z28(0x0074, zmm1)
-	PAIRS1_Z29(0x0078, zmm2)
-	PAIRS1_Z28(0x007c, zmm3)
-	PAIRS1_Z29(0x0080, zmm4)
-	PAIRS1_Z28(0x0084, zmm5)
-	PAIRS1_Z29(0x0088, zmm6)
-	PAIRS1_Z28(0x008c, zmm7)
-	PAIRS1_Z29(0x0090, zmm8)
-	PAIRS1_Z28(0x0094, zmm9)
-	PAIRS1_Z29(0x0098, zmm10)
-	PAIRS1_Z28(0x009c, zmm11)
-	PAIRS1_Z29(0x00a0, zmm12)
-	PAIRS1_Z28(0x00a4, zmm13)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	PAIRS1_Z29(0x00a8, zmm0)
-	PAIRS1_Z28(0x00ac, zmm1)
-	PAIRS1_Z29(0x00b0, zmm2)
-	PAIRS1_Z28(0x00b4, zmm3)
-	PAIRS1_Z29(0x00b8, zmm4)
-	PAIRS1_Z28(0x00bc, zmm5)
-	PAIRS1_Z29(0x00c0, zmm6)
-	PAIRS1_Z28(0x00c4, zmm7)
-	PAIRS1_Z29(0x00c8, zmm8)
-	PAIRS1_Z28(0x00cc, zmm9)
-	PAIRS1_Z29(0x00d0, zmm10)
-	PAIRS1_Z28(0x00d4, zmm11)
-	PAIRS1_Z29(0x00d8, zmm12)
-	PAIRS1_Z28(0x00dc, zmm13)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	PAIRS1_Z29(0x0000, zmm0)
@@ -4622,15 +2798,15 @@ single:
 	PAIRS1_Z29(0x0030, zmm12)
 	PAIRS1_Z28(0x0034, zmm13)
 	ADDQ       $0x38, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -4644,34 +2820,34 @@ done:
 	ADD_ROW1(SI, 0x0040, Z10)
 	ADD_ROW1(SI, 0x0040, Z11)
 	ADD_ROW1(SI, 0x0040, Z12)
-	VADDPS (DI), Z13, Z13
+	ADD_ROW1(SI, 0x0040, Z13)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z13, Z13
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
+	ADD_BIAS1(Z31, Z12)
+	ADD_BIAS1(Z31, Z13)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -4685,7 +2861,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z10)
 	ADD_ROW1(AX, 0x0040, Z11)
 	ADD_ROW1(AX, 0x0040, Z12)
-	VADDPS (DI), Z13, Z13
+	ADD_ROW1(AX, 0x0040, Z13)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4701,7 +2877,7 @@ store:
 	STORE_ROW1(0x0040, Z10)
 	STORE_ROW1(0x0040, Z11)
 	STORE_ROW1(0x0040, Z12)
-	VMOVUPS Z13, (BX)
+	STORE_ROW1(0x0040, Z13)
 	VZEROUPPER
 	RET
 

@@ -2,6 +2,7 @@
 
 #include "textflag.h"
 
+
 // func pairs1x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 TEXT ·pairs1x16NEON(SB), NOSPLIT, $0-72
 	MOVD k+0(FP), R0

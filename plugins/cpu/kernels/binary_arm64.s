@@ -2,6 +2,11 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
 // func addIntoNEON(dst *float32, a *float32, b *float32, blocks int)
 TEXT ·addIntoNEON(SB), NOSPLIT, $0-32
 	MOVD dst+0(FP), R0
@@ -116,8 +121,7 @@ loop:
 	BNE loop
 	RET
 
-DATA eqBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA eqBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(eqBytesNEONConstants, 0, 0x01010101)
 GLOBL eqBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func eqBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -144,8 +148,7 @@ loop:
 	BNE loop
 	RET
 
-DATA neBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA neBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(neBytesNEONConstants, 0, 0x01010101)
 GLOBL neBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func neBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -173,8 +176,7 @@ loop:
 	BNE loop
 	RET
 
-DATA ltBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA ltBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(ltBytesNEONConstants, 0, 0x01010101)
 GLOBL ltBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func ltBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -201,8 +203,7 @@ loop:
 	BNE loop
 	RET
 
-DATA leBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA leBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(leBytesNEONConstants, 0, 0x01010101)
 GLOBL leBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func leBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -229,8 +230,7 @@ loop:
 	BNE loop
 	RET
 
-DATA gtBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA gtBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(gtBytesNEONConstants, 0, 0x01010101)
 GLOBL gtBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func gtBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -257,8 +257,7 @@ loop:
 	BNE loop
 	RET
 
-DATA geBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA geBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(geBytesNEONConstants, 0, 0x01010101)
 GLOBL geBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func geBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
@@ -369,8 +368,7 @@ loop:
 	BNE loop
 	RET
 
-DATA notBitsNEONConstants<>+0(SB)/8, $0xffffffffffffffff
-DATA notBitsNEONConstants<>+8(SB)/8, $0xffffffffffffffff
+FOUR(notBitsNEONConstants, 0, 0xffffffff)
 GLOBL notBitsNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func notBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
@@ -394,8 +392,7 @@ loop:
 	BNE loop
 	RET
 
-DATA andBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA andBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(andBoolBitsNEONConstants, 0, 0x01010101)
 GLOBL andBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func andBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
@@ -424,8 +421,7 @@ loop:
 	BNE loop
 	RET
 
-DATA orBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA orBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(orBoolBitsNEONConstants, 0, 0x01010101)
 GLOBL orBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func orBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
@@ -454,8 +450,7 @@ loop:
 	BNE loop
 	RET
 
-DATA xorBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA xorBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(xorBoolBitsNEONConstants, 0, 0x01010101)
 GLOBL xorBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func xorBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
@@ -484,8 +479,7 @@ loop:
 	BNE loop
 	RET
 
-DATA notBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA notBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(notBoolBitsNEONConstants, 0, 0x01010101)
 GLOBL notBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func notBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)

@@ -2,6 +2,22 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
 // func f32I32CastAVX2(dst *uint8, src *uint8, blocks int)
 // Requires: AVX
 TEXT ·f32I32CastAVX2(SB), NOSPLIT, $0-24
@@ -24,23 +40,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c4f000000<>+0(SB)/4, $0x4f000000
-DATA c4f000000<>+4(SB)/4, $0x4f000000
-DATA c4f000000<>+8(SB)/4, $0x4f000000
-DATA c4f000000<>+12(SB)/4, $0x4f000000
-DATA c4f000000<>+16(SB)/4, $0x4f000000
-DATA c4f000000<>+20(SB)/4, $0x4f000000
-DATA c4f000000<>+24(SB)/4, $0x4f000000
-DATA c4f000000<>+28(SB)/4, $0x4f000000
-DATA c4f000000<>+32(SB)/4, $0x4f000000
-DATA c4f000000<>+36(SB)/4, $0x4f000000
-DATA c4f000000<>+40(SB)/4, $0x4f000000
-DATA c4f000000<>+44(SB)/4, $0x4f000000
-DATA c4f000000<>+48(SB)/4, $0x4f000000
-DATA c4f000000<>+52(SB)/4, $0x4f000000
-DATA c4f000000<>+56(SB)/4, $0x4f000000
-DATA c4f000000<>+60(SB)/4, $0x4f000000
-GLOBL c4f000000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c4f000000, 0x4f000000)
 
 // func f32I8CastAVX2(dst *uint8, src *uint8, blocks int)
 // Requires: AVX, AVX2
@@ -115,23 +115,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c01010101<>+0(SB)/4, $0x01010101
-DATA c01010101<>+4(SB)/4, $0x01010101
-DATA c01010101<>+8(SB)/4, $0x01010101
-DATA c01010101<>+12(SB)/4, $0x01010101
-DATA c01010101<>+16(SB)/4, $0x01010101
-DATA c01010101<>+20(SB)/4, $0x01010101
-DATA c01010101<>+24(SB)/4, $0x01010101
-DATA c01010101<>+28(SB)/4, $0x01010101
-DATA c01010101<>+32(SB)/4, $0x01010101
-DATA c01010101<>+36(SB)/4, $0x01010101
-DATA c01010101<>+40(SB)/4, $0x01010101
-DATA c01010101<>+44(SB)/4, $0x01010101
-DATA c01010101<>+48(SB)/4, $0x01010101
-DATA c01010101<>+52(SB)/4, $0x01010101
-DATA c01010101<>+56(SB)/4, $0x01010101
-DATA c01010101<>+60(SB)/4, $0x01010101
-GLOBL c01010101<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c01010101, 0x01010101)
 
 // func i32F32CastAVX2(dst *uint8, src *uint8, blocks int)
 // Requires: AVX
@@ -251,23 +235,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c00000001<>+0(SB)/4, $0x00000001
-DATA c00000001<>+4(SB)/4, $0x00000001
-DATA c00000001<>+8(SB)/4, $0x00000001
-DATA c00000001<>+12(SB)/4, $0x00000001
-DATA c00000001<>+16(SB)/4, $0x00000001
-DATA c00000001<>+20(SB)/4, $0x00000001
-DATA c00000001<>+24(SB)/4, $0x00000001
-DATA c00000001<>+28(SB)/4, $0x00000001
-DATA c00000001<>+32(SB)/4, $0x00000001
-DATA c00000001<>+36(SB)/4, $0x00000001
-DATA c00000001<>+40(SB)/4, $0x00000001
-DATA c00000001<>+44(SB)/4, $0x00000001
-DATA c00000001<>+48(SB)/4, $0x00000001
-DATA c00000001<>+52(SB)/4, $0x00000001
-DATA c00000001<>+56(SB)/4, $0x00000001
-DATA c00000001<>+60(SB)/4, $0x00000001
-GLOBL c00000001<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c00000001, 0x00000001)
 
 // func f32I32CastAVX512(dst *uint8, src *uint8, blocks int)
 // Requires: AVX, AVX512F
@@ -291,23 +259,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA cffffffff<>+0(SB)/4, $0xffffffff
-DATA cffffffff<>+4(SB)/4, $0xffffffff
-DATA cffffffff<>+8(SB)/4, $0xffffffff
-DATA cffffffff<>+12(SB)/4, $0xffffffff
-DATA cffffffff<>+16(SB)/4, $0xffffffff
-DATA cffffffff<>+20(SB)/4, $0xffffffff
-DATA cffffffff<>+24(SB)/4, $0xffffffff
-DATA cffffffff<>+28(SB)/4, $0xffffffff
-DATA cffffffff<>+32(SB)/4, $0xffffffff
-DATA cffffffff<>+36(SB)/4, $0xffffffff
-DATA cffffffff<>+40(SB)/4, $0xffffffff
-DATA cffffffff<>+44(SB)/4, $0xffffffff
-DATA cffffffff<>+48(SB)/4, $0xffffffff
-DATA cffffffff<>+52(SB)/4, $0xffffffff
-DATA cffffffff<>+56(SB)/4, $0xffffffff
-DATA cffffffff<>+60(SB)/4, $0xffffffff
-GLOBL cffffffff<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cffffffff, 0xffffffff)
 
 // func f32I8CastAVX512(dst *uint8, src *uint8, blocks int)
 // Requires: AVX, AVX512F

@@ -2,6 +2,11 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
 // func f32I32CastNEON(dst *uint8, src *uint8, blocks int)
 TEXT ·f32I32CastNEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
@@ -56,8 +61,7 @@ loop:
 	BNE loop
 	RET
 
-DATA f32BoolCastNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA f32BoolCastNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(f32BoolCastNEONConstants, 0, 0x01010101)
 GLOBL f32BoolCastNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func f32BoolCastNEON(dst *uint8, src *uint8, blocks int)
@@ -137,8 +141,7 @@ loop:
 	BNE loop
 	RET
 
-DATA boolF32CastNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA boolF32CastNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(boolF32CastNEONConstants, 0, 0x01010101)
 GLOBL boolF32CastNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func boolF32CastNEON(dst *uint8, src *uint8, blocks int)

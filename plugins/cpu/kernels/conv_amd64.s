@@ -2,6 +2,11 @@
 
 #include "textflag.h"
 
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func gatherRowsAVX2(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 // Requires: AVX, AVX2
 TEXT ·gatherRowsAVX2(SB), NOSPLIT, $0-48
@@ -420,58 +425,22 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA evenLanes<>+0(SB)/4, $0x00000000
-DATA evenLanes<>+4(SB)/4, $0x00000002
-DATA evenLanes<>+8(SB)/4, $0x00000004
-DATA evenLanes<>+12(SB)/4, $0x00000006
-DATA evenLanes<>+16(SB)/4, $0x00000008
-DATA evenLanes<>+20(SB)/4, $0x0000000a
-DATA evenLanes<>+24(SB)/4, $0x0000000c
-DATA evenLanes<>+28(SB)/4, $0x0000000e
-DATA evenLanes<>+32(SB)/4, $0x00000010
-DATA evenLanes<>+36(SB)/4, $0x00000012
-DATA evenLanes<>+40(SB)/4, $0x00000014
-DATA evenLanes<>+44(SB)/4, $0x00000016
-DATA evenLanes<>+48(SB)/4, $0x00000018
-DATA evenLanes<>+52(SB)/4, $0x0000001a
-DATA evenLanes<>+56(SB)/4, $0x0000001c
-DATA evenLanes<>+60(SB)/4, $0x0000001e
+DWORDS(evenLanes, 0, 0x00000000, 0x00000002, 0x00000004, 0x00000006)
+DWORDS(evenLanes, 16, 0x00000008, 0x0000000a, 0x0000000c, 0x0000000e)
+DWORDS(evenLanes, 32, 0x00000010, 0x00000012, 0x00000014, 0x00000016)
+DWORDS(evenLanes, 48, 0x00000018, 0x0000001a, 0x0000001c, 0x0000001e)
 GLOBL evenLanes<>(SB), RODATA|NOPTR, $64
 
-DATA zipLow<>+0(SB)/4, $0x00000000
-DATA zipLow<>+4(SB)/4, $0x00000010
-DATA zipLow<>+8(SB)/4, $0x00000001
-DATA zipLow<>+12(SB)/4, $0x00000011
-DATA zipLow<>+16(SB)/4, $0x00000002
-DATA zipLow<>+20(SB)/4, $0x00000012
-DATA zipLow<>+24(SB)/4, $0x00000003
-DATA zipLow<>+28(SB)/4, $0x00000013
-DATA zipLow<>+32(SB)/4, $0x00000004
-DATA zipLow<>+36(SB)/4, $0x00000014
-DATA zipLow<>+40(SB)/4, $0x00000005
-DATA zipLow<>+44(SB)/4, $0x00000015
-DATA zipLow<>+48(SB)/4, $0x00000006
-DATA zipLow<>+52(SB)/4, $0x00000016
-DATA zipLow<>+56(SB)/4, $0x00000007
-DATA zipLow<>+60(SB)/4, $0x00000017
+DWORDS(zipLow, 0, 0x00000000, 0x00000010, 0x00000001, 0x00000011)
+DWORDS(zipLow, 16, 0x00000002, 0x00000012, 0x00000003, 0x00000013)
+DWORDS(zipLow, 32, 0x00000004, 0x00000014, 0x00000005, 0x00000015)
+DWORDS(zipLow, 48, 0x00000006, 0x00000016, 0x00000007, 0x00000017)
 GLOBL zipLow<>(SB), RODATA|NOPTR, $64
 
-DATA zipHigh<>+0(SB)/4, $0x00000008
-DATA zipHigh<>+4(SB)/4, $0x00000018
-DATA zipHigh<>+8(SB)/4, $0x00000009
-DATA zipHigh<>+12(SB)/4, $0x00000019
-DATA zipHigh<>+16(SB)/4, $0x0000000a
-DATA zipHigh<>+20(SB)/4, $0x0000001a
-DATA zipHigh<>+24(SB)/4, $0x0000000b
-DATA zipHigh<>+28(SB)/4, $0x0000001b
-DATA zipHigh<>+32(SB)/4, $0x0000000c
-DATA zipHigh<>+36(SB)/4, $0x0000001c
-DATA zipHigh<>+40(SB)/4, $0x0000000d
-DATA zipHigh<>+44(SB)/4, $0x0000001d
-DATA zipHigh<>+48(SB)/4, $0x0000000e
-DATA zipHigh<>+52(SB)/4, $0x0000001e
-DATA zipHigh<>+56(SB)/4, $0x0000000f
-DATA zipHigh<>+60(SB)/4, $0x0000001f
+DWORDS(zipHigh, 0, 0x00000008, 0x00000018, 0x00000009, 0x00000019)
+DWORDS(zipHigh, 16, 0x0000000a, 0x0000001a, 0x0000000b, 0x0000001b)
+DWORDS(zipHigh, 32, 0x0000000c, 0x0000001c, 0x0000000d, 0x0000001d)
+DWORDS(zipHigh, 48, 0x0000000e, 0x0000001e, 0x0000000f, 0x0000001f)
 GLOBL zipHigh<>(SB), RODATA|NOPTR, $64
 
 // func zipAVX512(dst *float32, a *float32, b *float32, blocks int)

@@ -2,6 +2,27 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func transposeAVX2(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, CMOV
 TEXT ·transposeAVX2(SB), NOSPLIT, $0-48
@@ -171,59 +192,9 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c00000001<>+0(SB)/4, $0x00000001
-DATA c00000001<>+4(SB)/4, $0x00000001
-DATA c00000001<>+8(SB)/4, $0x00000001
-DATA c00000001<>+12(SB)/4, $0x00000001
-DATA c00000001<>+16(SB)/4, $0x00000001
-DATA c00000001<>+20(SB)/4, $0x00000001
-DATA c00000001<>+24(SB)/4, $0x00000001
-DATA c00000001<>+28(SB)/4, $0x00000001
-DATA c00000001<>+32(SB)/4, $0x00000001
-DATA c00000001<>+36(SB)/4, $0x00000001
-DATA c00000001<>+40(SB)/4, $0x00000001
-DATA c00000001<>+44(SB)/4, $0x00000001
-DATA c00000001<>+48(SB)/4, $0x00000001
-DATA c00000001<>+52(SB)/4, $0x00000001
-DATA c00000001<>+56(SB)/4, $0x00000001
-DATA c00000001<>+60(SB)/4, $0x00000001
-GLOBL c00000001<>(SB), RODATA|NOPTR, $64
-
-DATA c00007fff<>+0(SB)/4, $0x00007fff
-DATA c00007fff<>+4(SB)/4, $0x00007fff
-DATA c00007fff<>+8(SB)/4, $0x00007fff
-DATA c00007fff<>+12(SB)/4, $0x00007fff
-DATA c00007fff<>+16(SB)/4, $0x00007fff
-DATA c00007fff<>+20(SB)/4, $0x00007fff
-DATA c00007fff<>+24(SB)/4, $0x00007fff
-DATA c00007fff<>+28(SB)/4, $0x00007fff
-DATA c00007fff<>+32(SB)/4, $0x00007fff
-DATA c00007fff<>+36(SB)/4, $0x00007fff
-DATA c00007fff<>+40(SB)/4, $0x00007fff
-DATA c00007fff<>+44(SB)/4, $0x00007fff
-DATA c00007fff<>+48(SB)/4, $0x00007fff
-DATA c00007fff<>+52(SB)/4, $0x00007fff
-DATA c00007fff<>+56(SB)/4, $0x00007fff
-DATA c00007fff<>+60(SB)/4, $0x00007fff
-GLOBL c00007fff<>(SB), RODATA|NOPTR, $64
-
-DATA c00400000<>+0(SB)/4, $0x00400000
-DATA c00400000<>+4(SB)/4, $0x00400000
-DATA c00400000<>+8(SB)/4, $0x00400000
-DATA c00400000<>+12(SB)/4, $0x00400000
-DATA c00400000<>+16(SB)/4, $0x00400000
-DATA c00400000<>+20(SB)/4, $0x00400000
-DATA c00400000<>+24(SB)/4, $0x00400000
-DATA c00400000<>+28(SB)/4, $0x00400000
-DATA c00400000<>+32(SB)/4, $0x00400000
-DATA c00400000<>+36(SB)/4, $0x00400000
-DATA c00400000<>+40(SB)/4, $0x00400000
-DATA c00400000<>+44(SB)/4, $0x00400000
-DATA c00400000<>+48(SB)/4, $0x00400000
-DATA c00400000<>+52(SB)/4, $0x00400000
-DATA c00400000<>+56(SB)/4, $0x00400000
-DATA c00400000<>+60(SB)/4, $0x00400000
-GLOBL c00400000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c00000001, 0x00000001)
+SIXTEEN(c00007fff, 0x00007fff)
+SIXTEEN(c00400000, 0x00400000)
 
 // func dotRowsAVX2(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
 // Requires: AVX, FMA3
@@ -349,14 +320,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA reversedAVX2<>+0(SB)/4, $0x00000007
-DATA reversedAVX2<>+4(SB)/4, $0x00000006
-DATA reversedAVX2<>+8(SB)/4, $0x00000005
-DATA reversedAVX2<>+12(SB)/4, $0x00000004
-DATA reversedAVX2<>+16(SB)/4, $0x00000003
-DATA reversedAVX2<>+20(SB)/4, $0x00000002
-DATA reversedAVX2<>+24(SB)/4, $0x00000001
-DATA reversedAVX2<>+28(SB)/4, $0x00000000
+DWORDS(reversedAVX2, 0, 0x00000007, 0x00000006, 0x00000005, 0x00000004)
+DWORDS(reversedAVX2, 16, 0x00000003, 0x00000002, 0x00000001, 0x00000000)
 GLOBL reversedAVX2<>(SB), RODATA|NOPTR, $32
 
 // func streamAVX2(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
@@ -779,22 +744,10 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA reversedAVX512<>+0(SB)/4, $0x0000000f
-DATA reversedAVX512<>+4(SB)/4, $0x0000000e
-DATA reversedAVX512<>+8(SB)/4, $0x0000000d
-DATA reversedAVX512<>+12(SB)/4, $0x0000000c
-DATA reversedAVX512<>+16(SB)/4, $0x0000000b
-DATA reversedAVX512<>+20(SB)/4, $0x0000000a
-DATA reversedAVX512<>+24(SB)/4, $0x00000009
-DATA reversedAVX512<>+28(SB)/4, $0x00000008
-DATA reversedAVX512<>+32(SB)/4, $0x00000007
-DATA reversedAVX512<>+36(SB)/4, $0x00000006
-DATA reversedAVX512<>+40(SB)/4, $0x00000005
-DATA reversedAVX512<>+44(SB)/4, $0x00000004
-DATA reversedAVX512<>+48(SB)/4, $0x00000003
-DATA reversedAVX512<>+52(SB)/4, $0x00000002
-DATA reversedAVX512<>+56(SB)/4, $0x00000001
-DATA reversedAVX512<>+60(SB)/4, $0x00000000
+DWORDS(reversedAVX512, 0, 0x0000000f, 0x0000000e, 0x0000000d, 0x0000000c)
+DWORDS(reversedAVX512, 16, 0x0000000b, 0x0000000a, 0x00000009, 0x00000008)
+DWORDS(reversedAVX512, 32, 0x00000007, 0x00000006, 0x00000005, 0x00000004)
+DWORDS(reversedAVX512, 48, 0x00000003, 0x00000002, 0x00000001, 0x00000000)
 GLOBL reversedAVX512<>(SB), RODATA|NOPTR, $64
 
 // func streamAVX512(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)

@@ -2,6 +2,11 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
 // func transposeNEON(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 TEXT ·transposeNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
@@ -142,14 +147,10 @@ loop:
 	BNE loop
 	RET
 
-DATA narrowBF16NEONConstants<>+0(SB)/8, $0x0000000100000001
-DATA narrowBF16NEONConstants<>+8(SB)/8, $0x0000000100000001
-DATA narrowBF16NEONConstants<>+16(SB)/8, $0x00007fff00007fff
-DATA narrowBF16NEONConstants<>+24(SB)/8, $0x00007fff00007fff
-DATA narrowBF16NEONConstants<>+32(SB)/8, $0x0040000000400000
-DATA narrowBF16NEONConstants<>+40(SB)/8, $0x0040000000400000
-DATA narrowBF16NEONConstants<>+48(SB)/8, $0xffff0000ffff0000
-DATA narrowBF16NEONConstants<>+56(SB)/8, $0xffff0000ffff0000
+FOUR(narrowBF16NEONConstants, 0, 0x00000001)
+FOUR(narrowBF16NEONConstants, 16, 0x00007fff)
+FOUR(narrowBF16NEONConstants, 32, 0x00400000)
+FOUR(narrowBF16NEONConstants, 48, 0xffff0000)
 GLOBL narrowBF16NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func narrowBF16NEON(dst *uint16, src *float32, blocks int)

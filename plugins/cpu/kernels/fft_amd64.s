@@ -2,6 +2,27 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func fftPass2AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 // Requires: AVX, CMOV, FMA3
 TEXT ·fftPass2AVX2(SB), NOSPLIT, $8-88
@@ -195,41 +216,8 @@ done:
 	VZEROUPPER
 	RET
 
-DATA cbf000000<>+0(SB)/4, $0xbf000000
-DATA cbf000000<>+4(SB)/4, $0xbf000000
-DATA cbf000000<>+8(SB)/4, $0xbf000000
-DATA cbf000000<>+12(SB)/4, $0xbf000000
-DATA cbf000000<>+16(SB)/4, $0xbf000000
-DATA cbf000000<>+20(SB)/4, $0xbf000000
-DATA cbf000000<>+24(SB)/4, $0xbf000000
-DATA cbf000000<>+28(SB)/4, $0xbf000000
-DATA cbf000000<>+32(SB)/4, $0xbf000000
-DATA cbf000000<>+36(SB)/4, $0xbf000000
-DATA cbf000000<>+40(SB)/4, $0xbf000000
-DATA cbf000000<>+44(SB)/4, $0xbf000000
-DATA cbf000000<>+48(SB)/4, $0xbf000000
-DATA cbf000000<>+52(SB)/4, $0xbf000000
-DATA cbf000000<>+56(SB)/4, $0xbf000000
-DATA cbf000000<>+60(SB)/4, $0xbf000000
-GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
-
-DATA c3f5db3d7<>+0(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+4(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+8(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+12(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+16(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+20(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+24(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+28(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+32(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+36(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+40(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+44(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+48(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+52(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+56(SB)/4, $0x3f5db3d7
-DATA c3f5db3d7<>+60(SB)/4, $0x3f5db3d7
-GLOBL c3f5db3d7<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cbf000000, 0xbf000000)
+SIXTEEN(c3f5db3d7, 0x3f5db3d7)
 
 // func fftPlain3AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 // Requires: AVX, CMOV, FMA3
@@ -611,95 +599,11 @@ done:
 	VZEROUPPER
 	RET
 
-DATA c3e9e377a<>+0(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+4(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+8(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+12(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+16(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+20(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+24(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+28(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+32(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+36(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+40(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+44(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+48(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+52(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+56(SB)/4, $0x3e9e377a
-DATA c3e9e377a<>+60(SB)/4, $0x3e9e377a
-GLOBL c3e9e377a<>(SB), RODATA|NOPTR, $64
-
-DATA c3f737871<>+0(SB)/4, $0x3f737871
-DATA c3f737871<>+4(SB)/4, $0x3f737871
-DATA c3f737871<>+8(SB)/4, $0x3f737871
-DATA c3f737871<>+12(SB)/4, $0x3f737871
-DATA c3f737871<>+16(SB)/4, $0x3f737871
-DATA c3f737871<>+20(SB)/4, $0x3f737871
-DATA c3f737871<>+24(SB)/4, $0x3f737871
-DATA c3f737871<>+28(SB)/4, $0x3f737871
-DATA c3f737871<>+32(SB)/4, $0x3f737871
-DATA c3f737871<>+36(SB)/4, $0x3f737871
-DATA c3f737871<>+40(SB)/4, $0x3f737871
-DATA c3f737871<>+44(SB)/4, $0x3f737871
-DATA c3f737871<>+48(SB)/4, $0x3f737871
-DATA c3f737871<>+52(SB)/4, $0x3f737871
-DATA c3f737871<>+56(SB)/4, $0x3f737871
-DATA c3f737871<>+60(SB)/4, $0x3f737871
-GLOBL c3f737871<>(SB), RODATA|NOPTR, $64
-
-DATA cbf4f1bbd<>+0(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+4(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+8(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+12(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+16(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+20(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+24(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+28(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+32(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+36(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+40(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+44(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+48(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+52(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+56(SB)/4, $0xbf4f1bbd
-DATA cbf4f1bbd<>+60(SB)/4, $0xbf4f1bbd
-GLOBL cbf4f1bbd<>(SB), RODATA|NOPTR, $64
-
-DATA c3f167918<>+0(SB)/4, $0x3f167918
-DATA c3f167918<>+4(SB)/4, $0x3f167918
-DATA c3f167918<>+8(SB)/4, $0x3f167918
-DATA c3f167918<>+12(SB)/4, $0x3f167918
-DATA c3f167918<>+16(SB)/4, $0x3f167918
-DATA c3f167918<>+20(SB)/4, $0x3f167918
-DATA c3f167918<>+24(SB)/4, $0x3f167918
-DATA c3f167918<>+28(SB)/4, $0x3f167918
-DATA c3f167918<>+32(SB)/4, $0x3f167918
-DATA c3f167918<>+36(SB)/4, $0x3f167918
-DATA c3f167918<>+40(SB)/4, $0x3f167918
-DATA c3f167918<>+44(SB)/4, $0x3f167918
-DATA c3f167918<>+48(SB)/4, $0x3f167918
-DATA c3f167918<>+52(SB)/4, $0x3f167918
-DATA c3f167918<>+56(SB)/4, $0x3f167918
-DATA c3f167918<>+60(SB)/4, $0x3f167918
-GLOBL c3f167918<>(SB), RODATA|NOPTR, $64
-
-DATA cbf737871<>+0(SB)/4, $0xbf737871
-DATA cbf737871<>+4(SB)/4, $0xbf737871
-DATA cbf737871<>+8(SB)/4, $0xbf737871
-DATA cbf737871<>+12(SB)/4, $0xbf737871
-DATA cbf737871<>+16(SB)/4, $0xbf737871
-DATA cbf737871<>+20(SB)/4, $0xbf737871
-DATA cbf737871<>+24(SB)/4, $0xbf737871
-DATA cbf737871<>+28(SB)/4, $0xbf737871
-DATA cbf737871<>+32(SB)/4, $0xbf737871
-DATA cbf737871<>+36(SB)/4, $0xbf737871
-DATA cbf737871<>+40(SB)/4, $0xbf737871
-DATA cbf737871<>+44(SB)/4, $0xbf737871
-DATA cbf737871<>+48(SB)/4, $0xbf737871
-DATA cbf737871<>+52(SB)/4, $0xbf737871
-DATA cbf737871<>+56(SB)/4, $0xbf737871
-DATA cbf737871<>+60(SB)/4, $0xbf737871
-GLOBL cbf737871<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3e9e377a, 0x3e9e377a)
+SIXTEEN(c3f737871, 0x3f737871)
+SIXTEEN(cbf4f1bbd, 0xbf4f1bbd)
+SIXTEEN(c3f167918, 0x3f167918)
+SIXTEEN(cbf737871, 0xbf737871)
 
 // func fftPlain5AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 // Requires: AVX, CMOV, FMA3
@@ -1051,149 +955,14 @@ done:
 	VZEROUPPER
 	RET
 
-DATA c3f1f9d07<>+0(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+4(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+8(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+12(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+16(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+20(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+24(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+28(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+32(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+36(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+40(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+44(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+48(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+52(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+56(SB)/4, $0x3f1f9d07
-DATA c3f1f9d07<>+60(SB)/4, $0x3f1f9d07
-GLOBL c3f1f9d07<>(SB), RODATA|NOPTR, $64
-
-DATA c3f48261c<>+0(SB)/4, $0x3f48261c
-DATA c3f48261c<>+4(SB)/4, $0x3f48261c
-DATA c3f48261c<>+8(SB)/4, $0x3f48261c
-DATA c3f48261c<>+12(SB)/4, $0x3f48261c
-DATA c3f48261c<>+16(SB)/4, $0x3f48261c
-DATA c3f48261c<>+20(SB)/4, $0x3f48261c
-DATA c3f48261c<>+24(SB)/4, $0x3f48261c
-DATA c3f48261c<>+28(SB)/4, $0x3f48261c
-DATA c3f48261c<>+32(SB)/4, $0x3f48261c
-DATA c3f48261c<>+36(SB)/4, $0x3f48261c
-DATA c3f48261c<>+40(SB)/4, $0x3f48261c
-DATA c3f48261c<>+44(SB)/4, $0x3f48261c
-DATA c3f48261c<>+48(SB)/4, $0x3f48261c
-DATA c3f48261c<>+52(SB)/4, $0x3f48261c
-DATA c3f48261c<>+56(SB)/4, $0x3f48261c
-DATA c3f48261c<>+60(SB)/4, $0x3f48261c
-GLOBL c3f48261c<>(SB), RODATA|NOPTR, $64
-
-DATA cbe63dc87<>+0(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+4(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+8(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+12(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+16(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+20(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+24(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+28(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+32(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+36(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+40(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+44(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+48(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+52(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+56(SB)/4, $0xbe63dc87
-DATA cbe63dc87<>+60(SB)/4, $0xbe63dc87
-GLOBL cbe63dc87<>(SB), RODATA|NOPTR, $64
-
-DATA c3f7994e0<>+0(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+4(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+8(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+12(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+16(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+20(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+24(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+28(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+32(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+36(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+40(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+44(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+48(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+52(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+56(SB)/4, $0x3f7994e0
-DATA c3f7994e0<>+60(SB)/4, $0x3f7994e0
-GLOBL c3f7994e0<>(SB), RODATA|NOPTR, $64
-
-DATA cbf66a5e5<>+0(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+4(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+8(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+12(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+16(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+20(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+24(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+28(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+32(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+36(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+40(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+44(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+48(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+52(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+56(SB)/4, $0xbf66a5e5
-DATA cbf66a5e5<>+60(SB)/4, $0xbf66a5e5
-GLOBL cbf66a5e5<>(SB), RODATA|NOPTR, $64
-
-DATA c3ede2602<>+0(SB)/4, $0x3ede2602
-DATA c3ede2602<>+4(SB)/4, $0x3ede2602
-DATA c3ede2602<>+8(SB)/4, $0x3ede2602
-DATA c3ede2602<>+12(SB)/4, $0x3ede2602
-DATA c3ede2602<>+16(SB)/4, $0x3ede2602
-DATA c3ede2602<>+20(SB)/4, $0x3ede2602
-DATA c3ede2602<>+24(SB)/4, $0x3ede2602
-DATA c3ede2602<>+28(SB)/4, $0x3ede2602
-DATA c3ede2602<>+32(SB)/4, $0x3ede2602
-DATA c3ede2602<>+36(SB)/4, $0x3ede2602
-DATA c3ede2602<>+40(SB)/4, $0x3ede2602
-DATA c3ede2602<>+44(SB)/4, $0x3ede2602
-DATA c3ede2602<>+48(SB)/4, $0x3ede2602
-DATA c3ede2602<>+52(SB)/4, $0x3ede2602
-DATA c3ede2602<>+56(SB)/4, $0x3ede2602
-DATA c3ede2602<>+60(SB)/4, $0x3ede2602
-GLOBL c3ede2602<>(SB), RODATA|NOPTR, $64
-
-DATA cbede2602<>+0(SB)/4, $0xbede2602
-DATA cbede2602<>+4(SB)/4, $0xbede2602
-DATA cbede2602<>+8(SB)/4, $0xbede2602
-DATA cbede2602<>+12(SB)/4, $0xbede2602
-DATA cbede2602<>+16(SB)/4, $0xbede2602
-DATA cbede2602<>+20(SB)/4, $0xbede2602
-DATA cbede2602<>+24(SB)/4, $0xbede2602
-DATA cbede2602<>+28(SB)/4, $0xbede2602
-DATA cbede2602<>+32(SB)/4, $0xbede2602
-DATA cbede2602<>+36(SB)/4, $0xbede2602
-DATA cbede2602<>+40(SB)/4, $0xbede2602
-DATA cbede2602<>+44(SB)/4, $0xbede2602
-DATA cbede2602<>+48(SB)/4, $0xbede2602
-DATA cbede2602<>+52(SB)/4, $0xbede2602
-DATA cbede2602<>+56(SB)/4, $0xbede2602
-DATA cbede2602<>+60(SB)/4, $0xbede2602
-GLOBL cbede2602<>(SB), RODATA|NOPTR, $64
-
-DATA cbf48261c<>+0(SB)/4, $0xbf48261c
-DATA cbf48261c<>+4(SB)/4, $0xbf48261c
-DATA cbf48261c<>+8(SB)/4, $0xbf48261c
-DATA cbf48261c<>+12(SB)/4, $0xbf48261c
-DATA cbf48261c<>+16(SB)/4, $0xbf48261c
-DATA cbf48261c<>+20(SB)/4, $0xbf48261c
-DATA cbf48261c<>+24(SB)/4, $0xbf48261c
-DATA cbf48261c<>+28(SB)/4, $0xbf48261c
-DATA cbf48261c<>+32(SB)/4, $0xbf48261c
-DATA cbf48261c<>+36(SB)/4, $0xbf48261c
-DATA cbf48261c<>+40(SB)/4, $0xbf48261c
-DATA cbf48261c<>+44(SB)/4, $0xbf48261c
-DATA cbf48261c<>+48(SB)/4, $0xbf48261c
-DATA cbf48261c<>+52(SB)/4, $0xbf48261c
-DATA cbf48261c<>+56(SB)/4, $0xbf48261c
-DATA cbf48261c<>+60(SB)/4, $0xbf48261c
-GLOBL cbf48261c<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f1f9d07, 0x3f1f9d07)
+SIXTEEN(c3f48261c, 0x3f48261c)
+SIXTEEN(cbe63dc87, 0xbe63dc87)
+SIXTEEN(c3f7994e0, 0x3f7994e0)
+SIXTEEN(cbf66a5e5, 0xbf66a5e5)
+SIXTEEN(c3ede2602, 0x3ede2602)
+SIXTEEN(cbede2602, 0xbede2602)
+SIXTEEN(cbf48261c, 0xbf48261c)
 
 // func fftPlain7AVX2(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 // Requires: AVX, CMOV, FMA3
@@ -1526,14 +1295,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA halvesReversedAVX2<>+0(SB)/4, $0x00000007
-DATA halvesReversedAVX2<>+4(SB)/4, $0x00000006
-DATA halvesReversedAVX2<>+8(SB)/4, $0x00000005
-DATA halvesReversedAVX2<>+12(SB)/4, $0x00000004
-DATA halvesReversedAVX2<>+16(SB)/4, $0x00000003
-DATA halvesReversedAVX2<>+20(SB)/4, $0x00000002
-DATA halvesReversedAVX2<>+24(SB)/4, $0x00000001
-DATA halvesReversedAVX2<>+28(SB)/4, $0x00000000
+DWORDS(halvesReversedAVX2, 0, 0x00000007, 0x00000006, 0x00000005, 0x00000004)
+DWORDS(halvesReversedAVX2, 16, 0x00000003, 0x00000002, 0x00000001, 0x00000000)
 GLOBL halvesReversedAVX2<>(SB), RODATA|NOPTR, $32
 
 // func fftPass2AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
@@ -2662,20 +2425,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA halvesReversedAVX512<>+0(SB)/4, $0x0000000f
-DATA halvesReversedAVX512<>+4(SB)/4, $0x0000000e
-DATA halvesReversedAVX512<>+8(SB)/4, $0x0000000d
-DATA halvesReversedAVX512<>+12(SB)/4, $0x0000000c
-DATA halvesReversedAVX512<>+16(SB)/4, $0x0000000b
-DATA halvesReversedAVX512<>+20(SB)/4, $0x0000000a
-DATA halvesReversedAVX512<>+24(SB)/4, $0x00000009
-DATA halvesReversedAVX512<>+28(SB)/4, $0x00000008
-DATA halvesReversedAVX512<>+32(SB)/4, $0x00000007
-DATA halvesReversedAVX512<>+36(SB)/4, $0x00000006
-DATA halvesReversedAVX512<>+40(SB)/4, $0x00000005
-DATA halvesReversedAVX512<>+44(SB)/4, $0x00000004
-DATA halvesReversedAVX512<>+48(SB)/4, $0x00000003
-DATA halvesReversedAVX512<>+52(SB)/4, $0x00000002
-DATA halvesReversedAVX512<>+56(SB)/4, $0x00000001
-DATA halvesReversedAVX512<>+60(SB)/4, $0x00000000
+DWORDS(halvesReversedAVX512, 0, 0x0000000f, 0x0000000e, 0x0000000d, 0x0000000c)
+DWORDS(halvesReversedAVX512, 16, 0x0000000b, 0x0000000a, 0x00000009, 0x00000008)
+DWORDS(halvesReversedAVX512, 32, 0x00000007, 0x00000006, 0x00000005, 0x00000004)
+DWORDS(halvesReversedAVX512, 48, 0x00000003, 0x00000002, 0x00000001, 0x00000000)
 GLOBL halvesReversedAVX512<>(SB), RODATA|NOPTR, $64

@@ -3,24 +3,22 @@
 #include "textflag.h"
 #include "gemm_amd64.h"
 
+
 // func gemm1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm1x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -40,75 +38,66 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
 	FMA2(0x0000, Y13, Y15, Y14, Y0, Y1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Y0, Y0
-	VADDPS 32(DI), Y1, Y1
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW2(SI, 0x0020, Y0, Y1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Y0, Y0
-	VADDPS 32(DI), Y1, Y1
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW2(AX, 0x0020, Y0, Y1)
 
 store:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
+	STORE_ROW2(0x0020, Y0, Y1)
 	VZEROUPPER
 	RET
 
 // func gemm2x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm2x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -132,84 +121,72 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
 	FMA2(0x0000, Y13, Y15, Y14, Y0, Y1)
 	FMA2(0x0004, Y12, Y15, Y14, Y2, Y3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0020, Y0, Y1)
-	VADDPS (DI), Y2, Y2
-	VADDPS 32(DI), Y3, Y3
+	ADD_ROW2(SI, 0x0020, Y2, Y3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y2, Y2
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
-	VADDPS  Y14, Y3, Y3
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
+	ADD_BIAS2(Y15, Y14, Y2, Y3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0020, Y0, Y1)
-	VADDPS (DI), Y2, Y2
-	VADDPS 32(DI), Y3, Y3
+	ADD_ROW2(AX, 0x0020, Y2, Y3)
 
 store:
 	STORE_ROW2(0x0020, Y0, Y1)
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
+	STORE_ROW2(0x0020, Y2, Y3)
 	VZEROUPPER
 	RET
 
 // func gemm3x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm3x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -237,13 +214,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -251,79 +228,64 @@ single:
 	FMA2(0x0004, Y12, Y15, Y14, Y2, Y3)
 	FMA2(0x0008, Y13, Y15, Y14, Y4, Y5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0020, Y0, Y1)
 	ADD_ROW2(SI, 0x0020, Y2, Y3)
-	VADDPS (DI), Y4, Y4
-	VADDPS 32(DI), Y5, Y5
+	ADD_ROW2(SI, 0x0020, Y4, Y5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y4, Y4
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
-	VADDPS  Y14, Y3, Y3
-	VADDPS  Y14, Y5, Y5
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
+	ADD_BIAS2(Y15, Y14, Y2, Y3)
+	ADD_BIAS2(Y15, Y14, Y4, Y5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0020, Y0, Y1)
 	ADD_ROW2(AX, 0x0020, Y2, Y3)
-	VADDPS (DI), Y4, Y4
-	VADDPS 32(DI), Y5, Y5
+	ADD_ROW2(AX, 0x0020, Y4, Y5)
 
 store:
 	STORE_ROW2(0x0020, Y0, Y1)
 	STORE_ROW2(0x0020, Y2, Y3)
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
+	STORE_ROW2(0x0020, Y4, Y5)
 	VZEROUPPER
 	RET
 
 // func gemm4x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm4x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -355,13 +317,13 @@ loop:
 	ADDQ       $0x40, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -370,87 +332,69 @@ single:
 	FMA2(0x0008, Y13, Y15, Y14, Y4, Y5)
 	FMA2(0x000c, Y12, Y15, Y14, Y6, Y7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0020, Y0, Y1)
 	ADD_ROW2(SI, 0x0020, Y2, Y3)
 	ADD_ROW2(SI, 0x0020, Y4, Y5)
-	VADDPS (DI), Y6, Y6
-	VADDPS 32(DI), Y7, Y7
+	ADD_ROW2(SI, 0x0020, Y6, Y7)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y4, Y4
-	VADDPS  Y15, Y6, Y6
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
-	VADDPS  Y14, Y3, Y3
-	VADDPS  Y14, Y5, Y5
-	VADDPS  Y14, Y7, Y7
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
+	ADD_BIAS2(Y15, Y14, Y2, Y3)
+	ADD_BIAS2(Y15, Y14, Y4, Y5)
+	ADD_BIAS2(Y15, Y14, Y6, Y7)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0020, Y0, Y1)
 	ADD_ROW2(AX, 0x0020, Y2, Y3)
 	ADD_ROW2(AX, 0x0020, Y4, Y5)
-	VADDPS (DI), Y6, Y6
-	VADDPS 32(DI), Y7, Y7
+	ADD_ROW2(AX, 0x0020, Y6, Y7)
 
 store:
 	STORE_ROW2(0x0020, Y0, Y1)
 	STORE_ROW2(0x0020, Y2, Y3)
 	STORE_ROW2(0x0020, Y4, Y5)
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
+	STORE_ROW2(0x0020, Y6, Y7)
 	VZEROUPPER
 	RET
 
 // func gemm5x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm5x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	BEGIN_ROW2_AVX2(0x003c, Y8, Y9)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -486,13 +430,13 @@ loop:
 	ADDQ       $0x50, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -502,95 +446,74 @@ single:
 	FMA2(0x000c, Y12, Y15, Y14, Y6, Y7)
 	FMA2(0x0010, Y13, Y15, Y14, Y8, Y9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0020, Y0, Y1)
 	ADD_ROW2(SI, 0x0020, Y2, Y3)
 	ADD_ROW2(SI, 0x0020, Y4, Y5)
 	ADD_ROW2(SI, 0x0020, Y6, Y7)
-	VADDPS (DI), Y8, Y8
-	VADDPS 32(DI), Y9, Y9
+	ADD_ROW2(SI, 0x0020, Y8, Y9)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y4, Y4
-	VADDPS  Y15, Y6, Y6
-	VADDPS  Y15, Y8, Y8
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
-	VADDPS  Y14, Y3, Y3
-	VADDPS  Y14, Y5, Y5
-	VADDPS  Y14, Y7, Y7
-	VADDPS  Y14, Y9, Y9
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
+	ADD_BIAS2(Y15, Y14, Y2, Y3)
+	ADD_BIAS2(Y15, Y14, Y4, Y5)
+	ADD_BIAS2(Y15, Y14, Y6, Y7)
+	ADD_BIAS2(Y15, Y14, Y8, Y9)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0020, Y0, Y1)
 	ADD_ROW2(AX, 0x0020, Y2, Y3)
 	ADD_ROW2(AX, 0x0020, Y4, Y5)
 	ADD_ROW2(AX, 0x0020, Y6, Y7)
-	VADDPS (DI), Y8, Y8
-	VADDPS 32(DI), Y9, Y9
+	ADD_ROW2(AX, 0x0020, Y8, Y9)
 
 store:
 	STORE_ROW2(0x0020, Y0, Y1)
 	STORE_ROW2(0x0020, Y2, Y3)
 	STORE_ROW2(0x0020, Y4, Y5)
 	STORE_ROW2(0x0020, Y6, Y7)
-	VMOVUPS Y8, (BX)
-	VMOVUPS Y9, 32(BX)
+	STORE_ROW2(0x0020, Y8, Y9)
 	VZEROUPPER
 	RET
 
 // func gemm6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm6x16AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	BEGIN_ROW2_AVX2(0x003c, Y8, Y9)
+	BEGIN_ROW2_AVX2(0x003c, Y10, Y11)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -630,13 +553,13 @@ loop:
 	ADDQ       $0x60, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -647,55 +570,47 @@ single:
 	FMA2(0x0010, Y13, Y15, Y14, Y8, Y9)
 	FMA2(0x0014, Y12, Y15, Y14, Y10, Y11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0020, Y0, Y1)
 	ADD_ROW2(SI, 0x0020, Y2, Y3)
 	ADD_ROW2(SI, 0x0020, Y4, Y5)
 	ADD_ROW2(SI, 0x0020, Y6, Y7)
 	ADD_ROW2(SI, 0x0020, Y8, Y9)
-	VADDPS (DI), Y10, Y10
-	VADDPS 32(DI), Y11, Y11
+	ADD_ROW2(SI, 0x0020, Y10, Y11)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y4, Y4
-	VADDPS  Y15, Y6, Y6
-	VADDPS  Y15, Y8, Y8
-	VADDPS  Y15, Y10, Y10
 	VMOVUPS 32(DI), Y14
-	VADDPS  Y14, Y1, Y1
-	VADDPS  Y14, Y3, Y3
-	VADDPS  Y14, Y5, Y5
-	VADDPS  Y14, Y7, Y7
-	VADDPS  Y14, Y9, Y9
-	VADDPS  Y14, Y11, Y11
+	ADD_BIAS2(Y15, Y14, Y0, Y1)
+	ADD_BIAS2(Y15, Y14, Y2, Y3)
+	ADD_BIAS2(Y15, Y14, Y4, Y5)
+	ADD_BIAS2(Y15, Y14, Y6, Y7)
+	ADD_BIAS2(Y15, Y14, Y8, Y9)
+	ADD_BIAS2(Y15, Y14, Y10, Y11)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0020, Y0, Y1)
 	ADD_ROW2(AX, 0x0020, Y2, Y3)
 	ADD_ROW2(AX, 0x0020, Y4, Y5)
 	ADD_ROW2(AX, 0x0020, Y6, Y7)
 	ADD_ROW2(AX, 0x0020, Y8, Y9)
-	VADDPS (DI), Y10, Y10
-	VADDPS 32(DI), Y11, Y11
+	ADD_ROW2(AX, 0x0020, Y10, Y11)
 
 store:
 	STORE_ROW2(0x0020, Y0, Y1)
@@ -703,28 +618,25 @@ store:
 	STORE_ROW2(0x0020, Y4, Y5)
 	STORE_ROW2(0x0020, Y6, Y7)
 	STORE_ROW2(0x0020, Y8, Y9)
-	VMOVUPS Y10, (BX)
-	VMOVUPS Y11, 32(BX)
+	STORE_ROW2(0x0020, Y10, Y11)
 	VZEROUPPER
 	RET
 
 // func gemm1x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm1x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -740,67 +652,64 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
 	ADDQ       $0x04, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Y0, Y0
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW1(SI, 0x0020, Y0)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
+	ADD_BIAS1(Y15, Y0)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Y0, Y0
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW1(AX, 0x0020, Y0)
 
 store:
-	VMOVUPS Y0, (BX)
+	STORE_ROW1(0x0020, Y0)
 	VZEROUPPER
 	RET
 
 // func gemm2x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm2x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x001c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -820,74 +729,70 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
 	FMA1(0x0004, Y12, Y15, Y1)
 	ADDQ       $0x08, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0020, Y0)
-	VADDPS (DI), Y1, Y1
+	ADD_ROW1(SI, 0x0020, Y1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y1, Y1
+	ADD_BIAS1(Y15, Y0)
+	ADD_BIAS1(Y15, Y1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0020, Y0)
-	VADDPS (DI), Y1, Y1
+	ADD_ROW1(AX, 0x0020, Y1)
 
 store:
 	STORE_ROW1(0x0020, Y0)
-	VMOVUPS Y1, (BX)
+	STORE_ROW1(0x0020, Y1)
 	VZEROUPPER
 	RET
 
 // func gemm3x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm3x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	BEGIN_ROW1_AVX2(0x001c, Y2)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -911,81 +816,76 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
 	FMA1(0x0004, Y12, Y15, Y1)
 	FMA1(0x0008, Y13, Y15, Y2)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0020, Y0)
 	ADD_ROW1(SI, 0x0020, Y1)
-	VADDPS (DI), Y2, Y2
+	ADD_ROW1(SI, 0x0020, Y2)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y1, Y1
-	VADDPS  Y15, Y2, Y2
+	ADD_BIAS1(Y15, Y0)
+	ADD_BIAS1(Y15, Y1)
+	ADD_BIAS1(Y15, Y2)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0020, Y0)
 	ADD_ROW1(AX, 0x0020, Y1)
-	VADDPS (DI), Y2, Y2
+	ADD_ROW1(AX, 0x0020, Y2)
 
 store:
 	STORE_ROW1(0x0020, Y0)
 	STORE_ROW1(0x0020, Y1)
-	VMOVUPS Y2, (BX)
+	STORE_ROW1(0x0020, Y2)
 	VZEROUPPER
 	RET
 
 // func gemm4x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm4x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	BEGIN_ROW1_AVX2(0x001c, Y2)
+	BEGIN_ROW1_AVX2(0x001c, Y3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1013,13 +913,13 @@ loop:
 	ADDQ       $0x40, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1027,74 +927,68 @@ single:
 	FMA1(0x0008, Y13, Y15, Y2)
 	FMA1(0x000c, Y12, Y15, Y3)
 	ADDQ       $0x10, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0020, Y0)
 	ADD_ROW1(SI, 0x0020, Y1)
 	ADD_ROW1(SI, 0x0020, Y2)
-	VADDPS (DI), Y3, Y3
+	ADD_ROW1(SI, 0x0020, Y3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y1, Y1
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y3, Y3
+	ADD_BIAS1(Y15, Y0)
+	ADD_BIAS1(Y15, Y1)
+	ADD_BIAS1(Y15, Y2)
+	ADD_BIAS1(Y15, Y3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0020, Y0)
 	ADD_ROW1(AX, 0x0020, Y1)
 	ADD_ROW1(AX, 0x0020, Y2)
-	VADDPS (DI), Y3, Y3
+	ADD_ROW1(AX, 0x0020, Y3)
 
 store:
 	STORE_ROW1(0x0020, Y0)
 	STORE_ROW1(0x0020, Y1)
 	STORE_ROW1(0x0020, Y2)
-	VMOVUPS Y3, (BX)
+	STORE_ROW1(0x0020, Y3)
 	VZEROUPPER
 	RET
 
 // func gemm5x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm5x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	BEGIN_ROW1_AVX2(0x001c, Y2)
+	BEGIN_ROW1_AVX2(0x001c, Y3)
+	BEGIN_ROW1_AVX2(0x001c, Y4)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1126,13 +1020,13 @@ loop:
 	ADDQ       $0x50, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1141,80 +1035,73 @@ single:
 	FMA1(0x000c, Y12, Y15, Y3)
 	FMA1(0x0010, Y13, Y15, Y4)
 	ADDQ       $0x14, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0020, Y0)
 	ADD_ROW1(SI, 0x0020, Y1)
 	ADD_ROW1(SI, 0x0020, Y2)
 	ADD_ROW1(SI, 0x0020, Y3)
-	VADDPS (DI), Y4, Y4
+	ADD_ROW1(SI, 0x0020, Y4)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y1, Y1
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y3, Y3
-	VADDPS  Y15, Y4, Y4
+	ADD_BIAS1(Y15, Y0)
+	ADD_BIAS1(Y15, Y1)
+	ADD_BIAS1(Y15, Y2)
+	ADD_BIAS1(Y15, Y3)
+	ADD_BIAS1(Y15, Y4)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0020, Y0)
 	ADD_ROW1(AX, 0x0020, Y1)
 	ADD_ROW1(AX, 0x0020, Y2)
 	ADD_ROW1(AX, 0x0020, Y3)
-	VADDPS (DI), Y4, Y4
+	ADD_ROW1(AX, 0x0020, Y4)
 
 store:
 	STORE_ROW1(0x0020, Y0)
 	STORE_ROW1(0x0020, Y1)
 	STORE_ROW1(0x0020, Y2)
 	STORE_ROW1(0x0020, Y3)
-	VMOVUPS Y4, (BX)
+	STORE_ROW1(0x0020, Y4)
 	VZEROUPPER
 	RET
 
 // func gemm6x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·gemm6x8AVX2(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCH_ROW(0x001c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 28(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	BEGIN_ROW1_AVX2(0x001c, Y2)
+	BEGIN_ROW1_AVX2(0x001c, Y3)
+	BEGIN_ROW1_AVX2(0x001c, Y4)
+	BEGIN_ROW1_AVX2(0x001c, Y5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1250,13 +1137,13 @@ loop:
 	ADDQ       $0x60, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	PREFETCHT0 256(DX)
 	FMA1(0x0000, Y13, Y15, Y0)
@@ -1266,46 +1153,46 @@ single:
 	FMA1(0x0010, Y13, Y15, Y4)
 	FMA1(0x0014, Y12, Y15, Y5)
 	ADDQ       $0x18, CX
-	ADDQ       $0x20, DX
+	ADDQ       $0x00000020, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0020, Y0)
 	ADD_ROW1(SI, 0x0020, Y1)
 	ADD_ROW1(SI, 0x0020, Y2)
 	ADD_ROW1(SI, 0x0020, Y3)
 	ADD_ROW1(SI, 0x0020, Y4)
-	VADDPS (DI), Y5, Y5
+	ADD_ROW1(SI, 0x0020, Y5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Y15
-	VADDPS  Y15, Y0, Y0
-	VADDPS  Y15, Y1, Y1
-	VADDPS  Y15, Y2, Y2
-	VADDPS  Y15, Y3, Y3
-	VADDPS  Y15, Y4, Y4
-	VADDPS  Y15, Y5, Y5
+	ADD_BIAS1(Y15, Y0)
+	ADD_BIAS1(Y15, Y1)
+	ADD_BIAS1(Y15, Y2)
+	ADD_BIAS1(Y15, Y3)
+	ADD_BIAS1(Y15, Y4)
+	ADD_BIAS1(Y15, Y5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0020, Y0)
 	ADD_ROW1(AX, 0x0020, Y1)
 	ADD_ROW1(AX, 0x0020, Y2)
 	ADD_ROW1(AX, 0x0020, Y3)
 	ADD_ROW1(AX, 0x0020, Y4)
-	VADDPS (DI), Y5, Y5
+	ADD_ROW1(AX, 0x0020, Y5)
 
 store:
 	STORE_ROW1(0x0020, Y0)
@@ -1313,7 +1200,7 @@ store:
 	STORE_ROW1(0x0020, Y2)
 	STORE_ROW1(0x0020, Y3)
 	STORE_ROW1(0x0020, Y4)
-	VMOVUPS Y5, (BX)
+	STORE_ROW1(0x0020, Y5)
 	VZEROUPPER
 	RET
 
@@ -1327,33 +1214,21 @@ TEXT ·gemmRows6x16AVX2(SB), NOSPLIT, $0-88
 	SHLQ $0x02, SI
 
 panel:
-	MOVQ   ahead+64(FP), R13
-	MOVQ   a+8(FP), CX
-	LEAQ   (CX)(R9*2), R8
-	ADDQ   R9, R8
-	MOVQ   c+32(FP), BX
-	MOVQ   BX, DI
-	PREFETCH_ROW(0x003c)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	PREFETCH_ROW(0x003c)
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	PREFETCH_ROW(0x003c)
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	PREFETCH_ROW(0x003c)
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	PREFETCH_ROW(0x003c)
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	PREFETCH_ROW(0x003c)
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ   k+0(FP), AX
-	SUBQ   $0x04, AX
-	JLT    rest
+	MOVQ ahead+64(FP), R13
+	MOVQ a+8(FP), CX
+	LEAQ (CX)(R9*2), R8
+	ADDQ R9, R8
+	MOVQ c+32(FP), BX
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	BEGIN_ROW2_AVX2(0x003c, Y8, Y9)
+	BEGIN_ROW2_AVX2(0x003c, Y10, Y11)
+	MOVQ k+0(FP), AX
+	SUBQ $0x04, AX
+	JLT  rest
 
 loop:
 	TESTQ      $0x0000001c, AX
@@ -1460,27 +1335,21 @@ TEXT ·gemmRows6x8AVX2(SB), NOSPLIT, $0-88
 	SHLQ $0x02, SI
 
 panel:
-	MOVQ   ahead+64(FP), R13
-	MOVQ   a+8(FP), CX
-	LEAQ   (CX)(R9*2), R8
-	ADDQ   R9, R8
-	MOVQ   c+32(FP), BX
-	MOVQ   BX, DI
-	PREFETCH_ROW(0x001c)
-	VXORPS Y0, Y0, Y0
-	PREFETCH_ROW(0x001c)
-	VXORPS Y1, Y1, Y1
-	PREFETCH_ROW(0x001c)
-	VXORPS Y2, Y2, Y2
-	PREFETCH_ROW(0x001c)
-	VXORPS Y3, Y3, Y3
-	PREFETCH_ROW(0x001c)
-	VXORPS Y4, Y4, Y4
-	PREFETCH_ROW(0x001c)
-	VXORPS Y5, Y5, Y5
-	MOVQ   k+0(FP), AX
-	SUBQ   $0x04, AX
-	JLT    rest
+	MOVQ ahead+64(FP), R13
+	MOVQ a+8(FP), CX
+	LEAQ (CX)(R9*2), R8
+	ADDQ R9, R8
+	MOVQ c+32(FP), BX
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX2(0x001c, Y0)
+	BEGIN_ROW1_AVX2(0x001c, Y1)
+	BEGIN_ROW1_AVX2(0x001c, Y2)
+	BEGIN_ROW1_AVX2(0x001c, Y3)
+	BEGIN_ROW1_AVX2(0x001c, Y4)
+	BEGIN_ROW1_AVX2(0x001c, Y5)
+	MOVQ k+0(FP), AX
+	SUBQ $0x04, AX
+	JLT  rest
 
 loop:
 	TESTQ      $0x0000001c, AX
@@ -1612,21 +1481,18 @@ loop:
 // func gemm1x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm1x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1650,76 +1516,67 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
 	PREFETCHT0 1088(DX)
 	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW2(SI, 0x0040, Z0, Z1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW2(AX, 0x0040, Z0, Z1)
 
 store:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
+	STORE_ROW2(0x0040, Z0, Z1)
 	VZEROUPPER
 	RET
 
 // func gemm2x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm2x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1747,13 +1604,13 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1761,71 +1618,59 @@ single:
 	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
 	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
-	VADDPS (DI), Z2, Z2
-	VADDPS 64(DI), Z3, Z3
+	ADD_ROW2(SI, 0x0040, Z2, Z3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
-	VADDPS (DI), Z2, Z2
-	VADDPS 64(DI), Z3, Z3
+	ADD_ROW2(AX, 0x0040, Z2, Z3)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
+	STORE_ROW2(0x0040, Z2, Z3)
 	VZEROUPPER
 	RET
 
 // func gemm3x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm3x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1857,13 +1702,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1872,121 +1717,64 @@ single:
 	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
 	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
-	VADDPS (DI), Z4, Z4
-	VADDPS 64(DI), Z5, Z5
+	ADD_ROW2(SI, 0x0040, Z4, Z5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
-	VADDPS (DI), Z4, Z4
-	VADDPS 64(DI), Z5, Z5
+	ADD_ROW2(AX, 0x0040, Z4, Z5)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
+	STORE_ROW2(0x0040, Z4, Z5)
 	VZEROUPPER
 	RET
 
 // func gemm4x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm4x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0010, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0014, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0018, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x001c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0020, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0024, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0028, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x002c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0030, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0034, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0038, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x003c, Z28, Z31, Z30, Z6, Z7)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1996,133 +1784,69 @@ single:
 	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
 	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
-	VADDPS (DI), Z6, Z6
-	VADDPS 64(DI), Z7, Z7
+	ADD_ROW2(SI, 0x0040, Z6, Z7)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
-	VADDPS (DI), Z6, Z6
-	VADDPS 64(DI), Z7, Z7
+	ADD_ROW2(AX, 0x0040, Z6, Z7)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
 	STORE_ROW2(0x0040, Z4, Z5)
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
+	STORE_ROW2(0x0040, Z6, Z7)
 	VZEROUPPER
 	RET
 
 // func gemm5x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm5x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0014, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0018, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x001c, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0020, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0024, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0028, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x002c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0030, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0034, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0038, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x003c, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0040, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0044, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0048, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x004c, Z29, Z31, Z30, Z8, Z9)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2133,145 +1857,74 @@ single:
 	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
 	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
-	VADDPS (DI), Z8, Z8
-	VADDPS 64(DI), Z9, Z9
+	ADD_ROW2(SI, 0x0040, Z8, Z9)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
-	VADDPS (DI), Z8, Z8
-	VADDPS 64(DI), Z9, Z9
+	ADD_ROW2(AX, 0x0040, Z8, Z9)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
 	STORE_ROW2(0x0040, Z2, Z3)
 	STORE_ROW2(0x0040, Z4, Z5)
 	STORE_ROW2(0x0040, Z6, Z7)
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
+	STORE_ROW2(0x0040, Z8, Z9)
 	VZEROUPPER
 	RET
 
 // func gemm6x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm6x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0018, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x001c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0020, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0024, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0028, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x002c, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0030, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0034, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0038, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x003c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0040, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0044, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0048, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x004c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0050, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0054, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0058, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x005c, Z28, Z31, Z30, Z10, Z11)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2283,55 +1936,47 @@ single:
 	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
 	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
-	VADDPS (DI), Z10, Z10
-	VADDPS 64(DI), Z11, Z11
+	ADD_ROW2(SI, 0x0040, Z10, Z11)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
-	VADDPS (DI), Z10, Z10
-	VADDPS 64(DI), Z11, Z11
+	ADD_ROW2(AX, 0x0040, Z10, Z11)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2339,101 +1984,31 @@ store:
 	STORE_ROW2(0x0040, Z4, Z5)
 	STORE_ROW2(0x0040, Z6, Z7)
 	STORE_ROW2(0x0040, Z8, Z9)
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
+	STORE_ROW2(0x0040, Z10, Z11)
 	VZEROUPPER
 	RET
 
 // func gemm7x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm7x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x001c, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0020, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0024, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0028, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x002c, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0030, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0034, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0038, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x003c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0040, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0044, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0048, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x004c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0050, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0054, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0058, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x005c, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0060, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0064, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0068, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x006c, Z29, Z31, Z30, Z12, Z13)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2446,59 +2021,50 @@ single:
 	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
 	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
 	ADD_ROW2(SI, 0x0040, Z6, Z7)
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
-	VADDPS (DI), Z12, Z12
-	VADDPS 64(DI), Z13, Z13
+	ADD_ROW2(SI, 0x0040, Z12, Z13)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
 	ADD_ROW2(AX, 0x0040, Z6, Z7)
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
-	VADDPS (DI), Z12, Z12
-	VADDPS 64(DI), Z13, Z13
+	ADD_ROW2(AX, 0x0040, Z12, Z13)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2507,108 +2073,32 @@ store:
 	STORE_ROW2(0x0040, Z6, Z7)
 	STORE_ROW2(0x0040, Z8, Z9)
 	STORE_ROW2(0x0040, Z10, Z11)
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
+	STORE_ROW2(0x0040, Z12, Z13)
 	VZEROUPPER
 	RET
 
 // func gemm8x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm8x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0020, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0024, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0028, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x002c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0030, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0034, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0038, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x003c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0040, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0044, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0048, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x004c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0050, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0054, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0058, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x005c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0060, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0064, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0068, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x006c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0070, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0074, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0078, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x007c, Z28, Z31, Z30, Z14, Z15)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2622,15 +2112,15 @@ single:
 	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
 	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
 	ADDQ       $0x20, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -2638,38 +2128,29 @@ done:
 	ADD_ROW2(SI, 0x0040, Z8, Z9)
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
-	VADDPS (DI), Z14, Z14
-	VADDPS 64(DI), Z15, Z15
+	ADD_ROW2(SI, 0x0040, Z14, Z15)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -2677,8 +2158,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z8, Z9)
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
-	VADDPS (DI), Z14, Z14
-	VADDPS 64(DI), Z15, Z15
+	ADD_ROW2(AX, 0x0040, Z14, Z15)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2688,115 +2168,33 @@ store:
 	STORE_ROW2(0x0040, Z8, Z9)
 	STORE_ROW2(0x0040, Z10, Z11)
 	STORE_ROW2(0x0040, Z12, Z13)
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
+	STORE_ROW2(0x0040, Z14, Z15)
 	VZEROUPPER
 	RET
 
 // func gemm9x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm9x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0024, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0028, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x002c, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0030, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0034, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0038, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x003c, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0040, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0044, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0048, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x004c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0050, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0054, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0058, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x005c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0060, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0064, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0068, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x006c, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0070, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0074, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0078, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x007c, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0080, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0084, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0088, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x008c, Z29, Z31, Z30, Z16, Z17)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2811,15 +2209,15 @@ single:
 	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
 	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
 	ADDQ       $0x24, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -2828,40 +2226,30 @@ done:
 	ADD_ROW2(SI, 0x0040, Z10, Z11)
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
-	VADDPS (DI), Z16, Z16
-	VADDPS 64(DI), Z17, Z17
+	ADD_ROW2(SI, 0x0040, Z16, Z17)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -2870,8 +2258,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z10, Z11)
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
-	VADDPS (DI), Z16, Z16
-	VADDPS 64(DI), Z17, Z17
+	ADD_ROW2(AX, 0x0040, Z16, Z17)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -2882,122 +2269,34 @@ store:
 	STORE_ROW2(0x0040, Z10, Z11)
 	STORE_ROW2(0x0040, Z12, Z13)
 	STORE_ROW2(0x0040, Z14, Z15)
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
+	STORE_ROW2(0x0040, Z16, Z17)
 	VZEROUPPER
 	RET
 
 // func gemm10x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm10x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0028, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x002c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0030, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0034, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0038, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x003c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0040, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0044, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0048, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x004c, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0050, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0054, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0058, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x005c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0060, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0064, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0068, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x006c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0070, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0074, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0078, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x007c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0080, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0084, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0088, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x008c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0090, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0094, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0098, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x009c, Z28, Z31, Z30, Z18, Z19)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3013,15 +2312,15 @@ single:
 	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
 	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
 	ADDQ       $0x28, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -3031,42 +2330,31 @@ done:
 	ADD_ROW2(SI, 0x0040, Z12, Z13)
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
-	VADDPS (DI), Z18, Z18
-	VADDPS 64(DI), Z19, Z19
+	ADD_ROW2(SI, 0x0040, Z18, Z19)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -3076,8 +2364,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z12, Z13)
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
-	VADDPS (DI), Z18, Z18
-	VADDPS 64(DI), Z19, Z19
+	ADD_ROW2(AX, 0x0040, Z18, Z19)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -3089,129 +2376,35 @@ store:
 	STORE_ROW2(0x0040, Z12, Z13)
 	STORE_ROW2(0x0040, Z14, Z15)
 	STORE_ROW2(0x0040, Z16, Z17)
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
+	STORE_ROW2(0x0040, Z18, Z19)
 	VZEROUPPER
 	RET
 
 // func gemm11x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm11x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x002c, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0030, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0034, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0038, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x003c, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0040, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0044, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0048, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x004c, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0050, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0054, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0058, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x005c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0060, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0064, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0068, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x006c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0070, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0074, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0078, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x007c, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0080, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0084, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0088, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x008c, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0090, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0094, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0098, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x009c, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x00a0, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x00a4, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x00a8, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x00ac, Z29, Z31, Z30, Z20, Z21)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3228,15 +2421,15 @@ single:
 	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
 	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -3247,44 +2440,32 @@ done:
 	ADD_ROW2(SI, 0x0040, Z14, Z15)
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
-	VADDPS (DI), Z20, Z20
-	VADDPS 64(DI), Z21, Z21
+	ADD_ROW2(SI, 0x0040, Z20, Z21)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -3295,8 +2476,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z14, Z15)
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
-	VADDPS (DI), Z20, Z20
-	VADDPS 64(DI), Z21, Z21
+	ADD_ROW2(AX, 0x0040, Z20, Z21)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -3309,136 +2489,36 @@ store:
 	STORE_ROW2(0x0040, Z14, Z15)
 	STORE_ROW2(0x0040, Z16, Z17)
 	STORE_ROW2(0x0040, Z18, Z19)
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
+	STORE_ROW2(0x0040, Z20, Z21)
 	VZEROUPPER
 	RET
 
 // func gemm12x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm12x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x002c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0030, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0034, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0038, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x003c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0040, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0044, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0048, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x004c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0050, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0054, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0058, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x005c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0060, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0064, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0068, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x006c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0070, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0074, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0078, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x007c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0080, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0084, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0088, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x008c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x0090, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0094, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0098, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x009c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x00a0, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x00a4, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x00a8, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x00ac, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x00b0, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x00b4, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x00b8, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x00bc, Z28, Z31, Z30, Z22, Z23)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3456,15 +2536,15 @@ single:
 	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
 	FMA2(0x002c, Z28, Z31, Z30, Z22, Z23)
 	ADDQ       $0x30, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -3476,46 +2556,33 @@ done:
 	ADD_ROW2(SI, 0x0040, Z16, Z17)
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
-	VADDPS (DI), Z22, Z22
-	VADDPS 64(DI), Z23, Z23
+	ADD_ROW2(SI, 0x0040, Z22, Z23)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -3527,8 +2594,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z16, Z17)
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
-	VADDPS (DI), Z22, Z22
-	VADDPS 64(DI), Z23, Z23
+	ADD_ROW2(AX, 0x0040, Z22, Z23)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -3542,143 +2608,37 @@ store:
 	STORE_ROW2(0x0040, Z16, Z17)
 	STORE_ROW2(0x0040, Z18, Z19)
 	STORE_ROW2(0x0040, Z20, Z21)
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
+	STORE_ROW2(0x0040, Z22, Z23)
 	VZEROUPPER
 	RET
 
 // func gemm13x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm13x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x002c, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x0030, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0034, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0038, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x003c, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0040, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0044, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0048, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x004c, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0050, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0054, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0058, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x005c, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x0060, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x0064, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0068, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x006c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0070, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0074, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0078, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x007c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0080, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0084, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0088, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x008c, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0090, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x0094, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x0098, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x009c, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x00a0, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x00a4, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x00a8, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x00ac, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x00b0, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x00b4, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x00b8, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x00bc, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x00c0, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x00c4, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x00c8, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x00cc, Z29, Z31, Z30, Z24, Z25)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3697,15 +2657,15 @@ single:
 	FMA2(0x002c, Z28, Z31, Z30, Z22, Z23)
 	FMA2(0x0030, Z29, Z31, Z30, Z24, Z25)
 	ADDQ       $0x34, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -3718,48 +2678,34 @@ done:
 	ADD_ROW2(SI, 0x0040, Z18, Z19)
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
 	ADD_ROW2(SI, 0x0040, Z22, Z23)
-	VADDPS (DI), Z24, Z24
-	VADDPS 64(DI), Z25, Z25
+	ADD_ROW2(SI, 0x0040, Z24, Z25)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
-	VADDPS  Z31, Z24, Z24
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
-	VADDPS  Z30, Z25, Z25
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
+	ADD_BIAS2(Z31, Z30, Z24, Z25)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -3772,8 +2718,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z18, Z19)
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
 	ADD_ROW2(AX, 0x0040, Z22, Z23)
-	VADDPS (DI), Z24, Z24
-	VADDPS 64(DI), Z25, Z25
+	ADD_ROW2(AX, 0x0040, Z24, Z25)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -3788,150 +2733,38 @@ store:
 	STORE_ROW2(0x0040, Z18, Z19)
 	STORE_ROW2(0x0040, Z20, Z21)
 	STORE_ROW2(0x0040, Z22, Z23)
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
+	STORE_ROW2(0x0040, Z24, Z25)
 	VZEROUPPER
 	RET
 
 // func gemm14x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm14x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	BEGIN_ROW2_AVX512(0x007c, Z26, Z27)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	FMA2(0x0000, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0004, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0008, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x000c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0010, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0014, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0018, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x001c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0020, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0024, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0028, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x002c, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x0030, Z29, Z31, Z30, Z24, Z25)
-	FMA2(0x0034, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	FMA2(0x0038, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x003c, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0040, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x0044, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0048, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x004c, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0050, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x0054, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0058, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x005c, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0060, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x0064, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x0068, Z29, Z31, Z30, Z24, Z25)
-	FMA2(0x006c, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	FMA2(0x0070, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x0074, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x0078, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x007c, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x0080, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x0084, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x0088, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x008c, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x0090, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x0094, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x0098, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x009c, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x00a0, Z29, Z31, Z30, Z24, Z25)
-	FMA2(0x00a4, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	FMA2(0x00a8, Z29, Z31, Z30, Z0, Z1)
-	FMA2(0x00ac, Z28, Z31, Z30, Z2, Z3)
-	FMA2(0x00b0, Z29, Z31, Z30, Z4, Z5)
-	FMA2(0x00b4, Z28, Z31, Z30, Z6, Z7)
-	FMA2(0x00b8, Z29, Z31, Z30, Z8, Z9)
-	FMA2(0x00bc, Z28, Z31, Z30, Z10, Z11)
-	FMA2(0x00c0, Z29, Z31, Z30, Z12, Z13)
-	FMA2(0x00c4, Z28, Z31, Z30, Z14, Z15)
-	FMA2(0x00c8, Z29, Z31, Z30, Z16, Z17)
-	FMA2(0x00cc, Z28, Z31, Z30, Z18, Z19)
-	FMA2(0x00d0, Z29, Z31, Z30, Z20, Z21)
-	FMA2(0x00d4, Z28, Z31, Z30, Z22, Z23)
-	FMA2(0x00d8, Z29, Z31, Z30, Z24, Z25)
-	FMA2(0x00dc, Z28, Z31, Z30, Z26, Z27)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3951,15 +2784,15 @@ single:
 	FMA2(0x0030, Z29, Z31, Z30, Z24, Z25)
 	FMA2(0x0034, Z28, Z31, Z30, Z26, Z27)
 	ADDQ       $0x38, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW2(SI, 0x0040, Z0, Z1)
 	ADD_ROW2(SI, 0x0040, Z2, Z3)
 	ADD_ROW2(SI, 0x0040, Z4, Z5)
@@ -3973,50 +2806,35 @@ done:
 	ADD_ROW2(SI, 0x0040, Z20, Z21)
 	ADD_ROW2(SI, 0x0040, Z22, Z23)
 	ADD_ROW2(SI, 0x0040, Z24, Z25)
-	VADDPS (DI), Z26, Z26
-	VADDPS 64(DI), Z27, Z27
+	ADD_ROW2(SI, 0x0040, Z26, Z27)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z14, Z14
-	VADDPS  Z31, Z16, Z16
-	VADDPS  Z31, Z18, Z18
-	VADDPS  Z31, Z20, Z20
-	VADDPS  Z31, Z22, Z22
-	VADDPS  Z31, Z24, Z24
-	VADDPS  Z31, Z26, Z26
 	VMOVUPS 64(DI), Z30
-	VADDPS  Z30, Z1, Z1
-	VADDPS  Z30, Z3, Z3
-	VADDPS  Z30, Z5, Z5
-	VADDPS  Z30, Z7, Z7
-	VADDPS  Z30, Z9, Z9
-	VADDPS  Z30, Z11, Z11
-	VADDPS  Z30, Z13, Z13
-	VADDPS  Z30, Z15, Z15
-	VADDPS  Z30, Z17, Z17
-	VADDPS  Z30, Z19, Z19
-	VADDPS  Z30, Z21, Z21
-	VADDPS  Z30, Z23, Z23
-	VADDPS  Z30, Z25, Z25
-	VADDPS  Z30, Z27, Z27
+	ADD_BIAS2(Z31, Z30, Z0, Z1)
+	ADD_BIAS2(Z31, Z30, Z2, Z3)
+	ADD_BIAS2(Z31, Z30, Z4, Z5)
+	ADD_BIAS2(Z31, Z30, Z6, Z7)
+	ADD_BIAS2(Z31, Z30, Z8, Z9)
+	ADD_BIAS2(Z31, Z30, Z10, Z11)
+	ADD_BIAS2(Z31, Z30, Z12, Z13)
+	ADD_BIAS2(Z31, Z30, Z14, Z15)
+	ADD_BIAS2(Z31, Z30, Z16, Z17)
+	ADD_BIAS2(Z31, Z30, Z18, Z19)
+	ADD_BIAS2(Z31, Z30, Z20, Z21)
+	ADD_BIAS2(Z31, Z30, Z22, Z23)
+	ADD_BIAS2(Z31, Z30, Z24, Z25)
+	ADD_BIAS2(Z31, Z30, Z26, Z27)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW2(AX, 0x0040, Z0, Z1)
 	ADD_ROW2(AX, 0x0040, Z2, Z3)
 	ADD_ROW2(AX, 0x0040, Z4, Z5)
@@ -4030,8 +2848,7 @@ nobias:
 	ADD_ROW2(AX, 0x0040, Z20, Z21)
 	ADD_ROW2(AX, 0x0040, Z22, Z23)
 	ADD_ROW2(AX, 0x0040, Z24, Z25)
-	VADDPS (DI), Z26, Z26
-	VADDPS 64(DI), Z27, Z27
+	ADD_ROW2(AX, 0x0040, Z26, Z27)
 
 store:
 	STORE_ROW2(0x0040, Z0, Z1)
@@ -4047,28 +2864,25 @@ store:
 	STORE_ROW2(0x0040, Z20, Z21)
 	STORE_ROW2(0x0040, Z22, Z23)
 	STORE_ROW2(0x0040, Z24, Z25)
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
+	STORE_ROW2(0x0040, Z26, Z27)
 	VZEROUPPER
 	RET
 
 // func gemm1x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm1x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4084,67 +2898,64 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
 	ADDQ       $0x04, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
-	VADDPS (DI), Z0, Z0
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
+	ADD_ROW1(SI, 0x0040, Z0)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
+	ADD_BIAS1(Z31, Z0)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
-	VADDPS (DI), Z0, Z0
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
+	ADD_ROW1(AX, 0x0040, Z0)
 
 store:
-	VMOVUPS Z0, (BX)
+	STORE_ROW1(0x0040, Z0)
 	VZEROUPPER
 	RET
 
 // func gemm2x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm2x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4164,74 +2975,70 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
 	FMA1(0x0004, Z28, Z31, Z1)
 	ADDQ       $0x08, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
-	VADDPS (DI), Z1, Z1
+	ADD_ROW1(SI, 0x0040, Z1)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
-	VADDPS (DI), Z1, Z1
+	ADD_ROW1(AX, 0x0040, Z1)
 
 store:
 	STORE_ROW1(0x0040, Z0)
-	VMOVUPS Z1, (BX)
+	STORE_ROW1(0x0040, Z1)
 	VZEROUPPER
 	RET
 
 // func gemm3x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm3x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4255,115 +3062,76 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
 	FMA1(0x0004, Z28, Z31, Z1)
 	FMA1(0x0008, Z29, Z31, Z2)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
-	VADDPS (DI), Z2, Z2
+	ADD_ROW1(SI, 0x0040, Z2)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
-	VADDPS (DI), Z2, Z2
+	ADD_ROW1(AX, 0x0040, Z2)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
-	VMOVUPS Z2, (BX)
+	STORE_ROW1(0x0040, Z2)
 	VZEROUPPER
 	RET
 
 // func gemm4x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm4x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0010, Z29, Z31, Z0)
-	FMA1(0x0014, Z28, Z31, Z1)
-	FMA1(0x0018, Z29, Z31, Z2)
-	FMA1(0x001c, Z28, Z31, Z3)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0020, Z29, Z31, Z0)
-	FMA1(0x0024, Z28, Z31, Z1)
-	FMA1(0x0028, Z29, Z31, Z2)
-	FMA1(0x002c, Z28, Z31, Z3)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0030, Z29, Z31, Z0)
-	FMA1(0x0034, Z28, Z31, Z1)
-	FMA1(0x0038, Z29, Z31, Z2)
-	FMA1(0x003c, Z28, Z31, Z3)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4371,112 +3139,68 @@ single:
 	FMA1(0x0008, Z29, Z31, Z2)
 	FMA1(0x000c, Z28, Z31, Z3)
 	ADDQ       $0x10, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
-	VADDPS (DI), Z3, Z3
+	ADD_ROW1(SI, 0x0040, Z3)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
-	VADDPS (DI), Z3, Z3
+	ADD_ROW1(AX, 0x0040, Z3)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
 	STORE_ROW1(0x0040, Z2)
-	VMOVUPS Z3, (BX)
+	STORE_ROW1(0x0040, Z3)
 	VZEROUPPER
 	RET
 
 // func gemm5x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm5x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0014, Z29, Z31, Z0)
-	FMA1(0x0018, Z28, Z31, Z1)
-	FMA1(0x001c, Z29, Z31, Z2)
-	FMA1(0x0020, Z28, Z31, Z3)
-	FMA1(0x0024, Z29, Z31, Z4)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0028, Z29, Z31, Z0)
-	FMA1(0x002c, Z28, Z31, Z1)
-	FMA1(0x0030, Z29, Z31, Z2)
-	FMA1(0x0034, Z28, Z31, Z3)
-	FMA1(0x0038, Z29, Z31, Z4)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x003c, Z29, Z31, Z0)
-	FMA1(0x0040, Z28, Z31, Z1)
-	FMA1(0x0044, Z29, Z31, Z2)
-	FMA1(0x0048, Z28, Z31, Z3)
-	FMA1(0x004c, Z29, Z31, Z4)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4485,122 +3209,73 @@ single:
 	FMA1(0x000c, Z28, Z31, Z3)
 	FMA1(0x0010, Z29, Z31, Z4)
 	ADDQ       $0x14, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
-	VADDPS (DI), Z4, Z4
+	ADD_ROW1(SI, 0x0040, Z4)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
-	VADDPS (DI), Z4, Z4
+	ADD_ROW1(AX, 0x0040, Z4)
 
 store:
 	STORE_ROW1(0x0040, Z0)
 	STORE_ROW1(0x0040, Z1)
 	STORE_ROW1(0x0040, Z2)
 	STORE_ROW1(0x0040, Z3)
-	VMOVUPS Z4, (BX)
+	STORE_ROW1(0x0040, Z4)
 	VZEROUPPER
 	RET
 
 // func gemm6x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm6x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0018, Z29, Z31, Z0)
-	FMA1(0x001c, Z28, Z31, Z1)
-	FMA1(0x0020, Z29, Z31, Z2)
-	FMA1(0x0024, Z28, Z31, Z3)
-	FMA1(0x0028, Z29, Z31, Z4)
-	FMA1(0x002c, Z28, Z31, Z5)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0030, Z29, Z31, Z0)
-	FMA1(0x0034, Z28, Z31, Z1)
-	FMA1(0x0038, Z29, Z31, Z2)
-	FMA1(0x003c, Z28, Z31, Z3)
-	FMA1(0x0040, Z29, Z31, Z4)
-	FMA1(0x0044, Z28, Z31, Z5)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0048, Z29, Z31, Z0)
-	FMA1(0x004c, Z28, Z31, Z1)
-	FMA1(0x0050, Z29, Z31, Z2)
-	FMA1(0x0054, Z28, Z31, Z3)
-	FMA1(0x0058, Z29, Z31, Z4)
-	FMA1(0x005c, Z28, Z31, Z5)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4610,46 +3285,46 @@ single:
 	FMA1(0x0010, Z29, Z31, Z4)
 	FMA1(0x0014, Z28, Z31, Z5)
 	ADDQ       $0x18, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
 	ADD_ROW1(SI, 0x0040, Z4)
-	VADDPS (DI), Z5, Z5
+	ADD_ROW1(SI, 0x0040, Z5)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
 	ADD_ROW1(AX, 0x0040, Z4)
-	VADDPS (DI), Z5, Z5
+	ADD_ROW1(AX, 0x0040, Z5)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4657,85 +3332,31 @@ store:
 	STORE_ROW1(0x0040, Z2)
 	STORE_ROW1(0x0040, Z3)
 	STORE_ROW1(0x0040, Z4)
-	VMOVUPS Z5, (BX)
+	STORE_ROW1(0x0040, Z5)
 	VZEROUPPER
 	RET
 
 // func gemm7x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm7x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x001c, Z29, Z31, Z0)
-	FMA1(0x0020, Z28, Z31, Z1)
-	FMA1(0x0024, Z29, Z31, Z2)
-	FMA1(0x0028, Z28, Z31, Z3)
-	FMA1(0x002c, Z29, Z31, Z4)
-	FMA1(0x0030, Z28, Z31, Z5)
-	FMA1(0x0034, Z29, Z31, Z6)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0038, Z29, Z31, Z0)
-	FMA1(0x003c, Z28, Z31, Z1)
-	FMA1(0x0040, Z29, Z31, Z2)
-	FMA1(0x0044, Z28, Z31, Z3)
-	FMA1(0x0048, Z29, Z31, Z4)
-	FMA1(0x004c, Z28, Z31, Z5)
-	FMA1(0x0050, Z29, Z31, Z6)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0054, Z29, Z31, Z0)
-	FMA1(0x0058, Z28, Z31, Z1)
-	FMA1(0x005c, Z29, Z31, Z2)
-	FMA1(0x0060, Z28, Z31, Z3)
-	FMA1(0x0064, Z29, Z31, Z4)
-	FMA1(0x0068, Z28, Z31, Z5)
-	FMA1(0x006c, Z29, Z31, Z6)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4746,49 +3367,49 @@ single:
 	FMA1(0x0014, Z28, Z31, Z5)
 	FMA1(0x0018, Z29, Z31, Z6)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
 	ADD_ROW1(SI, 0x0040, Z3)
 	ADD_ROW1(SI, 0x0040, Z4)
 	ADD_ROW1(SI, 0x0040, Z5)
-	VADDPS (DI), Z6, Z6
+	ADD_ROW1(SI, 0x0040, Z6)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
 	ADD_ROW1(AX, 0x0040, Z3)
 	ADD_ROW1(AX, 0x0040, Z4)
 	ADD_ROW1(AX, 0x0040, Z5)
-	VADDPS (DI), Z6, Z6
+	ADD_ROW1(AX, 0x0040, Z6)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4797,91 +3418,32 @@ store:
 	STORE_ROW1(0x0040, Z3)
 	STORE_ROW1(0x0040, Z4)
 	STORE_ROW1(0x0040, Z5)
-	VMOVUPS Z6, (BX)
+	STORE_ROW1(0x0040, Z6)
 	VZEROUPPER
 	RET
 
 // func gemm8x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm8x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0020, Z29, Z31, Z0)
-	FMA1(0x0024, Z28, Z31, Z1)
-	FMA1(0x0028, Z29, Z31, Z2)
-	FMA1(0x002c, Z28, Z31, Z3)
-	FMA1(0x0030, Z29, Z31, Z4)
-	FMA1(0x0034, Z28, Z31, Z5)
-	FMA1(0x0038, Z29, Z31, Z6)
-	FMA1(0x003c, Z28, Z31, Z7)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0040, Z29, Z31, Z0)
-	FMA1(0x0044, Z28, Z31, Z1)
-	FMA1(0x0048, Z29, Z31, Z2)
-	FMA1(0x004c, Z28, Z31, Z3)
-	FMA1(0x0050, Z29, Z31, Z4)
-	FMA1(0x0054, Z28, Z31, Z5)
-	FMA1(0x0058, Z29, Z31, Z6)
-	FMA1(0x005c, Z28, Z31, Z7)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0060, Z29, Z31, Z0)
-	FMA1(0x0064, Z28, Z31, Z1)
-	FMA1(0x0068, Z29, Z31, Z2)
-	FMA1(0x006c, Z28, Z31, Z3)
-	FMA1(0x0070, Z29, Z31, Z4)
-	FMA1(0x0074, Z28, Z31, Z5)
-	FMA1(0x0078, Z29, Z31, Z6)
-	FMA1(0x007c, Z28, Z31, Z7)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -4893,15 +3455,15 @@ single:
 	FMA1(0x0018, Z29, Z31, Z6)
 	FMA1(0x001c, Z28, Z31, Z7)
 	ADDQ       $0x20, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -4909,28 +3471,28 @@ done:
 	ADD_ROW1(SI, 0x0040, Z4)
 	ADD_ROW1(SI, 0x0040, Z5)
 	ADD_ROW1(SI, 0x0040, Z6)
-	VADDPS (DI), Z7, Z7
+	ADD_ROW1(SI, 0x0040, Z7)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -4938,7 +3500,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z4)
 	ADD_ROW1(AX, 0x0040, Z5)
 	ADD_ROW1(AX, 0x0040, Z6)
-	VADDPS (DI), Z7, Z7
+	ADD_ROW1(AX, 0x0040, Z7)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -4948,97 +3510,33 @@ store:
 	STORE_ROW1(0x0040, Z4)
 	STORE_ROW1(0x0040, Z5)
 	STORE_ROW1(0x0040, Z6)
-	VMOVUPS Z7, (BX)
+	STORE_ROW1(0x0040, Z7)
 	VZEROUPPER
 	RET
 
 // func gemm9x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm9x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0024, Z29, Z31, Z0)
-	FMA1(0x0028, Z28, Z31, Z1)
-	FMA1(0x002c, Z29, Z31, Z2)
-	FMA1(0x0030, Z28, Z31, Z3)
-	FMA1(0x0034, Z29, Z31, Z4)
-	FMA1(0x0038, Z28, Z31, Z5)
-	FMA1(0x003c, Z29, Z31, Z6)
-	FMA1(0x0040, Z28, Z31, Z7)
-	FMA1(0x0044, Z29, Z31, Z8)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0048, Z29, Z31, Z0)
-	FMA1(0x004c, Z28, Z31, Z1)
-	FMA1(0x0050, Z29, Z31, Z2)
-	FMA1(0x0054, Z28, Z31, Z3)
-	FMA1(0x0058, Z29, Z31, Z4)
-	FMA1(0x005c, Z28, Z31, Z5)
-	FMA1(0x0060, Z29, Z31, Z6)
-	FMA1(0x0064, Z28, Z31, Z7)
-	FMA1(0x0068, Z29, Z31, Z8)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x006c, Z29, Z31, Z0)
-	FMA1(0x0070, Z28, Z31, Z1)
-	FMA1(0x0074, Z29, Z31, Z2)
-	FMA1(0x0078, Z28, Z31, Z3)
-	FMA1(0x007c, Z29, Z31, Z4)
-	FMA1(0x0080, Z28, Z31, Z5)
-	FMA1(0x0084, Z29, Z31, Z6)
-	FMA1(0x0088, Z28, Z31, Z7)
-	FMA1(0x008c, Z29, Z31, Z8)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -5051,15 +3549,15 @@ single:
 	FMA1(0x001c, Z28, Z31, Z7)
 	FMA1(0x0020, Z29, Z31, Z8)
 	ADDQ       $0x24, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -5068,29 +3566,29 @@ done:
 	ADD_ROW1(SI, 0x0040, Z5)
 	ADD_ROW1(SI, 0x0040, Z6)
 	ADD_ROW1(SI, 0x0040, Z7)
-	VADDPS (DI), Z8, Z8
+	ADD_ROW1(SI, 0x0040, Z8)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -5099,7 +3597,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z5)
 	ADD_ROW1(AX, 0x0040, Z6)
 	ADD_ROW1(AX, 0x0040, Z7)
-	VADDPS (DI), Z8, Z8
+	ADD_ROW1(AX, 0x0040, Z8)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -5110,103 +3608,34 @@ store:
 	STORE_ROW1(0x0040, Z5)
 	STORE_ROW1(0x0040, Z6)
 	STORE_ROW1(0x0040, Z7)
-	VMOVUPS Z8, (BX)
+	STORE_ROW1(0x0040, Z8)
 	VZEROUPPER
 	RET
 
 // func gemm10x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm10x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	FMA1(0x0024, Z28, Z31, Z9)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0028, Z29, Z31, Z0)
-	FMA1(0x002c, Z28, Z31, Z1)
-	FMA1(0x0030, Z29, Z31, Z2)
-	FMA1(0x0034, Z28, Z31, Z3)
-	FMA1(0x0038, Z29, Z31, Z4)
-	FMA1(0x003c, Z28, Z31, Z5)
-	FMA1(0x0040, Z29, Z31, Z6)
-	FMA1(0x0044, Z28, Z31, Z7)
-	FMA1(0x0048, Z29, Z31, Z8)
-	FMA1(0x004c, Z28, Z31, Z9)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0050, Z29, Z31, Z0)
-	FMA1(0x0054, Z28, Z31, Z1)
-	FMA1(0x0058, Z29, Z31, Z2)
-	FMA1(0x005c, Z28, Z31, Z3)
-	FMA1(0x0060, Z29, Z31, Z4)
-	FMA1(0x0064, Z28, Z31, Z5)
-	FMA1(0x0068, Z29, Z31, Z6)
-	FMA1(0x006c, Z28, Z31, Z7)
-	FMA1(0x0070, Z29, Z31, Z8)
-	FMA1(0x0074, Z28, Z31, Z9)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0078, Z29, Z31, Z0)
-	FMA1(0x007c, Z28, Z31, Z1)
-	FMA1(0x0080, Z29, Z31, Z2)
-	FMA1(0x0084, Z28, Z31, Z3)
-	FMA1(0x0088, Z29, Z31, Z4)
-	FMA1(0x008c, Z28, Z31, Z5)
-	FMA1(0x0090, Z29, Z31, Z6)
-	FMA1(0x0094, Z28, Z31, Z7)
-	FMA1(0x0098, Z29, Z31, Z8)
-	FMA1(0x009c, Z28, Z31, Z9)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -5220,15 +3649,15 @@ single:
 	FMA1(0x0020, Z29, Z31, Z8)
 	FMA1(0x0024, Z28, Z31, Z9)
 	ADDQ       $0x28, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -5238,30 +3667,30 @@ done:
 	ADD_ROW1(SI, 0x0040, Z6)
 	ADD_ROW1(SI, 0x0040, Z7)
 	ADD_ROW1(SI, 0x0040, Z8)
-	VADDPS (DI), Z9, Z9
+	ADD_ROW1(SI, 0x0040, Z9)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -5271,7 +3700,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z6)
 	ADD_ROW1(AX, 0x0040, Z7)
 	ADD_ROW1(AX, 0x0040, Z8)
-	VADDPS (DI), Z9, Z9
+	ADD_ROW1(AX, 0x0040, Z9)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -5283,109 +3712,35 @@ store:
 	STORE_ROW1(0x0040, Z6)
 	STORE_ROW1(0x0040, Z7)
 	STORE_ROW1(0x0040, Z8)
-	VMOVUPS Z9, (BX)
+	STORE_ROW1(0x0040, Z9)
 	VZEROUPPER
 	RET
 
 // func gemm11x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm11x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	FMA1(0x0024, Z28, Z31, Z9)
-	FMA1(0x0028, Z29, Z31, Z10)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x002c, Z29, Z31, Z0)
-	FMA1(0x0030, Z28, Z31, Z1)
-	FMA1(0x0034, Z29, Z31, Z2)
-	FMA1(0x0038, Z28, Z31, Z3)
-	FMA1(0x003c, Z29, Z31, Z4)
-	FMA1(0x0040, Z28, Z31, Z5)
-	FMA1(0x0044, Z29, Z31, Z6)
-	FMA1(0x0048, Z28, Z31, Z7)
-	FMA1(0x004c, Z29, Z31, Z8)
-	FMA1(0x0050, Z28, Z31, Z9)
-	FMA1(0x0054, Z29, Z31, Z10)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0058, Z29, Z31, Z0)
-	FMA1(0x005c, Z28, Z31, Z1)
-	FMA1(0x0060, Z29, Z31, Z2)
-	FMA1(0x0064, Z28, Z31, Z3)
-	FMA1(0x0068, Z29, Z31, Z4)
-	FMA1(0x006c, Z28, Z31, Z5)
-	FMA1(0x0070, Z29, Z31, Z6)
-	FMA1(0x0074, Z28, Z31, Z7)
-	FMA1(0x0078, Z29, Z31, Z8)
-	FMA1(0x007c, Z28, Z31, Z9)
-	FMA1(0x0080, Z29, Z31, Z10)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0084, Z29, Z31, Z0)
-	FMA1(0x0088, Z28, Z31, Z1)
-	FMA1(0x008c, Z29, Z31, Z2)
-	FMA1(0x0090, Z28, Z31, Z3)
-	FMA1(0x0094, Z29, Z31, Z4)
-	FMA1(0x0098, Z28, Z31, Z5)
-	FMA1(0x009c, Z29, Z31, Z6)
-	FMA1(0x00a0, Z28, Z31, Z7)
-	FMA1(0x00a4, Z29, Z31, Z8)
-	FMA1(0x00a8, Z28, Z31, Z9)
-	FMA1(0x00ac, Z29, Z31, Z10)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -5400,15 +3755,15 @@ single:
 	FMA1(0x0024, Z28, Z31, Z9)
 	FMA1(0x0028, Z29, Z31, Z10)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -5419,31 +3774,31 @@ done:
 	ADD_ROW1(SI, 0x0040, Z7)
 	ADD_ROW1(SI, 0x0040, Z8)
 	ADD_ROW1(SI, 0x0040, Z9)
-	VADDPS (DI), Z10, Z10
+	ADD_ROW1(SI, 0x0040, Z10)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -5454,7 +3809,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z7)
 	ADD_ROW1(AX, 0x0040, Z8)
 	ADD_ROW1(AX, 0x0040, Z9)
-	VADDPS (DI), Z10, Z10
+	ADD_ROW1(AX, 0x0040, Z10)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -5467,115 +3822,36 @@ store:
 	STORE_ROW1(0x0040, Z7)
 	STORE_ROW1(0x0040, Z8)
 	STORE_ROW1(0x0040, Z9)
-	VMOVUPS Z10, (BX)
+	STORE_ROW1(0x0040, Z10)
 	VZEROUPPER
 	RET
 
 // func gemm12x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm12x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	FMA1(0x0024, Z28, Z31, Z9)
-	FMA1(0x0028, Z29, Z31, Z10)
-	FMA1(0x002c, Z28, Z31, Z11)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0030, Z29, Z31, Z0)
-	FMA1(0x0034, Z28, Z31, Z1)
-	FMA1(0x0038, Z29, Z31, Z2)
-	FMA1(0x003c, Z28, Z31, Z3)
-	FMA1(0x0040, Z29, Z31, Z4)
-	FMA1(0x0044, Z28, Z31, Z5)
-	FMA1(0x0048, Z29, Z31, Z6)
-	FMA1(0x004c, Z28, Z31, Z7)
-	FMA1(0x0050, Z29, Z31, Z8)
-	FMA1(0x0054, Z28, Z31, Z9)
-	FMA1(0x0058, Z29, Z31, Z10)
-	FMA1(0x005c, Z28, Z31, Z11)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0060, Z29, Z31, Z0)
-	FMA1(0x0064, Z28, Z31, Z1)
-	FMA1(0x0068, Z29, Z31, Z2)
-	FMA1(0x006c, Z28, Z31, Z3)
-	FMA1(0x0070, Z29, Z31, Z4)
-	FMA1(0x0074, Z28, Z31, Z5)
-	FMA1(0x0078, Z29, Z31, Z6)
-	FMA1(0x007c, Z28, Z31, Z7)
-	FMA1(0x0080, Z29, Z31, Z8)
-	FMA1(0x0084, Z28, Z31, Z9)
-	FMA1(0x0088, Z29, Z31, Z10)
-	FMA1(0x008c, Z28, Z31, Z11)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x0090, Z29, Z31, Z0)
-	FMA1(0x0094, Z28, Z31, Z1)
-	FMA1(0x0098, Z29, Z31, Z2)
-	FMA1(0x009c, Z28, Z31, Z3)
-	FMA1(0x00a0, Z29, Z31, Z4)
-	FMA1(0x00a4, Z28, Z31, Z5)
-	FMA1(0x00a8, Z29, Z31, Z6)
-	FMA1(0x00ac, Z28, Z31, Z7)
-	FMA1(0x00b0, Z29, Z31, Z8)
-	FMA1(0x00b4, Z28, Z31, Z9)
-	FMA1(0x00b8, Z29, Z31, Z10)
-	FMA1(0x00bc, Z28, Z31, Z11)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -5591,15 +3867,15 @@ single:
 	FMA1(0x0028, Z29, Z31, Z10)
 	FMA1(0x002c, Z28, Z31, Z11)
 	ADDQ       $0x30, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -5611,32 +3887,32 @@ done:
 	ADD_ROW1(SI, 0x0040, Z8)
 	ADD_ROW1(SI, 0x0040, Z9)
 	ADD_ROW1(SI, 0x0040, Z10)
-	VADDPS (DI), Z11, Z11
+	ADD_ROW1(SI, 0x0040, Z11)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -5648,7 +3924,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z8)
 	ADD_ROW1(AX, 0x0040, Z9)
 	ADD_ROW1(AX, 0x0040, Z10)
-	VADDPS (DI), Z11, Z11
+	ADD_ROW1(AX, 0x0040, Z11)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -5662,121 +3938,37 @@ store:
 	STORE_ROW1(0x0040, Z8)
 	STORE_ROW1(0x0040, Z9)
 	STORE_ROW1(0x0040, Z10)
-	VMOVUPS Z11, (BX)
+	STORE_ROW1(0x0040, Z11)
 	VZEROUPPER
 	RET
 
 // func gemm13x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm13x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	BEGIN_ROW1_AVX512(0x003c, Z12)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	FMA1(0x0024, Z28, Z31, Z9)
-	FMA1(0x0028, Z29, Z31, Z10)
-	FMA1(0x002c, Z28, Z31, Z11)
-	FMA1(0x0030, Z29, Z31, Z12)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0034, Z29, Z31, Z0)
-	FMA1(0x0038, Z28, Z31, Z1)
-	FMA1(0x003c, Z29, Z31, Z2)
-	FMA1(0x0040, Z28, Z31, Z3)
-	FMA1(0x0044, Z29, Z31, Z4)
-	FMA1(0x0048, Z28, Z31, Z5)
-	FMA1(0x004c, Z29, Z31, Z6)
-	FMA1(0x0050, Z28, Z31, Z7)
-	FMA1(0x0054, Z29, Z31, Z8)
-	FMA1(0x0058, Z28, Z31, Z9)
-	FMA1(0x005c, Z29, Z31, Z10)
-	FMA1(0x0060, Z28, Z31, Z11)
-	FMA1(0x0064, Z29, Z31, Z12)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0068, Z29, Z31, Z0)
-	FMA1(0x006c, Z28, Z31, Z1)
-	FMA1(0x0070, Z29, Z31, Z2)
-	FMA1(0x0074, Z28, Z31, Z3)
-	FMA1(0x0078, Z29, Z31, Z4)
-	FMA1(0x007c, Z28, Z31, Z5)
-	FMA1(0x0080, Z29, Z31, Z6)
-	FMA1(0x0084, Z28, Z31, Z7)
-	FMA1(0x0088, Z29, Z31, Z8)
-	FMA1(0x008c, Z28, Z31, Z9)
-	FMA1(0x0090, Z29, Z31, Z10)
-	FMA1(0x0094, Z28, Z31, Z11)
-	FMA1(0x0098, Z29, Z31, Z12)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x009c, Z29, Z31, Z0)
-	FMA1(0x00a0, Z28, Z31, Z1)
-	FMA1(0x00a4, Z29, Z31, Z2)
-	FMA1(0x00a8, Z28, Z31, Z3)
-	FMA1(0x00ac, Z29, Z31, Z4)
-	FMA1(0x00b0, Z28, Z31, Z5)
-	FMA1(0x00b4, Z29, Z31, Z6)
-	FMA1(0x00b8, Z28, Z31, Z7)
-	FMA1(0x00bc, Z29, Z31, Z8)
-	FMA1(0x00c0, Z28, Z31, Z9)
-	FMA1(0x00c4, Z29, Z31, Z10)
-	FMA1(0x00c8, Z28, Z31, Z11)
-	FMA1(0x00cc, Z29, Z31, Z12)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -5793,15 +3985,15 @@ single:
 	FMA1(0x002c, Z28, Z31, Z11)
 	FMA1(0x0030, Z29, Z31, Z12)
 	ADDQ       $0x34, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -5814,33 +4006,33 @@ done:
 	ADD_ROW1(SI, 0x0040, Z9)
 	ADD_ROW1(SI, 0x0040, Z10)
 	ADD_ROW1(SI, 0x0040, Z11)
-	VADDPS (DI), Z12, Z12
+	ADD_ROW1(SI, 0x0040, Z12)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
-	VADDPS  Z31, Z12, Z12
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
+	ADD_BIAS1(Z31, Z12)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -5853,7 +4045,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z9)
 	ADD_ROW1(AX, 0x0040, Z10)
 	ADD_ROW1(AX, 0x0040, Z11)
-	VADDPS (DI), Z12, Z12
+	ADD_ROW1(AX, 0x0040, Z12)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -5868,127 +4060,38 @@ store:
 	STORE_ROW1(0x0040, Z9)
 	STORE_ROW1(0x0040, Z10)
 	STORE_ROW1(0x0040, Z11)
-	VMOVUPS Z12, (BX)
+	STORE_ROW1(0x0040, Z12)
 	VZEROUPPER
 	RET
 
 // func gemm14x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, FMA3, MMX+
 TEXT ·gemm14x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW1_AVX512(0x003c, Z0)
+	BEGIN_ROW1_AVX512(0x003c, Z1)
+	BEGIN_ROW1_AVX512(0x003c, Z2)
+	BEGIN_ROW1_AVX512(0x003c, Z3)
+	BEGIN_ROW1_AVX512(0x003c, Z4)
+	BEGIN_ROW1_AVX512(0x003c, Z5)
+	BEGIN_ROW1_AVX512(0x003c, Z6)
+	BEGIN_ROW1_AVX512(0x003c, Z7)
+	BEGIN_ROW1_AVX512(0x003c, Z8)
+	BEGIN_ROW1_AVX512(0x003c, Z9)
+	BEGIN_ROW1_AVX512(0x003c, Z10)
+	BEGIN_ROW1_AVX512(0x003c, Z11)
+	BEGIN_ROW1_AVX512(0x003c, Z12)
+	BEGIN_ROW1_AVX512(0x003c, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	PREFETCHT0 512(DX)
-	FMA1(0x0000, Z29, Z31, Z0)
-	FMA1(0x0004, Z28, Z31, Z1)
-	FMA1(0x0008, Z29, Z31, Z2)
-	FMA1(0x000c, Z28, Z31, Z3)
-	FMA1(0x0010, Z29, Z31, Z4)
-	FMA1(0x0014, Z28, Z31, Z5)
-	FMA1(0x0018, Z29, Z31, Z6)
-	FMA1(0x001c, Z28, Z31, Z7)
-	FMA1(0x0020, Z29, Z31, Z8)
-	FMA1(0x0024, Z28, Z31, Z9)
-	FMA1(0x0028, Z29, Z31, Z10)
-	FMA1(0x002c, Z28, Z31, Z11)
-	FMA1(0x0030, Z29, Z31, Z12)
-	FMA1(0x0034, Z28, Z31, Z13)
-	VMOVUPS    64(DX), Z31
-	PREFETCHT0 576(DX)
-	FMA1(0x0038, Z29, Z31, Z0)
-	FMA1(0x003c, Z28, Z31, Z1)
-	FMA1(0x0040, Z29, Z31, Z2)
-	FMA1(0x0044, Z28, Z31, Z3)
-	FMA1(0x0048, Z29, Z31, Z4)
-	FMA1(0x004c, Z28, Z31, Z5)
-	FMA1(0x0050, Z29, Z31, Z6)
-	FMA1(0x0054, Z28, Z31, Z7)
-	FMA1(0x0058, Z29, Z31, Z8)
-	FMA1(0x005c, Z28, Z31, Z9)
-	FMA1(0x0060, Z29, Z31, Z10)
-	FMA1(0x0064, Z28, Z31, Z11)
-	FMA1(0x0068, Z29, Z31, Z12)
-	FMA1(0x006c, Z28, Z31, Z13)
-	VMOVUPS    128(DX), Z31
-	PREFETCHT0 640(DX)
-	FMA1(0x0070, Z29, Z31, Z0)
-	FMA1(0x0074, Z28, Z31, Z1)
-	FMA1(0x0078, Z29, Z31, Z2)
-	FMA1(0x007c, Z28, Z31, Z3)
-	FMA1(0x0080, Z29, Z31, Z4)
-	FMA1(0x0084, Z28, Z31, Z5)
-	FMA1(0x0088, Z29, Z31, Z6)
-	FMA1(0x008c, Z28, Z31, Z7)
-	FMA1(0x0090, Z29, Z31, Z8)
-	FMA1(0x0094, Z28, Z31, Z9)
-	FMA1(0x0098, Z29, Z31, Z10)
-	FMA1(0x009c, Z28, Z31, Z11)
-	FMA1(0x00a0, Z29, Z31, Z12)
-	FMA1(0x00a4, Z28, Z31, Z13)
-	VMOVUPS    192(DX), Z31
-	PREFETCHT0 704(DX)
-	FMA1(0x00a8, Z29, Z31, Z0)
-	FMA1(0x00ac, Z28, Z31, Z1)
-	FMA1(0x00b0, Z29, Z31, Z2)
-	FMA1(0x00b4, Z28, Z31, Z3)
-	FMA1(0x00b8, Z29, Z31, Z4)
-	FMA1(0x00bc, Z28, Z31, Z5)
-	FMA1(0x00c0, Z29, Z31, Z6)
-	FMA1(0x00c4, Z28, Z31, Z7)
-	FMA1(0x00c8, Z29, Z31, Z8)
-	FMA1(0x00cc, Z28, Z31, Z9)
-	FMA1(0x00d0, Z29, Z31, Z10)
-	FMA1(0x00d4, Z28, Z31, Z11)
-	FMA1(0x00d8, Z29, Z31, Z12)
-	FMA1(0x00dc, Z28, Z31, Z13)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000100, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	PREFETCHT0 512(DX)
 	FMA1(0x0000, Z29, Z31, Z0)
@@ -6006,15 +4109,15 @@ single:
 	FMA1(0x0030, Z29, Z31, Z12)
 	FMA1(0x0034, Z28, Z31, Z13)
 	ADDQ       $0x38, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	MOVQ   accumulate+40(FP), AX
-	TESTQ  AX, AX
-	JEQ    fresh
-	MOVQ   BX, DI
+end:
+	MOVQ  accumulate+40(FP), AX
+	TESTQ AX, AX
+	JEQ   fresh
+	MOVQ  BX, DI
 	ADD_ROW1(SI, 0x0040, Z0)
 	ADD_ROW1(SI, 0x0040, Z1)
 	ADD_ROW1(SI, 0x0040, Z2)
@@ -6028,34 +4131,34 @@ done:
 	ADD_ROW1(SI, 0x0040, Z10)
 	ADD_ROW1(SI, 0x0040, Z11)
 	ADD_ROW1(SI, 0x0040, Z12)
-	VADDPS (DI), Z13, Z13
+	ADD_ROW1(SI, 0x0040, Z13)
 
 fresh:
 	MOVQ    bias+48(FP), DI
 	TESTQ   DI, DI
 	JEQ     nobias
 	VMOVUPS (DI), Z31
-	VADDPS  Z31, Z0, Z0
-	VADDPS  Z31, Z1, Z1
-	VADDPS  Z31, Z2, Z2
-	VADDPS  Z31, Z3, Z3
-	VADDPS  Z31, Z4, Z4
-	VADDPS  Z31, Z5, Z5
-	VADDPS  Z31, Z6, Z6
-	VADDPS  Z31, Z7, Z7
-	VADDPS  Z31, Z8, Z8
-	VADDPS  Z31, Z9, Z9
-	VADDPS  Z31, Z10, Z10
-	VADDPS  Z31, Z11, Z11
-	VADDPS  Z31, Z12, Z12
-	VADDPS  Z31, Z13, Z13
+	ADD_BIAS1(Z31, Z0)
+	ADD_BIAS1(Z31, Z1)
+	ADD_BIAS1(Z31, Z2)
+	ADD_BIAS1(Z31, Z3)
+	ADD_BIAS1(Z31, Z4)
+	ADD_BIAS1(Z31, Z5)
+	ADD_BIAS1(Z31, Z6)
+	ADD_BIAS1(Z31, Z7)
+	ADD_BIAS1(Z31, Z8)
+	ADD_BIAS1(Z31, Z9)
+	ADD_BIAS1(Z31, Z10)
+	ADD_BIAS1(Z31, Z11)
+	ADD_BIAS1(Z31, Z12)
+	ADD_BIAS1(Z31, Z13)
 
 nobias:
-	MOVQ   residual+56(FP), DI
-	TESTQ  DI, DI
-	JEQ    store
-	MOVQ   ldr+64(FP), AX
-	SHLQ   $0x02, AX
+	MOVQ  residual+56(FP), DI
+	TESTQ DI, DI
+	JEQ   store
+	MOVQ  ldr+64(FP), AX
+	SHLQ  $0x02, AX
 	ADD_ROW1(AX, 0x0040, Z0)
 	ADD_ROW1(AX, 0x0040, Z1)
 	ADD_ROW1(AX, 0x0040, Z2)
@@ -6069,7 +4172,7 @@ nobias:
 	ADD_ROW1(AX, 0x0040, Z10)
 	ADD_ROW1(AX, 0x0040, Z11)
 	ADD_ROW1(AX, 0x0040, Z12)
-	VADDPS (DI), Z13, Z13
+	ADD_ROW1(AX, 0x0040, Z13)
 
 store:
 	STORE_ROW1(0x0040, Z0)
@@ -6085,7 +4188,7 @@ store:
 	STORE_ROW1(0x0040, Z10)
 	STORE_ROW1(0x0040, Z11)
 	STORE_ROW1(0x0040, Z12)
-	VMOVUPS Z13, (BX)
+	STORE_ROW1(0x0040, Z13)
 	VZEROUPPER
 	RET
 

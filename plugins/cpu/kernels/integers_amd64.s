@@ -2,6 +2,22 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
 // func shiftLeftI32AVX2(dst *uint8, a *uint8, b *uint8, blocks int) (zeros int)
 // Requires: AVX, AVX2
 TEXT ·shiftLeftI32AVX2(SB), NOSPLIT, $0-40
@@ -28,23 +44,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA cffffffff<>+0(SB)/4, $0xffffffff
-DATA cffffffff<>+4(SB)/4, $0xffffffff
-DATA cffffffff<>+8(SB)/4, $0xffffffff
-DATA cffffffff<>+12(SB)/4, $0xffffffff
-DATA cffffffff<>+16(SB)/4, $0xffffffff
-DATA cffffffff<>+20(SB)/4, $0xffffffff
-DATA cffffffff<>+24(SB)/4, $0xffffffff
-DATA cffffffff<>+28(SB)/4, $0xffffffff
-DATA cffffffff<>+32(SB)/4, $0xffffffff
-DATA cffffffff<>+36(SB)/4, $0xffffffff
-DATA cffffffff<>+40(SB)/4, $0xffffffff
-DATA cffffffff<>+44(SB)/4, $0xffffffff
-DATA cffffffff<>+48(SB)/4, $0xffffffff
-DATA cffffffff<>+52(SB)/4, $0xffffffff
-DATA cffffffff<>+56(SB)/4, $0xffffffff
-DATA cffffffff<>+60(SB)/4, $0xffffffff
-GLOBL cffffffff<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cffffffff, 0xffffffff)
 
 // func shiftLeftU32AVX2(dst *uint8, a *uint8, b *uint8, blocks int) (zeros int)
 // Requires: AVX, AVX2

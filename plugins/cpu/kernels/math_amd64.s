@@ -2,6 +2,27 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func expAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-24
@@ -57,275 +78,21 @@ scaled1:
 	VZEROUPPER
 	RET
 
-DATA cc2d00000<>+0(SB)/4, $0xc2d00000
-DATA cc2d00000<>+4(SB)/4, $0xc2d00000
-DATA cc2d00000<>+8(SB)/4, $0xc2d00000
-DATA cc2d00000<>+12(SB)/4, $0xc2d00000
-DATA cc2d00000<>+16(SB)/4, $0xc2d00000
-DATA cc2d00000<>+20(SB)/4, $0xc2d00000
-DATA cc2d00000<>+24(SB)/4, $0xc2d00000
-DATA cc2d00000<>+28(SB)/4, $0xc2d00000
-DATA cc2d00000<>+32(SB)/4, $0xc2d00000
-DATA cc2d00000<>+36(SB)/4, $0xc2d00000
-DATA cc2d00000<>+40(SB)/4, $0xc2d00000
-DATA cc2d00000<>+44(SB)/4, $0xc2d00000
-DATA cc2d00000<>+48(SB)/4, $0xc2d00000
-DATA cc2d00000<>+52(SB)/4, $0xc2d00000
-DATA cc2d00000<>+56(SB)/4, $0xc2d00000
-DATA cc2d00000<>+60(SB)/4, $0xc2d00000
-GLOBL cc2d00000<>(SB), RODATA|NOPTR, $64
-
-DATA c42b20000<>+0(SB)/4, $0x42b20000
-DATA c42b20000<>+4(SB)/4, $0x42b20000
-DATA c42b20000<>+8(SB)/4, $0x42b20000
-DATA c42b20000<>+12(SB)/4, $0x42b20000
-DATA c42b20000<>+16(SB)/4, $0x42b20000
-DATA c42b20000<>+20(SB)/4, $0x42b20000
-DATA c42b20000<>+24(SB)/4, $0x42b20000
-DATA c42b20000<>+28(SB)/4, $0x42b20000
-DATA c42b20000<>+32(SB)/4, $0x42b20000
-DATA c42b20000<>+36(SB)/4, $0x42b20000
-DATA c42b20000<>+40(SB)/4, $0x42b20000
-DATA c42b20000<>+44(SB)/4, $0x42b20000
-DATA c42b20000<>+48(SB)/4, $0x42b20000
-DATA c42b20000<>+52(SB)/4, $0x42b20000
-DATA c42b20000<>+56(SB)/4, $0x42b20000
-DATA c42b20000<>+60(SB)/4, $0x42b20000
-GLOBL c42b20000<>(SB), RODATA|NOPTR, $64
-
-DATA c4b400000<>+0(SB)/4, $0x4b400000
-DATA c4b400000<>+4(SB)/4, $0x4b400000
-DATA c4b400000<>+8(SB)/4, $0x4b400000
-DATA c4b400000<>+12(SB)/4, $0x4b400000
-DATA c4b400000<>+16(SB)/4, $0x4b400000
-DATA c4b400000<>+20(SB)/4, $0x4b400000
-DATA c4b400000<>+24(SB)/4, $0x4b400000
-DATA c4b400000<>+28(SB)/4, $0x4b400000
-DATA c4b400000<>+32(SB)/4, $0x4b400000
-DATA c4b400000<>+36(SB)/4, $0x4b400000
-DATA c4b400000<>+40(SB)/4, $0x4b400000
-DATA c4b400000<>+44(SB)/4, $0x4b400000
-DATA c4b400000<>+48(SB)/4, $0x4b400000
-DATA c4b400000<>+52(SB)/4, $0x4b400000
-DATA c4b400000<>+56(SB)/4, $0x4b400000
-DATA c4b400000<>+60(SB)/4, $0x4b400000
-GLOBL c4b400000<>(SB), RODATA|NOPTR, $64
-
-DATA c3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
-DATA c3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
-GLOBL c3fb8aa3b<>(SB), RODATA|NOPTR, $64
-
-DATA c3f317200<>+0(SB)/4, $0x3f317200
-DATA c3f317200<>+4(SB)/4, $0x3f317200
-DATA c3f317200<>+8(SB)/4, $0x3f317200
-DATA c3f317200<>+12(SB)/4, $0x3f317200
-DATA c3f317200<>+16(SB)/4, $0x3f317200
-DATA c3f317200<>+20(SB)/4, $0x3f317200
-DATA c3f317200<>+24(SB)/4, $0x3f317200
-DATA c3f317200<>+28(SB)/4, $0x3f317200
-DATA c3f317200<>+32(SB)/4, $0x3f317200
-DATA c3f317200<>+36(SB)/4, $0x3f317200
-DATA c3f317200<>+40(SB)/4, $0x3f317200
-DATA c3f317200<>+44(SB)/4, $0x3f317200
-DATA c3f317200<>+48(SB)/4, $0x3f317200
-DATA c3f317200<>+52(SB)/4, $0x3f317200
-DATA c3f317200<>+56(SB)/4, $0x3f317200
-DATA c3f317200<>+60(SB)/4, $0x3f317200
-GLOBL c3f317200<>(SB), RODATA|NOPTR, $64
-
-DATA c35bfbe8e<>+0(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+4(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+8(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+12(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+16(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+20(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+24(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+28(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+32(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+36(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+40(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+44(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+48(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+52(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+56(SB)/4, $0x35bfbe8e
-DATA c35bfbe8e<>+60(SB)/4, $0x35bfbe8e
-GLOBL c35bfbe8e<>(SB), RODATA|NOPTR, $64
-
-DATA c3ab68896<>+0(SB)/4, $0x3ab68896
-DATA c3ab68896<>+4(SB)/4, $0x3ab68896
-DATA c3ab68896<>+8(SB)/4, $0x3ab68896
-DATA c3ab68896<>+12(SB)/4, $0x3ab68896
-DATA c3ab68896<>+16(SB)/4, $0x3ab68896
-DATA c3ab68896<>+20(SB)/4, $0x3ab68896
-DATA c3ab68896<>+24(SB)/4, $0x3ab68896
-DATA c3ab68896<>+28(SB)/4, $0x3ab68896
-DATA c3ab68896<>+32(SB)/4, $0x3ab68896
-DATA c3ab68896<>+36(SB)/4, $0x3ab68896
-DATA c3ab68896<>+40(SB)/4, $0x3ab68896
-DATA c3ab68896<>+44(SB)/4, $0x3ab68896
-DATA c3ab68896<>+48(SB)/4, $0x3ab68896
-DATA c3ab68896<>+52(SB)/4, $0x3ab68896
-DATA c3ab68896<>+56(SB)/4, $0x3ab68896
-DATA c3ab68896<>+60(SB)/4, $0x3ab68896
-GLOBL c3ab68896<>(SB), RODATA|NOPTR, $64
-
-DATA c3c0905c8<>+0(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+4(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+8(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+12(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+16(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+20(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+24(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+28(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+32(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+36(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+40(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+44(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+48(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+52(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+56(SB)/4, $0x3c0905c8
-DATA c3c0905c8<>+60(SB)/4, $0x3c0905c8
-GLOBL c3c0905c8<>(SB), RODATA|NOPTR, $64
-
-DATA c3d2aaa8d<>+0(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+4(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+8(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+12(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+16(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+20(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+24(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+28(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+32(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+36(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+40(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+44(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+48(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+52(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+56(SB)/4, $0x3d2aaa8d
-DATA c3d2aaa8d<>+60(SB)/4, $0x3d2aaa8d
-GLOBL c3d2aaa8d<>(SB), RODATA|NOPTR, $64
-
-DATA c3e2aaa6e<>+0(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+4(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+8(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+12(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+16(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+20(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+24(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+28(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+32(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+36(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+40(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+44(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+48(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+52(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+56(SB)/4, $0x3e2aaa6e
-DATA c3e2aaa6e<>+60(SB)/4, $0x3e2aaa6e
-GLOBL c3e2aaa6e<>(SB), RODATA|NOPTR, $64
-
-DATA c3f000000<>+0(SB)/4, $0x3f000000
-DATA c3f000000<>+4(SB)/4, $0x3f000000
-DATA c3f000000<>+8(SB)/4, $0x3f000000
-DATA c3f000000<>+12(SB)/4, $0x3f000000
-DATA c3f000000<>+16(SB)/4, $0x3f000000
-DATA c3f000000<>+20(SB)/4, $0x3f000000
-DATA c3f000000<>+24(SB)/4, $0x3f000000
-DATA c3f000000<>+28(SB)/4, $0x3f000000
-DATA c3f000000<>+32(SB)/4, $0x3f000000
-DATA c3f000000<>+36(SB)/4, $0x3f000000
-DATA c3f000000<>+40(SB)/4, $0x3f000000
-DATA c3f000000<>+44(SB)/4, $0x3f000000
-DATA c3f000000<>+48(SB)/4, $0x3f000000
-DATA c3f000000<>+52(SB)/4, $0x3f000000
-DATA c3f000000<>+56(SB)/4, $0x3f000000
-DATA c3f000000<>+60(SB)/4, $0x3f000000
-GLOBL c3f000000<>(SB), RODATA|NOPTR, $64
-
-DATA c3f800000<>+0(SB)/4, $0x3f800000
-DATA c3f800000<>+4(SB)/4, $0x3f800000
-DATA c3f800000<>+8(SB)/4, $0x3f800000
-DATA c3f800000<>+12(SB)/4, $0x3f800000
-DATA c3f800000<>+16(SB)/4, $0x3f800000
-DATA c3f800000<>+20(SB)/4, $0x3f800000
-DATA c3f800000<>+24(SB)/4, $0x3f800000
-DATA c3f800000<>+28(SB)/4, $0x3f800000
-DATA c3f800000<>+32(SB)/4, $0x3f800000
-DATA c3f800000<>+36(SB)/4, $0x3f800000
-DATA c3f800000<>+40(SB)/4, $0x3f800000
-DATA c3f800000<>+44(SB)/4, $0x3f800000
-DATA c3f800000<>+48(SB)/4, $0x3f800000
-DATA c3f800000<>+52(SB)/4, $0x3f800000
-DATA c3f800000<>+56(SB)/4, $0x3f800000
-DATA c3f800000<>+60(SB)/4, $0x3f800000
-GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
-
-DATA cc2fa0000<>+0(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+4(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+8(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+12(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+16(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+20(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+24(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+28(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+32(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+36(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+40(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+44(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+48(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+52(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+56(SB)/4, $0xc2fa0000
-DATA cc2fa0000<>+60(SB)/4, $0xc2fa0000
-GLOBL cc2fa0000<>(SB), RODATA|NOPTR, $64
-
-DATA cb4c0007e<>+0(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+4(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+8(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+12(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+16(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+20(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+24(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+28(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+32(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+36(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+40(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+44(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+48(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+52(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+56(SB)/4, $0xb4c0007e
-DATA cb4c0007e<>+60(SB)/4, $0xb4c0007e
-GLOBL cb4c0007e<>(SB), RODATA|NOPTR, $64
-
-DATA c00000095<>+0(SB)/4, $0x00000095
-DATA c00000095<>+4(SB)/4, $0x00000095
-DATA c00000095<>+8(SB)/4, $0x00000095
-DATA c00000095<>+12(SB)/4, $0x00000095
-DATA c00000095<>+16(SB)/4, $0x00000095
-DATA c00000095<>+20(SB)/4, $0x00000095
-DATA c00000095<>+24(SB)/4, $0x00000095
-DATA c00000095<>+28(SB)/4, $0x00000095
-DATA c00000095<>+32(SB)/4, $0x00000095
-DATA c00000095<>+36(SB)/4, $0x00000095
-DATA c00000095<>+40(SB)/4, $0x00000095
-DATA c00000095<>+44(SB)/4, $0x00000095
-DATA c00000095<>+48(SB)/4, $0x00000095
-DATA c00000095<>+52(SB)/4, $0x00000095
-DATA c00000095<>+56(SB)/4, $0x00000095
-DATA c00000095<>+60(SB)/4, $0x00000095
-GLOBL c00000095<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cc2d00000, 0xc2d00000)
+SIXTEEN(c42b20000, 0x42b20000)
+SIXTEEN(c4b400000, 0x4b400000)
+SIXTEEN(c3fb8aa3b, 0x3fb8aa3b)
+SIXTEEN(c3f317200, 0x3f317200)
+SIXTEEN(c35bfbe8e, 0x35bfbe8e)
+SIXTEEN(c3ab68896, 0x3ab68896)
+SIXTEEN(c3c0905c8, 0x3c0905c8)
+SIXTEEN(c3d2aaa8d, 0x3d2aaa8d)
+SIXTEEN(c3e2aaa6e, 0x3e2aaa6e)
+SIXTEEN(c3f000000, 0x3f000000)
+SIXTEEN(c3f800000, 0x3f800000)
+SIXTEEN(cc2fa0000, 0xc2fa0000)
+SIXTEEN(cb4c0007e, 0xb4c0007e)
+SIXTEEN(c00000095, 0x00000095)
 
 // func sigmoidAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -389,23 +156,7 @@ scaled2:
 	VZEROUPPER
 	RET
 
-DATA c80000000<>+0(SB)/4, $0x80000000
-DATA c80000000<>+4(SB)/4, $0x80000000
-DATA c80000000<>+8(SB)/4, $0x80000000
-DATA c80000000<>+12(SB)/4, $0x80000000
-DATA c80000000<>+16(SB)/4, $0x80000000
-DATA c80000000<>+20(SB)/4, $0x80000000
-DATA c80000000<>+24(SB)/4, $0x80000000
-DATA c80000000<>+28(SB)/4, $0x80000000
-DATA c80000000<>+32(SB)/4, $0x80000000
-DATA c80000000<>+36(SB)/4, $0x80000000
-DATA c80000000<>+40(SB)/4, $0x80000000
-DATA c80000000<>+44(SB)/4, $0x80000000
-DATA c80000000<>+48(SB)/4, $0x80000000
-DATA c80000000<>+52(SB)/4, $0x80000000
-DATA c80000000<>+56(SB)/4, $0x80000000
-DATA c80000000<>+60(SB)/4, $0x80000000
-GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c80000000, 0x80000000)
 
 // func siluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -521,23 +272,7 @@ near:
 	VZEROUPPER
 	RET
 
-DATA cc2ae0000<>+0(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+4(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+8(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+12(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+16(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+20(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+24(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+28(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+32(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+36(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+40(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+44(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+48(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+52(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+56(SB)/4, $0xc2ae0000
-DATA cc2ae0000<>+60(SB)/4, $0xc2ae0000
-GLOBL cc2ae0000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cc2ae0000, 0xc2ae0000)
 
 // func tanhAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -581,220 +316,62 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c7fffffff<>+0(SB)/4, $0x7fffffff
-DATA c7fffffff<>+4(SB)/4, $0x7fffffff
-DATA c7fffffff<>+8(SB)/4, $0x7fffffff
-DATA c7fffffff<>+12(SB)/4, $0x7fffffff
-DATA c7fffffff<>+16(SB)/4, $0x7fffffff
-DATA c7fffffff<>+20(SB)/4, $0x7fffffff
-DATA c7fffffff<>+24(SB)/4, $0x7fffffff
-DATA c7fffffff<>+28(SB)/4, $0x7fffffff
-DATA c7fffffff<>+32(SB)/4, $0x7fffffff
-DATA c7fffffff<>+36(SB)/4, $0x7fffffff
-DATA c7fffffff<>+40(SB)/4, $0x7fffffff
-DATA c7fffffff<>+44(SB)/4, $0x7fffffff
-DATA c7fffffff<>+48(SB)/4, $0x7fffffff
-DATA c7fffffff<>+52(SB)/4, $0x7fffffff
-DATA c7fffffff<>+56(SB)/4, $0x7fffffff
-DATA c7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL c7fffffff<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c7fffffff, 0x7fffffff)
+SIXTEEN(c411ffffb, 0x411ffffb)
+SIXTEEN(c3fc00000, 0x3fc00000)
 
-DATA c411ffffb<>+0(SB)/4, $0x411ffffb
-DATA c411ffffb<>+4(SB)/4, $0x411ffffb
-DATA c411ffffb<>+8(SB)/4, $0x411ffffb
-DATA c411ffffb<>+12(SB)/4, $0x411ffffb
-DATA c411ffffb<>+16(SB)/4, $0x411ffffb
-DATA c411ffffb<>+20(SB)/4, $0x411ffffb
-DATA c411ffffb<>+24(SB)/4, $0x411ffffb
-DATA c411ffffb<>+28(SB)/4, $0x411ffffb
-DATA c411ffffb<>+32(SB)/4, $0x411ffffb
-DATA c411ffffb<>+36(SB)/4, $0x411ffffb
-DATA c411ffffb<>+40(SB)/4, $0x411ffffb
-DATA c411ffffb<>+44(SB)/4, $0x411ffffb
-DATA c411ffffb<>+48(SB)/4, $0x411ffffb
-DATA c411ffffb<>+52(SB)/4, $0x411ffffb
-DATA c411ffffb<>+56(SB)/4, $0x411ffffb
-DATA c411ffffb<>+60(SB)/4, $0x411ffffb
-GLOBL c411ffffb<>(SB), RODATA|NOPTR, $64
-
-DATA c3fc00000<>+0(SB)/4, $0x3fc00000
-DATA c3fc00000<>+4(SB)/4, $0x3fc00000
-DATA c3fc00000<>+8(SB)/4, $0x3fc00000
-DATA c3fc00000<>+12(SB)/4, $0x3fc00000
-DATA c3fc00000<>+16(SB)/4, $0x3fc00000
-DATA c3fc00000<>+20(SB)/4, $0x3fc00000
-DATA c3fc00000<>+24(SB)/4, $0x3fc00000
-DATA c3fc00000<>+28(SB)/4, $0x3fc00000
-DATA c3fc00000<>+32(SB)/4, $0x3fc00000
-DATA c3fc00000<>+36(SB)/4, $0x3fc00000
-DATA c3fc00000<>+40(SB)/4, $0x3fc00000
-DATA c3fc00000<>+44(SB)/4, $0x3fc00000
-DATA c3fc00000<>+48(SB)/4, $0x3fc00000
-DATA c3fc00000<>+52(SB)/4, $0x3fc00000
-DATA c3fc00000<>+56(SB)/4, $0x3fc00000
-DATA c3fc00000<>+60(SB)/4, $0x3fc00000
-GLOBL c3fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA table0<>+0(SB)/4, $0x3f83089a
-DATA table0<>+4(SB)/4, $0x3fd2c5f9
-DATA table0<>+8(SB)/4, $0x402db7a3
-DATA table0<>+12(SB)/4, $0x4080dc17
-DATA table0<>+16(SB)/4, $0x40c03f5a
-DATA table0<>+20(SB)/4, $0x410aa162
-DATA table0<>+24(SB)/4, $0x00000000
-DATA table0<>+28(SB)/4, $0x3f02a764
-DATA table0<>+32(SB)/4, $0x3f83089a
-DATA table0<>+36(SB)/4, $0x3fd2c5f9
-DATA table0<>+40(SB)/4, $0x402db7a3
-DATA table0<>+44(SB)/4, $0x4080dc17
-DATA table0<>+48(SB)/4, $0x40c03f5a
-DATA table0<>+52(SB)/4, $0x410aa162
-DATA table0<>+56(SB)/4, $0x00000000
-DATA table0<>+60(SB)/4, $0x3f02a764
+DWORDS(table0, 0, 0x3f83089a, 0x3fd2c5f9, 0x402db7a3, 0x4080dc17)
+DWORDS(table0, 16, 0x40c03f5a, 0x410aa162, 0x00000000, 0x3f02a764)
+DWORDS(table0, 32, 0x3f83089a, 0x3fd2c5f9, 0x402db7a3, 0x4080dc17)
+DWORDS(table0, 48, 0x40c03f5a, 0x410aa162, 0x00000000, 0x3f02a764)
 GLOBL table0<>(SB), RODATA|NOPTR, $64
 
-DATA table1<>+0(SB)/4, $0x3f457875
-DATA table1<>+4(SB)/4, $0x3f6dab8b
-DATA table1<>+8(SB)/4, $0x3f7dc33f
-DATA table1<>+12(SB)/4, $0x3f7fd658
-DATA table1<>+16(SB)/4, $0x3f7fff35
-DATA table1<>+20(SB)/4, $0x3f7fffff
-DATA table1<>+24(SB)/4, $0x00000000
-DATA table1<>+28(SB)/4, $0x3ef0c219
-DATA table1<>+32(SB)/4, $0x3f457875
-DATA table1<>+36(SB)/4, $0x3f6dab8b
-DATA table1<>+40(SB)/4, $0x3f7dc33f
-DATA table1<>+44(SB)/4, $0x3f7fd658
-DATA table1<>+48(SB)/4, $0x3f7fff35
-DATA table1<>+52(SB)/4, $0x3f7fffff
-DATA table1<>+56(SB)/4, $0x00000000
-DATA table1<>+60(SB)/4, $0x3ef0c219
+DWORDS(table1, 0, 0x3f457875, 0x3f6dab8b, 0x3f7dc33f, 0x3f7fd658)
+DWORDS(table1, 16, 0x3f7fff35, 0x3f7fffff, 0x00000000, 0x3ef0c219)
+DWORDS(table1, 32, 0x3f457875, 0x3f6dab8b, 0x3f7dc33f, 0x3f7fd658)
+DWORDS(table1, 48, 0x3f7fff35, 0x3f7fffff, 0x00000000, 0x3ef0c219)
 GLOBL table1<>(SB), RODATA|NOPTR, $64
 
-DATA table2<>+0(SB)/4, $0x3b4d0e19
-DATA table2<>+4(SB)/4, $0xbb29f7d3
-DATA table2<>+8(SB)/4, $0x38c04f3a
-DATA table2<>+12(SB)/4, $0x378ebe9f
-DATA table2<>+16(SB)/4, $0x34cb7899
-DATA table2<>+20(SB)/4, $0x30fbd403
-DATA table2<>+24(SB)/4, $0xbd1a9a5e
-DATA table2<>+28(SB)/4, $0x3ce43ecd
-DATA table2<>+32(SB)/4, $0x3b4d0e19
-DATA table2<>+36(SB)/4, $0xbb29f7d3
-DATA table2<>+40(SB)/4, $0x38c04f3a
-DATA table2<>+44(SB)/4, $0x378ebe9f
-DATA table2<>+48(SB)/4, $0x34cb7899
-DATA table2<>+52(SB)/4, $0x30fbd403
-DATA table2<>+56(SB)/4, $0xbd1a9a5e
-DATA table2<>+60(SB)/4, $0x3ce43ecd
+DWORDS(table2, 0, 0x3b4d0e19, 0xbb29f7d3, 0x38c04f3a, 0x378ebe9f)
+DWORDS(table2, 16, 0x34cb7899, 0x30fbd403, 0xbd1a9a5e, 0x3ce43ecd)
+DWORDS(table2, 32, 0x3b4d0e19, 0xbb29f7d3, 0x38c04f3a, 0x378ebe9f)
+DWORDS(table2, 48, 0x34cb7899, 0x30fbd403, 0xbd1a9a5e, 0x3ce43ecd)
 GLOBL table2<>(SB), RODATA|NOPTR, $64
 
-DATA table3<>+0(SB)/4, $0x3c92cd58
-DATA table3<>+4(SB)/4, $0x3b7daaf5
-DATA table3<>+8(SB)/4, $0xba14cc8d
-DATA table3<>+12(SB)/4, $0xb8762e02
-DATA table3<>+16(SB)/4, $0xb5b94043
-DATA table3<>+20(SB)/4, $0xb1e98c47
-DATA table3<>+24(SB)/4, $0xbc1e2fa0
-DATA table3<>+28(SB)/4, $0xbd444511
-DATA table3<>+32(SB)/4, $0x3c92cd58
-DATA table3<>+36(SB)/4, $0x3b7daaf5
-DATA table3<>+40(SB)/4, $0xba14cc8d
-DATA table3<>+44(SB)/4, $0xb8762e02
-DATA table3<>+48(SB)/4, $0xb5b94043
-DATA table3<>+52(SB)/4, $0xb1e98c47
-DATA table3<>+56(SB)/4, $0xbc1e2fa0
-DATA table3<>+60(SB)/4, $0xbd444511
+DWORDS(table3, 0, 0x3c92cd58, 0x3b7daaf5, 0xba14cc8d, 0xb8762e02)
+DWORDS(table3, 16, 0xb5b94043, 0xb1e98c47, 0xbc1e2fa0, 0xbd444511)
+DWORDS(table3, 32, 0x3c92cd58, 0x3b7daaf5, 0xba14cc8d, 0xb8762e02)
+DWORDS(table3, 48, 0xb5b94043, 0xb1e98c47, 0xbc1e2fa0, 0xbd444511)
 GLOBL table3<>(SB), RODATA|NOPTR, $64
 
-DATA table4<>+0(SB)/4, $0xbd339513
-DATA table4<>+4(SB)/4, $0x3b000614
-DATA table4<>+8(SB)/4, $0x3b04f3eb
-DATA table4<>+12(SB)/4, $0x392f32c9
-DATA table4<>+16(SB)/4, $0x3652652a
-DATA table4<>+20(SB)/4, $0x32857ffc
-DATA table4<>+24(SB)/4, $0x3e0b0302
-DATA table4<>+28(SB)/4, $0xbcf7d504
-DATA table4<>+32(SB)/4, $0xbd339513
-DATA table4<>+36(SB)/4, $0x3b000614
-DATA table4<>+40(SB)/4, $0x3b04f3eb
-DATA table4<>+44(SB)/4, $0x392f32c9
-DATA table4<>+48(SB)/4, $0x3652652a
-DATA table4<>+52(SB)/4, $0x32857ffc
-DATA table4<>+56(SB)/4, $0x3e0b0302
-DATA table4<>+60(SB)/4, $0xbcf7d504
+DWORDS(table4, 0, 0xbd339513, 0x3b000614, 0x3b04f3eb, 0x392f32c9)
+DWORDS(table4, 16, 0x3652652a, 0x32857ffc, 0x3e0b0302, 0xbcf7d504)
+DWORDS(table4, 32, 0xbd339513, 0x3b000614, 0x3b04f3eb, 0x392f32c9)
+DWORDS(table4, 48, 0x3652652a, 0x32857ffc, 0x3e0b0302, 0xbcf7d504)
 GLOBL table4<>(SB), RODATA|NOPTR, $64
 
-DATA table5<>+0(SB)/4, $0x3cb81895
-DATA table5<>+4(SB)/4, $0xbccd2904
-DATA table5<>+8(SB)/4, $0xbbb2a3da
-DATA table5<>+12(SB)/4, $0xb9dc9ff5
-DATA table5<>+16(SB)/4, $0xb7016dc4
-DATA table5<>+20(SB)/4, $0xb32342c9
-DATA table5<>+24(SB)/4, $0xb99b55b4
-DATA table5<>+28(SB)/4, $0x3e271831
-DATA table5<>+32(SB)/4, $0x3cb81895
-DATA table5<>+36(SB)/4, $0xbccd2904
-DATA table5<>+40(SB)/4, $0xbbb2a3da
-DATA table5<>+44(SB)/4, $0xb9dc9ff5
-DATA table5<>+48(SB)/4, $0xb7016dc4
-DATA table5<>+52(SB)/4, $0xb32342c9
-DATA table5<>+56(SB)/4, $0xb99b55b4
-DATA table5<>+60(SB)/4, $0x3e271831
+DWORDS(table5, 0, 0x3cb81895, 0xbccd2904, 0xbbb2a3da, 0xb9dc9ff5)
+DWORDS(table5, 16, 0xb7016dc4, 0xb32342c9, 0xb99b55b4, 0x3e271831)
+DWORDS(table5, 32, 0x3cb81895, 0xbccd2904, 0xbbb2a3da, 0xb9dc9ff5)
+DWORDS(table5, 48, 0xb7016dc4, 0xb32342c9, 0xb99b55b4, 0x3e271831)
 GLOBL table5<>(SB), RODATA|NOPTR, $64
 
-DATA table6<>+0(SB)/4, $0x3dd90fa9
-DATA table6<>+4(SB)/4, $0x3d957a0e
-DATA table6<>+8(SB)/4, $0x3c391bcc
-DATA table6<>+12(SB)/4, $0x3a5db44e
-DATA table6<>+16(SB)/4, $0x3787a673
-DATA table6<>+20(SB)/4, $0x33aae639
-DATA table6<>+24(SB)/4, $0xbeaaa874
-DATA table6<>+28(SB)/4, $0xbdb300b9
-DATA table6<>+32(SB)/4, $0x3dd90fa9
-DATA table6<>+36(SB)/4, $0x3d957a0e
-DATA table6<>+40(SB)/4, $0x3c391bcc
-DATA table6<>+44(SB)/4, $0x3a5db44e
-DATA table6<>+48(SB)/4, $0x3787a673
-DATA table6<>+52(SB)/4, $0x33aae639
-DATA table6<>+56(SB)/4, $0xbeaaa874
-DATA table6<>+60(SB)/4, $0xbdb300b9
+DWORDS(table6, 0, 0x3dd90fa9, 0x3d957a0e, 0x3c391bcc, 0x3a5db44e)
+DWORDS(table6, 16, 0x3787a673, 0x33aae639, 0xbeaaa874, 0xbdb300b9)
+DWORDS(table6, 32, 0x3dd90fa9, 0x3d957a0e, 0x3c391bcc, 0x3a5db44e)
+DWORDS(table6, 48, 0x3787a673, 0x33aae639, 0xbeaaa874, 0xbdb300b9)
 GLOBL table6<>(SB), RODATA|NOPTR, $64
 
-DATA table7<>+0(SB)/4, $0xbe9ff2ad
-DATA table7<>+4(SB)/4, $0xbe0343fa
-DATA table7<>+8(SB)/4, $0xbc8d50ba
-DATA table7<>+12(SB)/4, $0xbaa67a19
-DATA table7<>+16(SB)/4, $0xb7cc0f8e
-DATA table7<>+20(SB)/4, $0xb400a616
-DATA table7<>+24(SB)/4, $0xb4bf37bc
-DATA table7<>+28(SB)/4, $0xbebb85be
-DATA table7<>+32(SB)/4, $0xbe9ff2ad
-DATA table7<>+36(SB)/4, $0xbe0343fa
-DATA table7<>+40(SB)/4, $0xbc8d50ba
-DATA table7<>+44(SB)/4, $0xbaa67a19
-DATA table7<>+48(SB)/4, $0xb7cc0f8e
-DATA table7<>+52(SB)/4, $0xb400a616
-DATA table7<>+56(SB)/4, $0xb4bf37bc
-DATA table7<>+60(SB)/4, $0xbebb85be
+DWORDS(table7, 0, 0xbe9ff2ad, 0xbe0343fa, 0xbc8d50ba, 0xbaa67a19)
+DWORDS(table7, 16, 0xb7cc0f8e, 0xb400a616, 0xb4bf37bc, 0xbebb85be)
+DWORDS(table7, 32, 0xbe9ff2ad, 0xbe0343fa, 0xbc8d50ba, 0xbaa67a19)
+DWORDS(table7, 48, 0xb7cc0f8e, 0xb400a616, 0xb4bf37bc, 0xbebb85be)
 GLOBL table7<>(SB), RODATA|NOPTR, $64
 
-DATA table8<>+0(SB)/4, $0x3ecf5ac3
-DATA table8<>+4(SB)/4, $0x3e0d63b6
-DATA table8<>+8(SB)/4, $0x3c8e9021
-DATA table8<>+12(SB)/4, $0x3aa69247
-DATA table8<>+16(SB)/4, $0x37caf836
-DATA table8<>+20(SB)/4, $0x33fff58b
-DATA table8<>+24(SB)/4, $0x3f800000
-DATA table8<>+28(SB)/4, $0x3f4764e0
-DATA table8<>+32(SB)/4, $0x3ecf5ac3
-DATA table8<>+36(SB)/4, $0x3e0d63b6
-DATA table8<>+40(SB)/4, $0x3c8e9021
-DATA table8<>+44(SB)/4, $0x3aa69247
-DATA table8<>+48(SB)/4, $0x37caf836
-DATA table8<>+52(SB)/4, $0x33fff58b
-DATA table8<>+56(SB)/4, $0x3f800000
-DATA table8<>+60(SB)/4, $0x3f4764e0
+DWORDS(table8, 0, 0x3ecf5ac3, 0x3e0d63b6, 0x3c8e9021, 0x3aa69247)
+DWORDS(table8, 16, 0x37caf836, 0x33fff58b, 0x3f800000, 0x3f4764e0)
+DWORDS(table8, 32, 0x3ecf5ac3, 0x3e0d63b6, 0x3c8e9021, 0x3aa69247)
+DWORDS(table8, 48, 0x37caf836, 0x33fff58b, 0x3f800000, 0x3f4764e0)
 GLOBL table8<>(SB), RODATA|NOPTR, $64
 
 // func geluAVX2(dst *float32, src *float32, blocks int)
@@ -915,599 +492,136 @@ store:
 	VZEROUPPER
 	RET
 
-DATA c3e638e39<>+0(SB)/4, $0x3e638e39
-DATA c3e638e39<>+4(SB)/4, $0x3e638e39
-DATA c3e638e39<>+8(SB)/4, $0x3e638e39
-DATA c3e638e39<>+12(SB)/4, $0x3e638e39
-DATA c3e638e39<>+16(SB)/4, $0x3e638e39
-DATA c3e638e39<>+20(SB)/4, $0x3e638e39
-DATA c3e638e39<>+24(SB)/4, $0x3e638e39
-DATA c3e638e39<>+28(SB)/4, $0x3e638e39
-DATA c3e638e39<>+32(SB)/4, $0x3e638e39
-DATA c3e638e39<>+36(SB)/4, $0x3e638e39
-DATA c3e638e39<>+40(SB)/4, $0x3e638e39
-DATA c3e638e39<>+44(SB)/4, $0x3e638e39
-DATA c3e638e39<>+48(SB)/4, $0x3e638e39
-DATA c3e638e39<>+52(SB)/4, $0x3e638e39
-DATA c3e638e39<>+56(SB)/4, $0x3e638e39
-DATA c3e638e39<>+60(SB)/4, $0x3e638e39
-GLOBL c3e638e39<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3e638e39, 0x3e638e39)
 
-DATA table9<>+0(SB)/4, $0x00000000
-DATA table9<>+4(SB)/4, $0x3f5666cf
-DATA table9<>+8(SB)/4, $0x3fb2daee
-DATA table9<>+12(SB)/4, $0x3ff89653
-DATA table9<>+16(SB)/4, $0x4022e3a3
-DATA table9<>+20(SB)/4, $0x40469b4a
-DATA table9<>+24(SB)/4, $0x406a96ae
-DATA table9<>+28(SB)/4, $0x408744e4
-DATA table9<>+32(SB)/4, $0x00000000
-DATA table9<>+36(SB)/4, $0x3f5666cf
-DATA table9<>+40(SB)/4, $0x3fb2daee
-DATA table9<>+44(SB)/4, $0x3ff89653
-DATA table9<>+48(SB)/4, $0x4022e3a3
-DATA table9<>+52(SB)/4, $0x40469b4a
-DATA table9<>+56(SB)/4, $0x406a96ae
-DATA table9<>+60(SB)/4, $0x408744e4
+DWORDS(table9, 0, 0x00000000, 0x3f5666cf, 0x3fb2daee, 0x3ff89653)
+DWORDS(table9, 16, 0x4022e3a3, 0x40469b4a, 0x406a96ae, 0x408744e4)
+DWORDS(table9, 32, 0x00000000, 0x3f5666cf, 0x3fb2daee, 0x3ff89653)
+DWORDS(table9, 48, 0x4022e3a3, 0x40469b4a, 0x406a96ae, 0x408744e4)
 GLOBL table9<>(SB), RODATA|NOPTR, $64
 
-DATA table10<>+0(SB)/4, $0x80000000
-DATA table10<>+4(SB)/4, $0xbe2c82d0
-DATA table10<>+8(SB)/4, $0xbde841a1
-DATA table10<>+12(SB)/4, $0xbd4f53e5
-DATA table10<>+16(SB)/4, $0xbc63bf8e
-DATA table10<>+20(SB)/4, $0xbb42a689
-DATA table10<>+24(SB)/4, $0xb9ed3f35
-DATA table10<>+28(SB)/4, $0xb851cc86
-DATA table10<>+32(SB)/4, $0x80000000
-DATA table10<>+36(SB)/4, $0xbe2c82d0
-DATA table10<>+40(SB)/4, $0xbde841a1
-DATA table10<>+44(SB)/4, $0xbd4f53e5
-DATA table10<>+48(SB)/4, $0xbc63bf8e
-DATA table10<>+52(SB)/4, $0xbb42a689
-DATA table10<>+56(SB)/4, $0xb9ed3f35
-DATA table10<>+60(SB)/4, $0xb851cc86
+DWORDS(table10, 0, 0x80000000, 0xbe2c82d0, 0xbde841a1, 0xbd4f53e5)
+DWORDS(table10, 16, 0xbc63bf8e, 0xbb42a689, 0xb9ed3f35, 0xb851cc86)
+DWORDS(table10, 32, 0x80000000, 0xbe2c82d0, 0xbde841a1, 0xbd4f53e5)
+DWORDS(table10, 48, 0xbc63bf8e, 0xbb42a689, 0xb9ed3f35, 0xb851cc86)
 GLOBL table10<>(SB), RODATA|NOPTR, $64
 
-DATA table11<>+0(SB)/4, $0xba62de6f
-DATA table11<>+4(SB)/4, $0x3a3ec25f
-DATA table11<>+8(SB)/4, $0x39f6b7c2
-DATA table11<>+12(SB)/4, $0xb9ab6a27
-DATA table11<>+16(SB)/4, $0xb93777ac
-DATA table11<>+20(SB)/4, $0x387d52fd
-DATA table11<>+24(SB)/4, $0x3827fc0e
-DATA table11<>+28(SB)/4, $0x34a282f6
-DATA table11<>+32(SB)/4, $0xba62de6f
-DATA table11<>+36(SB)/4, $0x3a3ec25f
-DATA table11<>+40(SB)/4, $0x39f6b7c2
-DATA table11<>+44(SB)/4, $0xb9ab6a27
-DATA table11<>+48(SB)/4, $0xb93777ac
-DATA table11<>+52(SB)/4, $0x387d52fd
-DATA table11<>+56(SB)/4, $0x3827fc0e
-DATA table11<>+60(SB)/4, $0x34a282f6
+DWORDS(table11, 0, 0xba62de6f, 0x3a3ec25f, 0x39f6b7c2, 0xb9ab6a27)
+DWORDS(table11, 16, 0xb93777ac, 0x387d52fd, 0x3827fc0e, 0x34a282f6)
+DWORDS(table11, 32, 0xba62de6f, 0x3a3ec25f, 0x39f6b7c2, 0xb9ab6a27)
+DWORDS(table11, 48, 0xb93777ac, 0x387d52fd, 0x3827fc0e, 0x34a282f6)
 GLOBL table11<>(SB), RODATA|NOPTR, $64
 
-DATA table12<>+0(SB)/4, $0xb9c9d764
-DATA table12<>+4(SB)/4, $0xbb165b84
-DATA table12<>+8(SB)/4, $0x3a94dadd
-DATA table12<>+12(SB)/4, $0x3aa5156d
-DATA table12<>+16(SB)/4, $0xb94dd6ff
-DATA table12<>+20(SB)/4, $0xb9a5880d
-DATA table12<>+24(SB)/4, $0xb83a80e5
-DATA table12<>+28(SB)/4, $0x37df1e51
-DATA table12<>+32(SB)/4, $0xb9c9d764
-DATA table12<>+36(SB)/4, $0xbb165b84
-DATA table12<>+40(SB)/4, $0x3a94dadd
-DATA table12<>+44(SB)/4, $0x3aa5156d
-DATA table12<>+48(SB)/4, $0xb94dd6ff
-DATA table12<>+52(SB)/4, $0xb9a5880d
-DATA table12<>+56(SB)/4, $0xb83a80e5
-DATA table12<>+60(SB)/4, $0x37df1e51
+DWORDS(table12, 0, 0xb9c9d764, 0xbb165b84, 0x3a94dadd, 0x3aa5156d)
+DWORDS(table12, 16, 0xb94dd6ff, 0xb9a5880d, 0xb83a80e5, 0x37df1e51)
+DWORDS(table12, 32, 0xb9c9d764, 0xbb165b84, 0x3a94dadd, 0x3aa5156d)
+DWORDS(table12, 48, 0xb94dd6ff, 0xb9a5880d, 0xb83a80e5, 0x37df1e51)
 GLOBL table12<>(SB), RODATA|NOPTR, $64
 
-DATA table13<>+0(SB)/4, $0x3c26bc8f
-DATA table13<>+4(SB)/4, $0xbb830254
-DATA table13<>+8(SB)/4, $0xbbbf9c14
-DATA table13<>+12(SB)/4, $0xb80718b8
-DATA table13<>+16(SB)/4, $0x3af87667
-DATA table13<>+20(SB)/4, $0x3a0a8e92
-DATA table13<>+24(SB)/4, $0xb90faba9
-DATA table13<>+28(SB)/4, $0xb8e44160
-DATA table13<>+32(SB)/4, $0x3c26bc8f
-DATA table13<>+36(SB)/4, $0xbb830254
-DATA table13<>+40(SB)/4, $0xbbbf9c14
-DATA table13<>+44(SB)/4, $0xb80718b8
-DATA table13<>+48(SB)/4, $0x3af87667
-DATA table13<>+52(SB)/4, $0x3a0a8e92
-DATA table13<>+56(SB)/4, $0xb90faba9
-DATA table13<>+60(SB)/4, $0xb8e44160
+DWORDS(table13, 0, 0x3c26bc8f, 0xbb830254, 0xbbbf9c14, 0xb80718b8)
+DWORDS(table13, 16, 0x3af87667, 0x3a0a8e92, 0xb90faba9, 0xb8e44160)
+DWORDS(table13, 32, 0x3c26bc8f, 0xbb830254, 0xbbbf9c14, 0xb80718b8)
+DWORDS(table13, 48, 0x3af87667, 0x3a0a8e92, 0xb90faba9, 0xb8e44160)
 GLOBL table13<>(SB), RODATA|NOPTR, $64
 
-DATA table14<>+0(SB)/4, $0xb86ce7ac
-DATA table14<>+4(SB)/4, $0x3cad12fe
-DATA table14<>+8(SB)/4, $0x3a1a3c02
-DATA table14<>+12(SB)/4, $0xbc14a34f
-DATA table14<>+16(SB)/4, $0xbb7598ba
-DATA table14<>+20(SB)/4, $0x39d2b946
-DATA table14<>+24(SB)/4, $0x3a43f752
-DATA table14<>+28(SB)/4, $0x3988a8d4
-DATA table14<>+32(SB)/4, $0xb86ce7ac
-DATA table14<>+36(SB)/4, $0x3cad12fe
-DATA table14<>+40(SB)/4, $0x3a1a3c02
-DATA table14<>+44(SB)/4, $0xbc14a34f
-DATA table14<>+48(SB)/4, $0xbb7598ba
-DATA table14<>+52(SB)/4, $0x39d2b946
-DATA table14<>+56(SB)/4, $0x3a43f752
-DATA table14<>+60(SB)/4, $0x3988a8d4
+DWORDS(table14, 0, 0xb86ce7ac, 0x3cad12fe, 0x3a1a3c02, 0xbc14a34f)
+DWORDS(table14, 16, 0xbb7598ba, 0x39d2b946, 0x3a43f752, 0x3988a8d4)
+DWORDS(table14, 32, 0xb86ce7ac, 0x3cad12fe, 0x3a1a3c02, 0xbc14a34f)
+DWORDS(table14, 48, 0xbb7598ba, 0x39d2b946, 0x3a43f752, 0x3988a8d4)
 GLOBL table14<>(SB), RODATA|NOPTR, $64
 
-DATA table15<>+0(SB)/4, $0xbd8827bd
-DATA table15<>+4(SB)/4, $0x3ba04e05
-DATA table15<>+8(SB)/4, $0x3d162ef8
-DATA table15<>+12(SB)/4, $0x3ca8e5b2
-DATA table15<>+16(SB)/4, $0xb9d2ddf6
-DATA table15<>+20(SB)/4, $0xbb818153
-DATA table15<>+24(SB)/4, $0xbaee57c8
-DATA table15<>+28(SB)/4, $0xb9e3a0b7
-DATA table15<>+32(SB)/4, $0xbd8827bd
-DATA table15<>+36(SB)/4, $0x3ba04e05
-DATA table15<>+40(SB)/4, $0x3d162ef8
-DATA table15<>+44(SB)/4, $0x3ca8e5b2
-DATA table15<>+48(SB)/4, $0xb9d2ddf6
-DATA table15<>+52(SB)/4, $0xbb818153
-DATA table15<>+56(SB)/4, $0xbaee57c8
-DATA table15<>+60(SB)/4, $0xb9e3a0b7
+DWORDS(table15, 0, 0xbd8827bd, 0x3ba04e05, 0x3d162ef8, 0x3ca8e5b2)
+DWORDS(table15, 16, 0xb9d2ddf6, 0xbb818153, 0xbaee57c8, 0xb9e3a0b7)
+DWORDS(table15, 32, 0xbd8827bd, 0x3ba04e05, 0x3d162ef8, 0x3ca8e5b2)
+DWORDS(table15, 48, 0xb9d2ddf6, 0xbb818153, 0xbaee57c8, 0xb9e3a0b7)
 GLOBL table15<>(SB), RODATA|NOPTR, $64
 
-DATA table16<>+0(SB)/4, $0xb51ffc62
-DATA table16<>+4(SB)/4, $0xbe047419
-DATA table16<>+8(SB)/4, $0xbd92c555
-DATA table16<>+12(SB)/4, $0xbb928ab8
-DATA table16<>+16(SB)/4, $0x3c86ad4a
-DATA table16<>+20(SB)/4, $0x3c1a4d23
-DATA table16<>+24(SB)/4, $0x3b363df3
-DATA table16<>+28(SB)/4, $0x3a06a6bd
-DATA table16<>+32(SB)/4, $0xb51ffc62
-DATA table16<>+36(SB)/4, $0xbe047419
-DATA table16<>+40(SB)/4, $0xbd92c555
-DATA table16<>+44(SB)/4, $0xbb928ab8
-DATA table16<>+48(SB)/4, $0x3c86ad4a
-DATA table16<>+52(SB)/4, $0x3c1a4d23
-DATA table16<>+56(SB)/4, $0x3b363df3
-DATA table16<>+60(SB)/4, $0x3a06a6bd
+DWORDS(table16, 0, 0xb51ffc62, 0xbe047419, 0xbd92c555, 0xbb928ab8)
+DWORDS(table16, 16, 0x3c86ad4a, 0x3c1a4d23, 0x3b363df3, 0x3a06a6bd)
+DWORDS(table16, 32, 0xb51ffc62, 0xbe047419, 0xbd92c555, 0xbb928ab8)
+DWORDS(table16, 48, 0x3c86ad4a, 0x3c1a4d23, 0x3b363df3, 0x3a06a6bd)
 GLOBL table16<>(SB), RODATA|NOPTR, $64
 
-DATA table17<>+0(SB)/4, $0x3ecc422a
-DATA table17<>+4(SB)/4, $0x3e3ac8a5
-DATA table17<>+8(SB)/4, $0x3b6a1a10
-DATA table17<>+12(SB)/4, $0xbd5b977e
-DATA table17<>+16(SB)/4, $0xbd0f70e9
-DATA table17<>+20(SB)/4, $0xbc4a28a8
-DATA table17<>+24(SB)/4, $0xbb34c5e0
-DATA table17<>+28(SB)/4, $0xb9daaf55
-DATA table17<>+32(SB)/4, $0x3ecc422a
-DATA table17<>+36(SB)/4, $0x3e3ac8a5
-DATA table17<>+40(SB)/4, $0x3b6a1a10
-DATA table17<>+44(SB)/4, $0xbd5b977e
-DATA table17<>+48(SB)/4, $0xbd0f70e9
-DATA table17<>+52(SB)/4, $0xbc4a28a8
-DATA table17<>+56(SB)/4, $0xbb34c5e0
-DATA table17<>+60(SB)/4, $0xb9daaf55
+DWORDS(table17, 0, 0x3ecc422a, 0x3e3ac8a5, 0x3b6a1a10, 0xbd5b977e)
+DWORDS(table17, 16, 0xbd0f70e9, 0xbc4a28a8, 0xbb34c5e0, 0xb9daaf55)
+DWORDS(table17, 32, 0x3ecc422a, 0x3e3ac8a5, 0x3b6a1a10, 0xbd5b977e)
+DWORDS(table17, 48, 0xbd0f70e9, 0xbc4a28a8, 0xbb34c5e0, 0xb9daaf55)
 GLOBL table17<>(SB), RODATA|NOPTR, $64
 
-DATA table18<>+0(SB)/4, $0xbf000000
-DATA table18<>+4(SB)/4, $0x3d0bc908
-DATA table18<>+8(SB)/4, $0x3e03efb6
-DATA table18<>+12(SB)/4, $0x3dbb550d
-DATA table18<>+16(SB)/4, $0x3d0cb12b
-DATA table18<>+20(SB)/4, $0x3c14c284
-DATA table18<>+24(SB)/4, $0x3ad797ca
-DATA table18<>+28(SB)/4, $0x395c9b13
-DATA table18<>+32(SB)/4, $0xbf000000
-DATA table18<>+36(SB)/4, $0x3d0bc908
-DATA table18<>+40(SB)/4, $0x3e03efb6
-DATA table18<>+44(SB)/4, $0x3dbb550d
-DATA table18<>+48(SB)/4, $0x3d0cb12b
-DATA table18<>+52(SB)/4, $0x3c14c284
-DATA table18<>+56(SB)/4, $0x3ad797ca
-DATA table18<>+60(SB)/4, $0x395c9b13
+DWORDS(table18, 0, 0xbf000000, 0x3d0bc908, 0x3e03efb6, 0x3dbb550d)
+DWORDS(table18, 16, 0x3d0cb12b, 0x3c14c284, 0x3ad797ca, 0x395c9b13)
+DWORDS(table18, 32, 0xbf000000, 0x3d0bc908, 0x3e03efb6, 0x3dbb550d)
+DWORDS(table18, 48, 0x3d0cb12b, 0x3c14c284, 0x3ad797ca, 0x395c9b13)
 GLOBL table18<>(SB), RODATA|NOPTR, $64
 
-DATA c408ffffb<>+0(SB)/4, $0x408ffffb
-DATA c408ffffb<>+4(SB)/4, $0x408ffffb
-DATA c408ffffb<>+8(SB)/4, $0x408ffffb
-DATA c408ffffb<>+12(SB)/4, $0x408ffffb
-DATA c408ffffb<>+16(SB)/4, $0x408ffffb
-DATA c408ffffb<>+20(SB)/4, $0x408ffffb
-DATA c408ffffb<>+24(SB)/4, $0x408ffffb
-DATA c408ffffb<>+28(SB)/4, $0x408ffffb
-DATA c408ffffb<>+32(SB)/4, $0x408ffffb
-DATA c408ffffb<>+36(SB)/4, $0x408ffffb
-DATA c408ffffb<>+40(SB)/4, $0x408ffffb
-DATA c408ffffb<>+44(SB)/4, $0x408ffffb
-DATA c408ffffb<>+48(SB)/4, $0x408ffffb
-DATA c408ffffb<>+52(SB)/4, $0x408ffffb
-DATA c408ffffb<>+56(SB)/4, $0x408ffffb
-DATA c408ffffb<>+60(SB)/4, $0x408ffffb
-GLOBL c408ffffb<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c408ffffb, 0x408ffffb)
+SIXTEEN(c417ffff8, 0x417ffff8)
+SIXTEEN(c3f38aa3b, 0x3f38aa3b)
+SIXTEEN(c3fb17200, 0x3fb17200)
+SIXTEEN(c363fbe8e, 0x363fbe8e)
+SIXTEEN(cb9891ee8, 0xb9891ee8)
+SIXTEEN(c3b2bb1f6, 0x3b2bb1f6)
+SIXTEEN(cbcaaaa3e, 0xbcaaaa3e)
+SIXTEEN(c3dfffe84, 0x3dfffe84)
+SIXTEEN(cbf000000, 0xbf000000)
+SIXTEEN(c3f800001, 0x3f800001)
+SIXTEEN(c3f700000, 0x3f700000)
 
-DATA c417ffff8<>+0(SB)/4, $0x417ffff8
-DATA c417ffff8<>+4(SB)/4, $0x417ffff8
-DATA c417ffff8<>+8(SB)/4, $0x417ffff8
-DATA c417ffff8<>+12(SB)/4, $0x417ffff8
-DATA c417ffff8<>+16(SB)/4, $0x417ffff8
-DATA c417ffff8<>+20(SB)/4, $0x417ffff8
-DATA c417ffff8<>+24(SB)/4, $0x417ffff8
-DATA c417ffff8<>+28(SB)/4, $0x417ffff8
-DATA c417ffff8<>+32(SB)/4, $0x417ffff8
-DATA c417ffff8<>+36(SB)/4, $0x417ffff8
-DATA c417ffff8<>+40(SB)/4, $0x417ffff8
-DATA c417ffff8<>+44(SB)/4, $0x417ffff8
-DATA c417ffff8<>+48(SB)/4, $0x417ffff8
-DATA c417ffff8<>+52(SB)/4, $0x417ffff8
-DATA c417ffff8<>+56(SB)/4, $0x417ffff8
-DATA c417ffff8<>+60(SB)/4, $0x417ffff8
-GLOBL c417ffff8<>(SB), RODATA|NOPTR, $64
-
-DATA c3f38aa3b<>+0(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+4(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+8(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+12(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+16(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+20(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+24(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+28(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+32(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+36(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+40(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+44(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+48(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+52(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+56(SB)/4, $0x3f38aa3b
-DATA c3f38aa3b<>+60(SB)/4, $0x3f38aa3b
-GLOBL c3f38aa3b<>(SB), RODATA|NOPTR, $64
-
-DATA c3fb17200<>+0(SB)/4, $0x3fb17200
-DATA c3fb17200<>+4(SB)/4, $0x3fb17200
-DATA c3fb17200<>+8(SB)/4, $0x3fb17200
-DATA c3fb17200<>+12(SB)/4, $0x3fb17200
-DATA c3fb17200<>+16(SB)/4, $0x3fb17200
-DATA c3fb17200<>+20(SB)/4, $0x3fb17200
-DATA c3fb17200<>+24(SB)/4, $0x3fb17200
-DATA c3fb17200<>+28(SB)/4, $0x3fb17200
-DATA c3fb17200<>+32(SB)/4, $0x3fb17200
-DATA c3fb17200<>+36(SB)/4, $0x3fb17200
-DATA c3fb17200<>+40(SB)/4, $0x3fb17200
-DATA c3fb17200<>+44(SB)/4, $0x3fb17200
-DATA c3fb17200<>+48(SB)/4, $0x3fb17200
-DATA c3fb17200<>+52(SB)/4, $0x3fb17200
-DATA c3fb17200<>+56(SB)/4, $0x3fb17200
-DATA c3fb17200<>+60(SB)/4, $0x3fb17200
-GLOBL c3fb17200<>(SB), RODATA|NOPTR, $64
-
-DATA c363fbe8e<>+0(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+4(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+8(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+12(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+16(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+20(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+24(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+28(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+32(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+36(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+40(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+44(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+48(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+52(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+56(SB)/4, $0x363fbe8e
-DATA c363fbe8e<>+60(SB)/4, $0x363fbe8e
-GLOBL c363fbe8e<>(SB), RODATA|NOPTR, $64
-
-DATA cb9891ee8<>+0(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+4(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+8(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+12(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+16(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+20(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+24(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+28(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+32(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+36(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+40(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+44(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+48(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+52(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+56(SB)/4, $0xb9891ee8
-DATA cb9891ee8<>+60(SB)/4, $0xb9891ee8
-GLOBL cb9891ee8<>(SB), RODATA|NOPTR, $64
-
-DATA c3b2bb1f6<>+0(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+4(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+8(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+12(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+16(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+20(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+24(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+28(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+32(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+36(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+40(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+44(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+48(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+52(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+56(SB)/4, $0x3b2bb1f6
-DATA c3b2bb1f6<>+60(SB)/4, $0x3b2bb1f6
-GLOBL c3b2bb1f6<>(SB), RODATA|NOPTR, $64
-
-DATA cbcaaaa3e<>+0(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+4(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+8(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+12(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+16(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+20(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+24(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+28(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+32(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+36(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+40(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+44(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+48(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+52(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+56(SB)/4, $0xbcaaaa3e
-DATA cbcaaaa3e<>+60(SB)/4, $0xbcaaaa3e
-GLOBL cbcaaaa3e<>(SB), RODATA|NOPTR, $64
-
-DATA c3dfffe84<>+0(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+4(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+8(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+12(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+16(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+20(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+24(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+28(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+32(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+36(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+40(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+44(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+48(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+52(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+56(SB)/4, $0x3dfffe84
-DATA c3dfffe84<>+60(SB)/4, $0x3dfffe84
-GLOBL c3dfffe84<>(SB), RODATA|NOPTR, $64
-
-DATA cbf000000<>+0(SB)/4, $0xbf000000
-DATA cbf000000<>+4(SB)/4, $0xbf000000
-DATA cbf000000<>+8(SB)/4, $0xbf000000
-DATA cbf000000<>+12(SB)/4, $0xbf000000
-DATA cbf000000<>+16(SB)/4, $0xbf000000
-DATA cbf000000<>+20(SB)/4, $0xbf000000
-DATA cbf000000<>+24(SB)/4, $0xbf000000
-DATA cbf000000<>+28(SB)/4, $0xbf000000
-DATA cbf000000<>+32(SB)/4, $0xbf000000
-DATA cbf000000<>+36(SB)/4, $0xbf000000
-DATA cbf000000<>+40(SB)/4, $0xbf000000
-DATA cbf000000<>+44(SB)/4, $0xbf000000
-DATA cbf000000<>+48(SB)/4, $0xbf000000
-DATA cbf000000<>+52(SB)/4, $0xbf000000
-DATA cbf000000<>+56(SB)/4, $0xbf000000
-DATA cbf000000<>+60(SB)/4, $0xbf000000
-GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
-
-DATA c3f800001<>+0(SB)/4, $0x3f800001
-DATA c3f800001<>+4(SB)/4, $0x3f800001
-DATA c3f800001<>+8(SB)/4, $0x3f800001
-DATA c3f800001<>+12(SB)/4, $0x3f800001
-DATA c3f800001<>+16(SB)/4, $0x3f800001
-DATA c3f800001<>+20(SB)/4, $0x3f800001
-DATA c3f800001<>+24(SB)/4, $0x3f800001
-DATA c3f800001<>+28(SB)/4, $0x3f800001
-DATA c3f800001<>+32(SB)/4, $0x3f800001
-DATA c3f800001<>+36(SB)/4, $0x3f800001
-DATA c3f800001<>+40(SB)/4, $0x3f800001
-DATA c3f800001<>+44(SB)/4, $0x3f800001
-DATA c3f800001<>+48(SB)/4, $0x3f800001
-DATA c3f800001<>+52(SB)/4, $0x3f800001
-DATA c3f800001<>+56(SB)/4, $0x3f800001
-DATA c3f800001<>+60(SB)/4, $0x3f800001
-GLOBL c3f800001<>(SB), RODATA|NOPTR, $64
-
-DATA c3f700000<>+0(SB)/4, $0x3f700000
-DATA c3f700000<>+4(SB)/4, $0x3f700000
-DATA c3f700000<>+8(SB)/4, $0x3f700000
-DATA c3f700000<>+12(SB)/4, $0x3f700000
-DATA c3f700000<>+16(SB)/4, $0x3f700000
-DATA c3f700000<>+20(SB)/4, $0x3f700000
-DATA c3f700000<>+24(SB)/4, $0x3f700000
-DATA c3f700000<>+28(SB)/4, $0x3f700000
-DATA c3f700000<>+32(SB)/4, $0x3f700000
-DATA c3f700000<>+36(SB)/4, $0x3f700000
-DATA c3f700000<>+40(SB)/4, $0x3f700000
-DATA c3f700000<>+44(SB)/4, $0x3f700000
-DATA c3f700000<>+48(SB)/4, $0x3f700000
-DATA c3f700000<>+52(SB)/4, $0x3f700000
-DATA c3f700000<>+56(SB)/4, $0x3f700000
-DATA c3f700000<>+60(SB)/4, $0x3f700000
-GLOBL c3f700000<>(SB), RODATA|NOPTR, $64
-
-DATA table19<>+0(SB)/4, $0x3fd2c7b9
-DATA table19<>+4(SB)/4, $0x40295422
-DATA table19<>+8(SB)/4, $0x408bdd60
-DATA table19<>+12(SB)/4, $0x40cb12a7
-DATA table19<>+16(SB)/4, $0x4116d410
-DATA table19<>+20(SB)/4, $0x415fee86
-DATA table19<>+24(SB)/4, $0x00000000
-DATA table19<>+28(SB)/4, $0x3f507049
-DATA table19<>+32(SB)/4, $0x3fd2c7b9
-DATA table19<>+36(SB)/4, $0x40295422
-DATA table19<>+40(SB)/4, $0x408bdd60
-DATA table19<>+44(SB)/4, $0x40cb12a7
-DATA table19<>+48(SB)/4, $0x4116d410
-DATA table19<>+52(SB)/4, $0x415fee86
-DATA table19<>+56(SB)/4, $0x00000000
-DATA table19<>+60(SB)/4, $0x3f507049
+DWORDS(table19, 0, 0x3fd2c7b9, 0x40295422, 0x408bdd60, 0x40cb12a7)
+DWORDS(table19, 16, 0x4116d410, 0x415fee86, 0x00000000, 0x3f507049)
+DWORDS(table19, 32, 0x3fd2c7b9, 0x40295422, 0x408bdd60, 0x40cb12a7)
+DWORDS(table19, 48, 0x4116d410, 0x415fee86, 0x00000000, 0x3f507049)
 GLOBL table19<>(SB), RODATA|NOPTR, $64
 
-DATA table20<>+0(SB)/4, $0x3e45e4de
-DATA table20<>+4(SB)/4, $0x3e0a3344
-DATA table20<>+8(SB)/4, $0x3db26201
-DATA table20<>+12(SB)/4, $0x3d7b86be
-DATA table20<>+16(SB)/4, $0x3d2b747c
-DATA table20<>+20(SB)/4, $0x3ce855c9
-DATA table20<>+24(SB)/4, $0x3f000000
-DATA table20<>+28(SB)/4, $0x3e942e36
-DATA table20<>+32(SB)/4, $0x3e45e4de
-DATA table20<>+36(SB)/4, $0x3e0a3344
-DATA table20<>+40(SB)/4, $0x3db26201
-DATA table20<>+44(SB)/4, $0x3d7b86be
-DATA table20<>+48(SB)/4, $0x3d2b747c
-DATA table20<>+52(SB)/4, $0x3ce855c9
-DATA table20<>+56(SB)/4, $0x3f000000
-DATA table20<>+60(SB)/4, $0x3e942e36
+DWORDS(table20, 0, 0x3e45e4de, 0x3e0a3344, 0x3db26201, 0x3d7b86be)
+DWORDS(table20, 16, 0x3d2b747c, 0x3ce855c9, 0x3f000000, 0x3e942e36)
+DWORDS(table20, 32, 0x3e45e4de, 0x3e0a3344, 0x3db26201, 0x3d7b86be)
+DWORDS(table20, 48, 0x3d2b747c, 0x3ce855c9, 0x3f000000, 0x3e942e36)
 GLOBL table20<>(SB), RODATA|NOPTR, $64
 
-DATA table21<>+0(SB)/4, $0xb8b3e0c3
-DATA table21<>+4(SB)/4, $0xb73a07c9
-DATA table21<>+8(SB)/4, $0xb580c61f
-DATA table21<>+12(SB)/4, $0xb3988d99
-DATA table21<>+16(SB)/4, $0xb190b16d
-DATA table21<>+20(SB)/4, $0xaf8c26d7
-DATA table21<>+24(SB)/4, $0xbb072c7f
-DATA table21<>+28(SB)/4, $0xba0243ce
-DATA table21<>+32(SB)/4, $0xb8b3e0c3
-DATA table21<>+36(SB)/4, $0xb73a07c9
-DATA table21<>+40(SB)/4, $0xb580c61f
-DATA table21<>+44(SB)/4, $0xb3988d99
-DATA table21<>+48(SB)/4, $0xb190b16d
-DATA table21<>+52(SB)/4, $0xaf8c26d7
-DATA table21<>+56(SB)/4, $0xbb072c7f
-DATA table21<>+60(SB)/4, $0xba0243ce
+DWORDS(table21, 0, 0xb8b3e0c3, 0xb73a07c9, 0xb580c61f, 0xb3988d99)
+DWORDS(table21, 16, 0xb190b16d, 0xaf8c26d7, 0xbb072c7f, 0xba0243ce)
+DWORDS(table21, 32, 0xb8b3e0c3, 0xb73a07c9, 0xb580c61f, 0xb3988d99)
+DWORDS(table21, 48, 0xb190b16d, 0xaf8c26d7, 0xbb072c7f, 0xba0243ce)
 GLOBL table21<>(SB), RODATA|NOPTR, $64
 
-DATA table22<>+0(SB)/4, $0x39974ebd
-DATA table22<>+4(SB)/4, $0x385491e9
-DATA table22<>+8(SB)/4, $0x369efd9e
-DATA table22<>+12(SB)/4, $0x3515910b
-DATA table22<>+16(SB)/4, $0x3351ac8b
-DATA table22<>+20(SB)/4, $0x316ce0ed
-DATA table22<>+24(SB)/4, $0x3c182ed7
-DATA table22<>+28(SB)/4, $0x3ac92023
-DATA table22<>+32(SB)/4, $0x39974ebd
-DATA table22<>+36(SB)/4, $0x385491e9
-DATA table22<>+40(SB)/4, $0x369efd9e
-DATA table22<>+44(SB)/4, $0x3515910b
-DATA table22<>+48(SB)/4, $0x3351ac8b
-DATA table22<>+52(SB)/4, $0x316ce0ed
-DATA table22<>+56(SB)/4, $0x3c182ed7
-DATA table22<>+60(SB)/4, $0x3ac92023
+DWORDS(table22, 0, 0x39974ebd, 0x385491e9, 0x369efd9e, 0x3515910b)
+DWORDS(table22, 16, 0x3351ac8b, 0x316ce0ed, 0x3c182ed7, 0x3ac92023)
+DWORDS(table22, 32, 0x39974ebd, 0x385491e9, 0x369efd9e, 0x3515910b)
+DWORDS(table22, 48, 0x3351ac8b, 0x316ce0ed, 0x3c182ed7, 0x3ac92023)
 GLOBL table22<>(SB), RODATA|NOPTR, $64
 
-DATA table23<>+0(SB)/4, $0xba806c6d
-DATA table23<>+4(SB)/4, $0xb95b201b
-DATA table23<>+8(SB)/4, $0xb7cf113d
-DATA table23<>+12(SB)/4, $0xb6833f91
-DATA table23<>+16(SB)/4, $0xb4f6bcff
-DATA table23<>+20(SB)/4, $0xb34cf561
-DATA table23<>+24(SB)/4, $0xbcd6b510
-DATA table23<>+28(SB)/4, $0xbb953905
-DATA table23<>+32(SB)/4, $0xba806c6d
-DATA table23<>+36(SB)/4, $0xb95b201b
-DATA table23<>+40(SB)/4, $0xb7cf113d
-DATA table23<>+44(SB)/4, $0xb6833f91
-DATA table23<>+48(SB)/4, $0xb4f6bcff
-DATA table23<>+52(SB)/4, $0xb34cf561
-DATA table23<>+56(SB)/4, $0xbcd6b510
-DATA table23<>+60(SB)/4, $0xbb953905
+DWORDS(table23, 0, 0xba806c6d, 0xb95b201b, 0xb7cf113d, 0xb6833f91)
+DWORDS(table23, 16, 0xb4f6bcff, 0xb34cf561, 0xbcd6b510, 0xbb953905)
+DWORDS(table23, 32, 0xba806c6d, 0xb95b201b, 0xb7cf113d, 0xb6833f91)
+DWORDS(table23, 48, 0xb4f6bcff, 0xb34cf561, 0xbcd6b510, 0xbb953905)
 GLOBL table23<>(SB), RODATA|NOPTR, $64
 
-DATA table24<>+0(SB)/4, $0x3b577efe
-DATA table24<>+4(SB)/4, $0x3a5e55b3
-DATA table24<>+8(SB)/4, $0x390e251d
-DATA table24<>+12(SB)/4, $0x37eaceee
-DATA table24<>+16(SB)/4, $0x36993fb5
-DATA table24<>+20(SB)/4, $0x35390ef8
-DATA table24<>+24(SB)/4, $0x3d7fb6b8
-DATA table24<>+28(SB)/4, $0x3c51af3b
-DATA table24<>+32(SB)/4, $0x3b577efe
-DATA table24<>+36(SB)/4, $0x3a5e55b3
-DATA table24<>+40(SB)/4, $0x390e251d
-DATA table24<>+44(SB)/4, $0x37eaceee
-DATA table24<>+48(SB)/4, $0x36993fb5
-DATA table24<>+52(SB)/4, $0x35390ef8
-DATA table24<>+56(SB)/4, $0x3d7fb6b8
-DATA table24<>+60(SB)/4, $0x3c51af3b
+DWORDS(table24, 0, 0x3b577efe, 0x3a5e55b3, 0x390e251d, 0x37eaceee)
+DWORDS(table24, 16, 0x36993fb5, 0x35390ef8, 0x3d7fb6b8, 0x3c51af3b)
+DWORDS(table24, 32, 0x3b577efe, 0x3a5e55b3, 0x390e251d, 0x37eaceee)
+DWORDS(table24, 48, 0x36993fb5, 0x35390ef8, 0x3d7fb6b8, 0x3c51af3b)
 GLOBL table24<>(SB), RODATA|NOPTR, $64
 
-DATA table25<>+0(SB)/4, $0xbc29584d
-DATA table25<>+4(SB)/4, $0xbb5789e5
-DATA table25<>+8(SB)/4, $0xba3c3f22
-DATA table25<>+12(SB)/4, $0xb94ed6ca
-DATA table25<>+16(SB)/4, $0xb83e829a
-DATA table25<>+20(SB)/4, $0xb725fd42
-DATA table25<>+24(SB)/4, $0xbe082a82
-DATA table25<>+28(SB)/4, $0xbd07fd84
-DATA table25<>+32(SB)/4, $0xbc29584d
-DATA table25<>+36(SB)/4, $0xbb5789e5
-DATA table25<>+40(SB)/4, $0xba3c3f22
-DATA table25<>+44(SB)/4, $0xb94ed6ca
-DATA table25<>+48(SB)/4, $0xb83e829a
-DATA table25<>+52(SB)/4, $0xb725fd42
-DATA table25<>+56(SB)/4, $0xbe082a82
-DATA table25<>+60(SB)/4, $0xbd07fd84
+DWORDS(table25, 0, 0xbc29584d, 0xbb5789e5, 0xba3c3f22, 0xb94ed6ca)
+DWORDS(table25, 16, 0xb83e829a, 0xb725fd42, 0xbe082a82, 0xbd07fd84)
+DWORDS(table25, 32, 0xbc29584d, 0xbb5789e5, 0xba3c3f22, 0xb94ed6ca)
+DWORDS(table25, 48, 0xb83e829a, 0xb725fd42, 0xbe082a82, 0xbd07fd84)
 GLOBL table25<>(SB), RODATA|NOPTR, $64
 
-DATA table26<>+0(SB)/4, $0x3cf73b3e
-DATA table26<>+4(SB)/4, $0x3c462a95
-DATA table26<>+8(SB)/4, $0x3b7140ac
-DATA table26<>+12(SB)/4, $0x3ab2c301
-DATA table26<>+16(SB)/4, $0x39ea1eac
-DATA table26<>+20(SB)/4, $0x39141615
-DATA table26<>+24(SB)/4, $0x3e7ffff2
-DATA table26<>+28(SB)/4, $0x3da03633
-DATA table26<>+32(SB)/4, $0x3cf73b3e
-DATA table26<>+36(SB)/4, $0x3c462a95
-DATA table26<>+40(SB)/4, $0x3b7140ac
-DATA table26<>+44(SB)/4, $0x3ab2c301
-DATA table26<>+48(SB)/4, $0x39ea1eac
-DATA table26<>+52(SB)/4, $0x39141615
-DATA table26<>+56(SB)/4, $0x3e7ffff2
-DATA table26<>+60(SB)/4, $0x3da03633
+DWORDS(table26, 0, 0x3cf73b3e, 0x3c462a95, 0x3b7140ac, 0x3ab2c301)
+DWORDS(table26, 16, 0x39ea1eac, 0x39141615, 0x3e7ffff2, 0x3da03633)
+DWORDS(table26, 32, 0x3cf73b3e, 0x3c462a95, 0x3b7140ac, 0x3ab2c301)
+DWORDS(table26, 48, 0x39ea1eac, 0x39141615, 0x3e7ffff2, 0x3da03633)
 GLOBL table26<>(SB), RODATA|NOPTR, $64
 
-DATA table27<>+0(SB)/4, $0xbda5481d
-DATA table27<>+4(SB)/4, $0xbd2b7d1c
-DATA table27<>+8(SB)/4, $0xbc957392
-DATA table27<>+12(SB)/4, $0xbc177fad
-DATA table27<>+16(SB)/4, $0xbb8e6683
-DATA table27<>+20(SB)/4, $0xbb037b15
-DATA table27<>+24(SB)/4, $0xbecc422a
-DATA table27<>+28(SB)/4, $0xbe27373f
-DATA table27<>+32(SB)/4, $0xbda5481d
-DATA table27<>+36(SB)/4, $0xbd2b7d1c
-DATA table27<>+40(SB)/4, $0xbc957392
-DATA table27<>+44(SB)/4, $0xbc177fad
-DATA table27<>+48(SB)/4, $0xbb8e6683
-DATA table27<>+52(SB)/4, $0xbb037b15
-DATA table27<>+56(SB)/4, $0xbecc422a
-DATA table27<>+60(SB)/4, $0xbe27373f
+DWORDS(table27, 0, 0xbda5481d, 0xbd2b7d1c, 0xbc957392, 0xbc177fad)
+DWORDS(table27, 16, 0xbb8e6683, 0xbb037b15, 0xbecc422a, 0xbe27373f)
+DWORDS(table27, 32, 0xbda5481d, 0xbd2b7d1c, 0xbc957392, 0xbc177fad)
+DWORDS(table27, 48, 0xbb8e6683, 0xbb037b15, 0xbecc422a, 0xbe27373f)
 GLOBL table27<>(SB), RODATA|NOPTR, $64
 
-DATA c0000007f<>+0(SB)/4, $0x0000007f
-DATA c0000007f<>+4(SB)/4, $0x0000007f
-DATA c0000007f<>+8(SB)/4, $0x0000007f
-DATA c0000007f<>+12(SB)/4, $0x0000007f
-DATA c0000007f<>+16(SB)/4, $0x0000007f
-DATA c0000007f<>+20(SB)/4, $0x0000007f
-DATA c0000007f<>+24(SB)/4, $0x0000007f
-DATA c0000007f<>+28(SB)/4, $0x0000007f
-DATA c0000007f<>+32(SB)/4, $0x0000007f
-DATA c0000007f<>+36(SB)/4, $0x0000007f
-DATA c0000007f<>+40(SB)/4, $0x0000007f
-DATA c0000007f<>+44(SB)/4, $0x0000007f
-DATA c0000007f<>+48(SB)/4, $0x0000007f
-DATA c0000007f<>+52(SB)/4, $0x0000007f
-DATA c0000007f<>+56(SB)/4, $0x0000007f
-DATA c0000007f<>+60(SB)/4, $0x0000007f
-GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c0000007f, 0x0000007f)
 
 // func geluTanhAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -1649,113 +763,12 @@ near:
 	VZEROUPPER
 	RET
 
-DATA c41a00000<>+0(SB)/4, $0x41a00000
-DATA c41a00000<>+4(SB)/4, $0x41a00000
-DATA c41a00000<>+8(SB)/4, $0x41a00000
-DATA c41a00000<>+12(SB)/4, $0x41a00000
-DATA c41a00000<>+16(SB)/4, $0x41a00000
-DATA c41a00000<>+20(SB)/4, $0x41a00000
-DATA c41a00000<>+24(SB)/4, $0x41a00000
-DATA c41a00000<>+28(SB)/4, $0x41a00000
-DATA c41a00000<>+32(SB)/4, $0x41a00000
-DATA c41a00000<>+36(SB)/4, $0x41a00000
-DATA c41a00000<>+40(SB)/4, $0x41a00000
-DATA c41a00000<>+44(SB)/4, $0x41a00000
-DATA c41a00000<>+48(SB)/4, $0x41a00000
-DATA c41a00000<>+52(SB)/4, $0x41a00000
-DATA c41a00000<>+56(SB)/4, $0x41a00000
-DATA c41a00000<>+60(SB)/4, $0x41a00000
-GLOBL c41a00000<>(SB), RODATA|NOPTR, $64
-
-DATA cbd922279<>+0(SB)/4, $0xbd922279
-DATA cbd922279<>+4(SB)/4, $0xbd922279
-DATA cbd922279<>+8(SB)/4, $0xbd922279
-DATA cbd922279<>+12(SB)/4, $0xbd922279
-DATA cbd922279<>+16(SB)/4, $0xbd922279
-DATA cbd922279<>+20(SB)/4, $0xbd922279
-DATA cbd922279<>+24(SB)/4, $0xbd922279
-DATA cbd922279<>+28(SB)/4, $0xbd922279
-DATA cbd922279<>+32(SB)/4, $0xbd922279
-DATA cbd922279<>+36(SB)/4, $0xbd922279
-DATA cbd922279<>+40(SB)/4, $0xbd922279
-DATA cbd922279<>+44(SB)/4, $0xbd922279
-DATA cbd922279<>+48(SB)/4, $0xbd922279
-DATA cbd922279<>+52(SB)/4, $0xbd922279
-DATA cbd922279<>+56(SB)/4, $0xbd922279
-DATA cbd922279<>+60(SB)/4, $0xbd922279
-GLOBL cbd922279<>(SB), RODATA|NOPTR, $64
-
-DATA cbfcc422a<>+0(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+4(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+8(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+12(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+16(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+20(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+24(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+28(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+32(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+36(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+40(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+44(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+48(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+52(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+56(SB)/4, $0xbfcc422a
-DATA cbfcc422a<>+60(SB)/4, $0xbfcc422a
-GLOBL cbfcc422a<>(SB), RODATA|NOPTR, $64
-
-DATA cb124d8b5<>+0(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+4(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+8(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+12(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+16(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+20(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+24(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+28(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+32(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+36(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+40(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+44(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+48(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+52(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+56(SB)/4, $0xb124d8b5
-DATA cb124d8b5<>+60(SB)/4, $0xb124d8b5
-GLOBL cb124d8b5<>(SB), RODATA|NOPTR, $64
-
-DATA c3342bc9b<>+0(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+4(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+8(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+12(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+16(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+20(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+24(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+28(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+32(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+36(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+40(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+44(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+48(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+52(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+56(SB)/4, $0x3342bc9b
-DATA c3342bc9b<>+60(SB)/4, $0x3342bc9b
-GLOBL c3342bc9b<>(SB), RODATA|NOPTR, $64
-
-DATA cc11e6666<>+0(SB)/4, $0xc11e6666
-DATA cc11e6666<>+4(SB)/4, $0xc11e6666
-DATA cc11e6666<>+8(SB)/4, $0xc11e6666
-DATA cc11e6666<>+12(SB)/4, $0xc11e6666
-DATA cc11e6666<>+16(SB)/4, $0xc11e6666
-DATA cc11e6666<>+20(SB)/4, $0xc11e6666
-DATA cc11e6666<>+24(SB)/4, $0xc11e6666
-DATA cc11e6666<>+28(SB)/4, $0xc11e6666
-DATA cc11e6666<>+32(SB)/4, $0xc11e6666
-DATA cc11e6666<>+36(SB)/4, $0xc11e6666
-DATA cc11e6666<>+40(SB)/4, $0xc11e6666
-DATA cc11e6666<>+44(SB)/4, $0xc11e6666
-DATA cc11e6666<>+48(SB)/4, $0xc11e6666
-DATA cc11e6666<>+52(SB)/4, $0xc11e6666
-DATA cc11e6666<>+56(SB)/4, $0xc11e6666
-DATA cc11e6666<>+60(SB)/4, $0xc11e6666
-GLOBL cc11e6666<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c41a00000, 0x41a00000)
+SIXTEEN(cbd922279, 0xbd922279)
+SIXTEEN(cbfcc422a, 0xbfcc422a)
+SIXTEEN(cb124d8b5, 0xb124d8b5)
+SIXTEEN(c3342bc9b, 0x3342bc9b)
+SIXTEEN(cc11e6666, 0xc11e6666)
 
 // func erfAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -1801,220 +814,67 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c4087fffc<>+0(SB)/4, $0x4087fffc
-DATA c4087fffc<>+4(SB)/4, $0x4087fffc
-DATA c4087fffc<>+8(SB)/4, $0x4087fffc
-DATA c4087fffc<>+12(SB)/4, $0x4087fffc
-DATA c4087fffc<>+16(SB)/4, $0x4087fffc
-DATA c4087fffc<>+20(SB)/4, $0x4087fffc
-DATA c4087fffc<>+24(SB)/4, $0x4087fffc
-DATA c4087fffc<>+28(SB)/4, $0x4087fffc
-DATA c4087fffc<>+32(SB)/4, $0x4087fffc
-DATA c4087fffc<>+36(SB)/4, $0x4087fffc
-DATA c4087fffc<>+40(SB)/4, $0x4087fffc
-DATA c4087fffc<>+44(SB)/4, $0x4087fffc
-DATA c4087fffc<>+48(SB)/4, $0x4087fffc
-DATA c4087fffc<>+52(SB)/4, $0x4087fffc
-DATA c4087fffc<>+56(SB)/4, $0x4087fffc
-DATA c4087fffc<>+60(SB)/4, $0x4087fffc
-GLOBL c4087fffc<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c4087fffc, 0x4087fffc)
+SIXTEEN(c4061e1e2, 0x4061e1e2)
 
-DATA c4061e1e2<>+0(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+4(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+8(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+12(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+16(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+20(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+24(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+28(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+32(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+36(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+40(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+44(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+48(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+52(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+56(SB)/4, $0x4061e1e2
-DATA c4061e1e2<>+60(SB)/4, $0x4061e1e2
-GLOBL c4061e1e2<>(SB), RODATA|NOPTR, $64
-
-DATA table28<>+0(SB)/4, $0x3ed5187e
-DATA table28<>+4(SB)/4, $0x3f364303
-DATA table28<>+8(SB)/4, $0x3f8ecccd
-DATA table28<>+12(SB)/4, $0x3fda57ed
-DATA table28<>+16(SB)/4, $0x4022a614
-DATA table28<>+20(SB)/4, $0x406c3bdb
-DATA table28<>+24(SB)/4, $0x00000000
-DATA table28<>+28(SB)/4, $0x3e57be3f
-DATA table28<>+32(SB)/4, $0x3ed5187e
-DATA table28<>+36(SB)/4, $0x3f364303
-DATA table28<>+40(SB)/4, $0x3f8ecccd
-DATA table28<>+44(SB)/4, $0x3fda57ed
-DATA table28<>+48(SB)/4, $0x4022a614
-DATA table28<>+52(SB)/4, $0x406c3bdb
-DATA table28<>+56(SB)/4, $0x00000000
-DATA table28<>+60(SB)/4, $0x3e57be3f
+DWORDS(table28, 0, 0x3ed5187e, 0x3f364303, 0x3f8ecccd, 0x3fda57ed)
+DWORDS(table28, 16, 0x4022a614, 0x406c3bdb, 0x00000000, 0x3e57be3f)
+DWORDS(table28, 32, 0x3ed5187e, 0x3f364303, 0x3f8ecccd, 0x3fda57ed)
+DWORDS(table28, 48, 0x4022a614, 0x406c3bdb, 0x00000000, 0x3e57be3f)
 GLOBL table28<>(SB), RODATA|NOPTR, $64
 
-DATA table29<>+0(SB)/4, $0x3ee342e8
-DATA table29<>+4(SB)/4, $0x3f2f9dac
-DATA table29<>+8(SB)/4, $0x3f62a7cb
-DATA table29<>+12(SB)/4, $0x3f7bf154
-DATA table29<>+16(SB)/4, $0x3f7feaaa
-DATA table29<>+20(SB)/4, $0x3f7ffffd
-DATA table29<>+24(SB)/4, $0x00000000
-DATA table29<>+28(SB)/4, $0x3e6fe2b2
-DATA table29<>+32(SB)/4, $0x3ee342e8
-DATA table29<>+36(SB)/4, $0x3f2f9dac
-DATA table29<>+40(SB)/4, $0x3f62a7cb
-DATA table29<>+44(SB)/4, $0x3f7bf154
-DATA table29<>+48(SB)/4, $0x3f7feaaa
-DATA table29<>+52(SB)/4, $0x3f7ffffd
-DATA table29<>+56(SB)/4, $0x00000000
-DATA table29<>+60(SB)/4, $0x3e6fe2b2
+DWORDS(table29, 0, 0x3ee342e8, 0x3f2f9dac, 0x3f62a7cb, 0x3f7bf154)
+DWORDS(table29, 16, 0x3f7feaaa, 0x3f7ffffd, 0x00000000, 0x3e6fe2b2)
+DWORDS(table29, 32, 0x3ee342e8, 0x3f2f9dac, 0x3f62a7cb, 0x3f7bf154)
+DWORDS(table29, 48, 0x3f7feaaa, 0x3f7ffffd, 0x00000000, 0x3e6fe2b2)
 GLOBL table29<>(SB), RODATA|NOPTR, $64
 
-DATA table30<>+0(SB)/4, $0x00000000
-DATA table30<>+4(SB)/4, $0x00000000
-DATA table30<>+8(SB)/4, $0x00000000
-DATA table30<>+12(SB)/4, $0x00000000
-DATA table30<>+16(SB)/4, $0x00000000
-DATA table30<>+20(SB)/4, $0x00000000
-DATA table30<>+24(SB)/4, $0x3f900000
-DATA table30<>+28(SB)/4, $0x00000000
-DATA table30<>+32(SB)/4, $0x00000000
-DATA table30<>+36(SB)/4, $0x00000000
-DATA table30<>+40(SB)/4, $0x00000000
-DATA table30<>+44(SB)/4, $0x00000000
-DATA table30<>+48(SB)/4, $0x00000000
-DATA table30<>+52(SB)/4, $0x00000000
-DATA table30<>+56(SB)/4, $0x3f900000
-DATA table30<>+60(SB)/4, $0x00000000
+FOUR(table30, 0, 0x00000000)
+DWORDS(table30, 16, 0x00000000, 0x00000000, 0x3f900000, 0x00000000)
+FOUR(table30, 32, 0x00000000)
+DWORDS(table30, 48, 0x00000000, 0x00000000, 0x3f900000, 0x00000000)
 GLOBL table30<>(SB), RODATA|NOPTR, $64
 
-DATA table31<>+0(SB)/4, $0xba84a6d4
-DATA table31<>+4(SB)/4, $0x3c8d645b
-DATA table31<>+8(SB)/4, $0x3c160c31
-DATA table31<>+12(SB)/4, $0xbbc76c5d
-DATA table31<>+16(SB)/4, $0x3a006ea0
-DATA table31<>+20(SB)/4, $0x37f07fd3
-DATA table31<>+24(SB)/4, $0xbcd5c03b
-DATA table31<>+28(SB)/4, $0xbc9acf9a
-DATA table31<>+32(SB)/4, $0xba84a6d4
-DATA table31<>+36(SB)/4, $0x3c8d645b
-DATA table31<>+40(SB)/4, $0x3c160c31
-DATA table31<>+44(SB)/4, $0xbbc76c5d
-DATA table31<>+48(SB)/4, $0x3a006ea0
-DATA table31<>+52(SB)/4, $0x37f07fd3
-DATA table31<>+56(SB)/4, $0xbcd5c03b
-DATA table31<>+60(SB)/4, $0xbc9acf9a
+DWORDS(table31, 0, 0xba84a6d4, 0x3c8d645b, 0x3c160c31, 0xbbc76c5d)
+DWORDS(table31, 16, 0x3a006ea0, 0x37f07fd3, 0xbcd5c03b, 0xbc9acf9a)
+DWORDS(table31, 32, 0xba84a6d4, 0x3c8d645b, 0x3c160c31, 0xbbc76c5d)
+DWORDS(table31, 48, 0x3a006ea0, 0x37f07fd3, 0xbcd5c03b, 0xbc9acf9a)
 GLOBL table31<>(SB), RODATA|NOPTR, $64
 
-DATA table32<>+0(SB)/4, $0xbd4fc62e
-DATA table32<>+4(SB)/4, $0xbd011e2d
-DATA table32<>+8(SB)/4, $0x3c655820
-DATA table32<>+12(SB)/4, $0x3c32d2ce
-DATA table32<>+16(SB)/4, $0xbb23dc44
-DATA table32<>+20(SB)/4, $0xb81dc19b
-DATA table32<>+24(SB)/4, $0xb951378e
-DATA table32<>+28(SB)/4, $0xbd11c9b5
-DATA table32<>+32(SB)/4, $0xbd4fc62e
-DATA table32<>+36(SB)/4, $0xbd011e2d
-DATA table32<>+40(SB)/4, $0x3c655820
-DATA table32<>+44(SB)/4, $0x3c32d2ce
-DATA table32<>+48(SB)/4, $0xbb23dc44
-DATA table32<>+52(SB)/4, $0xb81dc19b
-DATA table32<>+56(SB)/4, $0xb951378e
-DATA table32<>+60(SB)/4, $0xbd11c9b5
+DWORDS(table32, 0, 0xbd4fc62e, 0xbd011e2d, 0x3c655820, 0x3c32d2ce)
+DWORDS(table32, 16, 0xbb23dc44, 0xb81dc19b, 0xb951378e, 0xbd11c9b5)
+DWORDS(table32, 32, 0xbd4fc62e, 0xbd011e2d, 0x3c655820, 0x3c32d2ce)
+DWORDS(table32, 48, 0xbb23dc44, 0xb81dc19b, 0xb951378e, 0xbd11c9b5)
 GLOBL table32<>(SB), RODATA|NOPTR, $64
 
-DATA table33<>+0(SB)/4, $0x3d06d1fb
-DATA table33<>+4(SB)/4, $0xbd3ead59
-DATA table33<>+8(SB)/4, $0xbd7e45cb
-DATA table33<>+12(SB)/4, $0x3b82b432
-DATA table33<>+16(SB)/4, $0x3bb30780
-DATA table33<>+20(SB)/4, $0x37d0e989
-DATA table33<>+24(SB)/4, $0x3de722d9
-DATA table33<>+28(SB)/4, $0x3db6630f
-DATA table33<>+32(SB)/4, $0x3d06d1fb
-DATA table33<>+36(SB)/4, $0xbd3ead59
-DATA table33<>+40(SB)/4, $0xbd7e45cb
-DATA table33<>+44(SB)/4, $0x3b82b432
-DATA table33<>+48(SB)/4, $0x3bb30780
-DATA table33<>+52(SB)/4, $0x37d0e989
-DATA table33<>+56(SB)/4, $0x3de722d9
-DATA table33<>+60(SB)/4, $0x3db6630f
+DWORDS(table33, 0, 0x3d06d1fb, 0xbd3ead59, 0xbd7e45cb, 0x3b82b432)
+DWORDS(table33, 16, 0x3bb30780, 0x37d0e989, 0x3de722d9, 0x3db6630f)
+DWORDS(table33, 32, 0x3d06d1fb, 0xbd3ead59, 0xbd7e45cb, 0x3b82b432)
+DWORDS(table33, 48, 0x3bb30780, 0x37d0e989, 0x3de722d9, 0x3db6630f)
 GLOBL table33<>(SB), RODATA|NOPTR, $64
 
-DATA table34<>+0(SB)/4, $0x3e32da03
-DATA table34<>+4(SB)/4, $0x3e2409c1
-DATA table34<>+8(SB)/4, $0x3cfd38cc
-DATA table34<>+12(SB)/4, $0xbd49e109
-DATA table34<>+16(SB)/4, $0xbbf43f4f
-DATA table34<>+20(SB)/4, $0xb798c0bc
-DATA table34<>+24(SB)/4, $0xb5977714
-DATA table34<>+28(SB)/4, $0x3de1fa84
-DATA table34<>+32(SB)/4, $0x3e32da03
-DATA table34<>+36(SB)/4, $0x3e2409c1
-DATA table34<>+40(SB)/4, $0x3cfd38cc
-DATA table34<>+44(SB)/4, $0xbd49e109
-DATA table34<>+48(SB)/4, $0xbbf43f4f
-DATA table34<>+52(SB)/4, $0xb798c0bc
-DATA table34<>+56(SB)/4, $0xb5977714
-DATA table34<>+60(SB)/4, $0x3de1fa84
+DWORDS(table34, 0, 0x3e32da03, 0x3e2409c1, 0x3cfd38cc, 0xbd49e109)
+DWORDS(table34, 16, 0xbbf43f4f, 0xb798c0bc, 0xb5977714, 0x3de1fa84)
+DWORDS(table34, 32, 0x3e32da03, 0x3e2409c1, 0x3cfd38cc, 0xbd49e109)
+DWORDS(table34, 48, 0xbbf43f4f, 0xb798c0bc, 0xb5977714, 0x3de1fa84)
 GLOBL table34<>(SB), RODATA|NOPTR, $64
 
-DATA table35<>+0(SB)/4, $0xbe53ae66
-DATA table35<>+4(SB)/4, $0x3b4c8502
-DATA table35<>+8(SB)/4, $0x3e2537dc
-DATA table35<>+12(SB)/4, $0x3dca49ae
-DATA table35<>+16(SB)/4, $0x3be61ed8
-DATA table35<>+20(SB)/4, $0x374ad12e
-DATA table35<>+24(SB)/4, $0xbec093a2
-DATA table35<>+28(SB)/4, $0xbea7dc75
-DATA table35<>+32(SB)/4, $0xbe53ae66
-DATA table35<>+36(SB)/4, $0x3b4c8502
-DATA table35<>+40(SB)/4, $0x3e2537dc
-DATA table35<>+44(SB)/4, $0x3dca49ae
-DATA table35<>+48(SB)/4, $0x3be61ed8
-DATA table35<>+52(SB)/4, $0x374ad12e
-DATA table35<>+56(SB)/4, $0xbec093a2
-DATA table35<>+60(SB)/4, $0xbea7dc75
+DWORDS(table35, 0, 0xbe53ae66, 0x3b4c8502, 0x3e2537dc, 0x3dca49ae)
+DWORDS(table35, 16, 0x3be61ed8, 0x374ad12e, 0xbec093a2, 0xbea7dc75)
+DWORDS(table35, 32, 0xbe53ae66, 0x3b4c8502, 0x3e2537dc, 0x3dca49ae)
+DWORDS(table35, 48, 0x3be61ed8, 0x374ad12e, 0xbec093a2, 0xbea7dc75)
 GLOBL table35<>(SB), RODATA|NOPTR, $64
 
-DATA table36<>+0(SB)/4, $0xbeca355b
-DATA table36<>+4(SB)/4, $0xbef7c431
-DATA table36<>+8(SB)/4, $0xbeb9a85b
-DATA table36<>+12(SB)/4, $0xbdd6ca18
-DATA table36<>+16(SB)/4, $0xbb932e9c
-DATA table36<>+20(SB)/4, $0xb6ade47e
-DATA table36<>+24(SB)/4, $0xaf87b78a
-DATA table36<>+28(SB)/4, $0xbe68ded0
-DATA table36<>+32(SB)/4, $0xbeca355b
-DATA table36<>+36(SB)/4, $0xbef7c431
-DATA table36<>+40(SB)/4, $0xbeb9a85b
-DATA table36<>+44(SB)/4, $0xbdd6ca18
-DATA table36<>+48(SB)/4, $0xbb932e9c
-DATA table36<>+52(SB)/4, $0xb6ade47e
-DATA table36<>+56(SB)/4, $0xaf87b78a
-DATA table36<>+60(SB)/4, $0xbe68ded0
+DWORDS(table36, 0, 0xbeca355b, 0xbef7c431, 0xbeb9a85b, 0xbdd6ca18)
+DWORDS(table36, 16, 0xbb932e9c, 0xb6ade47e, 0xaf87b78a, 0xbe68ded0)
+DWORDS(table36, 32, 0xbeca355b, 0xbef7c431, 0xbeb9a85b, 0xbdd6ca18)
+DWORDS(table36, 48, 0xbb932e9c, 0xb6ade47e, 0xaf87b78a, 0xbe68ded0)
 GLOBL table36<>(SB), RODATA|NOPTR, $64
 
-DATA table37<>+0(SB)/4, $0x3f72ebb5
-DATA table37<>+4(SB)/4, $0x3f2e00c5
-DATA table37<>+8(SB)/4, $0x3ea66a5f
-DATA table37<>+12(SB)/4, $0x3d7bd545
-DATA table37<>+16(SB)/4, $0x3ae7be5e
-DATA table37<>+20(SB)/4, $0x35b6e8aa
-DATA table37<>+24(SB)/4, $0x3b5d7504
-DATA table37<>+28(SB)/4, $0x3f8a295b
-DATA table37<>+32(SB)/4, $0x3f72ebb5
-DATA table37<>+36(SB)/4, $0x3f2e00c5
-DATA table37<>+40(SB)/4, $0x3ea66a5f
-DATA table37<>+44(SB)/4, $0x3d7bd545
-DATA table37<>+48(SB)/4, $0x3ae7be5e
-DATA table37<>+52(SB)/4, $0x35b6e8aa
-DATA table37<>+56(SB)/4, $0x3b5d7504
-DATA table37<>+60(SB)/4, $0x3f8a295b
+DWORDS(table37, 0, 0x3f72ebb5, 0x3f2e00c5, 0x3ea66a5f, 0x3d7bd545)
+DWORDS(table37, 16, 0x3ae7be5e, 0x35b6e8aa, 0x3b5d7504, 0x3f8a295b)
+DWORDS(table37, 32, 0x3f72ebb5, 0x3f2e00c5, 0x3ea66a5f, 0x3d7bd545)
+DWORDS(table37, 48, 0x3ae7be5e, 0x35b6e8aa, 0x3b5d7504, 0x3f8a295b)
 GLOBL table37<>(SB), RODATA|NOPTR, $64
 
 // func reluAVX2(dst *float32, src *float32, blocks int)
@@ -2088,221 +948,18 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c48000000<>+0(SB)/4, $0x48000000
-DATA c48000000<>+4(SB)/4, $0x48000000
-DATA c48000000<>+8(SB)/4, $0x48000000
-DATA c48000000<>+12(SB)/4, $0x48000000
-DATA c48000000<>+16(SB)/4, $0x48000000
-DATA c48000000<>+20(SB)/4, $0x48000000
-DATA c48000000<>+24(SB)/4, $0x48000000
-DATA c48000000<>+28(SB)/4, $0x48000000
-DATA c48000000<>+32(SB)/4, $0x48000000
-DATA c48000000<>+36(SB)/4, $0x48000000
-DATA c48000000<>+40(SB)/4, $0x48000000
-DATA c48000000<>+44(SB)/4, $0x48000000
-DATA c48000000<>+48(SB)/4, $0x48000000
-DATA c48000000<>+52(SB)/4, $0x48000000
-DATA c48000000<>+56(SB)/4, $0x48000000
-DATA c48000000<>+60(SB)/4, $0x48000000
-GLOBL c48000000<>(SB), RODATA|NOPTR, $64
-
-DATA c3f22f983<>+0(SB)/4, $0x3f22f983
-DATA c3f22f983<>+4(SB)/4, $0x3f22f983
-DATA c3f22f983<>+8(SB)/4, $0x3f22f983
-DATA c3f22f983<>+12(SB)/4, $0x3f22f983
-DATA c3f22f983<>+16(SB)/4, $0x3f22f983
-DATA c3f22f983<>+20(SB)/4, $0x3f22f983
-DATA c3f22f983<>+24(SB)/4, $0x3f22f983
-DATA c3f22f983<>+28(SB)/4, $0x3f22f983
-DATA c3f22f983<>+32(SB)/4, $0x3f22f983
-DATA c3f22f983<>+36(SB)/4, $0x3f22f983
-DATA c3f22f983<>+40(SB)/4, $0x3f22f983
-DATA c3f22f983<>+44(SB)/4, $0x3f22f983
-DATA c3f22f983<>+48(SB)/4, $0x3f22f983
-DATA c3f22f983<>+52(SB)/4, $0x3f22f983
-DATA c3f22f983<>+56(SB)/4, $0x3f22f983
-DATA c3f22f983<>+60(SB)/4, $0x3f22f983
-GLOBL c3f22f983<>(SB), RODATA|NOPTR, $64
-
-DATA c3fc90fda<>+0(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+4(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+8(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+12(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+16(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+20(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+24(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+28(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+32(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+36(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+40(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+44(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+48(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+52(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+56(SB)/4, $0x3fc90fda
-DATA c3fc90fda<>+60(SB)/4, $0x3fc90fda
-GLOBL c3fc90fda<>(SB), RODATA|NOPTR, $64
-
-DATA c33a22168<>+0(SB)/4, $0x33a22168
-DATA c33a22168<>+4(SB)/4, $0x33a22168
-DATA c33a22168<>+8(SB)/4, $0x33a22168
-DATA c33a22168<>+12(SB)/4, $0x33a22168
-DATA c33a22168<>+16(SB)/4, $0x33a22168
-DATA c33a22168<>+20(SB)/4, $0x33a22168
-DATA c33a22168<>+24(SB)/4, $0x33a22168
-DATA c33a22168<>+28(SB)/4, $0x33a22168
-DATA c33a22168<>+32(SB)/4, $0x33a22168
-DATA c33a22168<>+36(SB)/4, $0x33a22168
-DATA c33a22168<>+40(SB)/4, $0x33a22168
-DATA c33a22168<>+44(SB)/4, $0x33a22168
-DATA c33a22168<>+48(SB)/4, $0x33a22168
-DATA c33a22168<>+52(SB)/4, $0x33a22168
-DATA c33a22168<>+56(SB)/4, $0x33a22168
-DATA c33a22168<>+60(SB)/4, $0x33a22168
-GLOBL c33a22168<>(SB), RODATA|NOPTR, $64
-
-DATA c27c234c5<>+0(SB)/4, $0x27c234c5
-DATA c27c234c5<>+4(SB)/4, $0x27c234c5
-DATA c27c234c5<>+8(SB)/4, $0x27c234c5
-DATA c27c234c5<>+12(SB)/4, $0x27c234c5
-DATA c27c234c5<>+16(SB)/4, $0x27c234c5
-DATA c27c234c5<>+20(SB)/4, $0x27c234c5
-DATA c27c234c5<>+24(SB)/4, $0x27c234c5
-DATA c27c234c5<>+28(SB)/4, $0x27c234c5
-DATA c27c234c5<>+32(SB)/4, $0x27c234c5
-DATA c27c234c5<>+36(SB)/4, $0x27c234c5
-DATA c27c234c5<>+40(SB)/4, $0x27c234c5
-DATA c27c234c5<>+44(SB)/4, $0x27c234c5
-DATA c27c234c5<>+48(SB)/4, $0x27c234c5
-DATA c27c234c5<>+52(SB)/4, $0x27c234c5
-DATA c27c234c5<>+56(SB)/4, $0x27c234c5
-DATA c27c234c5<>+60(SB)/4, $0x27c234c5
-GLOBL c27c234c5<>(SB), RODATA|NOPTR, $64
-
-DATA c37cd2f1d<>+0(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+4(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+8(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+12(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+16(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+20(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+24(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+28(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+32(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+36(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+40(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+44(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+48(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+52(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+56(SB)/4, $0x37cd2f1d
-DATA c37cd2f1d<>+60(SB)/4, $0x37cd2f1d
-GLOBL c37cd2f1d<>(SB), RODATA|NOPTR, $64
-
-DATA cbab606ea<>+0(SB)/4, $0xbab606ea
-DATA cbab606ea<>+4(SB)/4, $0xbab606ea
-DATA cbab606ea<>+8(SB)/4, $0xbab606ea
-DATA cbab606ea<>+12(SB)/4, $0xbab606ea
-DATA cbab606ea<>+16(SB)/4, $0xbab606ea
-DATA cbab606ea<>+20(SB)/4, $0xbab606ea
-DATA cbab606ea<>+24(SB)/4, $0xbab606ea
-DATA cbab606ea<>+28(SB)/4, $0xbab606ea
-DATA cbab606ea<>+32(SB)/4, $0xbab606ea
-DATA cbab606ea<>+36(SB)/4, $0xbab606ea
-DATA cbab606ea<>+40(SB)/4, $0xbab606ea
-DATA cbab606ea<>+44(SB)/4, $0xbab606ea
-DATA cbab606ea<>+48(SB)/4, $0xbab606ea
-DATA cbab606ea<>+52(SB)/4, $0xbab606ea
-DATA cbab606ea<>+56(SB)/4, $0xbab606ea
-DATA cbab606ea<>+60(SB)/4, $0xbab606ea
-GLOBL cbab606ea<>(SB), RODATA|NOPTR, $64
-
-DATA c3d2aaaa6<>+0(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+4(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+8(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+12(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+16(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+20(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+24(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+28(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+32(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+36(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+40(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+44(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+48(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+52(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+56(SB)/4, $0x3d2aaaa6
-DATA c3d2aaaa6<>+60(SB)/4, $0x3d2aaaa6
-GLOBL c3d2aaaa6<>(SB), RODATA|NOPTR, $64
-
-DATA c3636d8d8<>+0(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+4(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+8(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+12(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+16(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+20(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+24(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+28(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+32(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+36(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+40(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+44(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+48(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+52(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+56(SB)/4, $0x3636d8d8
-DATA c3636d8d8<>+60(SB)/4, $0x3636d8d8
-GLOBL c3636d8d8<>(SB), RODATA|NOPTR, $64
-
-DATA cb95009c1<>+0(SB)/4, $0xb95009c1
-DATA cb95009c1<>+4(SB)/4, $0xb95009c1
-DATA cb95009c1<>+8(SB)/4, $0xb95009c1
-DATA cb95009c1<>+12(SB)/4, $0xb95009c1
-DATA cb95009c1<>+16(SB)/4, $0xb95009c1
-DATA cb95009c1<>+20(SB)/4, $0xb95009c1
-DATA cb95009c1<>+24(SB)/4, $0xb95009c1
-DATA cb95009c1<>+28(SB)/4, $0xb95009c1
-DATA cb95009c1<>+32(SB)/4, $0xb95009c1
-DATA cb95009c1<>+36(SB)/4, $0xb95009c1
-DATA cb95009c1<>+40(SB)/4, $0xb95009c1
-DATA cb95009c1<>+44(SB)/4, $0xb95009c1
-DATA cb95009c1<>+48(SB)/4, $0xb95009c1
-DATA cb95009c1<>+52(SB)/4, $0xb95009c1
-DATA cb95009c1<>+56(SB)/4, $0xb95009c1
-DATA cb95009c1<>+60(SB)/4, $0xb95009c1
-GLOBL cb95009c1<>(SB), RODATA|NOPTR, $64
-
-DATA c3c088887<>+0(SB)/4, $0x3c088887
-DATA c3c088887<>+4(SB)/4, $0x3c088887
-DATA c3c088887<>+8(SB)/4, $0x3c088887
-DATA c3c088887<>+12(SB)/4, $0x3c088887
-DATA c3c088887<>+16(SB)/4, $0x3c088887
-DATA c3c088887<>+20(SB)/4, $0x3c088887
-DATA c3c088887<>+24(SB)/4, $0x3c088887
-DATA c3c088887<>+28(SB)/4, $0x3c088887
-DATA c3c088887<>+32(SB)/4, $0x3c088887
-DATA c3c088887<>+36(SB)/4, $0x3c088887
-DATA c3c088887<>+40(SB)/4, $0x3c088887
-DATA c3c088887<>+44(SB)/4, $0x3c088887
-DATA c3c088887<>+48(SB)/4, $0x3c088887
-DATA c3c088887<>+52(SB)/4, $0x3c088887
-DATA c3c088887<>+56(SB)/4, $0x3c088887
-DATA c3c088887<>+60(SB)/4, $0x3c088887
-GLOBL c3c088887<>(SB), RODATA|NOPTR, $64
-
-DATA cbe2aaaab<>+0(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+4(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+8(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+12(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+16(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+20(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+24(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+28(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+32(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+36(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+40(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+44(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+48(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+52(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+56(SB)/4, $0xbe2aaaab
-DATA cbe2aaaab<>+60(SB)/4, $0xbe2aaaab
-GLOBL cbe2aaaab<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c48000000, 0x48000000)
+SIXTEEN(c3f22f983, 0x3f22f983)
+SIXTEEN(c3fc90fda, 0x3fc90fda)
+SIXTEEN(c33a22168, 0x33a22168)
+SIXTEEN(c27c234c5, 0x27c234c5)
+SIXTEEN(c37cd2f1d, 0x37cd2f1d)
+SIXTEEN(cbab606ea, 0xbab606ea)
+SIXTEEN(c3d2aaaa6, 0x3d2aaaa6)
+SIXTEEN(c3636d8d8, 0x3636d8d8)
+SIXTEEN(cb95009c1, 0xb95009c1)
+SIXTEEN(c3c088887, 0x3c088887)
+SIXTEEN(cbe2aaaab, 0xbe2aaaab)
 
 // func cosAVX2(dst *float32, src *float32, blocks int) int
 // Requires: AVX, AVX2, FMA3
@@ -2354,23 +1011,7 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c00000001<>+0(SB)/4, $0x00000001
-DATA c00000001<>+4(SB)/4, $0x00000001
-DATA c00000001<>+8(SB)/4, $0x00000001
-DATA c00000001<>+12(SB)/4, $0x00000001
-DATA c00000001<>+16(SB)/4, $0x00000001
-DATA c00000001<>+20(SB)/4, $0x00000001
-DATA c00000001<>+24(SB)/4, $0x00000001
-DATA c00000001<>+28(SB)/4, $0x00000001
-DATA c00000001<>+32(SB)/4, $0x00000001
-DATA c00000001<>+36(SB)/4, $0x00000001
-DATA c00000001<>+40(SB)/4, $0x00000001
-DATA c00000001<>+44(SB)/4, $0x00000001
-DATA c00000001<>+48(SB)/4, $0x00000001
-DATA c00000001<>+52(SB)/4, $0x00000001
-DATA c00000001<>+56(SB)/4, $0x00000001
-DATA c00000001<>+60(SB)/4, $0x00000001
-GLOBL c00000001<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c00000001, 0x00000001)
 
 // func tanAVX2(dst *float32, src *float32, blocks int) int
 // Requires: AVX, AVX2, FMA3
@@ -2434,149 +1075,14 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c3b7f183d<>+0(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+4(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+8(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+12(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+16(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+20(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+24(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+28(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+32(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+36(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+40(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+44(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+48(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+52(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+56(SB)/4, $0x3b7f183d
-DATA c3b7f183d<>+60(SB)/4, $0x3b7f183d
-GLOBL c3b7f183d<>(SB), RODATA|NOPTR, $64
-
-DATA c3a9068e5<>+0(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+4(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+8(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+12(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+16(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+20(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+24(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+28(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+32(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+36(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+40(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+44(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+48(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+52(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+56(SB)/4, $0x3a9068e5
-DATA c3a9068e5<>+60(SB)/4, $0x3a9068e5
-GLOBL c3a9068e5<>(SB), RODATA|NOPTR, $64
-
-DATA c3c2414f3<>+0(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+4(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+8(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+12(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+16(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+20(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+24(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+28(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+32(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+36(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+40(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+44(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+48(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+52(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+56(SB)/4, $0x3c2414f3
-DATA c3c2414f3<>+60(SB)/4, $0x3c2414f3
-GLOBL c3c2414f3<>(SB), RODATA|NOPTR, $64
-
-DATA c3cb0ff24<>+0(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+4(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+8(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+12(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+16(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+20(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+24(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+28(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+32(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+36(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+40(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+44(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+48(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+52(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+56(SB)/4, $0x3cb0ff24
-DATA c3cb0ff24<>+60(SB)/4, $0x3cb0ff24
-GLOBL c3cb0ff24<>(SB), RODATA|NOPTR, $64
-
-DATA c3d5d2b52<>+0(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+4(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+8(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+12(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+16(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+20(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+24(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+28(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+32(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+36(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+40(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+44(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+48(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+52(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+56(SB)/4, $0x3d5d2b52
-DATA c3d5d2b52<>+60(SB)/4, $0x3d5d2b52
-GLOBL c3d5d2b52<>(SB), RODATA|NOPTR, $64
-
-DATA c3e08883e<>+0(SB)/4, $0x3e08883e
-DATA c3e08883e<>+4(SB)/4, $0x3e08883e
-DATA c3e08883e<>+8(SB)/4, $0x3e08883e
-DATA c3e08883e<>+12(SB)/4, $0x3e08883e
-DATA c3e08883e<>+16(SB)/4, $0x3e08883e
-DATA c3e08883e<>+20(SB)/4, $0x3e08883e
-DATA c3e08883e<>+24(SB)/4, $0x3e08883e
-DATA c3e08883e<>+28(SB)/4, $0x3e08883e
-DATA c3e08883e<>+32(SB)/4, $0x3e08883e
-DATA c3e08883e<>+36(SB)/4, $0x3e08883e
-DATA c3e08883e<>+40(SB)/4, $0x3e08883e
-DATA c3e08883e<>+44(SB)/4, $0x3e08883e
-DATA c3e08883e<>+48(SB)/4, $0x3e08883e
-DATA c3e08883e<>+52(SB)/4, $0x3e08883e
-DATA c3e08883e<>+56(SB)/4, $0x3e08883e
-DATA c3e08883e<>+60(SB)/4, $0x3e08883e
-GLOBL c3e08883e<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaaaab<>+0(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+4(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+8(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+12(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+16(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+20(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+24(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+28(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+32(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+36(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+40(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+44(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+48(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+52(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+56(SB)/4, $0x3eaaaaab
-DATA c3eaaaaab<>+60(SB)/4, $0x3eaaaaab
-GLOBL c3eaaaaab<>(SB), RODATA|NOPTR, $64
-
-DATA cbf800000<>+0(SB)/4, $0xbf800000
-DATA cbf800000<>+4(SB)/4, $0xbf800000
-DATA cbf800000<>+8(SB)/4, $0xbf800000
-DATA cbf800000<>+12(SB)/4, $0xbf800000
-DATA cbf800000<>+16(SB)/4, $0xbf800000
-DATA cbf800000<>+20(SB)/4, $0xbf800000
-DATA cbf800000<>+24(SB)/4, $0xbf800000
-DATA cbf800000<>+28(SB)/4, $0xbf800000
-DATA cbf800000<>+32(SB)/4, $0xbf800000
-DATA cbf800000<>+36(SB)/4, $0xbf800000
-DATA cbf800000<>+40(SB)/4, $0xbf800000
-DATA cbf800000<>+44(SB)/4, $0xbf800000
-DATA cbf800000<>+48(SB)/4, $0xbf800000
-DATA cbf800000<>+52(SB)/4, $0xbf800000
-DATA cbf800000<>+56(SB)/4, $0xbf800000
-DATA cbf800000<>+60(SB)/4, $0xbf800000
-GLOBL cbf800000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3b7f183d, 0x3b7f183d)
+SIXTEEN(c3a9068e5, 0x3a9068e5)
+SIXTEEN(c3c2414f3, 0x3c2414f3)
+SIXTEEN(c3cb0ff24, 0x3cb0ff24)
+SIXTEEN(c3d5d2b52, 0x3d5d2b52)
+SIXTEEN(c3e08883e, 0x3e08883e)
+SIXTEEN(c3eaaaaab, 0x3eaaaaab)
+SIXTEEN(cbf800000, 0xbf800000)
 
 // func atanAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, FMA3
@@ -2628,221 +1134,18 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c3ac32036<>+0(SB)/4, $0x3ac32036
-DATA c3ac32036<>+4(SB)/4, $0x3ac32036
-DATA c3ac32036<>+8(SB)/4, $0x3ac32036
-DATA c3ac32036<>+12(SB)/4, $0x3ac32036
-DATA c3ac32036<>+16(SB)/4, $0x3ac32036
-DATA c3ac32036<>+20(SB)/4, $0x3ac32036
-DATA c3ac32036<>+24(SB)/4, $0x3ac32036
-DATA c3ac32036<>+28(SB)/4, $0x3ac32036
-DATA c3ac32036<>+32(SB)/4, $0x3ac32036
-DATA c3ac32036<>+36(SB)/4, $0x3ac32036
-DATA c3ac32036<>+40(SB)/4, $0x3ac32036
-DATA c3ac32036<>+44(SB)/4, $0x3ac32036
-DATA c3ac32036<>+48(SB)/4, $0x3ac32036
-DATA c3ac32036<>+52(SB)/4, $0x3ac32036
-DATA c3ac32036<>+56(SB)/4, $0x3ac32036
-DATA c3ac32036<>+60(SB)/4, $0x3ac32036
-GLOBL c3ac32036<>(SB), RODATA|NOPTR, $64
-
-DATA cbc15d35b<>+0(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+4(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+8(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+12(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+16(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+20(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+24(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+28(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+32(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+36(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+40(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+44(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+48(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+52(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+56(SB)/4, $0xbc15d35b
-DATA cbc15d35b<>+60(SB)/4, $0xbc15d35b
-GLOBL cbc15d35b<>(SB), RODATA|NOPTR, $64
-
-DATA c3cd77d95<>+0(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+4(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+8(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+12(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+16(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+20(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+24(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+28(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+32(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+36(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+40(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+44(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+48(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+52(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+56(SB)/4, $0x3cd77d95
-DATA c3cd77d95<>+60(SB)/4, $0x3cd77d95
-GLOBL c3cd77d95<>(SB), RODATA|NOPTR, $64
-
-DATA cbd488ad2<>+0(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+4(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+8(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+12(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+16(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+20(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+24(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+28(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+32(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+36(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+40(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+44(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+48(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+52(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+56(SB)/4, $0xbd488ad2
-DATA cbd488ad2<>+60(SB)/4, $0xbd488ad2
-GLOBL cbd488ad2<>(SB), RODATA|NOPTR, $64
-
-DATA c3d90037b<>+0(SB)/4, $0x3d90037b
-DATA c3d90037b<>+4(SB)/4, $0x3d90037b
-DATA c3d90037b<>+8(SB)/4, $0x3d90037b
-DATA c3d90037b<>+12(SB)/4, $0x3d90037b
-DATA c3d90037b<>+16(SB)/4, $0x3d90037b
-DATA c3d90037b<>+20(SB)/4, $0x3d90037b
-DATA c3d90037b<>+24(SB)/4, $0x3d90037b
-DATA c3d90037b<>+28(SB)/4, $0x3d90037b
-DATA c3d90037b<>+32(SB)/4, $0x3d90037b
-DATA c3d90037b<>+36(SB)/4, $0x3d90037b
-DATA c3d90037b<>+40(SB)/4, $0x3d90037b
-DATA c3d90037b<>+44(SB)/4, $0x3d90037b
-DATA c3d90037b<>+48(SB)/4, $0x3d90037b
-DATA c3d90037b<>+52(SB)/4, $0x3d90037b
-DATA c3d90037b<>+56(SB)/4, $0x3d90037b
-DATA c3d90037b<>+60(SB)/4, $0x3d90037b
-GLOBL c3d90037b<>(SB), RODATA|NOPTR, $64
-
-DATA cbdb6ec7f<>+0(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+4(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+8(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+12(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+16(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+20(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+24(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+28(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+32(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+36(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+40(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+44(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+48(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+52(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+56(SB)/4, $0xbdb6ec7f
-DATA cbdb6ec7f<>+60(SB)/4, $0xbdb6ec7f
-GLOBL cbdb6ec7f<>(SB), RODATA|NOPTR, $64
-
-DATA c3de3166d<>+0(SB)/4, $0x3de3166d
-DATA c3de3166d<>+4(SB)/4, $0x3de3166d
-DATA c3de3166d<>+8(SB)/4, $0x3de3166d
-DATA c3de3166d<>+12(SB)/4, $0x3de3166d
-DATA c3de3166d<>+16(SB)/4, $0x3de3166d
-DATA c3de3166d<>+20(SB)/4, $0x3de3166d
-DATA c3de3166d<>+24(SB)/4, $0x3de3166d
-DATA c3de3166d<>+28(SB)/4, $0x3de3166d
-DATA c3de3166d<>+32(SB)/4, $0x3de3166d
-DATA c3de3166d<>+36(SB)/4, $0x3de3166d
-DATA c3de3166d<>+40(SB)/4, $0x3de3166d
-DATA c3de3166d<>+44(SB)/4, $0x3de3166d
-DATA c3de3166d<>+48(SB)/4, $0x3de3166d
-DATA c3de3166d<>+52(SB)/4, $0x3de3166d
-DATA c3de3166d<>+56(SB)/4, $0x3de3166d
-DATA c3de3166d<>+60(SB)/4, $0x3de3166d
-GLOBL c3de3166d<>(SB), RODATA|NOPTR, $64
-
-DATA cbe1244a9<>+0(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+4(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+8(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+12(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+16(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+20(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+24(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+28(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+32(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+36(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+40(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+44(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+48(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+52(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+56(SB)/4, $0xbe1244a9
-DATA cbe1244a9<>+60(SB)/4, $0xbe1244a9
-GLOBL cbe1244a9<>(SB), RODATA|NOPTR, $64
-
-DATA c3e4cccab<>+0(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+4(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+8(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+12(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+16(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+20(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+24(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+28(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+32(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+36(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+40(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+44(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+48(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+52(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+56(SB)/4, $0x3e4cccab
-DATA c3e4cccab<>+60(SB)/4, $0x3e4cccab
-GLOBL c3e4cccab<>(SB), RODATA|NOPTR, $64
-
-DATA cbeaaaaab<>+0(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+4(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+8(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+12(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+16(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+20(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+24(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+28(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+32(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+36(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+40(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+44(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+48(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+52(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+56(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+60(SB)/4, $0xbeaaaaab
-GLOBL cbeaaaaab<>(SB), RODATA|NOPTR, $64
-
-DATA cb33bbd2e<>+0(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+4(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+8(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+12(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+16(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+20(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+24(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+28(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+32(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+36(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+40(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+44(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+48(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+52(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+56(SB)/4, $0xb33bbd2e
-DATA cb33bbd2e<>+60(SB)/4, $0xb33bbd2e
-GLOBL cb33bbd2e<>(SB), RODATA|NOPTR, $64
-
-DATA c3fc90fdb<>+0(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+4(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+8(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+12(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+16(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+20(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+24(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+28(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+32(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+36(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+40(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+44(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+48(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+52(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+56(SB)/4, $0x3fc90fdb
-DATA c3fc90fdb<>+60(SB)/4, $0x3fc90fdb
-GLOBL c3fc90fdb<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3ac32036, 0x3ac32036)
+SIXTEEN(cbc15d35b, 0xbc15d35b)
+SIXTEEN(c3cd77d95, 0x3cd77d95)
+SIXTEEN(cbd488ad2, 0xbd488ad2)
+SIXTEEN(c3d90037b, 0x3d90037b)
+SIXTEEN(cbdb6ec7f, 0xbdb6ec7f)
+SIXTEEN(c3de3166d, 0x3de3166d)
+SIXTEEN(cbe1244a9, 0xbe1244a9)
+SIXTEEN(c3e4cccab, 0x3e4cccab)
+SIXTEEN(cbeaaaaab, 0xbeaaaaab)
+SIXTEEN(cb33bbd2e, 0xb33bbd2e)
+SIXTEEN(c3fc90fdb, 0x3fc90fdb)
 
 // func logAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -2920,275 +1223,32 @@ done:
 	VZEROUPPER
 	RET
 
-DATA c7f800000<>+0(SB)/4, $0x7f800000
-DATA c7f800000<>+4(SB)/4, $0x7f800000
-DATA c7f800000<>+8(SB)/4, $0x7f800000
-DATA c7f800000<>+12(SB)/4, $0x7f800000
-DATA c7f800000<>+16(SB)/4, $0x7f800000
-DATA c7f800000<>+20(SB)/4, $0x7f800000
-DATA c7f800000<>+24(SB)/4, $0x7f800000
-DATA c7f800000<>+28(SB)/4, $0x7f800000
-DATA c7f800000<>+32(SB)/4, $0x7f800000
-DATA c7f800000<>+36(SB)/4, $0x7f800000
-DATA c7f800000<>+40(SB)/4, $0x7f800000
-DATA c7f800000<>+44(SB)/4, $0x7f800000
-DATA c7f800000<>+48(SB)/4, $0x7f800000
-DATA c7f800000<>+52(SB)/4, $0x7f800000
-DATA c7f800000<>+56(SB)/4, $0x7f800000
-DATA c7f800000<>+60(SB)/4, $0x7f800000
-GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c7f800000, 0x7f800000)
+SIXTEEN(cff000000, 0xff000000)
+SIXTEEN(c00800000, 0x00800000)
+SIXTEEN(c4b000000, 0x4b000000)
+SIXTEEN(cc1b80000, 0xc1b80000)
+SIXTEEN(c3f3a0cb8, 0x3f3a0cb8)
+SIXTEEN(c3f841800, 0x3f841800)
 
-DATA cff000000<>+0(SB)/4, $0xff000000
-DATA cff000000<>+4(SB)/4, $0xff000000
-DATA cff000000<>+8(SB)/4, $0xff000000
-DATA cff000000<>+12(SB)/4, $0xff000000
-DATA cff000000<>+16(SB)/4, $0xff000000
-DATA cff000000<>+20(SB)/4, $0xff000000
-DATA cff000000<>+24(SB)/4, $0xff000000
-DATA cff000000<>+28(SB)/4, $0xff000000
-DATA cff000000<>+32(SB)/4, $0xff000000
-DATA cff000000<>+36(SB)/4, $0xff000000
-DATA cff000000<>+40(SB)/4, $0xff000000
-DATA cff000000<>+44(SB)/4, $0xff000000
-DATA cff000000<>+48(SB)/4, $0xff000000
-DATA cff000000<>+52(SB)/4, $0xff000000
-DATA cff000000<>+56(SB)/4, $0xff000000
-DATA cff000000<>+60(SB)/4, $0xff000000
-GLOBL cff000000<>(SB), RODATA|NOPTR, $64
-
-DATA c00800000<>+0(SB)/4, $0x00800000
-DATA c00800000<>+4(SB)/4, $0x00800000
-DATA c00800000<>+8(SB)/4, $0x00800000
-DATA c00800000<>+12(SB)/4, $0x00800000
-DATA c00800000<>+16(SB)/4, $0x00800000
-DATA c00800000<>+20(SB)/4, $0x00800000
-DATA c00800000<>+24(SB)/4, $0x00800000
-DATA c00800000<>+28(SB)/4, $0x00800000
-DATA c00800000<>+32(SB)/4, $0x00800000
-DATA c00800000<>+36(SB)/4, $0x00800000
-DATA c00800000<>+40(SB)/4, $0x00800000
-DATA c00800000<>+44(SB)/4, $0x00800000
-DATA c00800000<>+48(SB)/4, $0x00800000
-DATA c00800000<>+52(SB)/4, $0x00800000
-DATA c00800000<>+56(SB)/4, $0x00800000
-DATA c00800000<>+60(SB)/4, $0x00800000
-GLOBL c00800000<>(SB), RODATA|NOPTR, $64
-
-DATA c4b000000<>+0(SB)/4, $0x4b000000
-DATA c4b000000<>+4(SB)/4, $0x4b000000
-DATA c4b000000<>+8(SB)/4, $0x4b000000
-DATA c4b000000<>+12(SB)/4, $0x4b000000
-DATA c4b000000<>+16(SB)/4, $0x4b000000
-DATA c4b000000<>+20(SB)/4, $0x4b000000
-DATA c4b000000<>+24(SB)/4, $0x4b000000
-DATA c4b000000<>+28(SB)/4, $0x4b000000
-DATA c4b000000<>+32(SB)/4, $0x4b000000
-DATA c4b000000<>+36(SB)/4, $0x4b000000
-DATA c4b000000<>+40(SB)/4, $0x4b000000
-DATA c4b000000<>+44(SB)/4, $0x4b000000
-DATA c4b000000<>+48(SB)/4, $0x4b000000
-DATA c4b000000<>+52(SB)/4, $0x4b000000
-DATA c4b000000<>+56(SB)/4, $0x4b000000
-DATA c4b000000<>+60(SB)/4, $0x4b000000
-GLOBL c4b000000<>(SB), RODATA|NOPTR, $64
-
-DATA cc1b80000<>+0(SB)/4, $0xc1b80000
-DATA cc1b80000<>+4(SB)/4, $0xc1b80000
-DATA cc1b80000<>+8(SB)/4, $0xc1b80000
-DATA cc1b80000<>+12(SB)/4, $0xc1b80000
-DATA cc1b80000<>+16(SB)/4, $0xc1b80000
-DATA cc1b80000<>+20(SB)/4, $0xc1b80000
-DATA cc1b80000<>+24(SB)/4, $0xc1b80000
-DATA cc1b80000<>+28(SB)/4, $0xc1b80000
-DATA cc1b80000<>+32(SB)/4, $0xc1b80000
-DATA cc1b80000<>+36(SB)/4, $0xc1b80000
-DATA cc1b80000<>+40(SB)/4, $0xc1b80000
-DATA cc1b80000<>+44(SB)/4, $0xc1b80000
-DATA cc1b80000<>+48(SB)/4, $0xc1b80000
-DATA cc1b80000<>+52(SB)/4, $0xc1b80000
-DATA cc1b80000<>+56(SB)/4, $0xc1b80000
-DATA cc1b80000<>+60(SB)/4, $0xc1b80000
-GLOBL cc1b80000<>(SB), RODATA|NOPTR, $64
-
-DATA c3f3a0cb8<>+0(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+4(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+8(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+12(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+16(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+20(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+24(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+28(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+32(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+36(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+40(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+44(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+48(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+52(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+56(SB)/4, $0x3f3a0cb8
-DATA c3f3a0cb8<>+60(SB)/4, $0x3f3a0cb8
-GLOBL c3f3a0cb8<>(SB), RODATA|NOPTR, $64
-
-DATA c3f841800<>+0(SB)/4, $0x3f841800
-DATA c3f841800<>+4(SB)/4, $0x3f841800
-DATA c3f841800<>+8(SB)/4, $0x3f841800
-DATA c3f841800<>+12(SB)/4, $0x3f841800
-DATA c3f841800<>+16(SB)/4, $0x3f841800
-DATA c3f841800<>+20(SB)/4, $0x3f841800
-DATA c3f841800<>+24(SB)/4, $0x3f841800
-DATA c3f841800<>+28(SB)/4, $0x3f841800
-DATA c3f841800<>+32(SB)/4, $0x3f841800
-DATA c3f841800<>+36(SB)/4, $0x3f841800
-DATA c3f841800<>+40(SB)/4, $0x3f841800
-DATA c3f841800<>+44(SB)/4, $0x3f841800
-DATA c3f841800<>+48(SB)/4, $0x3f841800
-DATA c3f841800<>+52(SB)/4, $0x3f841800
-DATA c3f841800<>+56(SB)/4, $0x3f841800
-DATA c3f841800<>+60(SB)/4, $0x3f841800
-GLOBL c3f841800<>(SB), RODATA|NOPTR, $64
-
-DATA table38<>+0(SB)/4, $0x3f800000
-DATA table38<>+4(SB)/4, $0x3f5f8af8
-DATA table38<>+8(SB)/4, $0x3f4a6925
-DATA table38<>+12(SB)/4, $0x3f3875d2
-DATA table38<>+16(SB)/4, $0x3fa85080
-DATA table38<>+20(SB)/4, $0x3f9beadb
-DATA table38<>+24(SB)/4, $0x3f91404e
-DATA table38<>+28(SB)/4, $0x3f87db50
-DATA table38<>+32(SB)/4, $0x3f800000
-DATA table38<>+36(SB)/4, $0x3f5f8af8
-DATA table38<>+40(SB)/4, $0x3f4a6925
-DATA table38<>+44(SB)/4, $0x3f3875d2
-DATA table38<>+48(SB)/4, $0x3fa85080
-DATA table38<>+52(SB)/4, $0x3f9beadb
-DATA table38<>+56(SB)/4, $0x3f91404e
-DATA table38<>+60(SB)/4, $0x3f87db50
+DWORDS(table38, 0, 0x3f800000, 0x3f5f8af8, 0x3f4a6925, 0x3f3875d2)
+DWORDS(table38, 16, 0x3fa85080, 0x3f9beadb, 0x3f91404e, 0x3f87db50)
+DWORDS(table38, 32, 0x3f800000, 0x3f5f8af8, 0x3f4a6925, 0x3f3875d2)
+DWORDS(table38, 48, 0x3fa85080, 0x3f9beadb, 0x3f91404e, 0x3f87db50)
 GLOBL table38<>(SB), RODATA|NOPTR, $64
 
-DATA table39<>+0(SB)/4, $0x00000000
-DATA table39<>+4(SB)/4, $0x3e0ad400
-DATA table39<>+8(SB)/4, $0x3e708400
-DATA table39<>+12(SB)/4, $0x3ea7ce00
-DATA table39<>+16(SB)/4, $0xbe8c3000
-DATA table39<>+20(SB)/4, $0xbe4a0800
-DATA table39<>+24(SB)/4, $0xbe017800
-DATA table39<>+28(SB)/4, $0xbd740000
-DATA table39<>+32(SB)/4, $0x00000000
-DATA table39<>+36(SB)/4, $0x3e0ad400
-DATA table39<>+40(SB)/4, $0x3e708400
-DATA table39<>+44(SB)/4, $0x3ea7ce00
-DATA table39<>+48(SB)/4, $0xbe8c3000
-DATA table39<>+52(SB)/4, $0xbe4a0800
-DATA table39<>+56(SB)/4, $0xbe017800
-DATA table39<>+60(SB)/4, $0xbd740000
+DWORDS(table39, 0, 0x00000000, 0x3e0ad400, 0x3e708400, 0x3ea7ce00)
+DWORDS(table39, 16, 0xbe8c3000, 0xbe4a0800, 0xbe017800, 0xbd740000)
+DWORDS(table39, 32, 0x00000000, 0x3e0ad400, 0x3e708400, 0x3ea7ce00)
+DWORDS(table39, 48, 0xbe8c3000, 0xbe4a0800, 0xbe017800, 0xbd740000)
 GLOBL table39<>(SB), RODATA|NOPTR, $64
 
-DATA cbe1cc5f2<>+0(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+4(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+8(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+12(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+16(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+20(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+24(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+28(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+32(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+36(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+40(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+44(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+48(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+52(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+56(SB)/4, $0xbe1cc5f2
-DATA cbe1cc5f2<>+60(SB)/4, $0xbe1cc5f2
-GLOBL cbe1cc5f2<>(SB), RODATA|NOPTR, $64
-
-DATA c3e4d0a76<>+0(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+4(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+8(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+12(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+16(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+20(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+24(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+28(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+32(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+36(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+40(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+44(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+48(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+52(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+56(SB)/4, $0x3e4d0a76
-DATA c3e4d0a76<>+60(SB)/4, $0x3e4d0a76
-GLOBL c3e4d0a76<>(SB), RODATA|NOPTR, $64
-
-DATA cbe8004de<>+0(SB)/4, $0xbe8004de
-DATA cbe8004de<>+4(SB)/4, $0xbe8004de
-DATA cbe8004de<>+8(SB)/4, $0xbe8004de
-DATA cbe8004de<>+12(SB)/4, $0xbe8004de
-DATA cbe8004de<>+16(SB)/4, $0xbe8004de
-DATA cbe8004de<>+20(SB)/4, $0xbe8004de
-DATA cbe8004de<>+24(SB)/4, $0xbe8004de
-DATA cbe8004de<>+28(SB)/4, $0xbe8004de
-DATA cbe8004de<>+32(SB)/4, $0xbe8004de
-DATA cbe8004de<>+36(SB)/4, $0xbe8004de
-DATA cbe8004de<>+40(SB)/4, $0xbe8004de
-DATA cbe8004de<>+44(SB)/4, $0xbe8004de
-DATA cbe8004de<>+48(SB)/4, $0xbe8004de
-DATA cbe8004de<>+52(SB)/4, $0xbe8004de
-DATA cbe8004de<>+56(SB)/4, $0xbe8004de
-DATA cbe8004de<>+60(SB)/4, $0xbe8004de
-GLOBL cbe8004de<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaaaa9<>+0(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+4(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+8(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+12(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+16(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+20(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+24(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+28(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+32(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+36(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+40(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+44(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+48(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+52(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+56(SB)/4, $0x3eaaaaa9
-DATA c3eaaaaa9<>+60(SB)/4, $0x3eaaaaa9
-GLOBL c3eaaaaa9<>(SB), RODATA|NOPTR, $64
-
-DATA c7fc00000<>+0(SB)/4, $0x7fc00000
-DATA c7fc00000<>+4(SB)/4, $0x7fc00000
-DATA c7fc00000<>+8(SB)/4, $0x7fc00000
-DATA c7fc00000<>+12(SB)/4, $0x7fc00000
-DATA c7fc00000<>+16(SB)/4, $0x7fc00000
-DATA c7fc00000<>+20(SB)/4, $0x7fc00000
-DATA c7fc00000<>+24(SB)/4, $0x7fc00000
-DATA c7fc00000<>+28(SB)/4, $0x7fc00000
-DATA c7fc00000<>+32(SB)/4, $0x7fc00000
-DATA c7fc00000<>+36(SB)/4, $0x7fc00000
-DATA c7fc00000<>+40(SB)/4, $0x7fc00000
-DATA c7fc00000<>+44(SB)/4, $0x7fc00000
-DATA c7fc00000<>+48(SB)/4, $0x7fc00000
-DATA c7fc00000<>+52(SB)/4, $0x7fc00000
-DATA c7fc00000<>+56(SB)/4, $0x7fc00000
-DATA c7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL c7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA cff800000<>+0(SB)/4, $0xff800000
-DATA cff800000<>+4(SB)/4, $0xff800000
-DATA cff800000<>+8(SB)/4, $0xff800000
-DATA cff800000<>+12(SB)/4, $0xff800000
-DATA cff800000<>+16(SB)/4, $0xff800000
-DATA cff800000<>+20(SB)/4, $0xff800000
-DATA cff800000<>+24(SB)/4, $0xff800000
-DATA cff800000<>+28(SB)/4, $0xff800000
-DATA cff800000<>+32(SB)/4, $0xff800000
-DATA cff800000<>+36(SB)/4, $0xff800000
-DATA cff800000<>+40(SB)/4, $0xff800000
-DATA cff800000<>+44(SB)/4, $0xff800000
-DATA cff800000<>+48(SB)/4, $0xff800000
-DATA cff800000<>+52(SB)/4, $0xff800000
-DATA cff800000<>+56(SB)/4, $0xff800000
-DATA cff800000<>+60(SB)/4, $0xff800000
-GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cbe1cc5f2, 0xbe1cc5f2)
+SIXTEEN(c3e4d0a76, 0x3e4d0a76)
+SIXTEEN(cbe8004de, 0xbe8004de)
+SIXTEEN(c3eaaaaa9, 0x3eaaaaa9)
+SIXTEEN(c7fc00000, 0x7fc00000)
+SIXTEEN(cff800000, 0xff800000)
 
 // func negAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX
@@ -3368,149 +1428,14 @@ scaled7:
 	VZEROUPPER
 	RET
 
-DATA cc3170000<>+0(SB)/4, $0xc3170000
-DATA cc3170000<>+4(SB)/4, $0xc3170000
-DATA cc3170000<>+8(SB)/4, $0xc3170000
-DATA cc3170000<>+12(SB)/4, $0xc3170000
-DATA cc3170000<>+16(SB)/4, $0xc3170000
-DATA cc3170000<>+20(SB)/4, $0xc3170000
-DATA cc3170000<>+24(SB)/4, $0xc3170000
-DATA cc3170000<>+28(SB)/4, $0xc3170000
-DATA cc3170000<>+32(SB)/4, $0xc3170000
-DATA cc3170000<>+36(SB)/4, $0xc3170000
-DATA cc3170000<>+40(SB)/4, $0xc3170000
-DATA cc3170000<>+44(SB)/4, $0xc3170000
-DATA cc3170000<>+48(SB)/4, $0xc3170000
-DATA cc3170000<>+52(SB)/4, $0xc3170000
-DATA cc3170000<>+56(SB)/4, $0xc3170000
-DATA cc3170000<>+60(SB)/4, $0xc3170000
-GLOBL cc3170000<>(SB), RODATA|NOPTR, $64
-
-DATA c43010000<>+0(SB)/4, $0x43010000
-DATA c43010000<>+4(SB)/4, $0x43010000
-DATA c43010000<>+8(SB)/4, $0x43010000
-DATA c43010000<>+12(SB)/4, $0x43010000
-DATA c43010000<>+16(SB)/4, $0x43010000
-DATA c43010000<>+20(SB)/4, $0x43010000
-DATA c43010000<>+24(SB)/4, $0x43010000
-DATA c43010000<>+28(SB)/4, $0x43010000
-DATA c43010000<>+32(SB)/4, $0x43010000
-DATA c43010000<>+36(SB)/4, $0x43010000
-DATA c43010000<>+40(SB)/4, $0x43010000
-DATA c43010000<>+44(SB)/4, $0x43010000
-DATA c43010000<>+48(SB)/4, $0x43010000
-DATA c43010000<>+52(SB)/4, $0x43010000
-DATA c43010000<>+56(SB)/4, $0x43010000
-DATA c43010000<>+60(SB)/4, $0x43010000
-GLOBL c43010000<>(SB), RODATA|NOPTR, $64
-
-DATA c392209c5<>+0(SB)/4, $0x392209c5
-DATA c392209c5<>+4(SB)/4, $0x392209c5
-DATA c392209c5<>+8(SB)/4, $0x392209c5
-DATA c392209c5<>+12(SB)/4, $0x392209c5
-DATA c392209c5<>+16(SB)/4, $0x392209c5
-DATA c392209c5<>+20(SB)/4, $0x392209c5
-DATA c392209c5<>+24(SB)/4, $0x392209c5
-DATA c392209c5<>+28(SB)/4, $0x392209c5
-DATA c392209c5<>+32(SB)/4, $0x392209c5
-DATA c392209c5<>+36(SB)/4, $0x392209c5
-DATA c392209c5<>+40(SB)/4, $0x392209c5
-DATA c392209c5<>+44(SB)/4, $0x392209c5
-DATA c392209c5<>+48(SB)/4, $0x392209c5
-DATA c392209c5<>+52(SB)/4, $0x392209c5
-DATA c392209c5<>+56(SB)/4, $0x392209c5
-DATA c392209c5<>+60(SB)/4, $0x392209c5
-GLOBL c392209c5<>(SB), RODATA|NOPTR, $64
-
-DATA c3aaf8448<>+0(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+4(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+8(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+12(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+16(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+20(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+24(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+28(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+32(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+36(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+40(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+44(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+48(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+52(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+56(SB)/4, $0x3aaf8448
-DATA c3aaf8448<>+60(SB)/4, $0x3aaf8448
-GLOBL c3aaf8448<>(SB), RODATA|NOPTR, $64
-
-DATA c3c1d952a<>+0(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+4(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+8(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+12(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+16(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+20(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+24(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+28(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+32(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+36(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+40(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+44(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+48(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+52(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+56(SB)/4, $0x3c1d952a
-DATA c3c1d952a<>+60(SB)/4, $0x3c1d952a
-GLOBL c3c1d952a<>(SB), RODATA|NOPTR, $64
-
-DATA c3d6357b6<>+0(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+4(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+8(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+12(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+16(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+20(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+24(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+28(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+32(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+36(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+40(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+44(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+48(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+52(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+56(SB)/4, $0x3d6357b6
-DATA c3d6357b6<>+60(SB)/4, $0x3d6357b6
-GLOBL c3d6357b6<>(SB), RODATA|NOPTR, $64
-
-DATA c3e75fdf0<>+0(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+4(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+8(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+12(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+16(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+20(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+24(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+28(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+32(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+36(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+40(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+44(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+48(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+52(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+56(SB)/4, $0x3e75fdf0
-DATA c3e75fdf0<>+60(SB)/4, $0x3e75fdf0
-GLOBL c3e75fdf0<>(SB), RODATA|NOPTR, $64
-
-DATA c3f317218<>+0(SB)/4, $0x3f317218
-DATA c3f317218<>+4(SB)/4, $0x3f317218
-DATA c3f317218<>+8(SB)/4, $0x3f317218
-DATA c3f317218<>+12(SB)/4, $0x3f317218
-DATA c3f317218<>+16(SB)/4, $0x3f317218
-DATA c3f317218<>+20(SB)/4, $0x3f317218
-DATA c3f317218<>+24(SB)/4, $0x3f317218
-DATA c3f317218<>+28(SB)/4, $0x3f317218
-DATA c3f317218<>+32(SB)/4, $0x3f317218
-DATA c3f317218<>+36(SB)/4, $0x3f317218
-DATA c3f317218<>+40(SB)/4, $0x3f317218
-DATA c3f317218<>+44(SB)/4, $0x3f317218
-DATA c3f317218<>+48(SB)/4, $0x3f317218
-DATA c3f317218<>+52(SB)/4, $0x3f317218
-DATA c3f317218<>+56(SB)/4, $0x3f317218
-DATA c3f317218<>+60(SB)/4, $0x3f317218
-GLOBL c3f317218<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cc3170000, 0xc3170000)
+SIXTEEN(c43010000, 0x43010000)
+SIXTEEN(c392209c5, 0x392209c5)
+SIXTEEN(c3aaf8448, 0x3aaf8448)
+SIXTEEN(c3c1d952a, 0x3c1d952a)
+SIXTEEN(c3d6357b6, 0x3d6357b6)
+SIXTEEN(c3e75fdf0, 0x3e75fdf0)
+SIXTEEN(c3f317218, 0x3f317218)
 
 // func expm1AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -3550,41 +1475,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA cc1f00000<>+0(SB)/4, $0xc1f00000
-DATA cc1f00000<>+4(SB)/4, $0xc1f00000
-DATA cc1f00000<>+8(SB)/4, $0xc1f00000
-DATA cc1f00000<>+12(SB)/4, $0xc1f00000
-DATA cc1f00000<>+16(SB)/4, $0xc1f00000
-DATA cc1f00000<>+20(SB)/4, $0xc1f00000
-DATA cc1f00000<>+24(SB)/4, $0xc1f00000
-DATA cc1f00000<>+28(SB)/4, $0xc1f00000
-DATA cc1f00000<>+32(SB)/4, $0xc1f00000
-DATA cc1f00000<>+36(SB)/4, $0xc1f00000
-DATA cc1f00000<>+40(SB)/4, $0xc1f00000
-DATA cc1f00000<>+44(SB)/4, $0xc1f00000
-DATA cc1f00000<>+48(SB)/4, $0xc1f00000
-DATA cc1f00000<>+52(SB)/4, $0xc1f00000
-DATA cc1f00000<>+56(SB)/4, $0xc1f00000
-DATA cc1f00000<>+60(SB)/4, $0xc1f00000
-GLOBL cc1f00000<>(SB), RODATA|NOPTR, $64
-
-DATA c4b3fff82<>+0(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+4(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+8(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+12(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+16(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+20(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+24(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+28(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+32(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+36(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+40(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+44(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+48(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+52(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+56(SB)/4, $0x4b3fff82
-DATA c4b3fff82<>+60(SB)/4, $0x4b3fff82
-GLOBL c4b3fff82<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cc1f00000, 0xc1f00000)
+SIXTEEN(c4b3fff82, 0x4b3fff82)
 
 // func log2AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -3657,131 +1549,23 @@ done:
 	VZEROUPPER
 	RET
 
-DATA table40<>+0(SB)/4, $0x3f800000
-DATA table40<>+4(SB)/4, $0x3f5f930c
-DATA table40<>+8(SB)/4, $0x3f4a3f2f
-DATA table40<>+12(SB)/4, $0x3f3878a4
-DATA table40<>+16(SB)/4, $0x3fa8751a
-DATA table40<>+20(SB)/4, $0x3f9c0b5b
-DATA table40<>+24(SB)/4, $0x3f9158a1
-DATA table40<>+28(SB)/4, $0x3f87e63f
-DATA table40<>+32(SB)/4, $0x3f800000
-DATA table40<>+36(SB)/4, $0x3f5f930c
-DATA table40<>+40(SB)/4, $0x3f4a3f2f
-DATA table40<>+44(SB)/4, $0x3f3878a4
-DATA table40<>+48(SB)/4, $0x3fa8751a
-DATA table40<>+52(SB)/4, $0x3f9c0b5b
-DATA table40<>+56(SB)/4, $0x3f9158a1
-DATA table40<>+60(SB)/4, $0x3f87e63f
+DWORDS(table40, 0, 0x3f800000, 0x3f5f930c, 0x3f4a3f2f, 0x3f3878a4)
+DWORDS(table40, 16, 0x3fa8751a, 0x3f9c0b5b, 0x3f9158a1, 0x3f87e63f)
+DWORDS(table40, 32, 0x3f800000, 0x3f5f930c, 0x3f4a3f2f, 0x3f3878a4)
+DWORDS(table40, 48, 0x3fa8751a, 0x3f9c0b5b, 0x3f9158a1, 0x3f87e63f)
 GLOBL table40<>(SB), RODATA|NOPTR, $64
 
-DATA table41<>+0(SB)/4, $0x00000000
-DATA table41<>+4(SB)/4, $0x3e481400
-DATA table41<>+8(SB)/4, $0x3eae1800
-DATA table41<>+12(SB)/4, $0x3ef20c00
-DATA table41<>+16(SB)/4, $0xbecae000
-DATA table41<>+20(SB)/4, $0xbe925600
-DATA table41<>+24(SB)/4, $0xbe3bc000
-DATA table41<>+28(SB)/4, $0xbdb0f000
-DATA table41<>+32(SB)/4, $0x00000000
-DATA table41<>+36(SB)/4, $0x3e481400
-DATA table41<>+40(SB)/4, $0x3eae1800
-DATA table41<>+44(SB)/4, $0x3ef20c00
-DATA table41<>+48(SB)/4, $0xbecae000
-DATA table41<>+52(SB)/4, $0xbe925600
-DATA table41<>+56(SB)/4, $0xbe3bc000
-DATA table41<>+60(SB)/4, $0xbdb0f000
+DWORDS(table41, 0, 0x00000000, 0x3e481400, 0x3eae1800, 0x3ef20c00)
+DWORDS(table41, 16, 0xbecae000, 0xbe925600, 0xbe3bc000, 0xbdb0f000)
+DWORDS(table41, 32, 0x00000000, 0x3e481400, 0x3eae1800, 0x3ef20c00)
+DWORDS(table41, 48, 0xbecae000, 0xbe925600, 0xbe3bc000, 0xbdb0f000)
 GLOBL table41<>(SB), RODATA|NOPTR, $64
 
-DATA cbe5e4b1d<>+0(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+4(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+8(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+12(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+16(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+20(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+24(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+28(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+32(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+36(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+40(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+44(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+48(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+52(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+56(SB)/4, $0xbe5e4b1d
-DATA cbe5e4b1d<>+60(SB)/4, $0xbe5e4b1d
-GLOBL cbe5e4b1d<>(SB), RODATA|NOPTR, $64
-
-DATA c3e93cfd4<>+0(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+4(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+8(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+12(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+16(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+20(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+24(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+28(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+32(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+36(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+40(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+44(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+48(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+52(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+56(SB)/4, $0x3e93cfd4
-DATA c3e93cfd4<>+60(SB)/4, $0x3e93cfd4
-GLOBL c3e93cfd4<>(SB), RODATA|NOPTR, $64
-
-DATA cbeb8b469<>+0(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+4(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+8(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+12(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+16(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+20(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+24(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+28(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+32(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+36(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+40(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+44(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+48(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+52(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+56(SB)/4, $0xbeb8b469
-DATA cbeb8b469<>+60(SB)/4, $0xbeb8b469
-GLOBL cbeb8b469<>(SB), RODATA|NOPTR, $64
-
-DATA c3ef63862<>+0(SB)/4, $0x3ef63862
-DATA c3ef63862<>+4(SB)/4, $0x3ef63862
-DATA c3ef63862<>+8(SB)/4, $0x3ef63862
-DATA c3ef63862<>+12(SB)/4, $0x3ef63862
-DATA c3ef63862<>+16(SB)/4, $0x3ef63862
-DATA c3ef63862<>+20(SB)/4, $0x3ef63862
-DATA c3ef63862<>+24(SB)/4, $0x3ef63862
-DATA c3ef63862<>+28(SB)/4, $0x3ef63862
-DATA c3ef63862<>+32(SB)/4, $0x3ef63862
-DATA c3ef63862<>+36(SB)/4, $0x3ef63862
-DATA c3ef63862<>+40(SB)/4, $0x3ef63862
-DATA c3ef63862<>+44(SB)/4, $0x3ef63862
-DATA c3ef63862<>+48(SB)/4, $0x3ef63862
-DATA c3ef63862<>+52(SB)/4, $0x3ef63862
-DATA c3ef63862<>+56(SB)/4, $0x3ef63862
-DATA c3ef63862<>+60(SB)/4, $0x3ef63862
-GLOBL c3ef63862<>(SB), RODATA|NOPTR, $64
-
-DATA cbf38aa3a<>+0(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+4(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+8(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+12(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+16(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+20(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+24(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+28(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+32(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+36(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+40(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+44(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+48(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+52(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+56(SB)/4, $0xbf38aa3a
-DATA cbf38aa3a<>+60(SB)/4, $0xbf38aa3a
-GLOBL cbf38aa3a<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cbe5e4b1d, 0xbe5e4b1d)
+SIXTEEN(c3e93cfd4, 0x3e93cfd4)
+SIXTEEN(cbeb8b469, 0xbeb8b469)
+SIXTEEN(c3ef63862, 0x3ef63862)
+SIXTEEN(cbf38aa3a, 0xbf38aa3a)
 
 // func log1pAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -3840,221 +1624,18 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
-GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
-
-DATA c0000007e<>+0(SB)/4, $0x0000007e
-DATA c0000007e<>+4(SB)/4, $0x0000007e
-DATA c0000007e<>+8(SB)/4, $0x0000007e
-DATA c0000007e<>+12(SB)/4, $0x0000007e
-DATA c0000007e<>+16(SB)/4, $0x0000007e
-DATA c0000007e<>+20(SB)/4, $0x0000007e
-DATA c0000007e<>+24(SB)/4, $0x0000007e
-DATA c0000007e<>+28(SB)/4, $0x0000007e
-DATA c0000007e<>+32(SB)/4, $0x0000007e
-DATA c0000007e<>+36(SB)/4, $0x0000007e
-DATA c0000007e<>+40(SB)/4, $0x0000007e
-DATA c0000007e<>+44(SB)/4, $0x0000007e
-DATA c0000007e<>+48(SB)/4, $0x0000007e
-DATA c0000007e<>+52(SB)/4, $0x0000007e
-DATA c0000007e<>+56(SB)/4, $0x0000007e
-DATA c0000007e<>+60(SB)/4, $0x0000007e
-GLOBL c0000007e<>(SB), RODATA|NOPTR, $64
-
-DATA c3d8ec752<>+0(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+4(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+8(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+12(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+16(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+20(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+24(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+28(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+32(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+36(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+40(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+44(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+48(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+52(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+56(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+60(SB)/4, $0x3d8ec752
-GLOBL c3d8ec752<>(SB), RODATA|NOPTR, $64
-
-DATA cbdeb1ade<>+0(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+4(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+8(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+12(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+16(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+20(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+24(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+28(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+32(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+36(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+40(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+44(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+48(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+52(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+56(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+60(SB)/4, $0xbdeb1ade
-GLOBL cbdeb1ade<>(SB), RODATA|NOPTR, $64
-
-DATA c3def5141<>+0(SB)/4, $0x3def5141
-DATA c3def5141<>+4(SB)/4, $0x3def5141
-DATA c3def5141<>+8(SB)/4, $0x3def5141
-DATA c3def5141<>+12(SB)/4, $0x3def5141
-DATA c3def5141<>+16(SB)/4, $0x3def5141
-DATA c3def5141<>+20(SB)/4, $0x3def5141
-DATA c3def5141<>+24(SB)/4, $0x3def5141
-DATA c3def5141<>+28(SB)/4, $0x3def5141
-DATA c3def5141<>+32(SB)/4, $0x3def5141
-DATA c3def5141<>+36(SB)/4, $0x3def5141
-DATA c3def5141<>+40(SB)/4, $0x3def5141
-DATA c3def5141<>+44(SB)/4, $0x3def5141
-DATA c3def5141<>+48(SB)/4, $0x3def5141
-DATA c3def5141<>+52(SB)/4, $0x3def5141
-DATA c3def5141<>+56(SB)/4, $0x3def5141
-DATA c3def5141<>+60(SB)/4, $0x3def5141
-GLOBL c3def5141<>(SB), RODATA|NOPTR, $64
-
-DATA cbdfe7a63<>+0(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+4(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+8(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+12(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+16(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+20(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+24(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+28(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+32(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+36(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+40(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+44(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+48(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+52(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+56(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+60(SB)/4, $0xbdfe7a63
-GLOBL cbdfe7a63<>(SB), RODATA|NOPTR, $64
-
-DATA c3e11e90d<>+0(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+4(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+8(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+12(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+16(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+20(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+24(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+28(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+32(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+36(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+40(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+44(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+48(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+52(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+56(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+60(SB)/4, $0x3e11e90d
-GLOBL c3e11e90d<>(SB), RODATA|NOPTR, $64
-
-DATA cbe2aada5<>+0(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+4(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+8(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+12(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+16(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+20(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+24(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+28(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+32(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+36(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+40(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+44(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+48(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+52(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+56(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+60(SB)/4, $0xbe2aada5
-GLOBL cbe2aada5<>(SB), RODATA|NOPTR, $64
-
-DATA c3e4ccead<>+0(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+4(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+8(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+12(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+16(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+20(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+24(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+28(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+32(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+36(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+40(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+44(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+48(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+52(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+56(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+60(SB)/4, $0x3e4ccead
-GLOBL c3e4ccead<>(SB), RODATA|NOPTR, $64
-
-DATA cbe7ffffe<>+0(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+4(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+8(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+12(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+16(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+20(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+24(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+28(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+32(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+36(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+40(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+44(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+48(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+52(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+56(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+60(SB)/4, $0xbe7ffffe
-GLOBL cbe7ffffe<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaaaaa<>+0(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+4(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+8(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+12(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+16(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+20(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+24(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+28(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+32(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+36(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+40(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+44(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+48(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+52(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+56(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+60(SB)/4, $0x3eaaaaaa
-GLOBL c3eaaaaaa<>(SB), RODATA|NOPTR, $64
-
-DATA cb102e308<>+0(SB)/4, $0xb102e308
-DATA cb102e308<>+4(SB)/4, $0xb102e308
-DATA cb102e308<>+8(SB)/4, $0xb102e308
-DATA cb102e308<>+12(SB)/4, $0xb102e308
-DATA cb102e308<>+16(SB)/4, $0xb102e308
-DATA cb102e308<>+20(SB)/4, $0xb102e308
-DATA cb102e308<>+24(SB)/4, $0xb102e308
-DATA cb102e308<>+28(SB)/4, $0xb102e308
-DATA cb102e308<>+32(SB)/4, $0xb102e308
-DATA cb102e308<>+36(SB)/4, $0xb102e308
-DATA cb102e308<>+40(SB)/4, $0xb102e308
-DATA cb102e308<>+44(SB)/4, $0xb102e308
-DATA cb102e308<>+48(SB)/4, $0xb102e308
-DATA cb102e308<>+52(SB)/4, $0xb102e308
-DATA cb102e308<>+56(SB)/4, $0xb102e308
-DATA cb102e308<>+60(SB)/4, $0xb102e308
-GLOBL cb102e308<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f3504f3, 0x3f3504f3)
+SIXTEEN(c0000007e, 0x0000007e)
+SIXTEEN(c3d8ec752, 0x3d8ec752)
+SIXTEEN(cbdeb1ade, 0xbdeb1ade)
+SIXTEEN(c3def5141, 0x3def5141)
+SIXTEEN(cbdfe7a63, 0xbdfe7a63)
+SIXTEEN(c3e11e90d, 0x3e11e90d)
+SIXTEEN(cbe2aada5, 0xbe2aada5)
+SIXTEEN(c3e4ccead, 0x3e4ccead)
+SIXTEEN(cbe7ffffe, 0xbe7ffffe)
+SIXTEEN(c3eaaaaaa, 0x3eaaaaaa)
+SIXTEEN(cb102e308, 0xb102e308)
 
 // func mishAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -4169,23 +1750,7 @@ near:
 	VZEROUPPER
 	RET
 
-DATA c40000000<>+0(SB)/4, $0x40000000
-DATA c40000000<>+4(SB)/4, $0x40000000
-DATA c40000000<>+8(SB)/4, $0x40000000
-DATA c40000000<>+12(SB)/4, $0x40000000
-DATA c40000000<>+16(SB)/4, $0x40000000
-DATA c40000000<>+20(SB)/4, $0x40000000
-DATA c40000000<>+24(SB)/4, $0x40000000
-DATA c40000000<>+28(SB)/4, $0x40000000
-DATA c40000000<>+32(SB)/4, $0x40000000
-DATA c40000000<>+36(SB)/4, $0x40000000
-DATA c40000000<>+40(SB)/4, $0x40000000
-DATA c40000000<>+44(SB)/4, $0x40000000
-DATA c40000000<>+48(SB)/4, $0x40000000
-DATA c40000000<>+52(SB)/4, $0x40000000
-DATA c40000000<>+56(SB)/4, $0x40000000
-DATA c40000000<>+60(SB)/4, $0x40000000
-GLOBL c40000000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c40000000, 0x40000000)
 
 // func seluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -4232,41 +1797,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c3fe10966<>+0(SB)/4, $0x3fe10966
-DATA c3fe10966<>+4(SB)/4, $0x3fe10966
-DATA c3fe10966<>+8(SB)/4, $0x3fe10966
-DATA c3fe10966<>+12(SB)/4, $0x3fe10966
-DATA c3fe10966<>+16(SB)/4, $0x3fe10966
-DATA c3fe10966<>+20(SB)/4, $0x3fe10966
-DATA c3fe10966<>+24(SB)/4, $0x3fe10966
-DATA c3fe10966<>+28(SB)/4, $0x3fe10966
-DATA c3fe10966<>+32(SB)/4, $0x3fe10966
-DATA c3fe10966<>+36(SB)/4, $0x3fe10966
-DATA c3fe10966<>+40(SB)/4, $0x3fe10966
-DATA c3fe10966<>+44(SB)/4, $0x3fe10966
-DATA c3fe10966<>+48(SB)/4, $0x3fe10966
-DATA c3fe10966<>+52(SB)/4, $0x3fe10966
-DATA c3fe10966<>+56(SB)/4, $0x3fe10966
-DATA c3fe10966<>+60(SB)/4, $0x3fe10966
-GLOBL c3fe10966<>(SB), RODATA|NOPTR, $64
-
-DATA c3f867d5f<>+0(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+4(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+8(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+12(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+16(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+20(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+24(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+28(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+32(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+36(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+40(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+44(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+48(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+52(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+56(SB)/4, $0x3f867d5f
-DATA c3f867d5f<>+60(SB)/4, $0x3f867d5f
-GLOBL c3f867d5f<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3fe10966, 0x3fe10966)
+SIXTEEN(c3f867d5f, 0x3f867d5f)
 
 // func hardswishAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, FMA3
@@ -4292,23 +1824,7 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c3e2aaaab<>+0(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+4(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+8(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+12(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+16(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+20(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+24(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+28(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+32(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+36(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+40(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+44(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+48(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+52(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+56(SB)/4, $0x3e2aaaab
-DATA c3e2aaaab<>+60(SB)/4, $0x3e2aaaab
-GLOBL c3e2aaaab<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3e2aaaab, 0x3e2aaaab)
 
 // func squareAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX
@@ -4619,185 +2135,16 @@ scaled10:
 	VZEROUPPER
 	RET
 
-DATA c3b02333d<>+0(SB)/4, $0x3b02333d
-DATA c3b02333d<>+4(SB)/4, $0x3b02333d
-DATA c3b02333d<>+8(SB)/4, $0x3b02333d
-DATA c3b02333d<>+12(SB)/4, $0x3b02333d
-DATA c3b02333d<>+16(SB)/4, $0x3b02333d
-DATA c3b02333d<>+20(SB)/4, $0x3b02333d
-DATA c3b02333d<>+24(SB)/4, $0x3b02333d
-DATA c3b02333d<>+28(SB)/4, $0x3b02333d
-DATA c3b02333d<>+32(SB)/4, $0x3b02333d
-DATA c3b02333d<>+36(SB)/4, $0x3b02333d
-DATA c3b02333d<>+40(SB)/4, $0x3b02333d
-DATA c3b02333d<>+44(SB)/4, $0x3b02333d
-DATA c3b02333d<>+48(SB)/4, $0x3b02333d
-DATA c3b02333d<>+52(SB)/4, $0x3b02333d
-DATA c3b02333d<>+56(SB)/4, $0x3b02333d
-DATA c3b02333d<>+60(SB)/4, $0x3b02333d
-GLOBL c3b02333d<>(SB), RODATA|NOPTR, $64
-
-DATA cbc5811c1<>+0(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+4(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+8(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+12(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+16(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+20(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+24(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+28(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+32(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+36(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+40(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+44(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+48(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+52(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+56(SB)/4, $0xbc5811c1
-DATA cbc5811c1<>+60(SB)/4, $0xbc5811c1
-GLOBL cbc5811c1<>(SB), RODATA|NOPTR, $64
-
-DATA c3d27f682<>+0(SB)/4, $0x3d27f682
-DATA c3d27f682<>+4(SB)/4, $0x3d27f682
-DATA c3d27f682<>+8(SB)/4, $0x3d27f682
-DATA c3d27f682<>+12(SB)/4, $0x3d27f682
-DATA c3d27f682<>+16(SB)/4, $0x3d27f682
-DATA c3d27f682<>+20(SB)/4, $0x3d27f682
-DATA c3d27f682<>+24(SB)/4, $0x3d27f682
-DATA c3d27f682<>+28(SB)/4, $0x3d27f682
-DATA c3d27f682<>+32(SB)/4, $0x3d27f682
-DATA c3d27f682<>+36(SB)/4, $0x3d27f682
-DATA c3d27f682<>+40(SB)/4, $0x3d27f682
-DATA c3d27f682<>+44(SB)/4, $0x3d27f682
-DATA c3d27f682<>+48(SB)/4, $0x3d27f682
-DATA c3d27f682<>+52(SB)/4, $0x3d27f682
-DATA c3d27f682<>+56(SB)/4, $0x3d27f682
-DATA c3d27f682<>+60(SB)/4, $0x3d27f682
-GLOBL c3d27f682<>(SB), RODATA|NOPTR, $64
-
-DATA cbda7b0eb<>+0(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+4(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+8(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+12(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+16(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+20(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+24(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+28(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+32(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+36(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+40(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+44(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+48(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+52(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+56(SB)/4, $0xbda7b0eb
-DATA cbda7b0eb<>+60(SB)/4, $0xbda7b0eb
-GLOBL cbda7b0eb<>(SB), RODATA|NOPTR, $64
-
-DATA c3dfd8059<>+0(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+4(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+8(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+12(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+16(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+20(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+24(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+28(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+32(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+36(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+40(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+44(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+48(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+52(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+56(SB)/4, $0x3dfd8059
-DATA c3dfd8059<>+60(SB)/4, $0x3dfd8059
-GLOBL c3dfd8059<>(SB), RODATA|NOPTR, $64
-
-DATA cbe24bcbd<>+0(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+4(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+8(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+12(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+16(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+20(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+24(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+28(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+32(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+36(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+40(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+44(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+48(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+52(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+56(SB)/4, $0xbe24bcbd
-DATA cbe24bcbd<>+60(SB)/4, $0xbe24bcbd
-GLOBL cbe24bcbd<>(SB), RODATA|NOPTR, $64
-
-DATA c3e4ba17c<>+0(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+4(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+8(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+12(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+16(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+20(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+24(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+28(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+32(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+36(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+40(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+44(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+48(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+52(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+56(SB)/4, $0x3e4ba17c
-DATA c3e4ba17c<>+60(SB)/4, $0x3e4ba17c
-GLOBL c3e4ba17c<>(SB), RODATA|NOPTR, $64
-
-DATA cbe7fdc9a<>+0(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+4(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+8(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+12(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+16(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+20(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+24(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+28(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+32(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+36(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+40(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+44(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+48(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+52(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+56(SB)/4, $0xbe7fdc9a
-DATA cbe7fdc9a<>+60(SB)/4, $0xbe7fdc9a
-GLOBL cbe7fdc9a<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaa992<>+0(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+4(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+8(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+12(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+16(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+20(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+24(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+28(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+32(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+36(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+40(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+44(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+48(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+52(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+56(SB)/4, $0x3eaaa992
-DATA c3eaaa992<>+60(SB)/4, $0x3eaaa992
-GLOBL c3eaaa992<>(SB), RODATA|NOPTR, $64
-
-DATA cbefffff9<>+0(SB)/4, $0xbefffff9
-DATA cbefffff9<>+4(SB)/4, $0xbefffff9
-DATA cbefffff9<>+8(SB)/4, $0xbefffff9
-DATA cbefffff9<>+12(SB)/4, $0xbefffff9
-DATA cbefffff9<>+16(SB)/4, $0xbefffff9
-DATA cbefffff9<>+20(SB)/4, $0xbefffff9
-DATA cbefffff9<>+24(SB)/4, $0xbefffff9
-DATA cbefffff9<>+28(SB)/4, $0xbefffff9
-DATA cbefffff9<>+32(SB)/4, $0xbefffff9
-DATA cbefffff9<>+36(SB)/4, $0xbefffff9
-DATA cbefffff9<>+40(SB)/4, $0xbefffff9
-DATA cbefffff9<>+44(SB)/4, $0xbefffff9
-DATA cbefffff9<>+48(SB)/4, $0xbefffff9
-DATA cbefffff9<>+52(SB)/4, $0xbefffff9
-DATA cbefffff9<>+56(SB)/4, $0xbefffff9
-DATA cbefffff9<>+60(SB)/4, $0xbefffff9
-GLOBL cbefffff9<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3b02333d, 0x3b02333d)
+SIXTEEN(cbc5811c1, 0xbc5811c1)
+SIXTEEN(c3d27f682, 0x3d27f682)
+SIXTEEN(cbda7b0eb, 0xbda7b0eb)
+SIXTEEN(c3dfd8059, 0x3dfd8059)
+SIXTEEN(cbe24bcbd, 0xbe24bcbd)
+SIXTEEN(c3e4ba17c, 0x3e4ba17c)
+SIXTEEN(cbe7fdc9a, 0xbe7fdc9a)
+SIXTEEN(c3eaaa992, 0x3eaaa992)
+SIXTEEN(cbefffff9, 0xbefffff9)
 
 // func isnanBytesAVX2(dst *uint8, src *float32, blocks int)
 // Requires: AVX, AVX2
@@ -4823,41 +2170,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c01010101<>+0(SB)/4, $0x01010101
-DATA c01010101<>+4(SB)/4, $0x01010101
-DATA c01010101<>+8(SB)/4, $0x01010101
-DATA c01010101<>+12(SB)/4, $0x01010101
-DATA c01010101<>+16(SB)/4, $0x01010101
-DATA c01010101<>+20(SB)/4, $0x01010101
-DATA c01010101<>+24(SB)/4, $0x01010101
-DATA c01010101<>+28(SB)/4, $0x01010101
-DATA c01010101<>+32(SB)/4, $0x01010101
-DATA c01010101<>+36(SB)/4, $0x01010101
-DATA c01010101<>+40(SB)/4, $0x01010101
-DATA c01010101<>+44(SB)/4, $0x01010101
-DATA c01010101<>+48(SB)/4, $0x01010101
-DATA c01010101<>+52(SB)/4, $0x01010101
-DATA c01010101<>+56(SB)/4, $0x01010101
-DATA c01010101<>+60(SB)/4, $0x01010101
-GLOBL c01010101<>(SB), RODATA|NOPTR, $64
-
-DATA c00000000<>+0(SB)/4, $0x00000000
-DATA c00000000<>+4(SB)/4, $0x00000000
-DATA c00000000<>+8(SB)/4, $0x00000000
-DATA c00000000<>+12(SB)/4, $0x00000000
-DATA c00000000<>+16(SB)/4, $0x00000000
-DATA c00000000<>+20(SB)/4, $0x00000000
-DATA c00000000<>+24(SB)/4, $0x00000000
-DATA c00000000<>+28(SB)/4, $0x00000000
-DATA c00000000<>+32(SB)/4, $0x00000000
-DATA c00000000<>+36(SB)/4, $0x00000000
-DATA c00000000<>+40(SB)/4, $0x00000000
-DATA c00000000<>+44(SB)/4, $0x00000000
-DATA c00000000<>+48(SB)/4, $0x00000000
-DATA c00000000<>+52(SB)/4, $0x00000000
-DATA c00000000<>+56(SB)/4, $0x00000000
-DATA c00000000<>+60(SB)/4, $0x00000000
-GLOBL c00000000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c01010101, 0x01010101)
+SIXTEEN(c00000000, 0x00000000)
 
 // func isinfBytesAVX2(dst *uint8, src *float32, blocks int)
 // Requires: AVX, AVX2
@@ -4956,23 +2270,7 @@ scaled11:
 	VZEROUPPER
 	RET
 
-DATA c43150000<>+0(SB)/4, $0x43150000
-DATA c43150000<>+4(SB)/4, $0x43150000
-DATA c43150000<>+8(SB)/4, $0x43150000
-DATA c43150000<>+12(SB)/4, $0x43150000
-DATA c43150000<>+16(SB)/4, $0x43150000
-DATA c43150000<>+20(SB)/4, $0x43150000
-DATA c43150000<>+24(SB)/4, $0x43150000
-DATA c43150000<>+28(SB)/4, $0x43150000
-DATA c43150000<>+32(SB)/4, $0x43150000
-DATA c43150000<>+36(SB)/4, $0x43150000
-DATA c43150000<>+40(SB)/4, $0x43150000
-DATA c43150000<>+44(SB)/4, $0x43150000
-DATA c43150000<>+48(SB)/4, $0x43150000
-DATA c43150000<>+52(SB)/4, $0x43150000
-DATA c43150000<>+56(SB)/4, $0x43150000
-DATA c43150000<>+60(SB)/4, $0x43150000
-GLOBL c43150000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c43150000, 0x43150000)
 
 // func sigmoidAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -5705,58 +3003,18 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c3fba0cb8<>+0(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+4(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+8(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+12(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+16(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+20(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+24(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+28(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+32(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+36(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+40(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+44(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+48(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+52(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+56(SB)/4, $0x3fba0cb8
-DATA c3fba0cb8<>+60(SB)/4, $0x3fba0cb8
-GLOBL c3fba0cb8<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3fba0cb8, 0x3fba0cb8)
 
-DATA table42<>+0(SB)/4, $0x3f000000
-DATA table42<>+4(SB)/4, $0x00000000
-DATA table42<>+8(SB)/4, $0x00000000
-DATA table42<>+12(SB)/4, $0x00000000
-DATA table42<>+16(SB)/4, $0x00000000
-DATA table42<>+20(SB)/4, $0x00000000
-DATA table42<>+24(SB)/4, $0x00000000
-DATA table42<>+28(SB)/4, $0x00000000
-DATA table42<>+32(SB)/4, $0x3f800000
-DATA table42<>+36(SB)/4, $0x3f5f8af8
-DATA table42<>+40(SB)/4, $0x3f4a6925
-DATA table42<>+44(SB)/4, $0x3f3875d2
-DATA table42<>+48(SB)/4, $0x3f285080
-DATA table42<>+52(SB)/4, $0x3f1beadb
-DATA table42<>+56(SB)/4, $0x3f11404e
-DATA table42<>+60(SB)/4, $0x3f07db50
+DWORDS(table42, 0, 0x3f000000, 0x00000000, 0x00000000, 0x00000000)
+FOUR(table42, 16, 0x00000000)
+DWORDS(table42, 32, 0x3f800000, 0x3f5f8af8, 0x3f4a6925, 0x3f3875d2)
+DWORDS(table42, 48, 0x3f285080, 0x3f1beadb, 0x3f11404e, 0x3f07db50)
 GLOBL table42<>(SB), RODATA|NOPTR, $64
 
-DATA table43<>+0(SB)/4, $0x00000000
-DATA table43<>+4(SB)/4, $0x00000000
-DATA table43<>+8(SB)/4, $0x00000000
-DATA table43<>+12(SB)/4, $0x00000000
-DATA table43<>+16(SB)/4, $0x00000000
-DATA table43<>+20(SB)/4, $0x00000000
-DATA table43<>+24(SB)/4, $0x00000000
-DATA table43<>+28(SB)/4, $0x00000000
-DATA table43<>+32(SB)/4, $0x00000000
-DATA table43<>+36(SB)/4, $0x3e0ad400
-DATA table43<>+40(SB)/4, $0x3e708400
-DATA table43<>+44(SB)/4, $0x3ea7ce00
-DATA table43<>+48(SB)/4, $0xbe8c3000
-DATA table43<>+52(SB)/4, $0xbe4a0800
-DATA table43<>+56(SB)/4, $0xbe017800
-DATA table43<>+60(SB)/4, $0xbd740000
+FOUR(table43, 0, 0x00000000)
+FOUR(table43, 16, 0x00000000)
+DWORDS(table43, 32, 0x00000000, 0x3e0ad400, 0x3e708400, 0x3ea7ce00)
+DWORDS(table43, 48, 0xbe8c3000, 0xbe4a0800, 0xbe017800, 0xbd740000)
 GLOBL table43<>(SB), RODATA|NOPTR, $64
 
 // func negAVX512(dst *float32, src *float32, blocks int)
@@ -6002,40 +3260,16 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA table44<>+0(SB)/4, $0x3f000000
-DATA table44<>+4(SB)/4, $0x00000000
-DATA table44<>+8(SB)/4, $0x00000000
-DATA table44<>+12(SB)/4, $0x00000000
-DATA table44<>+16(SB)/4, $0x00000000
-DATA table44<>+20(SB)/4, $0x00000000
-DATA table44<>+24(SB)/4, $0x00000000
-DATA table44<>+28(SB)/4, $0x00000000
-DATA table44<>+32(SB)/4, $0x3f800000
-DATA table44<>+36(SB)/4, $0x3f5f930c
-DATA table44<>+40(SB)/4, $0x3f4a3f2f
-DATA table44<>+44(SB)/4, $0x3f3878a4
-DATA table44<>+48(SB)/4, $0x3f28751a
-DATA table44<>+52(SB)/4, $0x3f1c0b5b
-DATA table44<>+56(SB)/4, $0x3f1158a1
-DATA table44<>+60(SB)/4, $0x3f07e63f
+DWORDS(table44, 0, 0x3f000000, 0x00000000, 0x00000000, 0x00000000)
+FOUR(table44, 16, 0x00000000)
+DWORDS(table44, 32, 0x3f800000, 0x3f5f930c, 0x3f4a3f2f, 0x3f3878a4)
+DWORDS(table44, 48, 0x3f28751a, 0x3f1c0b5b, 0x3f1158a1, 0x3f07e63f)
 GLOBL table44<>(SB), RODATA|NOPTR, $64
 
-DATA table45<>+0(SB)/4, $0x00000000
-DATA table45<>+4(SB)/4, $0x00000000
-DATA table45<>+8(SB)/4, $0x00000000
-DATA table45<>+12(SB)/4, $0x00000000
-DATA table45<>+16(SB)/4, $0x00000000
-DATA table45<>+20(SB)/4, $0x00000000
-DATA table45<>+24(SB)/4, $0x00000000
-DATA table45<>+28(SB)/4, $0x00000000
-DATA table45<>+32(SB)/4, $0x00000000
-DATA table45<>+36(SB)/4, $0x3e481400
-DATA table45<>+40(SB)/4, $0x3eae1800
-DATA table45<>+44(SB)/4, $0x3ef20c00
-DATA table45<>+48(SB)/4, $0xbecae000
-DATA table45<>+52(SB)/4, $0xbe925600
-DATA table45<>+56(SB)/4, $0xbe3bc000
-DATA table45<>+60(SB)/4, $0xbdb0f000
+FOUR(table45, 0, 0x00000000)
+FOUR(table45, 16, 0x00000000)
+DWORDS(table45, 32, 0x00000000, 0x3e481400, 0x3eae1800, 0x3ef20c00)
+DWORDS(table45, 48, 0xbecae000, 0xbe925600, 0xbe3bc000, 0xbdb0f000)
 GLOBL table45<>(SB), RODATA|NOPTR, $64
 
 // func log1pAVX512(dst *float32, src *float32, blocks int)

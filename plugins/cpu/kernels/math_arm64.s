@@ -2,42 +2,29 @@
 
 #include "textflag.h"
 
-DATA expNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA expNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA expNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA expNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA expNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA expNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA expNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA expNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA expNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA expNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA expNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA expNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA expNEONConstants<>+160(SB)/8, $0xc3020000c3020000
-DATA expNEONConstants<>+168(SB)/8, $0xc3020000c3020000
-DATA expNEONConstants<>+176(SB)/8, $0x42b2000042b20000
-DATA expNEONConstants<>+184(SB)/8, $0x42b2000042b20000
-DATA expNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA expNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA expNEONConstants<>+208(SB)/8, $0x3f3172003f317200
-DATA expNEONConstants<>+216(SB)/8, $0x3f3172003f317200
-DATA expNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
-DATA expNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
-DATA expNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
-DATA expNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
-DATA expNEONConstants<>+256(SB)/8, $0x3f8000003f800000
-DATA expNEONConstants<>+264(SB)/8, $0x3f8000003f800000
-DATA expNEONConstants<>+272(SB)/8, $0x0000007f0000007f
-DATA expNEONConstants<>+280(SB)/8, $0x0000007f0000007f
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+EIGHT(expNEONConstants, 0, 0x4b400000)
+EIGHT(expNEONConstants, 32, 0x3c0905c8)
+EIGHT(expNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(expNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(expNEONConstants, 128, 0x3f000000)
+FOUR(expNEONConstants, 160, 0xc3020000)
+FOUR(expNEONConstants, 176, 0x42b20000)
+FOUR(expNEONConstants, 192, 0x3fb8aa3b)
+FOUR(expNEONConstants, 208, 0x3f317200)
+FOUR(expNEONConstants, 224, 0x35bfbe8e)
+FOUR(expNEONConstants, 240, 0x3ab68896)
+FOUR(expNEONConstants, 256, 0x3f800000)
+FOUR(expNEONConstants, 272, 0x0000007f)
 GLOBL expNEONConstants<>(SB), RODATA|NOPTR, $288
 
 // func expNEON(dst *float32, src *float32, blocks int)
@@ -113,44 +100,20 @@ loop:
 	BNE loop
 	RET
 
-DATA sigmoidNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA sigmoidNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA sigmoidNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA sigmoidNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA sigmoidNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA sigmoidNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA sigmoidNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA sigmoidNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA sigmoidNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA sigmoidNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA sigmoidNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA sigmoidNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA sigmoidNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA sigmoidNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA sigmoidNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA sigmoidNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA sigmoidNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA sigmoidNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA sigmoidNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA sigmoidNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA sigmoidNEONConstants<>+160(SB)/8, $0x8000000080000000
-DATA sigmoidNEONConstants<>+168(SB)/8, $0x8000000080000000
-DATA sigmoidNEONConstants<>+176(SB)/8, $0xc3020000c3020000
-DATA sigmoidNEONConstants<>+184(SB)/8, $0xc3020000c3020000
-DATA sigmoidNEONConstants<>+192(SB)/8, $0x42b2000042b20000
-DATA sigmoidNEONConstants<>+200(SB)/8, $0x42b2000042b20000
-DATA sigmoidNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA sigmoidNEONConstants<>+216(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA sigmoidNEONConstants<>+224(SB)/8, $0x3f3172003f317200
-DATA sigmoidNEONConstants<>+232(SB)/8, $0x3f3172003f317200
-DATA sigmoidNEONConstants<>+240(SB)/8, $0x35bfbe8e35bfbe8e
-DATA sigmoidNEONConstants<>+248(SB)/8, $0x35bfbe8e35bfbe8e
-DATA sigmoidNEONConstants<>+256(SB)/8, $0x3ab688963ab68896
-DATA sigmoidNEONConstants<>+264(SB)/8, $0x3ab688963ab68896
-DATA sigmoidNEONConstants<>+272(SB)/8, $0x3f8000003f800000
-DATA sigmoidNEONConstants<>+280(SB)/8, $0x3f8000003f800000
-DATA sigmoidNEONConstants<>+288(SB)/8, $0x0000007f0000007f
-DATA sigmoidNEONConstants<>+296(SB)/8, $0x0000007f0000007f
+EIGHT(sigmoidNEONConstants, 0, 0x4b400000)
+EIGHT(sigmoidNEONConstants, 32, 0x3c0905c8)
+EIGHT(sigmoidNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(sigmoidNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(sigmoidNEONConstants, 128, 0x3f000000)
+FOUR(sigmoidNEONConstants, 160, 0x80000000)
+FOUR(sigmoidNEONConstants, 176, 0xc3020000)
+FOUR(sigmoidNEONConstants, 192, 0x42b20000)
+FOUR(sigmoidNEONConstants, 208, 0x3fb8aa3b)
+FOUR(sigmoidNEONConstants, 224, 0x3f317200)
+FOUR(sigmoidNEONConstants, 240, 0x35bfbe8e)
+FOUR(sigmoidNEONConstants, 256, 0x3ab68896)
+FOUR(sigmoidNEONConstants, 272, 0x3f800000)
+FOUR(sigmoidNEONConstants, 288, 0x0000007f)
 GLOBL sigmoidNEONConstants<>(SB), RODATA|NOPTR, $304
 
 // func sigmoidNEON(dst *float32, src *float32, blocks int)
@@ -239,44 +202,20 @@ loop:
 	BNE loop
 	RET
 
-DATA siluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA siluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA siluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA siluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA siluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA siluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA siluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA siluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA siluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA siluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA siluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA siluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA siluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA siluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA siluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA siluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA siluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA siluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA siluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA siluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA siluNEONConstants<>+160(SB)/8, $0x8000000080000000
-DATA siluNEONConstants<>+168(SB)/8, $0x8000000080000000
-DATA siluNEONConstants<>+176(SB)/8, $0xc3020000c3020000
-DATA siluNEONConstants<>+184(SB)/8, $0xc3020000c3020000
-DATA siluNEONConstants<>+192(SB)/8, $0x42b2000042b20000
-DATA siluNEONConstants<>+200(SB)/8, $0x42b2000042b20000
-DATA siluNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA siluNEONConstants<>+216(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA siluNEONConstants<>+224(SB)/8, $0x3f3172003f317200
-DATA siluNEONConstants<>+232(SB)/8, $0x3f3172003f317200
-DATA siluNEONConstants<>+240(SB)/8, $0x35bfbe8e35bfbe8e
-DATA siluNEONConstants<>+248(SB)/8, $0x35bfbe8e35bfbe8e
-DATA siluNEONConstants<>+256(SB)/8, $0x3ab688963ab68896
-DATA siluNEONConstants<>+264(SB)/8, $0x3ab688963ab68896
-DATA siluNEONConstants<>+272(SB)/8, $0x3f8000003f800000
-DATA siluNEONConstants<>+280(SB)/8, $0x3f8000003f800000
-DATA siluNEONConstants<>+288(SB)/8, $0x0000007f0000007f
-DATA siluNEONConstants<>+296(SB)/8, $0x0000007f0000007f
+EIGHT(siluNEONConstants, 0, 0x4b400000)
+EIGHT(siluNEONConstants, 32, 0x3c0905c8)
+EIGHT(siluNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(siluNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(siluNEONConstants, 128, 0x3f000000)
+FOUR(siluNEONConstants, 160, 0x80000000)
+FOUR(siluNEONConstants, 176, 0xc3020000)
+FOUR(siluNEONConstants, 192, 0x42b20000)
+FOUR(siluNEONConstants, 208, 0x3fb8aa3b)
+FOUR(siluNEONConstants, 224, 0x3f317200)
+FOUR(siluNEONConstants, 240, 0x35bfbe8e)
+FOUR(siluNEONConstants, 256, 0x3ab68896)
+FOUR(siluNEONConstants, 272, 0x3f800000)
+FOUR(siluNEONConstants, 288, 0x0000007f)
 GLOBL siluNEONConstants<>(SB), RODATA|NOPTR, $304
 
 // func siluNEON(dst *float32, src *float32, blocks int)
@@ -385,72 +324,28 @@ loop:
 	BNE loop
 	RET
 
-DATA tanhNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA tanhNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA tanhNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA tanhNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA tanhNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA tanhNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA tanhNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA tanhNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA tanhNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA tanhNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA tanhNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA tanhNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA tanhNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA tanhNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA tanhNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA tanhNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA tanhNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA tanhNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA tanhNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA tanhNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA tanhNEONConstants<>+160(SB)/8, $0x8000000080000000
-DATA tanhNEONConstants<>+168(SB)/8, $0x8000000080000000
-DATA tanhNEONConstants<>+176(SB)/8, $0x8000000080000000
-DATA tanhNEONConstants<>+184(SB)/8, $0x8000000080000000
-DATA tanhNEONConstants<>+192(SB)/8, $0xbc08b50bbc08b50b
-DATA tanhNEONConstants<>+200(SB)/8, $0xbc08b50bbc08b50b
-DATA tanhNEONConstants<>+208(SB)/8, $0xbc08b50bbc08b50b
-DATA tanhNEONConstants<>+216(SB)/8, $0xbc08b50bbc08b50b
-DATA tanhNEONConstants<>+224(SB)/8, $0x3cb254bb3cb254bb
-DATA tanhNEONConstants<>+232(SB)/8, $0x3cb254bb3cb254bb
-DATA tanhNEONConstants<>+240(SB)/8, $0x3cb254bb3cb254bb
-DATA tanhNEONConstants<>+248(SB)/8, $0x3cb254bb3cb254bb
-DATA tanhNEONConstants<>+256(SB)/8, $0xbd5d0462bd5d0462
-DATA tanhNEONConstants<>+264(SB)/8, $0xbd5d0462bd5d0462
-DATA tanhNEONConstants<>+272(SB)/8, $0xbd5d0462bd5d0462
-DATA tanhNEONConstants<>+280(SB)/8, $0xbd5d0462bd5d0462
-DATA tanhNEONConstants<>+288(SB)/8, $0x3e0888753e088875
-DATA tanhNEONConstants<>+296(SB)/8, $0x3e0888753e088875
-DATA tanhNEONConstants<>+304(SB)/8, $0x3e0888753e088875
-DATA tanhNEONConstants<>+312(SB)/8, $0x3e0888753e088875
-DATA tanhNEONConstants<>+320(SB)/8, $0xbeaaaaabbeaaaaab
-DATA tanhNEONConstants<>+328(SB)/8, $0xbeaaaaabbeaaaaab
-DATA tanhNEONConstants<>+336(SB)/8, $0xbeaaaaabbeaaaaab
-DATA tanhNEONConstants<>+344(SB)/8, $0xbeaaaaabbeaaaaab
-DATA tanhNEONConstants<>+352(SB)/8, $0xc3020000c3020000
-DATA tanhNEONConstants<>+360(SB)/8, $0xc3020000c3020000
-DATA tanhNEONConstants<>+368(SB)/8, $0x42b2000042b20000
-DATA tanhNEONConstants<>+376(SB)/8, $0x42b2000042b20000
-DATA tanhNEONConstants<>+384(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA tanhNEONConstants<>+392(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA tanhNEONConstants<>+400(SB)/8, $0x3f3172003f317200
-DATA tanhNEONConstants<>+408(SB)/8, $0x3f3172003f317200
-DATA tanhNEONConstants<>+416(SB)/8, $0x35bfbe8e35bfbe8e
-DATA tanhNEONConstants<>+424(SB)/8, $0x35bfbe8e35bfbe8e
-DATA tanhNEONConstants<>+432(SB)/8, $0x3ab688963ab68896
-DATA tanhNEONConstants<>+440(SB)/8, $0x3ab688963ab68896
-DATA tanhNEONConstants<>+448(SB)/8, $0x3f8000003f800000
-DATA tanhNEONConstants<>+456(SB)/8, $0x3f8000003f800000
-DATA tanhNEONConstants<>+464(SB)/8, $0x0000007f0000007f
-DATA tanhNEONConstants<>+472(SB)/8, $0x0000007f0000007f
-DATA tanhNEONConstants<>+480(SB)/8, $0x4000000040000000
-DATA tanhNEONConstants<>+488(SB)/8, $0x4000000040000000
-DATA tanhNEONConstants<>+496(SB)/8, $0x3b1641e03b1641e0
-DATA tanhNEONConstants<>+504(SB)/8, $0x3b1641e03b1641e0
-DATA tanhNEONConstants<>+512(SB)/8, $0x3f2000003f200000
-DATA tanhNEONConstants<>+520(SB)/8, $0x3f2000003f200000
+EIGHT(tanhNEONConstants, 0, 0x4b400000)
+EIGHT(tanhNEONConstants, 32, 0x3c0905c8)
+EIGHT(tanhNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(tanhNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(tanhNEONConstants, 128, 0x3f000000)
+EIGHT(tanhNEONConstants, 160, 0x80000000)
+EIGHT(tanhNEONConstants, 192, 0xbc08b50b)
+EIGHT(tanhNEONConstants, 224, 0x3cb254bb)
+EIGHT(tanhNEONConstants, 256, 0xbd5d0462)
+EIGHT(tanhNEONConstants, 288, 0x3e088875)
+EIGHT(tanhNEONConstants, 320, 0xbeaaaaab)
+FOUR(tanhNEONConstants, 352, 0xc3020000)
+FOUR(tanhNEONConstants, 368, 0x42b20000)
+FOUR(tanhNEONConstants, 384, 0x3fb8aa3b)
+FOUR(tanhNEONConstants, 400, 0x3f317200)
+FOUR(tanhNEONConstants, 416, 0x35bfbe8e)
+FOUR(tanhNEONConstants, 432, 0x3ab68896)
+FOUR(tanhNEONConstants, 448, 0x3f800000)
+FOUR(tanhNEONConstants, 464, 0x0000007f)
+FOUR(tanhNEONConstants, 480, 0x40000000)
+FOUR(tanhNEONConstants, 496, 0x3b1641e0)
+FOUR(tanhNEONConstants, 512, 0x3f200000)
 GLOBL tanhNEONConstants<>(SB), RODATA|NOPTR, $528
 
 // func tanhNEON(dst *float32, src *float32, blocks int)
@@ -569,90 +464,34 @@ loop:
 	BNE loop
 	RET
 
-DATA geluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA geluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA geluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA geluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA geluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA geluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA geluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA geluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA geluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA geluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA geluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA geluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA geluNEONConstants<>+160(SB)/8, $0x38843b0f38843b0f
-DATA geluNEONConstants<>+168(SB)/8, $0x38843b0f38843b0f
-DATA geluNEONConstants<>+176(SB)/8, $0x38843b0f38843b0f
-DATA geluNEONConstants<>+184(SB)/8, $0x38843b0f38843b0f
-DATA geluNEONConstants<>+192(SB)/8, $0xb89585ccb89585cc
-DATA geluNEONConstants<>+200(SB)/8, $0xb89585ccb89585cc
-DATA geluNEONConstants<>+208(SB)/8, $0xb89585ccb89585cc
-DATA geluNEONConstants<>+216(SB)/8, $0xb89585ccb89585cc
-DATA geluNEONConstants<>+224(SB)/8, $0xb9ef0582b9ef0582
-DATA geluNEONConstants<>+232(SB)/8, $0xb9ef0582b9ef0582
-DATA geluNEONConstants<>+240(SB)/8, $0xb9ef0582b9ef0582
-DATA geluNEONConstants<>+248(SB)/8, $0xb9ef0582b9ef0582
-DATA geluNEONConstants<>+256(SB)/8, $0x3a731e383a731e38
-DATA geluNEONConstants<>+264(SB)/8, $0x3a731e383a731e38
-DATA geluNEONConstants<>+272(SB)/8, $0x3a731e383a731e38
-DATA geluNEONConstants<>+280(SB)/8, $0x3a731e383a731e38
-DATA geluNEONConstants<>+288(SB)/8, $0x3b2300ed3b2300ed
-DATA geluNEONConstants<>+296(SB)/8, $0x3b2300ed3b2300ed
-DATA geluNEONConstants<>+304(SB)/8, $0x3b2300ed3b2300ed
-DATA geluNEONConstants<>+312(SB)/8, $0x3b2300ed3b2300ed
-DATA geluNEONConstants<>+320(SB)/8, $0xbc87d092bc87d092
-DATA geluNEONConstants<>+328(SB)/8, $0xbc87d092bc87d092
-DATA geluNEONConstants<>+336(SB)/8, $0xbc87d092bc87d092
-DATA geluNEONConstants<>+344(SB)/8, $0xbc87d092bc87d092
-DATA geluNEONConstants<>+352(SB)/8, $0x3d3891883d389188
-DATA geluNEONConstants<>+360(SB)/8, $0x3d3891883d389188
-DATA geluNEONConstants<>+368(SB)/8, $0x3d3891883d389188
-DATA geluNEONConstants<>+376(SB)/8, $0x3d3891883d389188
-DATA geluNEONConstants<>+384(SB)/8, $0xbda5779bbda5779b
-DATA geluNEONConstants<>+392(SB)/8, $0xbda5779bbda5779b
-DATA geluNEONConstants<>+400(SB)/8, $0xbda5779bbda5779b
-DATA geluNEONConstants<>+408(SB)/8, $0xbda5779bbda5779b
-DATA geluNEONConstants<>+416(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA geluNEONConstants<>+424(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA geluNEONConstants<>+432(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA geluNEONConstants<>+440(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA geluNEONConstants<>+448(SB)/8, $0x41f0000041f00000
-DATA geluNEONConstants<>+456(SB)/8, $0x41f0000041f00000
-DATA geluNEONConstants<>+464(SB)/8, $0xbf000000bf000000
-DATA geluNEONConstants<>+472(SB)/8, $0xbf000000bf000000
-DATA geluNEONConstants<>+480(SB)/8, $0xc3020000c3020000
-DATA geluNEONConstants<>+488(SB)/8, $0xc3020000c3020000
-DATA geluNEONConstants<>+496(SB)/8, $0x42b2000042b20000
-DATA geluNEONConstants<>+504(SB)/8, $0x42b2000042b20000
-DATA geluNEONConstants<>+512(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluNEONConstants<>+520(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluNEONConstants<>+528(SB)/8, $0x3f3172003f317200
-DATA geluNEONConstants<>+536(SB)/8, $0x3f3172003f317200
-DATA geluNEONConstants<>+544(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluNEONConstants<>+552(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluNEONConstants<>+560(SB)/8, $0x3ab688963ab68896
-DATA geluNEONConstants<>+568(SB)/8, $0x3ab688963ab68896
-DATA geluNEONConstants<>+576(SB)/8, $0x3f8000003f800000
-DATA geluNEONConstants<>+584(SB)/8, $0x3f8000003f800000
-DATA geluNEONConstants<>+592(SB)/8, $0x0000007f0000007f
-DATA geluNEONConstants<>+600(SB)/8, $0x0000007f0000007f
-DATA geluNEONConstants<>+608(SB)/8, $0x40e0000040e00000
-DATA geluNEONConstants<>+616(SB)/8, $0x40e0000040e00000
-DATA geluNEONConstants<>+624(SB)/8, $0x4060000040600000
-DATA geluNEONConstants<>+632(SB)/8, $0x4060000040600000
-DATA geluNEONConstants<>+640(SB)/8, $0x3793699b3793699b
-DATA geluNEONConstants<>+648(SB)/8, $0x3793699b3793699b
-DATA geluNEONConstants<>+656(SB)/8, $0x41a0000041a00000
-DATA geluNEONConstants<>+664(SB)/8, $0x41a0000041a00000
+EIGHT(geluNEONConstants, 0, 0x4b400000)
+EIGHT(geluNEONConstants, 32, 0x3c0905c8)
+EIGHT(geluNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(geluNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(geluNEONConstants, 128, 0x3f000000)
+EIGHT(geluNEONConstants, 160, 0x38843b0f)
+EIGHT(geluNEONConstants, 192, 0xb89585cc)
+EIGHT(geluNEONConstants, 224, 0xb9ef0582)
+EIGHT(geluNEONConstants, 256, 0x3a731e38)
+EIGHT(geluNEONConstants, 288, 0x3b2300ed)
+EIGHT(geluNEONConstants, 320, 0xbc87d092)
+EIGHT(geluNEONConstants, 352, 0x3d389188)
+EIGHT(geluNEONConstants, 384, 0xbda5779b)
+EIGHT(geluNEONConstants, 416, 0x3dd9cb7d)
+FOUR(geluNEONConstants, 448, 0x41f00000)
+FOUR(geluNEONConstants, 464, 0xbf000000)
+FOUR(geluNEONConstants, 480, 0xc3020000)
+FOUR(geluNEONConstants, 496, 0x42b20000)
+FOUR(geluNEONConstants, 512, 0x3fb8aa3b)
+FOUR(geluNEONConstants, 528, 0x3f317200)
+FOUR(geluNEONConstants, 544, 0x35bfbe8e)
+FOUR(geluNEONConstants, 560, 0x3ab68896)
+FOUR(geluNEONConstants, 576, 0x3f800000)
+FOUR(geluNEONConstants, 592, 0x0000007f)
+FOUR(geluNEONConstants, 608, 0x40e00000)
+FOUR(geluNEONConstants, 624, 0x40600000)
+FOUR(geluNEONConstants, 640, 0x3793699b)
+FOUR(geluNEONConstants, 656, 0x41a00000)
 GLOBL geluNEONConstants<>(SB), RODATA|NOPTR, $672
 
 // func geluNEON(dst *float32, src *float32, blocks int)
@@ -808,52 +647,24 @@ loop:
 	BNE loop
 	RET
 
-DATA geluTanhNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA geluTanhNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA geluTanhNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA geluTanhNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA geluTanhNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA geluTanhNEONConstants<>+160(SB)/8, $0x41a0000041a00000
-DATA geluTanhNEONConstants<>+168(SB)/8, $0x41a0000041a00000
-DATA geluTanhNEONConstants<>+176(SB)/8, $0xbd922279bd922279
-DATA geluTanhNEONConstants<>+184(SB)/8, $0xbd922279bd922279
-DATA geluTanhNEONConstants<>+192(SB)/8, $0xbfcc422abfcc422a
-DATA geluTanhNEONConstants<>+200(SB)/8, $0xbfcc422abfcc422a
-DATA geluTanhNEONConstants<>+208(SB)/8, $0xb124d8b5b124d8b5
-DATA geluTanhNEONConstants<>+216(SB)/8, $0xb124d8b5b124d8b5
-DATA geluTanhNEONConstants<>+224(SB)/8, $0x3342bc9b3342bc9b
-DATA geluTanhNEONConstants<>+232(SB)/8, $0x3342bc9b3342bc9b
-DATA geluTanhNEONConstants<>+240(SB)/8, $0xc3020000c3020000
-DATA geluTanhNEONConstants<>+248(SB)/8, $0xc3020000c3020000
-DATA geluTanhNEONConstants<>+256(SB)/8, $0x42b2000042b20000
-DATA geluTanhNEONConstants<>+264(SB)/8, $0x42b2000042b20000
-DATA geluTanhNEONConstants<>+272(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluTanhNEONConstants<>+280(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA geluTanhNEONConstants<>+288(SB)/8, $0x3f3172003f317200
-DATA geluTanhNEONConstants<>+296(SB)/8, $0x3f3172003f317200
-DATA geluTanhNEONConstants<>+304(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluTanhNEONConstants<>+312(SB)/8, $0x35bfbe8e35bfbe8e
-DATA geluTanhNEONConstants<>+320(SB)/8, $0x3ab688963ab68896
-DATA geluTanhNEONConstants<>+328(SB)/8, $0x3ab688963ab68896
-DATA geluTanhNEONConstants<>+336(SB)/8, $0x3f8000003f800000
-DATA geluTanhNEONConstants<>+344(SB)/8, $0x3f8000003f800000
-DATA geluTanhNEONConstants<>+352(SB)/8, $0x0000007f0000007f
-DATA geluTanhNEONConstants<>+360(SB)/8, $0x0000007f0000007f
+EIGHT(geluTanhNEONConstants, 0, 0x4b400000)
+EIGHT(geluTanhNEONConstants, 32, 0x3c0905c8)
+EIGHT(geluTanhNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(geluTanhNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(geluTanhNEONConstants, 128, 0x3f000000)
+FOUR(geluTanhNEONConstants, 160, 0x41a00000)
+FOUR(geluTanhNEONConstants, 176, 0xbd922279)
+FOUR(geluTanhNEONConstants, 192, 0xbfcc422a)
+FOUR(geluTanhNEONConstants, 208, 0xb124d8b5)
+FOUR(geluTanhNEONConstants, 224, 0x3342bc9b)
+FOUR(geluTanhNEONConstants, 240, 0xc3020000)
+FOUR(geluTanhNEONConstants, 256, 0x42b20000)
+FOUR(geluTanhNEONConstants, 272, 0x3fb8aa3b)
+FOUR(geluTanhNEONConstants, 288, 0x3f317200)
+FOUR(geluTanhNEONConstants, 304, 0x35bfbe8e)
+FOUR(geluTanhNEONConstants, 320, 0x3ab68896)
+FOUR(geluTanhNEONConstants, 336, 0x3f800000)
+FOUR(geluTanhNEONConstants, 352, 0x0000007f)
 GLOBL geluTanhNEONConstants<>(SB), RODATA|NOPTR, $368
 
 // func geluTanhNEON(dst *float32, src *float32, blocks int)
@@ -1011,128 +822,44 @@ loop:
 	BNE loop
 	RET
 
-DATA erfNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA erfNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA erfNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA erfNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA erfNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA erfNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA erfNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA erfNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA erfNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA erfNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA erfNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA erfNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA erfNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA erfNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA erfNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA erfNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA erfNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA erfNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA erfNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA erfNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA erfNEONConstants<>+160(SB)/8, $0x38843b0f38843b0f
-DATA erfNEONConstants<>+168(SB)/8, $0x38843b0f38843b0f
-DATA erfNEONConstants<>+176(SB)/8, $0x38843b0f38843b0f
-DATA erfNEONConstants<>+184(SB)/8, $0x38843b0f38843b0f
-DATA erfNEONConstants<>+192(SB)/8, $0xb89585ccb89585cc
-DATA erfNEONConstants<>+200(SB)/8, $0xb89585ccb89585cc
-DATA erfNEONConstants<>+208(SB)/8, $0xb89585ccb89585cc
-DATA erfNEONConstants<>+216(SB)/8, $0xb89585ccb89585cc
-DATA erfNEONConstants<>+224(SB)/8, $0xb9ef0582b9ef0582
-DATA erfNEONConstants<>+232(SB)/8, $0xb9ef0582b9ef0582
-DATA erfNEONConstants<>+240(SB)/8, $0xb9ef0582b9ef0582
-DATA erfNEONConstants<>+248(SB)/8, $0xb9ef0582b9ef0582
-DATA erfNEONConstants<>+256(SB)/8, $0x3a731e383a731e38
-DATA erfNEONConstants<>+264(SB)/8, $0x3a731e383a731e38
-DATA erfNEONConstants<>+272(SB)/8, $0x3a731e383a731e38
-DATA erfNEONConstants<>+280(SB)/8, $0x3a731e383a731e38
-DATA erfNEONConstants<>+288(SB)/8, $0x3b2300ed3b2300ed
-DATA erfNEONConstants<>+296(SB)/8, $0x3b2300ed3b2300ed
-DATA erfNEONConstants<>+304(SB)/8, $0x3b2300ed3b2300ed
-DATA erfNEONConstants<>+312(SB)/8, $0x3b2300ed3b2300ed
-DATA erfNEONConstants<>+320(SB)/8, $0xbc87d092bc87d092
-DATA erfNEONConstants<>+328(SB)/8, $0xbc87d092bc87d092
-DATA erfNEONConstants<>+336(SB)/8, $0xbc87d092bc87d092
-DATA erfNEONConstants<>+344(SB)/8, $0xbc87d092bc87d092
-DATA erfNEONConstants<>+352(SB)/8, $0x3d3891883d389188
-DATA erfNEONConstants<>+360(SB)/8, $0x3d3891883d389188
-DATA erfNEONConstants<>+368(SB)/8, $0x3d3891883d389188
-DATA erfNEONConstants<>+376(SB)/8, $0x3d3891883d389188
-DATA erfNEONConstants<>+384(SB)/8, $0xbda5779bbda5779b
-DATA erfNEONConstants<>+392(SB)/8, $0xbda5779bbda5779b
-DATA erfNEONConstants<>+400(SB)/8, $0xbda5779bbda5779b
-DATA erfNEONConstants<>+408(SB)/8, $0xbda5779bbda5779b
-DATA erfNEONConstants<>+416(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA erfNEONConstants<>+424(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA erfNEONConstants<>+432(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA erfNEONConstants<>+440(SB)/8, $0x3dd9cb7d3dd9cb7d
-DATA erfNEONConstants<>+448(SB)/8, $0x3f8000003f800000
-DATA erfNEONConstants<>+456(SB)/8, $0x3f8000003f800000
-DATA erfNEONConstants<>+464(SB)/8, $0x3f8000003f800000
-DATA erfNEONConstants<>+472(SB)/8, $0x3f8000003f800000
-DATA erfNEONConstants<>+480(SB)/8, $0x8000000080000000
-DATA erfNEONConstants<>+488(SB)/8, $0x8000000080000000
-DATA erfNEONConstants<>+496(SB)/8, $0x8000000080000000
-DATA erfNEONConstants<>+504(SB)/8, $0x8000000080000000
-DATA erfNEONConstants<>+512(SB)/8, $0x38ec43a838ec43a8
-DATA erfNEONConstants<>+520(SB)/8, $0x38ec43a838ec43a8
-DATA erfNEONConstants<>+528(SB)/8, $0x38ec43a838ec43a8
-DATA erfNEONConstants<>+536(SB)/8, $0x38ec43a838ec43a8
-DATA erfNEONConstants<>+544(SB)/8, $0xba5e67b3ba5e67b3
-DATA erfNEONConstants<>+552(SB)/8, $0xba5e67b3ba5e67b3
-DATA erfNEONConstants<>+560(SB)/8, $0xba5e67b3ba5e67b3
-DATA erfNEONConstants<>+568(SB)/8, $0xba5e67b3ba5e67b3
-DATA erfNEONConstants<>+576(SB)/8, $0x3bab15303bab1530
-DATA erfNEONConstants<>+584(SB)/8, $0x3bab15303bab1530
-DATA erfNEONConstants<>+592(SB)/8, $0x3bab15303bab1530
-DATA erfNEONConstants<>+600(SB)/8, $0x3bab15303bab1530
-DATA erfNEONConstants<>+608(SB)/8, $0xbcdc14e4bcdc14e4
-DATA erfNEONConstants<>+616(SB)/8, $0xbcdc14e4bcdc14e4
-DATA erfNEONConstants<>+624(SB)/8, $0xbcdc14e4bcdc14e4
-DATA erfNEONConstants<>+632(SB)/8, $0xbcdc14e4bcdc14e4
-DATA erfNEONConstants<>+640(SB)/8, $0x3de717843de71784
-DATA erfNEONConstants<>+648(SB)/8, $0x3de717843de71784
-DATA erfNEONConstants<>+656(SB)/8, $0x3de717843de71784
-DATA erfNEONConstants<>+664(SB)/8, $0x3de717843de71784
-DATA erfNEONConstants<>+672(SB)/8, $0xbec093a3bec093a3
-DATA erfNEONConstants<>+680(SB)/8, $0xbec093a3bec093a3
-DATA erfNEONConstants<>+688(SB)/8, $0xbec093a3bec093a3
-DATA erfNEONConstants<>+696(SB)/8, $0xbec093a3bec093a3
-DATA erfNEONConstants<>+704(SB)/8, $0x3e0375d43e0375d4
-DATA erfNEONConstants<>+712(SB)/8, $0x3e0375d43e0375d4
-DATA erfNEONConstants<>+720(SB)/8, $0x3e0375d43e0375d4
-DATA erfNEONConstants<>+728(SB)/8, $0x3e0375d43e0375d4
-DATA erfNEONConstants<>+736(SB)/8, $0x3fb504f33fb504f3
-DATA erfNEONConstants<>+744(SB)/8, $0x3fb504f33fb504f3
-DATA erfNEONConstants<>+752(SB)/8, $0x41f0000041f00000
-DATA erfNEONConstants<>+760(SB)/8, $0x41f0000041f00000
-DATA erfNEONConstants<>+768(SB)/8, $0xbf000000bf000000
-DATA erfNEONConstants<>+776(SB)/8, $0xbf000000bf000000
-DATA erfNEONConstants<>+784(SB)/8, $0xc3020000c3020000
-DATA erfNEONConstants<>+792(SB)/8, $0xc3020000c3020000
-DATA erfNEONConstants<>+800(SB)/8, $0x42b2000042b20000
-DATA erfNEONConstants<>+808(SB)/8, $0x42b2000042b20000
-DATA erfNEONConstants<>+816(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA erfNEONConstants<>+824(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA erfNEONConstants<>+832(SB)/8, $0x3f3172003f317200
-DATA erfNEONConstants<>+840(SB)/8, $0x3f3172003f317200
-DATA erfNEONConstants<>+848(SB)/8, $0x35bfbe8e35bfbe8e
-DATA erfNEONConstants<>+856(SB)/8, $0x35bfbe8e35bfbe8e
-DATA erfNEONConstants<>+864(SB)/8, $0x3ab688963ab68896
-DATA erfNEONConstants<>+872(SB)/8, $0x3ab688963ab68896
-DATA erfNEONConstants<>+880(SB)/8, $0x0000007f0000007f
-DATA erfNEONConstants<>+888(SB)/8, $0x0000007f0000007f
-DATA erfNEONConstants<>+896(SB)/8, $0x40e0000040e00000
-DATA erfNEONConstants<>+904(SB)/8, $0x40e0000040e00000
-DATA erfNEONConstants<>+912(SB)/8, $0x4060000040600000
-DATA erfNEONConstants<>+920(SB)/8, $0x4060000040600000
-DATA erfNEONConstants<>+928(SB)/8, $0x3793699b3793699b
-DATA erfNEONConstants<>+936(SB)/8, $0x3793699b3793699b
-DATA erfNEONConstants<>+944(SB)/8, $0x4000000040000000
-DATA erfNEONConstants<>+952(SB)/8, $0x4000000040000000
-DATA erfNEONConstants<>+960(SB)/8, $0xb7222fa4b7222fa4
-DATA erfNEONConstants<>+968(SB)/8, $0xb7222fa4b7222fa4
+EIGHT(erfNEONConstants, 0, 0x4b400000)
+EIGHT(erfNEONConstants, 32, 0x3c0905c8)
+EIGHT(erfNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(erfNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(erfNEONConstants, 128, 0x3f000000)
+EIGHT(erfNEONConstants, 160, 0x38843b0f)
+EIGHT(erfNEONConstants, 192, 0xb89585cc)
+EIGHT(erfNEONConstants, 224, 0xb9ef0582)
+EIGHT(erfNEONConstants, 256, 0x3a731e38)
+EIGHT(erfNEONConstants, 288, 0x3b2300ed)
+EIGHT(erfNEONConstants, 320, 0xbc87d092)
+EIGHT(erfNEONConstants, 352, 0x3d389188)
+EIGHT(erfNEONConstants, 384, 0xbda5779b)
+EIGHT(erfNEONConstants, 416, 0x3dd9cb7d)
+EIGHT(erfNEONConstants, 448, 0x3f800000)
+EIGHT(erfNEONConstants, 480, 0x80000000)
+EIGHT(erfNEONConstants, 512, 0x38ec43a8)
+EIGHT(erfNEONConstants, 544, 0xba5e67b3)
+EIGHT(erfNEONConstants, 576, 0x3bab1530)
+EIGHT(erfNEONConstants, 608, 0xbcdc14e4)
+EIGHT(erfNEONConstants, 640, 0x3de71784)
+EIGHT(erfNEONConstants, 672, 0xbec093a3)
+EIGHT(erfNEONConstants, 704, 0x3e0375d4)
+FOUR(erfNEONConstants, 736, 0x3fb504f3)
+FOUR(erfNEONConstants, 752, 0x41f00000)
+FOUR(erfNEONConstants, 768, 0xbf000000)
+FOUR(erfNEONConstants, 784, 0xc3020000)
+FOUR(erfNEONConstants, 800, 0x42b20000)
+FOUR(erfNEONConstants, 816, 0x3fb8aa3b)
+FOUR(erfNEONConstants, 832, 0x3f317200)
+FOUR(erfNEONConstants, 848, 0x35bfbe8e)
+FOUR(erfNEONConstants, 864, 0x3ab68896)
+FOUR(erfNEONConstants, 880, 0x0000007f)
+FOUR(erfNEONConstants, 896, 0x40e00000)
+FOUR(erfNEONConstants, 912, 0x40600000)
+FOUR(erfNEONConstants, 928, 0x3793699b)
+FOUR(erfNEONConstants, 944, 0x40000000)
+FOUR(erfNEONConstants, 960, 0xb7222fa4)
 GLOBL erfNEONConstants<>(SB), RODATA|NOPTR, $976
 
 // func erfNEON(dst *float32, src *float32, blocks int)
@@ -1323,56 +1050,23 @@ loop:
 	BNE loop
 	RET
 
-DATA sinNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA sinNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA sinNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA sinNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA sinNEONConstants<>+32(SB)/8, $0x3f8000003f800000
-DATA sinNEONConstants<>+40(SB)/8, $0x3f8000003f800000
-DATA sinNEONConstants<>+48(SB)/8, $0x3f8000003f800000
-DATA sinNEONConstants<>+56(SB)/8, $0x3f8000003f800000
-DATA sinNEONConstants<>+64(SB)/8, $0xbab606eabab606ea
-DATA sinNEONConstants<>+72(SB)/8, $0xbab606eabab606ea
-DATA sinNEONConstants<>+80(SB)/8, $0xbab606eabab606ea
-DATA sinNEONConstants<>+88(SB)/8, $0xbab606eabab606ea
-DATA sinNEONConstants<>+96(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA sinNEONConstants<>+104(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA sinNEONConstants<>+112(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA sinNEONConstants<>+120(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA sinNEONConstants<>+128(SB)/8, $0xbf000000bf000000
-DATA sinNEONConstants<>+136(SB)/8, $0xbf000000bf000000
-DATA sinNEONConstants<>+144(SB)/8, $0xbf000000bf000000
-DATA sinNEONConstants<>+152(SB)/8, $0xbf000000bf000000
-DATA sinNEONConstants<>+160(SB)/8, $0xb95009c1b95009c1
-DATA sinNEONConstants<>+168(SB)/8, $0xb95009c1b95009c1
-DATA sinNEONConstants<>+176(SB)/8, $0xb95009c1b95009c1
-DATA sinNEONConstants<>+184(SB)/8, $0xb95009c1b95009c1
-DATA sinNEONConstants<>+192(SB)/8, $0x3c0888873c088887
-DATA sinNEONConstants<>+200(SB)/8, $0x3c0888873c088887
-DATA sinNEONConstants<>+208(SB)/8, $0x3c0888873c088887
-DATA sinNEONConstants<>+216(SB)/8, $0x3c0888873c088887
-DATA sinNEONConstants<>+224(SB)/8, $0xbe2aaaabbe2aaaab
-DATA sinNEONConstants<>+232(SB)/8, $0xbe2aaaabbe2aaaab
-DATA sinNEONConstants<>+240(SB)/8, $0xbe2aaaabbe2aaaab
-DATA sinNEONConstants<>+248(SB)/8, $0xbe2aaaabbe2aaaab
-DATA sinNEONConstants<>+256(SB)/8, $0x4800000048000000
-DATA sinNEONConstants<>+264(SB)/8, $0x4800000048000000
-DATA sinNEONConstants<>+272(SB)/8, $0x3f22f9833f22f983
-DATA sinNEONConstants<>+280(SB)/8, $0x3f22f9833f22f983
-DATA sinNEONConstants<>+288(SB)/8, $0x3fc90fda3fc90fda
-DATA sinNEONConstants<>+296(SB)/8, $0x3fc90fda3fc90fda
-DATA sinNEONConstants<>+304(SB)/8, $0x33a2216833a22168
-DATA sinNEONConstants<>+312(SB)/8, $0x33a2216833a22168
-DATA sinNEONConstants<>+320(SB)/8, $0x27c234c527c234c5
-DATA sinNEONConstants<>+328(SB)/8, $0x27c234c527c234c5
-DATA sinNEONConstants<>+336(SB)/8, $0x37cd2f1d37cd2f1d
-DATA sinNEONConstants<>+344(SB)/8, $0x37cd2f1d37cd2f1d
-DATA sinNEONConstants<>+352(SB)/8, $0x3636d8d83636d8d8
-DATA sinNEONConstants<>+360(SB)/8, $0x3636d8d83636d8d8
-DATA sinNEONConstants<>+368(SB)/8, $0x0000000100000001
-DATA sinNEONConstants<>+376(SB)/8, $0x0000000100000001
-DATA sinNEONConstants<>+384(SB)/8, $0x8000000080000000
-DATA sinNEONConstants<>+392(SB)/8, $0x8000000080000000
+EIGHT(sinNEONConstants, 0, 0x4b400000)
+EIGHT(sinNEONConstants, 32, 0x3f800000)
+EIGHT(sinNEONConstants, 64, 0xbab606ea)
+EIGHT(sinNEONConstants, 96, 0x3d2aaaa6)
+EIGHT(sinNEONConstants, 128, 0xbf000000)
+EIGHT(sinNEONConstants, 160, 0xb95009c1)
+EIGHT(sinNEONConstants, 192, 0x3c088887)
+EIGHT(sinNEONConstants, 224, 0xbe2aaaab)
+FOUR(sinNEONConstants, 256, 0x48000000)
+FOUR(sinNEONConstants, 272, 0x3f22f983)
+FOUR(sinNEONConstants, 288, 0x3fc90fda)
+FOUR(sinNEONConstants, 304, 0x33a22168)
+FOUR(sinNEONConstants, 320, 0x27c234c5)
+FOUR(sinNEONConstants, 336, 0x37cd2f1d)
+FOUR(sinNEONConstants, 352, 0x3636d8d8)
+FOUR(sinNEONConstants, 368, 0x00000001)
+FOUR(sinNEONConstants, 384, 0x80000000)
 GLOBL sinNEONConstants<>(SB), RODATA|NOPTR, $400
 
 // func sinNEON(dst *float32, src *float32, blocks int) int
@@ -1462,56 +1156,23 @@ end:
 	MOVD R2, ret+24(FP)
 	RET
 
-DATA cosNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA cosNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA cosNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA cosNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA cosNEONConstants<>+32(SB)/8, $0x3f8000003f800000
-DATA cosNEONConstants<>+40(SB)/8, $0x3f8000003f800000
-DATA cosNEONConstants<>+48(SB)/8, $0x3f8000003f800000
-DATA cosNEONConstants<>+56(SB)/8, $0x3f8000003f800000
-DATA cosNEONConstants<>+64(SB)/8, $0xbab606eabab606ea
-DATA cosNEONConstants<>+72(SB)/8, $0xbab606eabab606ea
-DATA cosNEONConstants<>+80(SB)/8, $0xbab606eabab606ea
-DATA cosNEONConstants<>+88(SB)/8, $0xbab606eabab606ea
-DATA cosNEONConstants<>+96(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA cosNEONConstants<>+104(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA cosNEONConstants<>+112(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA cosNEONConstants<>+120(SB)/8, $0x3d2aaaa63d2aaaa6
-DATA cosNEONConstants<>+128(SB)/8, $0xbf000000bf000000
-DATA cosNEONConstants<>+136(SB)/8, $0xbf000000bf000000
-DATA cosNEONConstants<>+144(SB)/8, $0xbf000000bf000000
-DATA cosNEONConstants<>+152(SB)/8, $0xbf000000bf000000
-DATA cosNEONConstants<>+160(SB)/8, $0xb95009c1b95009c1
-DATA cosNEONConstants<>+168(SB)/8, $0xb95009c1b95009c1
-DATA cosNEONConstants<>+176(SB)/8, $0xb95009c1b95009c1
-DATA cosNEONConstants<>+184(SB)/8, $0xb95009c1b95009c1
-DATA cosNEONConstants<>+192(SB)/8, $0x3c0888873c088887
-DATA cosNEONConstants<>+200(SB)/8, $0x3c0888873c088887
-DATA cosNEONConstants<>+208(SB)/8, $0x3c0888873c088887
-DATA cosNEONConstants<>+216(SB)/8, $0x3c0888873c088887
-DATA cosNEONConstants<>+224(SB)/8, $0xbe2aaaabbe2aaaab
-DATA cosNEONConstants<>+232(SB)/8, $0xbe2aaaabbe2aaaab
-DATA cosNEONConstants<>+240(SB)/8, $0xbe2aaaabbe2aaaab
-DATA cosNEONConstants<>+248(SB)/8, $0xbe2aaaabbe2aaaab
-DATA cosNEONConstants<>+256(SB)/8, $0x4800000048000000
-DATA cosNEONConstants<>+264(SB)/8, $0x4800000048000000
-DATA cosNEONConstants<>+272(SB)/8, $0x3f22f9833f22f983
-DATA cosNEONConstants<>+280(SB)/8, $0x3f22f9833f22f983
-DATA cosNEONConstants<>+288(SB)/8, $0x3fc90fda3fc90fda
-DATA cosNEONConstants<>+296(SB)/8, $0x3fc90fda3fc90fda
-DATA cosNEONConstants<>+304(SB)/8, $0x33a2216833a22168
-DATA cosNEONConstants<>+312(SB)/8, $0x33a2216833a22168
-DATA cosNEONConstants<>+320(SB)/8, $0x27c234c527c234c5
-DATA cosNEONConstants<>+328(SB)/8, $0x27c234c527c234c5
-DATA cosNEONConstants<>+336(SB)/8, $0x37cd2f1d37cd2f1d
-DATA cosNEONConstants<>+344(SB)/8, $0x37cd2f1d37cd2f1d
-DATA cosNEONConstants<>+352(SB)/8, $0x3636d8d83636d8d8
-DATA cosNEONConstants<>+360(SB)/8, $0x3636d8d83636d8d8
-DATA cosNEONConstants<>+368(SB)/8, $0x0000000100000001
-DATA cosNEONConstants<>+376(SB)/8, $0x0000000100000001
-DATA cosNEONConstants<>+384(SB)/8, $0x8000000080000000
-DATA cosNEONConstants<>+392(SB)/8, $0x8000000080000000
+EIGHT(cosNEONConstants, 0, 0x4b400000)
+EIGHT(cosNEONConstants, 32, 0x3f800000)
+EIGHT(cosNEONConstants, 64, 0xbab606ea)
+EIGHT(cosNEONConstants, 96, 0x3d2aaaa6)
+EIGHT(cosNEONConstants, 128, 0xbf000000)
+EIGHT(cosNEONConstants, 160, 0xb95009c1)
+EIGHT(cosNEONConstants, 192, 0x3c088887)
+EIGHT(cosNEONConstants, 224, 0xbe2aaaab)
+FOUR(cosNEONConstants, 256, 0x48000000)
+FOUR(cosNEONConstants, 272, 0x3f22f983)
+FOUR(cosNEONConstants, 288, 0x3fc90fda)
+FOUR(cosNEONConstants, 304, 0x33a22168)
+FOUR(cosNEONConstants, 320, 0x27c234c5)
+FOUR(cosNEONConstants, 336, 0x37cd2f1d)
+FOUR(cosNEONConstants, 352, 0x3636d8d8)
+FOUR(cosNEONConstants, 368, 0x00000001)
+FOUR(cosNEONConstants, 384, 0x80000000)
 GLOBL cosNEONConstants<>(SB), RODATA|NOPTR, $400
 
 // func cosNEON(dst *float32, src *float32, blocks int) int
@@ -1602,54 +1263,23 @@ end:
 	MOVD R2, ret+24(FP)
 	RET
 
-DATA tanNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA tanNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA tanNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA tanNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA tanNEONConstants<>+32(SB)/8, $0x3a9068e53a9068e5
-DATA tanNEONConstants<>+40(SB)/8, $0x3a9068e53a9068e5
-DATA tanNEONConstants<>+48(SB)/8, $0x3a9068e53a9068e5
-DATA tanNEONConstants<>+56(SB)/8, $0x3a9068e53a9068e5
-DATA tanNEONConstants<>+64(SB)/8, $0x3c2414f33c2414f3
-DATA tanNEONConstants<>+72(SB)/8, $0x3c2414f33c2414f3
-DATA tanNEONConstants<>+80(SB)/8, $0x3c2414f33c2414f3
-DATA tanNEONConstants<>+88(SB)/8, $0x3c2414f33c2414f3
-DATA tanNEONConstants<>+96(SB)/8, $0x3cb0ff243cb0ff24
-DATA tanNEONConstants<>+104(SB)/8, $0x3cb0ff243cb0ff24
-DATA tanNEONConstants<>+112(SB)/8, $0x3cb0ff243cb0ff24
-DATA tanNEONConstants<>+120(SB)/8, $0x3cb0ff243cb0ff24
-DATA tanNEONConstants<>+128(SB)/8, $0x3d5d2b523d5d2b52
-DATA tanNEONConstants<>+136(SB)/8, $0x3d5d2b523d5d2b52
-DATA tanNEONConstants<>+144(SB)/8, $0x3d5d2b523d5d2b52
-DATA tanNEONConstants<>+152(SB)/8, $0x3d5d2b523d5d2b52
-DATA tanNEONConstants<>+160(SB)/8, $0x3e08883e3e08883e
-DATA tanNEONConstants<>+168(SB)/8, $0x3e08883e3e08883e
-DATA tanNEONConstants<>+176(SB)/8, $0x3e08883e3e08883e
-DATA tanNEONConstants<>+184(SB)/8, $0x3e08883e3e08883e
-DATA tanNEONConstants<>+192(SB)/8, $0x3eaaaaab3eaaaaab
-DATA tanNEONConstants<>+200(SB)/8, $0x3eaaaaab3eaaaaab
-DATA tanNEONConstants<>+208(SB)/8, $0x3eaaaaab3eaaaaab
-DATA tanNEONConstants<>+216(SB)/8, $0x3eaaaaab3eaaaaab
-DATA tanNEONConstants<>+224(SB)/8, $0x4800000048000000
-DATA tanNEONConstants<>+232(SB)/8, $0x4800000048000000
-DATA tanNEONConstants<>+240(SB)/8, $0x3f22f9833f22f983
-DATA tanNEONConstants<>+248(SB)/8, $0x3f22f9833f22f983
-DATA tanNEONConstants<>+256(SB)/8, $0x3fc90fda3fc90fda
-DATA tanNEONConstants<>+264(SB)/8, $0x3fc90fda3fc90fda
-DATA tanNEONConstants<>+272(SB)/8, $0x33a2216833a22168
-DATA tanNEONConstants<>+280(SB)/8, $0x33a2216833a22168
-DATA tanNEONConstants<>+288(SB)/8, $0x27c234c527c234c5
-DATA tanNEONConstants<>+296(SB)/8, $0x27c234c527c234c5
-DATA tanNEONConstants<>+304(SB)/8, $0x3b7f183d3b7f183d
-DATA tanNEONConstants<>+312(SB)/8, $0x3b7f183d3b7f183d
-DATA tanNEONConstants<>+320(SB)/8, $0xbf800000bf800000
-DATA tanNEONConstants<>+328(SB)/8, $0xbf800000bf800000
-DATA tanNEONConstants<>+336(SB)/8, $0x0000000100000001
-DATA tanNEONConstants<>+344(SB)/8, $0x0000000100000001
-DATA tanNEONConstants<>+352(SB)/8, $0x3f8000003f800000
-DATA tanNEONConstants<>+360(SB)/8, $0x3f8000003f800000
-DATA tanNEONConstants<>+368(SB)/8, $0x8000000080000000
-DATA tanNEONConstants<>+376(SB)/8, $0x8000000080000000
+EIGHT(tanNEONConstants, 0, 0x4b400000)
+EIGHT(tanNEONConstants, 32, 0x3a9068e5)
+EIGHT(tanNEONConstants, 64, 0x3c2414f3)
+EIGHT(tanNEONConstants, 96, 0x3cb0ff24)
+EIGHT(tanNEONConstants, 128, 0x3d5d2b52)
+EIGHT(tanNEONConstants, 160, 0x3e08883e)
+EIGHT(tanNEONConstants, 192, 0x3eaaaaab)
+FOUR(tanNEONConstants, 224, 0x48000000)
+FOUR(tanNEONConstants, 240, 0x3f22f983)
+FOUR(tanNEONConstants, 256, 0x3fc90fda)
+FOUR(tanNEONConstants, 272, 0x33a22168)
+FOUR(tanNEONConstants, 288, 0x27c234c5)
+FOUR(tanNEONConstants, 304, 0x3b7f183d)
+FOUR(tanNEONConstants, 320, 0xbf800000)
+FOUR(tanNEONConstants, 336, 0x00000001)
+FOUR(tanNEONConstants, 352, 0x3f800000)
+FOUR(tanNEONConstants, 368, 0x80000000)
 GLOBL tanNEONConstants<>(SB), RODATA|NOPTR, $384
 
 // func tanNEON(dst *float32, src *float32, blocks int) int
@@ -1760,56 +1390,21 @@ end:
 	MOVD R2, ret+24(FP)
 	RET
 
-DATA atanNEONConstants<>+0(SB)/8, $0xbc15d35bbc15d35b
-DATA atanNEONConstants<>+8(SB)/8, $0xbc15d35bbc15d35b
-DATA atanNEONConstants<>+16(SB)/8, $0xbc15d35bbc15d35b
-DATA atanNEONConstants<>+24(SB)/8, $0xbc15d35bbc15d35b
-DATA atanNEONConstants<>+32(SB)/8, $0x3cd77d953cd77d95
-DATA atanNEONConstants<>+40(SB)/8, $0x3cd77d953cd77d95
-DATA atanNEONConstants<>+48(SB)/8, $0x3cd77d953cd77d95
-DATA atanNEONConstants<>+56(SB)/8, $0x3cd77d953cd77d95
-DATA atanNEONConstants<>+64(SB)/8, $0xbd488ad2bd488ad2
-DATA atanNEONConstants<>+72(SB)/8, $0xbd488ad2bd488ad2
-DATA atanNEONConstants<>+80(SB)/8, $0xbd488ad2bd488ad2
-DATA atanNEONConstants<>+88(SB)/8, $0xbd488ad2bd488ad2
-DATA atanNEONConstants<>+96(SB)/8, $0x3d90037b3d90037b
-DATA atanNEONConstants<>+104(SB)/8, $0x3d90037b3d90037b
-DATA atanNEONConstants<>+112(SB)/8, $0x3d90037b3d90037b
-DATA atanNEONConstants<>+120(SB)/8, $0x3d90037b3d90037b
-DATA atanNEONConstants<>+128(SB)/8, $0xbdb6ec7fbdb6ec7f
-DATA atanNEONConstants<>+136(SB)/8, $0xbdb6ec7fbdb6ec7f
-DATA atanNEONConstants<>+144(SB)/8, $0xbdb6ec7fbdb6ec7f
-DATA atanNEONConstants<>+152(SB)/8, $0xbdb6ec7fbdb6ec7f
-DATA atanNEONConstants<>+160(SB)/8, $0x3de3166d3de3166d
-DATA atanNEONConstants<>+168(SB)/8, $0x3de3166d3de3166d
-DATA atanNEONConstants<>+176(SB)/8, $0x3de3166d3de3166d
-DATA atanNEONConstants<>+184(SB)/8, $0x3de3166d3de3166d
-DATA atanNEONConstants<>+192(SB)/8, $0xbe1244a9be1244a9
-DATA atanNEONConstants<>+200(SB)/8, $0xbe1244a9be1244a9
-DATA atanNEONConstants<>+208(SB)/8, $0xbe1244a9be1244a9
-DATA atanNEONConstants<>+216(SB)/8, $0xbe1244a9be1244a9
-DATA atanNEONConstants<>+224(SB)/8, $0x3e4cccab3e4cccab
-DATA atanNEONConstants<>+232(SB)/8, $0x3e4cccab3e4cccab
-DATA atanNEONConstants<>+240(SB)/8, $0x3e4cccab3e4cccab
-DATA atanNEONConstants<>+248(SB)/8, $0x3e4cccab3e4cccab
-DATA atanNEONConstants<>+256(SB)/8, $0xbeaaaaabbeaaaaab
-DATA atanNEONConstants<>+264(SB)/8, $0xbeaaaaabbeaaaaab
-DATA atanNEONConstants<>+272(SB)/8, $0xbeaaaaabbeaaaaab
-DATA atanNEONConstants<>+280(SB)/8, $0xbeaaaaabbeaaaaab
-DATA atanNEONConstants<>+288(SB)/8, $0x8000000080000000
-DATA atanNEONConstants<>+296(SB)/8, $0x8000000080000000
-DATA atanNEONConstants<>+304(SB)/8, $0x8000000080000000
-DATA atanNEONConstants<>+312(SB)/8, $0x8000000080000000
-DATA atanNEONConstants<>+320(SB)/8, $0x3f8000003f800000
-DATA atanNEONConstants<>+328(SB)/8, $0x3f8000003f800000
-DATA atanNEONConstants<>+336(SB)/8, $0xbf800000bf800000
-DATA atanNEONConstants<>+344(SB)/8, $0xbf800000bf800000
-DATA atanNEONConstants<>+352(SB)/8, $0x3ac320363ac32036
-DATA atanNEONConstants<>+360(SB)/8, $0x3ac320363ac32036
-DATA atanNEONConstants<>+368(SB)/8, $0xb33bbd2eb33bbd2e
-DATA atanNEONConstants<>+376(SB)/8, $0xb33bbd2eb33bbd2e
-DATA atanNEONConstants<>+384(SB)/8, $0x3fc90fdb3fc90fdb
-DATA atanNEONConstants<>+392(SB)/8, $0x3fc90fdb3fc90fdb
+EIGHT(atanNEONConstants, 0, 0xbc15d35b)
+EIGHT(atanNEONConstants, 32, 0x3cd77d95)
+EIGHT(atanNEONConstants, 64, 0xbd488ad2)
+EIGHT(atanNEONConstants, 96, 0x3d90037b)
+EIGHT(atanNEONConstants, 128, 0xbdb6ec7f)
+EIGHT(atanNEONConstants, 160, 0x3de3166d)
+EIGHT(atanNEONConstants, 192, 0xbe1244a9)
+EIGHT(atanNEONConstants, 224, 0x3e4cccab)
+EIGHT(atanNEONConstants, 256, 0xbeaaaaab)
+EIGHT(atanNEONConstants, 288, 0x80000000)
+FOUR(atanNEONConstants, 320, 0x3f800000)
+FOUR(atanNEONConstants, 336, 0xbf800000)
+FOUR(atanNEONConstants, 352, 0x3ac32036)
+FOUR(atanNEONConstants, 368, 0xb33bbd2e)
+FOUR(atanNEONConstants, 384, 0x3fc90fdb)
 GLOBL atanNEONConstants<>(SB), RODATA|NOPTR, $400
 
 // func atanNEON(dst *float32, src *float32, blocks int)
@@ -1892,64 +1487,26 @@ loop:
 	BNE loop
 	RET
 
-DATA logNEONConstants<>+0(SB)/8, $0xbf000000bf000000
-DATA logNEONConstants<>+8(SB)/8, $0xbf000000bf000000
-DATA logNEONConstants<>+16(SB)/8, $0xbf000000bf000000
-DATA logNEONConstants<>+24(SB)/8, $0xbf000000bf000000
-DATA logNEONConstants<>+32(SB)/8, $0xbdeb1adebdeb1ade
-DATA logNEONConstants<>+40(SB)/8, $0xbdeb1adebdeb1ade
-DATA logNEONConstants<>+48(SB)/8, $0xbdeb1adebdeb1ade
-DATA logNEONConstants<>+56(SB)/8, $0xbdeb1adebdeb1ade
-DATA logNEONConstants<>+64(SB)/8, $0x3def51413def5141
-DATA logNEONConstants<>+72(SB)/8, $0x3def51413def5141
-DATA logNEONConstants<>+80(SB)/8, $0x3def51413def5141
-DATA logNEONConstants<>+88(SB)/8, $0x3def51413def5141
-DATA logNEONConstants<>+96(SB)/8, $0xbdfe7a63bdfe7a63
-DATA logNEONConstants<>+104(SB)/8, $0xbdfe7a63bdfe7a63
-DATA logNEONConstants<>+112(SB)/8, $0xbdfe7a63bdfe7a63
-DATA logNEONConstants<>+120(SB)/8, $0xbdfe7a63bdfe7a63
-DATA logNEONConstants<>+128(SB)/8, $0x3e11e90d3e11e90d
-DATA logNEONConstants<>+136(SB)/8, $0x3e11e90d3e11e90d
-DATA logNEONConstants<>+144(SB)/8, $0x3e11e90d3e11e90d
-DATA logNEONConstants<>+152(SB)/8, $0x3e11e90d3e11e90d
-DATA logNEONConstants<>+160(SB)/8, $0xbe2aada5be2aada5
-DATA logNEONConstants<>+168(SB)/8, $0xbe2aada5be2aada5
-DATA logNEONConstants<>+176(SB)/8, $0xbe2aada5be2aada5
-DATA logNEONConstants<>+184(SB)/8, $0xbe2aada5be2aada5
-DATA logNEONConstants<>+192(SB)/8, $0x3e4ccead3e4ccead
-DATA logNEONConstants<>+200(SB)/8, $0x3e4ccead3e4ccead
-DATA logNEONConstants<>+208(SB)/8, $0x3e4ccead3e4ccead
-DATA logNEONConstants<>+216(SB)/8, $0x3e4ccead3e4ccead
-DATA logNEONConstants<>+224(SB)/8, $0xbe7ffffebe7ffffe
-DATA logNEONConstants<>+232(SB)/8, $0xbe7ffffebe7ffffe
-DATA logNEONConstants<>+240(SB)/8, $0xbe7ffffebe7ffffe
-DATA logNEONConstants<>+248(SB)/8, $0xbe7ffffebe7ffffe
-DATA logNEONConstants<>+256(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA logNEONConstants<>+264(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA logNEONConstants<>+272(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA logNEONConstants<>+280(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA logNEONConstants<>+288(SB)/8, $0x0080000000800000
-DATA logNEONConstants<>+296(SB)/8, $0x0080000000800000
-DATA logNEONConstants<>+304(SB)/8, $0x4b0000004b000000
-DATA logNEONConstants<>+312(SB)/8, $0x4b0000004b000000
-DATA logNEONConstants<>+320(SB)/8, $0xc1b80000c1b80000
-DATA logNEONConstants<>+328(SB)/8, $0xc1b80000c1b80000
-DATA logNEONConstants<>+336(SB)/8, $0x3f3504f33f3504f3
-DATA logNEONConstants<>+344(SB)/8, $0x3f3504f33f3504f3
-DATA logNEONConstants<>+352(SB)/8, $0x3f8000003f800000
-DATA logNEONConstants<>+360(SB)/8, $0x3f8000003f800000
-DATA logNEONConstants<>+368(SB)/8, $0x3d8ec7523d8ec752
-DATA logNEONConstants<>+376(SB)/8, $0x3d8ec7523d8ec752
-DATA logNEONConstants<>+384(SB)/8, $0xb102e308b102e308
-DATA logNEONConstants<>+392(SB)/8, $0xb102e308b102e308
-DATA logNEONConstants<>+400(SB)/8, $0x3f3172183f317218
-DATA logNEONConstants<>+408(SB)/8, $0x3f3172183f317218
-DATA logNEONConstants<>+416(SB)/8, $0x7f8000007f800000
-DATA logNEONConstants<>+424(SB)/8, $0x7f8000007f800000
-DATA logNEONConstants<>+432(SB)/8, $0x7fc000007fc00000
-DATA logNEONConstants<>+440(SB)/8, $0x7fc000007fc00000
-DATA logNEONConstants<>+448(SB)/8, $0xff800000ff800000
-DATA logNEONConstants<>+456(SB)/8, $0xff800000ff800000
+EIGHT(logNEONConstants, 0, 0xbf000000)
+EIGHT(logNEONConstants, 32, 0xbdeb1ade)
+EIGHT(logNEONConstants, 64, 0x3def5141)
+EIGHT(logNEONConstants, 96, 0xbdfe7a63)
+EIGHT(logNEONConstants, 128, 0x3e11e90d)
+EIGHT(logNEONConstants, 160, 0xbe2aada5)
+EIGHT(logNEONConstants, 192, 0x3e4ccead)
+EIGHT(logNEONConstants, 224, 0xbe7ffffe)
+EIGHT(logNEONConstants, 256, 0x3eaaaaaa)
+FOUR(logNEONConstants, 288, 0x00800000)
+FOUR(logNEONConstants, 304, 0x4b000000)
+FOUR(logNEONConstants, 320, 0xc1b80000)
+FOUR(logNEONConstants, 336, 0x3f3504f3)
+FOUR(logNEONConstants, 352, 0x3f800000)
+FOUR(logNEONConstants, 368, 0x3d8ec752)
+FOUR(logNEONConstants, 384, 0xb102e308)
+FOUR(logNEONConstants, 400, 0x3f317218)
+FOUR(logNEONConstants, 416, 0x7f800000)
+FOUR(logNEONConstants, 432, 0x7fc00000)
+FOUR(logNEONConstants, 448, 0xff800000)
 GLOBL logNEONConstants<>(SB), RODATA|NOPTR, $464
 
 // func logNEON(dst *float32, src *float32, blocks int)
@@ -2100,8 +1657,7 @@ loop:
 	BNE loop
 	RET
 
-DATA rsqrtNEONConstants<>+0(SB)/8, $0x3f8000003f800000
-DATA rsqrtNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+FOUR(rsqrtNEONConstants, 0, 0x3f800000)
 GLOBL rsqrtNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func rsqrtNEON(dst *float32, src *float32, blocks int)
@@ -2172,40 +1728,17 @@ loop:
 	BNE loop
 	RET
 
-DATA exp2NEONConstants<>+0(SB)/8, $0x3f8000003f800000
-DATA exp2NEONConstants<>+8(SB)/8, $0x3f8000003f800000
-DATA exp2NEONConstants<>+16(SB)/8, $0x3f8000003f800000
-DATA exp2NEONConstants<>+24(SB)/8, $0x3f8000003f800000
-DATA exp2NEONConstants<>+32(SB)/8, $0x3aaf84483aaf8448
-DATA exp2NEONConstants<>+40(SB)/8, $0x3aaf84483aaf8448
-DATA exp2NEONConstants<>+48(SB)/8, $0x3aaf84483aaf8448
-DATA exp2NEONConstants<>+56(SB)/8, $0x3aaf84483aaf8448
-DATA exp2NEONConstants<>+64(SB)/8, $0x3c1d952a3c1d952a
-DATA exp2NEONConstants<>+72(SB)/8, $0x3c1d952a3c1d952a
-DATA exp2NEONConstants<>+80(SB)/8, $0x3c1d952a3c1d952a
-DATA exp2NEONConstants<>+88(SB)/8, $0x3c1d952a3c1d952a
-DATA exp2NEONConstants<>+96(SB)/8, $0x3d6357b63d6357b6
-DATA exp2NEONConstants<>+104(SB)/8, $0x3d6357b63d6357b6
-DATA exp2NEONConstants<>+112(SB)/8, $0x3d6357b63d6357b6
-DATA exp2NEONConstants<>+120(SB)/8, $0x3d6357b63d6357b6
-DATA exp2NEONConstants<>+128(SB)/8, $0x3e75fdf03e75fdf0
-DATA exp2NEONConstants<>+136(SB)/8, $0x3e75fdf03e75fdf0
-DATA exp2NEONConstants<>+144(SB)/8, $0x3e75fdf03e75fdf0
-DATA exp2NEONConstants<>+152(SB)/8, $0x3e75fdf03e75fdf0
-DATA exp2NEONConstants<>+160(SB)/8, $0x3f3172183f317218
-DATA exp2NEONConstants<>+168(SB)/8, $0x3f3172183f317218
-DATA exp2NEONConstants<>+176(SB)/8, $0x3f3172183f317218
-DATA exp2NEONConstants<>+184(SB)/8, $0x3f3172183f317218
-DATA exp2NEONConstants<>+192(SB)/8, $0xc3170000c3170000
-DATA exp2NEONConstants<>+200(SB)/8, $0xc3170000c3170000
-DATA exp2NEONConstants<>+208(SB)/8, $0x4301000043010000
-DATA exp2NEONConstants<>+216(SB)/8, $0x4301000043010000
-DATA exp2NEONConstants<>+224(SB)/8, $0x4b4000004b400000
-DATA exp2NEONConstants<>+232(SB)/8, $0x4b4000004b400000
-DATA exp2NEONConstants<>+240(SB)/8, $0x392209c5392209c5
-DATA exp2NEONConstants<>+248(SB)/8, $0x392209c5392209c5
-DATA exp2NEONConstants<>+256(SB)/8, $0x0000007f0000007f
-DATA exp2NEONConstants<>+264(SB)/8, $0x0000007f0000007f
+EIGHT(exp2NEONConstants, 0, 0x3f800000)
+EIGHT(exp2NEONConstants, 32, 0x3aaf8448)
+EIGHT(exp2NEONConstants, 64, 0x3c1d952a)
+EIGHT(exp2NEONConstants, 96, 0x3d6357b6)
+EIGHT(exp2NEONConstants, 128, 0x3e75fdf0)
+EIGHT(exp2NEONConstants, 160, 0x3f317218)
+FOUR(exp2NEONConstants, 192, 0xc3170000)
+FOUR(exp2NEONConstants, 208, 0x43010000)
+FOUR(exp2NEONConstants, 224, 0x4b400000)
+FOUR(exp2NEONConstants, 240, 0x392209c5)
+FOUR(exp2NEONConstants, 256, 0x0000007f)
 GLOBL exp2NEONConstants<>(SB), RODATA|NOPTR, $272
 
 // func exp2NEON(dst *float32, src *float32, blocks int)
@@ -2274,40 +1807,18 @@ loop:
 	BNE loop
 	RET
 
-DATA expm1NEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA expm1NEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA expm1NEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA expm1NEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA expm1NEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA expm1NEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA expm1NEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA expm1NEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA expm1NEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expm1NEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expm1NEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expm1NEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA expm1NEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expm1NEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expm1NEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expm1NEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA expm1NEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA expm1NEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA expm1NEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA expm1NEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA expm1NEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
-DATA expm1NEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
-DATA expm1NEONConstants<>+176(SB)/8, $0x42b2000042b20000
-DATA expm1NEONConstants<>+184(SB)/8, $0x42b2000042b20000
-DATA expm1NEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA expm1NEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA expm1NEONConstants<>+208(SB)/8, $0x3f3172003f317200
-DATA expm1NEONConstants<>+216(SB)/8, $0x3f3172003f317200
-DATA expm1NEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
-DATA expm1NEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
-DATA expm1NEONConstants<>+240(SB)/8, $0x3ab688963ab68896
-DATA expm1NEONConstants<>+248(SB)/8, $0x3ab688963ab68896
-DATA expm1NEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
-DATA expm1NEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+EIGHT(expm1NEONConstants, 0, 0x4b400000)
+EIGHT(expm1NEONConstants, 32, 0x3c0905c8)
+EIGHT(expm1NEONConstants, 64, 0x3d2aaa8d)
+EIGHT(expm1NEONConstants, 96, 0x3e2aaa6e)
+EIGHT(expm1NEONConstants, 128, 0x3f000000)
+FOUR(expm1NEONConstants, 160, 0xc1f00000)
+FOUR(expm1NEONConstants, 176, 0x42b20000)
+FOUR(expm1NEONConstants, 192, 0x3fb8aa3b)
+FOUR(expm1NEONConstants, 208, 0x3f317200)
+FOUR(expm1NEONConstants, 224, 0x35bfbe8e)
+FOUR(expm1NEONConstants, 240, 0x3ab68896)
+FOUR(expm1NEONConstants, 256, 0x4b3fff82)
 GLOBL expm1NEONConstants<>(SB), RODATA|NOPTR, $272
 
 // func expm1NEON(dst *float32, src *float32, blocks int)
@@ -2373,66 +1884,26 @@ loop:
 	BNE loop
 	RET
 
-DATA log2NEONConstants<>+0(SB)/8, $0x32a5706032a57060
-DATA log2NEONConstants<>+8(SB)/8, $0x32a5706032a57060
-DATA log2NEONConstants<>+16(SB)/8, $0x32a5706032a57060
-DATA log2NEONConstants<>+24(SB)/8, $0x32a5706032a57060
-DATA log2NEONConstants<>+32(SB)/8, $0xbe2abcf4be2abcf4
-DATA log2NEONConstants<>+40(SB)/8, $0xbe2abcf4be2abcf4
-DATA log2NEONConstants<>+48(SB)/8, $0xbe2abcf4be2abcf4
-DATA log2NEONConstants<>+56(SB)/8, $0xbe2abcf4be2abcf4
-DATA log2NEONConstants<>+64(SB)/8, $0x3e2e80c63e2e80c6
-DATA log2NEONConstants<>+72(SB)/8, $0x3e2e80c63e2e80c6
-DATA log2NEONConstants<>+80(SB)/8, $0x3e2e80c63e2e80c6
-DATA log2NEONConstants<>+88(SB)/8, $0x3e2e80c63e2e80c6
-DATA log2NEONConstants<>+96(SB)/8, $0xbe377ec2be377ec2
-DATA log2NEONConstants<>+104(SB)/8, $0xbe377ec2be377ec2
-DATA log2NEONConstants<>+112(SB)/8, $0xbe377ec2be377ec2
-DATA log2NEONConstants<>+120(SB)/8, $0xbe377ec2be377ec2
-DATA log2NEONConstants<>+128(SB)/8, $0x3e5241c03e5241c0
-DATA log2NEONConstants<>+136(SB)/8, $0x3e5241c03e5241c0
-DATA log2NEONConstants<>+144(SB)/8, $0x3e5241c03e5241c0
-DATA log2NEONConstants<>+152(SB)/8, $0x3e5241c03e5241c0
-DATA log2NEONConstants<>+160(SB)/8, $0xbe763b99be763b99
-DATA log2NEONConstants<>+168(SB)/8, $0xbe763b99be763b99
-DATA log2NEONConstants<>+176(SB)/8, $0xbe763b99be763b99
-DATA log2NEONConstants<>+184(SB)/8, $0xbe763b99be763b99
-DATA log2NEONConstants<>+192(SB)/8, $0x3e93be1f3e93be1f
-DATA log2NEONConstants<>+200(SB)/8, $0x3e93be1f3e93be1f
-DATA log2NEONConstants<>+208(SB)/8, $0x3e93be1f3e93be1f
-DATA log2NEONConstants<>+216(SB)/8, $0x3e93be1f3e93be1f
-DATA log2NEONConstants<>+224(SB)/8, $0xbeb8aa40beb8aa40
-DATA log2NEONConstants<>+232(SB)/8, $0xbeb8aa40beb8aa40
-DATA log2NEONConstants<>+240(SB)/8, $0xbeb8aa40beb8aa40
-DATA log2NEONConstants<>+248(SB)/8, $0xbeb8aa40beb8aa40
-DATA log2NEONConstants<>+256(SB)/8, $0x3ef6384a3ef6384a
-DATA log2NEONConstants<>+264(SB)/8, $0x3ef6384a3ef6384a
-DATA log2NEONConstants<>+272(SB)/8, $0x3ef6384a3ef6384a
-DATA log2NEONConstants<>+280(SB)/8, $0x3ef6384a3ef6384a
-DATA log2NEONConstants<>+288(SB)/8, $0xbf38aa3bbf38aa3b
-DATA log2NEONConstants<>+296(SB)/8, $0xbf38aa3bbf38aa3b
-DATA log2NEONConstants<>+304(SB)/8, $0xbf38aa3bbf38aa3b
-DATA log2NEONConstants<>+312(SB)/8, $0xbf38aa3bbf38aa3b
-DATA log2NEONConstants<>+320(SB)/8, $0x0080000000800000
-DATA log2NEONConstants<>+328(SB)/8, $0x0080000000800000
-DATA log2NEONConstants<>+336(SB)/8, $0x4b0000004b000000
-DATA log2NEONConstants<>+344(SB)/8, $0x4b0000004b000000
-DATA log2NEONConstants<>+352(SB)/8, $0x3f3504f33f3504f3
-DATA log2NEONConstants<>+360(SB)/8, $0x3f3504f33f3504f3
-DATA log2NEONConstants<>+368(SB)/8, $0xc1b80000c1b80000
-DATA log2NEONConstants<>+376(SB)/8, $0xc1b80000c1b80000
-DATA log2NEONConstants<>+384(SB)/8, $0x3f8000003f800000
-DATA log2NEONConstants<>+392(SB)/8, $0x3f8000003f800000
-DATA log2NEONConstants<>+400(SB)/8, $0x3dc800113dc80011
-DATA log2NEONConstants<>+408(SB)/8, $0x3dc800113dc80011
-DATA log2NEONConstants<>+416(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2NEONConstants<>+424(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA log2NEONConstants<>+432(SB)/8, $0x7f8000007f800000
-DATA log2NEONConstants<>+440(SB)/8, $0x7f8000007f800000
-DATA log2NEONConstants<>+448(SB)/8, $0x7fc000007fc00000
-DATA log2NEONConstants<>+456(SB)/8, $0x7fc000007fc00000
-DATA log2NEONConstants<>+464(SB)/8, $0xff800000ff800000
-DATA log2NEONConstants<>+472(SB)/8, $0xff800000ff800000
+EIGHT(log2NEONConstants, 0, 0x32a57060)
+EIGHT(log2NEONConstants, 32, 0xbe2abcf4)
+EIGHT(log2NEONConstants, 64, 0x3e2e80c6)
+EIGHT(log2NEONConstants, 96, 0xbe377ec2)
+EIGHT(log2NEONConstants, 128, 0x3e5241c0)
+EIGHT(log2NEONConstants, 160, 0xbe763b99)
+EIGHT(log2NEONConstants, 192, 0x3e93be1f)
+EIGHT(log2NEONConstants, 224, 0xbeb8aa40)
+EIGHT(log2NEONConstants, 256, 0x3ef6384a)
+EIGHT(log2NEONConstants, 288, 0xbf38aa3b)
+FOUR(log2NEONConstants, 320, 0x00800000)
+FOUR(log2NEONConstants, 336, 0x4b000000)
+FOUR(log2NEONConstants, 352, 0x3f3504f3)
+FOUR(log2NEONConstants, 368, 0xc1b80000)
+FOUR(log2NEONConstants, 384, 0x3f800000)
+FOUR(log2NEONConstants, 400, 0x3dc80011)
+FOUR(log2NEONConstants, 416, 0x3fb8aa3b)
+FOUR(log2NEONConstants, 432, 0x7f800000)
+FOUR(log2NEONConstants, 448, 0x7fc00000)
+FOUR(log2NEONConstants, 464, 0xff800000)
 GLOBL log2NEONConstants<>(SB), RODATA|NOPTR, $480
 
 // func log2NEON(dst *float32, src *float32, blocks int)
@@ -2536,62 +2007,25 @@ loop:
 	BNE loop
 	RET
 
-DATA log1pNEONConstants<>+0(SB)/8, $0xbf000000bf000000
-DATA log1pNEONConstants<>+8(SB)/8, $0xbf000000bf000000
-DATA log1pNEONConstants<>+16(SB)/8, $0xbf000000bf000000
-DATA log1pNEONConstants<>+24(SB)/8, $0xbf000000bf000000
-DATA log1pNEONConstants<>+32(SB)/8, $0xbdeb1adebdeb1ade
-DATA log1pNEONConstants<>+40(SB)/8, $0xbdeb1adebdeb1ade
-DATA log1pNEONConstants<>+48(SB)/8, $0xbdeb1adebdeb1ade
-DATA log1pNEONConstants<>+56(SB)/8, $0xbdeb1adebdeb1ade
-DATA log1pNEONConstants<>+64(SB)/8, $0x3def51413def5141
-DATA log1pNEONConstants<>+72(SB)/8, $0x3def51413def5141
-DATA log1pNEONConstants<>+80(SB)/8, $0x3def51413def5141
-DATA log1pNEONConstants<>+88(SB)/8, $0x3def51413def5141
-DATA log1pNEONConstants<>+96(SB)/8, $0xbdfe7a63bdfe7a63
-DATA log1pNEONConstants<>+104(SB)/8, $0xbdfe7a63bdfe7a63
-DATA log1pNEONConstants<>+112(SB)/8, $0xbdfe7a63bdfe7a63
-DATA log1pNEONConstants<>+120(SB)/8, $0xbdfe7a63bdfe7a63
-DATA log1pNEONConstants<>+128(SB)/8, $0x3e11e90d3e11e90d
-DATA log1pNEONConstants<>+136(SB)/8, $0x3e11e90d3e11e90d
-DATA log1pNEONConstants<>+144(SB)/8, $0x3e11e90d3e11e90d
-DATA log1pNEONConstants<>+152(SB)/8, $0x3e11e90d3e11e90d
-DATA log1pNEONConstants<>+160(SB)/8, $0xbe2aada5be2aada5
-DATA log1pNEONConstants<>+168(SB)/8, $0xbe2aada5be2aada5
-DATA log1pNEONConstants<>+176(SB)/8, $0xbe2aada5be2aada5
-DATA log1pNEONConstants<>+184(SB)/8, $0xbe2aada5be2aada5
-DATA log1pNEONConstants<>+192(SB)/8, $0x3e4ccead3e4ccead
-DATA log1pNEONConstants<>+200(SB)/8, $0x3e4ccead3e4ccead
-DATA log1pNEONConstants<>+208(SB)/8, $0x3e4ccead3e4ccead
-DATA log1pNEONConstants<>+216(SB)/8, $0x3e4ccead3e4ccead
-DATA log1pNEONConstants<>+224(SB)/8, $0xbe7ffffebe7ffffe
-DATA log1pNEONConstants<>+232(SB)/8, $0xbe7ffffebe7ffffe
-DATA log1pNEONConstants<>+240(SB)/8, $0xbe7ffffebe7ffffe
-DATA log1pNEONConstants<>+248(SB)/8, $0xbe7ffffebe7ffffe
-DATA log1pNEONConstants<>+256(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log1pNEONConstants<>+264(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log1pNEONConstants<>+272(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log1pNEONConstants<>+280(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log1pNEONConstants<>+288(SB)/8, $0x3f8000003f800000
-DATA log1pNEONConstants<>+296(SB)/8, $0x3f8000003f800000
-DATA log1pNEONConstants<>+304(SB)/8, $0x3f3504f33f3504f3
-DATA log1pNEONConstants<>+312(SB)/8, $0x3f3504f33f3504f3
-DATA log1pNEONConstants<>+320(SB)/8, $0x0000007f0000007f
-DATA log1pNEONConstants<>+328(SB)/8, $0x0000007f0000007f
-DATA log1pNEONConstants<>+336(SB)/8, $0x0000007e0000007e
-DATA log1pNEONConstants<>+344(SB)/8, $0x0000007e0000007e
-DATA log1pNEONConstants<>+352(SB)/8, $0x3d8ec7523d8ec752
-DATA log1pNEONConstants<>+360(SB)/8, $0x3d8ec7523d8ec752
-DATA log1pNEONConstants<>+368(SB)/8, $0xb102e308b102e308
-DATA log1pNEONConstants<>+376(SB)/8, $0xb102e308b102e308
-DATA log1pNEONConstants<>+384(SB)/8, $0x3f3172183f317218
-DATA log1pNEONConstants<>+392(SB)/8, $0x3f3172183f317218
-DATA log1pNEONConstants<>+400(SB)/8, $0x7f8000007f800000
-DATA log1pNEONConstants<>+408(SB)/8, $0x7f8000007f800000
-DATA log1pNEONConstants<>+416(SB)/8, $0x7fc000007fc00000
-DATA log1pNEONConstants<>+424(SB)/8, $0x7fc000007fc00000
-DATA log1pNEONConstants<>+432(SB)/8, $0xff800000ff800000
-DATA log1pNEONConstants<>+440(SB)/8, $0xff800000ff800000
+EIGHT(log1pNEONConstants, 0, 0xbf000000)
+EIGHT(log1pNEONConstants, 32, 0xbdeb1ade)
+EIGHT(log1pNEONConstants, 64, 0x3def5141)
+EIGHT(log1pNEONConstants, 96, 0xbdfe7a63)
+EIGHT(log1pNEONConstants, 128, 0x3e11e90d)
+EIGHT(log1pNEONConstants, 160, 0xbe2aada5)
+EIGHT(log1pNEONConstants, 192, 0x3e4ccead)
+EIGHT(log1pNEONConstants, 224, 0xbe7ffffe)
+EIGHT(log1pNEONConstants, 256, 0x3eaaaaaa)
+FOUR(log1pNEONConstants, 288, 0x3f800000)
+FOUR(log1pNEONConstants, 304, 0x3f3504f3)
+FOUR(log1pNEONConstants, 320, 0x0000007f)
+FOUR(log1pNEONConstants, 336, 0x0000007e)
+FOUR(log1pNEONConstants, 352, 0x3d8ec752)
+FOUR(log1pNEONConstants, 368, 0xb102e308)
+FOUR(log1pNEONConstants, 384, 0x3f317218)
+FOUR(log1pNEONConstants, 400, 0x7f800000)
+FOUR(log1pNEONConstants, 416, 0x7fc00000)
+FOUR(log1pNEONConstants, 432, 0xff800000)
 GLOBL log1pNEONConstants<>(SB), RODATA|NOPTR, $448
 
 // func log1pNEON(dst *float32, src *float32, blocks int)
@@ -2698,46 +2132,21 @@ loop:
 	BNE loop
 	RET
 
-DATA mishNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA mishNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA mishNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA mishNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA mishNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA mishNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA mishNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA mishNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA mishNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA mishNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA mishNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA mishNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA mishNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA mishNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA mishNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA mishNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA mishNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA mishNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA mishNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA mishNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA mishNEONConstants<>+160(SB)/8, $0x41a0000041a00000
-DATA mishNEONConstants<>+168(SB)/8, $0x41a0000041a00000
-DATA mishNEONConstants<>+176(SB)/8, $0xc3020000c3020000
-DATA mishNEONConstants<>+184(SB)/8, $0xc3020000c3020000
-DATA mishNEONConstants<>+192(SB)/8, $0x42b2000042b20000
-DATA mishNEONConstants<>+200(SB)/8, $0x42b2000042b20000
-DATA mishNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA mishNEONConstants<>+216(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA mishNEONConstants<>+224(SB)/8, $0x3f3172003f317200
-DATA mishNEONConstants<>+232(SB)/8, $0x3f3172003f317200
-DATA mishNEONConstants<>+240(SB)/8, $0x35bfbe8e35bfbe8e
-DATA mishNEONConstants<>+248(SB)/8, $0x35bfbe8e35bfbe8e
-DATA mishNEONConstants<>+256(SB)/8, $0x3ab688963ab68896
-DATA mishNEONConstants<>+264(SB)/8, $0x3ab688963ab68896
-DATA mishNEONConstants<>+272(SB)/8, $0x3f8000003f800000
-DATA mishNEONConstants<>+280(SB)/8, $0x3f8000003f800000
-DATA mishNEONConstants<>+288(SB)/8, $0x0000007f0000007f
-DATA mishNEONConstants<>+296(SB)/8, $0x0000007f0000007f
-DATA mishNEONConstants<>+304(SB)/8, $0x4000000040000000
-DATA mishNEONConstants<>+312(SB)/8, $0x4000000040000000
+EIGHT(mishNEONConstants, 0, 0x4b400000)
+EIGHT(mishNEONConstants, 32, 0x3c0905c8)
+EIGHT(mishNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(mishNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(mishNEONConstants, 128, 0x3f000000)
+FOUR(mishNEONConstants, 160, 0x41a00000)
+FOUR(mishNEONConstants, 176, 0xc3020000)
+FOUR(mishNEONConstants, 192, 0x42b20000)
+FOUR(mishNEONConstants, 208, 0x3fb8aa3b)
+FOUR(mishNEONConstants, 224, 0x3f317200)
+FOUR(mishNEONConstants, 240, 0x35bfbe8e)
+FOUR(mishNEONConstants, 256, 0x3ab68896)
+FOUR(mishNEONConstants, 272, 0x3f800000)
+FOUR(mishNEONConstants, 288, 0x0000007f)
+FOUR(mishNEONConstants, 304, 0x40000000)
 GLOBL mishNEONConstants<>(SB), RODATA|NOPTR, $320
 
 // func mishNEON(dst *float32, src *float32, blocks int)
@@ -2856,44 +2265,20 @@ loop:
 	BNE loop
 	RET
 
-DATA seluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA seluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA seluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA seluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA seluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA seluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA seluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA seluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA seluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA seluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA seluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA seluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA seluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA seluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA seluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA seluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA seluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA seluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA seluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA seluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA seluNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
-DATA seluNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
-DATA seluNEONConstants<>+176(SB)/8, $0x42b2000042b20000
-DATA seluNEONConstants<>+184(SB)/8, $0x42b2000042b20000
-DATA seluNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA seluNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA seluNEONConstants<>+208(SB)/8, $0x3f3172003f317200
-DATA seluNEONConstants<>+216(SB)/8, $0x3f3172003f317200
-DATA seluNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
-DATA seluNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
-DATA seluNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
-DATA seluNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
-DATA seluNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
-DATA seluNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
-DATA seluNEONConstants<>+272(SB)/8, $0x3fe109663fe10966
-DATA seluNEONConstants<>+280(SB)/8, $0x3fe109663fe10966
-DATA seluNEONConstants<>+288(SB)/8, $0x3f867d5f3f867d5f
-DATA seluNEONConstants<>+296(SB)/8, $0x3f867d5f3f867d5f
+EIGHT(seluNEONConstants, 0, 0x4b400000)
+EIGHT(seluNEONConstants, 32, 0x3c0905c8)
+EIGHT(seluNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(seluNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(seluNEONConstants, 128, 0x3f000000)
+FOUR(seluNEONConstants, 160, 0xc1f00000)
+FOUR(seluNEONConstants, 176, 0x42b20000)
+FOUR(seluNEONConstants, 192, 0x3fb8aa3b)
+FOUR(seluNEONConstants, 208, 0x3f317200)
+FOUR(seluNEONConstants, 224, 0x35bfbe8e)
+FOUR(seluNEONConstants, 240, 0x3ab68896)
+FOUR(seluNEONConstants, 256, 0x4b3fff82)
+FOUR(seluNEONConstants, 272, 0x3fe10966)
+FOUR(seluNEONConstants, 288, 0x3f867d5f)
 GLOBL seluNEONConstants<>(SB), RODATA|NOPTR, $304
 
 // func seluNEON(dst *float32, src *float32, blocks int)
@@ -2973,14 +2358,9 @@ loop:
 	BNE loop
 	RET
 
-DATA hardswishNEONConstants<>+0(SB)/8, $0x3f0000003f000000
-DATA hardswishNEONConstants<>+8(SB)/8, $0x3f0000003f000000
-DATA hardswishNEONConstants<>+16(SB)/8, $0x3f0000003f000000
-DATA hardswishNEONConstants<>+24(SB)/8, $0x3f0000003f000000
-DATA hardswishNEONConstants<>+32(SB)/8, $0x3e2aaaab3e2aaaab
-DATA hardswishNEONConstants<>+40(SB)/8, $0x3e2aaaab3e2aaaab
-DATA hardswishNEONConstants<>+48(SB)/8, $0x3f8000003f800000
-DATA hardswishNEONConstants<>+56(SB)/8, $0x3f8000003f800000
+EIGHT(hardswishNEONConstants, 0, 0x3f000000)
+FOUR(hardswishNEONConstants, 32, 0x3e2aaaab)
+FOUR(hardswishNEONConstants, 48, 0x3f800000)
 GLOBL hardswishNEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func hardswishNEON(dst *float32, src *float32, blocks int)
@@ -3026,8 +2406,7 @@ loop:
 	BNE loop
 	RET
 
-DATA reciprocalNEONConstants<>+0(SB)/8, $0x3f8000003f800000
-DATA reciprocalNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+FOUR(reciprocalNEONConstants, 0, 0x3f800000)
 GLOBL reciprocalNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func reciprocalNEON(dst *float32, src *float32, blocks int)
@@ -3048,14 +2427,8 @@ loop:
 	BNE loop
 	RET
 
-DATA signNEONConstants<>+0(SB)/8, $0x3f8000003f800000
-DATA signNEONConstants<>+8(SB)/8, $0x3f8000003f800000
-DATA signNEONConstants<>+16(SB)/8, $0x3f8000003f800000
-DATA signNEONConstants<>+24(SB)/8, $0x3f8000003f800000
-DATA signNEONConstants<>+32(SB)/8, $0x8000000080000000
-DATA signNEONConstants<>+40(SB)/8, $0x8000000080000000
-DATA signNEONConstants<>+48(SB)/8, $0x8000000080000000
-DATA signNEONConstants<>+56(SB)/8, $0x8000000080000000
+EIGHT(signNEONConstants, 0, 0x3f800000)
+EIGHT(signNEONConstants, 32, 0x80000000)
 GLOBL signNEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func signNEON(dst *float32, src *float32, blocks int)
@@ -3109,40 +2482,18 @@ loop:
 	BNE loop
 	RET
 
-DATA eluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA eluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA eluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA eluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA eluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA eluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA eluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA eluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA eluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA eluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA eluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA eluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA eluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA eluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA eluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA eluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA eluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA eluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA eluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA eluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA eluNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
-DATA eluNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
-DATA eluNEONConstants<>+176(SB)/8, $0x42b2000042b20000
-DATA eluNEONConstants<>+184(SB)/8, $0x42b2000042b20000
-DATA eluNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA eluNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA eluNEONConstants<>+208(SB)/8, $0x3f3172003f317200
-DATA eluNEONConstants<>+216(SB)/8, $0x3f3172003f317200
-DATA eluNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
-DATA eluNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
-DATA eluNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
-DATA eluNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
-DATA eluNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
-DATA eluNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+EIGHT(eluNEONConstants, 0, 0x4b400000)
+EIGHT(eluNEONConstants, 32, 0x3c0905c8)
+EIGHT(eluNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(eluNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(eluNEONConstants, 128, 0x3f000000)
+FOUR(eluNEONConstants, 160, 0xc1f00000)
+FOUR(eluNEONConstants, 176, 0x42b20000)
+FOUR(eluNEONConstants, 192, 0x3fb8aa3b)
+FOUR(eluNEONConstants, 208, 0x3f317200)
+FOUR(eluNEONConstants, 224, 0x35bfbe8e)
+FOUR(eluNEONConstants, 240, 0x3ab68896)
+FOUR(eluNEONConstants, 256, 0x4b3fff82)
 GLOBL eluNEONConstants<>(SB), RODATA|NOPTR, $272
 
 // func eluNEON(dst *float32, src *float32, blocks int, a float32)
@@ -3220,40 +2571,18 @@ loop:
 	BNE loop
 	RET
 
-DATA celuNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA celuNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA celuNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA celuNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA celuNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA celuNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA celuNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA celuNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA celuNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA celuNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA celuNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA celuNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA celuNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA celuNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA celuNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA celuNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA celuNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA celuNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA celuNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA celuNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA celuNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
-DATA celuNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
-DATA celuNEONConstants<>+176(SB)/8, $0x42b2000042b20000
-DATA celuNEONConstants<>+184(SB)/8, $0x42b2000042b20000
-DATA celuNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA celuNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA celuNEONConstants<>+208(SB)/8, $0x3f3172003f317200
-DATA celuNEONConstants<>+216(SB)/8, $0x3f3172003f317200
-DATA celuNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
-DATA celuNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
-DATA celuNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
-DATA celuNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
-DATA celuNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
-DATA celuNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+EIGHT(celuNEONConstants, 0, 0x4b400000)
+EIGHT(celuNEONConstants, 32, 0x3c0905c8)
+EIGHT(celuNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(celuNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(celuNEONConstants, 128, 0x3f000000)
+FOUR(celuNEONConstants, 160, 0xc1f00000)
+FOUR(celuNEONConstants, 176, 0x42b20000)
+FOUR(celuNEONConstants, 192, 0x3fb8aa3b)
+FOUR(celuNEONConstants, 208, 0x3f317200)
+FOUR(celuNEONConstants, 224, 0x35bfbe8e)
+FOUR(celuNEONConstants, 240, 0x3ab68896)
+FOUR(celuNEONConstants, 256, 0x4b3fff82)
 GLOBL celuNEONConstants<>(SB), RODATA|NOPTR, $272
 
 // func celuNEON(dst *float32, src *float32, blocks int, a float32)
@@ -3333,8 +2662,7 @@ loop:
 	BNE loop
 	RET
 
-DATA hardsigmoidNEONConstants<>+0(SB)/8, $0x3f8000003f800000
-DATA hardsigmoidNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+FOUR(hardsigmoidNEONConstants, 0, 0x3f800000)
 GLOBL hardsigmoidNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func hardsigmoidNEON(dst *float32, src *float32, blocks int, a float32, b float32)
@@ -3388,86 +2716,31 @@ loop:
 	BNE loop
 	RET
 
-DATA softplusNEONConstants<>+0(SB)/8, $0x4b4000004b400000
-DATA softplusNEONConstants<>+8(SB)/8, $0x4b4000004b400000
-DATA softplusNEONConstants<>+16(SB)/8, $0x4b4000004b400000
-DATA softplusNEONConstants<>+24(SB)/8, $0x4b4000004b400000
-DATA softplusNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
-DATA softplusNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
-DATA softplusNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
-DATA softplusNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
-DATA softplusNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA softplusNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA softplusNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA softplusNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
-DATA softplusNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA softplusNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA softplusNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA softplusNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
-DATA softplusNEONConstants<>+128(SB)/8, $0x3f0000003f000000
-DATA softplusNEONConstants<>+136(SB)/8, $0x3f0000003f000000
-DATA softplusNEONConstants<>+144(SB)/8, $0x3f0000003f000000
-DATA softplusNEONConstants<>+152(SB)/8, $0x3f0000003f000000
-DATA softplusNEONConstants<>+160(SB)/8, $0xbc5811c1bc5811c1
-DATA softplusNEONConstants<>+168(SB)/8, $0xbc5811c1bc5811c1
-DATA softplusNEONConstants<>+176(SB)/8, $0xbc5811c1bc5811c1
-DATA softplusNEONConstants<>+184(SB)/8, $0xbc5811c1bc5811c1
-DATA softplusNEONConstants<>+192(SB)/8, $0x3d27f6823d27f682
-DATA softplusNEONConstants<>+200(SB)/8, $0x3d27f6823d27f682
-DATA softplusNEONConstants<>+208(SB)/8, $0x3d27f6823d27f682
-DATA softplusNEONConstants<>+216(SB)/8, $0x3d27f6823d27f682
-DATA softplusNEONConstants<>+224(SB)/8, $0xbda7b0ebbda7b0eb
-DATA softplusNEONConstants<>+232(SB)/8, $0xbda7b0ebbda7b0eb
-DATA softplusNEONConstants<>+240(SB)/8, $0xbda7b0ebbda7b0eb
-DATA softplusNEONConstants<>+248(SB)/8, $0xbda7b0ebbda7b0eb
-DATA softplusNEONConstants<>+256(SB)/8, $0x3dfd80593dfd8059
-DATA softplusNEONConstants<>+264(SB)/8, $0x3dfd80593dfd8059
-DATA softplusNEONConstants<>+272(SB)/8, $0x3dfd80593dfd8059
-DATA softplusNEONConstants<>+280(SB)/8, $0x3dfd80593dfd8059
-DATA softplusNEONConstants<>+288(SB)/8, $0xbe24bcbdbe24bcbd
-DATA softplusNEONConstants<>+296(SB)/8, $0xbe24bcbdbe24bcbd
-DATA softplusNEONConstants<>+304(SB)/8, $0xbe24bcbdbe24bcbd
-DATA softplusNEONConstants<>+312(SB)/8, $0xbe24bcbdbe24bcbd
-DATA softplusNEONConstants<>+320(SB)/8, $0x3e4ba17c3e4ba17c
-DATA softplusNEONConstants<>+328(SB)/8, $0x3e4ba17c3e4ba17c
-DATA softplusNEONConstants<>+336(SB)/8, $0x3e4ba17c3e4ba17c
-DATA softplusNEONConstants<>+344(SB)/8, $0x3e4ba17c3e4ba17c
-DATA softplusNEONConstants<>+352(SB)/8, $0xbe7fdc9abe7fdc9a
-DATA softplusNEONConstants<>+360(SB)/8, $0xbe7fdc9abe7fdc9a
-DATA softplusNEONConstants<>+368(SB)/8, $0xbe7fdc9abe7fdc9a
-DATA softplusNEONConstants<>+376(SB)/8, $0xbe7fdc9abe7fdc9a
-DATA softplusNEONConstants<>+384(SB)/8, $0x3eaaa9923eaaa992
-DATA softplusNEONConstants<>+392(SB)/8, $0x3eaaa9923eaaa992
-DATA softplusNEONConstants<>+400(SB)/8, $0x3eaaa9923eaaa992
-DATA softplusNEONConstants<>+408(SB)/8, $0x3eaaa9923eaaa992
-DATA softplusNEONConstants<>+416(SB)/8, $0xbefffff9befffff9
-DATA softplusNEONConstants<>+424(SB)/8, $0xbefffff9befffff9
-DATA softplusNEONConstants<>+432(SB)/8, $0xbefffff9befffff9
-DATA softplusNEONConstants<>+440(SB)/8, $0xbefffff9befffff9
-DATA softplusNEONConstants<>+448(SB)/8, $0x3f8000003f800000
-DATA softplusNEONConstants<>+456(SB)/8, $0x3f8000003f800000
-DATA softplusNEONConstants<>+464(SB)/8, $0x3f8000003f800000
-DATA softplusNEONConstants<>+472(SB)/8, $0x3f8000003f800000
-DATA softplusNEONConstants<>+480(SB)/8, $0x8000000080000000
-DATA softplusNEONConstants<>+488(SB)/8, $0x8000000080000000
-DATA softplusNEONConstants<>+496(SB)/8, $0xc2d00000c2d00000
-DATA softplusNEONConstants<>+504(SB)/8, $0xc2d00000c2d00000
-DATA softplusNEONConstants<>+512(SB)/8, $0xc3020000c3020000
-DATA softplusNEONConstants<>+520(SB)/8, $0xc3020000c3020000
-DATA softplusNEONConstants<>+528(SB)/8, $0x42b2000042b20000
-DATA softplusNEONConstants<>+536(SB)/8, $0x42b2000042b20000
-DATA softplusNEONConstants<>+544(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA softplusNEONConstants<>+552(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA softplusNEONConstants<>+560(SB)/8, $0x3f3172003f317200
-DATA softplusNEONConstants<>+568(SB)/8, $0x3f3172003f317200
-DATA softplusNEONConstants<>+576(SB)/8, $0x35bfbe8e35bfbe8e
-DATA softplusNEONConstants<>+584(SB)/8, $0x35bfbe8e35bfbe8e
-DATA softplusNEONConstants<>+592(SB)/8, $0x3ab688963ab68896
-DATA softplusNEONConstants<>+600(SB)/8, $0x3ab688963ab68896
-DATA softplusNEONConstants<>+608(SB)/8, $0x0000007f0000007f
-DATA softplusNEONConstants<>+616(SB)/8, $0x0000007f0000007f
-DATA softplusNEONConstants<>+624(SB)/8, $0x3b02333d3b02333d
-DATA softplusNEONConstants<>+632(SB)/8, $0x3b02333d3b02333d
+EIGHT(softplusNEONConstants, 0, 0x4b400000)
+EIGHT(softplusNEONConstants, 32, 0x3c0905c8)
+EIGHT(softplusNEONConstants, 64, 0x3d2aaa8d)
+EIGHT(softplusNEONConstants, 96, 0x3e2aaa6e)
+EIGHT(softplusNEONConstants, 128, 0x3f000000)
+EIGHT(softplusNEONConstants, 160, 0xbc5811c1)
+EIGHT(softplusNEONConstants, 192, 0x3d27f682)
+EIGHT(softplusNEONConstants, 224, 0xbda7b0eb)
+EIGHT(softplusNEONConstants, 256, 0x3dfd8059)
+EIGHT(softplusNEONConstants, 288, 0xbe24bcbd)
+EIGHT(softplusNEONConstants, 320, 0x3e4ba17c)
+EIGHT(softplusNEONConstants, 352, 0xbe7fdc9a)
+EIGHT(softplusNEONConstants, 384, 0x3eaaa992)
+EIGHT(softplusNEONConstants, 416, 0xbefffff9)
+EIGHT(softplusNEONConstants, 448, 0x3f800000)
+FOUR(softplusNEONConstants, 480, 0x80000000)
+FOUR(softplusNEONConstants, 496, 0xc2d00000)
+FOUR(softplusNEONConstants, 512, 0xc3020000)
+FOUR(softplusNEONConstants, 528, 0x42b20000)
+FOUR(softplusNEONConstants, 544, 0x3fb8aa3b)
+FOUR(softplusNEONConstants, 560, 0x3f317200)
+FOUR(softplusNEONConstants, 576, 0x35bfbe8e)
+FOUR(softplusNEONConstants, 592, 0x3ab68896)
+FOUR(softplusNEONConstants, 608, 0x0000007f)
+FOUR(softplusNEONConstants, 624, 0x3b02333d)
 GLOBL softplusNEONConstants<>(SB), RODATA|NOPTR, $640
 
 // func softplusNEON(dst *float32, src *float32, blocks int, a float32, b float32)
@@ -3614,8 +2887,7 @@ loop:
 	BNE loop
 	RET
 
-DATA isnanBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA isnanBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+FOUR(isnanBytesNEONConstants, 0, 0x01010101)
 GLOBL isnanBytesNEONConstants<>(SB), RODATA|NOPTR, $16
 
 // func isnanBytesNEON(dst *uint8, src *float32, blocks int)
@@ -3640,10 +2912,8 @@ loop:
 	BNE loop
 	RET
 
-DATA isinfBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA isinfBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
-DATA isinfBytesNEONConstants<>+16(SB)/8, $0x7f8000007f800000
-DATA isinfBytesNEONConstants<>+24(SB)/8, $0x7f8000007f800000
+FOUR(isinfBytesNEONConstants, 0, 0x01010101)
+FOUR(isinfBytesNEONConstants, 16, 0x7f800000)
 GLOBL isinfBytesNEONConstants<>(SB), RODATA|NOPTR, $32
 
 // func isinfBytesNEON(dst *uint8, src *float32, blocks int)
@@ -3670,10 +2940,8 @@ loop:
 	BNE loop
 	RET
 
-DATA isfiniteBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
-DATA isfiniteBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
-DATA isfiniteBytesNEONConstants<>+16(SB)/8, $0x7f8000007f800000
-DATA isfiniteBytesNEONConstants<>+24(SB)/8, $0x7f8000007f800000
+FOUR(isfiniteBytesNEONConstants, 0, 0x01010101)
+FOUR(isfiniteBytesNEONConstants, 16, 0x7f800000)
 GLOBL isfiniteBytesNEONConstants<>(SB), RODATA|NOPTR, $32
 
 // func isfiniteBytesNEON(dst *uint8, src *float32, blocks int)

@@ -2,14 +2,20 @@
 
 #include "textflag.h"
 
-DATA dotQ8_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotQ8_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotQ8_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotQ8_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotQ8_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotQ8_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotQ8_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotQ8_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
+DWORDS(dotQ8_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotQ8_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotQ8_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotQ8_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
 GLOBL dotQ8_0NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func dotQ8_0NEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
@@ -191,14 +197,10 @@ block:
 	BNE row
 	RET
 
-DATA decodeQ8_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA decodeQ8_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA decodeQ8_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA decodeQ8_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA decodeQ8_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA decodeQ8_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA decodeQ8_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA decodeQ8_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
+DWORDS(decodeQ8_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(decodeQ8_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(decodeQ8_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(decodeQ8_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
 GLOBL decodeQ8_0NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func decodeQ8_0NEON(dst *float32, w *byte, blocks int)
@@ -250,18 +252,12 @@ block:
 	BNE block
 	RET
 
-DATA dotQ4_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotQ4_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotQ4_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotQ4_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotQ4_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotQ4_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotQ4_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotQ4_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotQ4_0NEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ4_0NEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ4_0NEONConstants<>+80(SB)/8, $0x8888888888888888
-DATA dotQ4_0NEONConstants<>+88(SB)/8, $0x8888888888888888
+DWORDS(dotQ4_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotQ4_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotQ4_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotQ4_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotQ4_0NEONConstants, 64, 0xf0f0f0f0)
+FOUR(dotQ4_0NEONConstants, 80, 0x88888888)
 GLOBL dotQ4_0NEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func dotQ4_0NEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
@@ -453,18 +449,12 @@ block:
 	BNE row
 	RET
 
-DATA decodeQ4_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA decodeQ4_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA decodeQ4_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA decodeQ4_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA decodeQ4_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA decodeQ4_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA decodeQ4_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA decodeQ4_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA decodeQ4_0NEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ4_0NEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ4_0NEONConstants<>+80(SB)/8, $0x8888888888888888
-DATA decodeQ4_0NEONConstants<>+88(SB)/8, $0x8888888888888888
+DWORDS(decodeQ4_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(decodeQ4_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(decodeQ4_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(decodeQ4_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(decodeQ4_0NEONConstants, 64, 0xf0f0f0f0)
+FOUR(decodeQ4_0NEONConstants, 80, 0x88888888)
 GLOBL decodeQ4_0NEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func decodeQ4_0NEON(dst *float32, w *byte, blocks int)
@@ -520,26 +510,16 @@ block:
 	BNE block
 	RET
 
-DATA dotQ4_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotQ4_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotQ4_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotQ4_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotQ4_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotQ4_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotQ4_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotQ4_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotQ4_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ4_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ4_KNEONConstants<>+80(SB)/8, $0x0f0e0d0c07060504
-DATA dotQ4_KNEONConstants<>+88(SB)/8, $0x0f0e0d0c0b0a0908
-DATA dotQ4_KNEONConstants<>+96(SB)/8, $0x0000000000000000
-DATA dotQ4_KNEONConstants<>+104(SB)/8, $0xfcfcfcfc00000000
-DATA dotQ4_KNEONConstants<>+112(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA dotQ4_KNEONConstants<>+120(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA dotQ4_KNEONConstants<>+128(SB)/8, $0x07060504ffffffff
-DATA dotQ4_KNEONConstants<>+136(SB)/8, $0x0b0a0908ffffffff
-DATA dotQ4_KNEONConstants<>+144(SB)/8, $0x3030303030303030
-DATA dotQ4_KNEONConstants<>+152(SB)/8, $0x3030303030303030
+DWORDS(dotQ4_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotQ4_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotQ4_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotQ4_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotQ4_KNEONConstants, 64, 0xf0f0f0f0)
+DWORDS(dotQ4_KNEONConstants, 80, 0x07060504, 0x0f0e0d0c, 0x0b0a0908, 0x0f0e0d0c)
+DWORDS(dotQ4_KNEONConstants, 96, 0x00000000, 0x00000000, 0x00000000, 0xfcfcfcfc)
+DWORDS(dotQ4_KNEONConstants, 112, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(dotQ4_KNEONConstants, 128, 0xffffffff, 0x07060504, 0xffffffff, 0x0b0a0908)
+FOUR(dotQ4_KNEONConstants, 144, 0x30303030)
 GLOBL dotQ4_KNEONConstants<>(SB), RODATA|NOPTR, $160
 
 // func dotQ4_KNEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
@@ -1673,26 +1653,16 @@ block:
 	BNE row
 	RET
 
-DATA decodeQ4_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA decodeQ4_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA decodeQ4_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA decodeQ4_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA decodeQ4_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA decodeQ4_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA decodeQ4_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA decodeQ4_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA decodeQ4_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ4_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ4_KNEONConstants<>+80(SB)/8, $0x0f0e0d0c07060504
-DATA decodeQ4_KNEONConstants<>+88(SB)/8, $0x0f0e0d0c0b0a0908
-DATA decodeQ4_KNEONConstants<>+96(SB)/8, $0x0000000000000000
-DATA decodeQ4_KNEONConstants<>+104(SB)/8, $0xfcfcfcfc00000000
-DATA decodeQ4_KNEONConstants<>+112(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA decodeQ4_KNEONConstants<>+120(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA decodeQ4_KNEONConstants<>+128(SB)/8, $0x07060504ffffffff
-DATA decodeQ4_KNEONConstants<>+136(SB)/8, $0x0b0a0908ffffffff
-DATA decodeQ4_KNEONConstants<>+144(SB)/8, $0x3030303030303030
-DATA decodeQ4_KNEONConstants<>+152(SB)/8, $0x3030303030303030
+DWORDS(decodeQ4_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(decodeQ4_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(decodeQ4_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(decodeQ4_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(decodeQ4_KNEONConstants, 64, 0xf0f0f0f0)
+DWORDS(decodeQ4_KNEONConstants, 80, 0x07060504, 0x0f0e0d0c, 0x0b0a0908, 0x0f0e0d0c)
+DWORDS(decodeQ4_KNEONConstants, 96, 0x00000000, 0x00000000, 0x00000000, 0xfcfcfcfc)
+DWORDS(decodeQ4_KNEONConstants, 112, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(decodeQ4_KNEONConstants, 128, 0xffffffff, 0x07060504, 0xffffffff, 0x0b0a0908)
+FOUR(decodeQ4_KNEONConstants, 144, 0x30303030)
 GLOBL decodeQ4_KNEONConstants<>(SB), RODATA|NOPTR, $160
 
 // func decodeQ4_KNEON(dst *float32, w *byte, blocks int)
@@ -2067,18 +2037,12 @@ block:
 	BNE block
 	RET
 
-DATA dotQ6_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotQ6_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotQ6_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotQ6_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotQ6_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotQ6_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotQ6_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotQ6_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotQ6_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ6_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotQ6_KNEONConstants<>+80(SB)/8, $0xaaaaaaaaaaaaaaaa
-DATA dotQ6_KNEONConstants<>+88(SB)/8, $0xaaaaaaaaaaaaaaaa
+DWORDS(dotQ6_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotQ6_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotQ6_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotQ6_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotQ6_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(dotQ6_KNEONConstants, 80, 0xaaaaaaaa)
 GLOBL dotQ6_KNEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func dotQ6_KNEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
@@ -3346,18 +3310,12 @@ block:
 	BNE row
 	RET
 
-DATA decodeQ6_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA decodeQ6_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA decodeQ6_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA decodeQ6_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA decodeQ6_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA decodeQ6_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA decodeQ6_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA decodeQ6_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA decodeQ6_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ6_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA decodeQ6_KNEONConstants<>+80(SB)/8, $0xaaaaaaaaaaaaaaaa
-DATA decodeQ6_KNEONConstants<>+88(SB)/8, $0xaaaaaaaaaaaaaaaa
+DWORDS(decodeQ6_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(decodeQ6_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(decodeQ6_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(decodeQ6_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(decodeQ6_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(decodeQ6_KNEONConstants, 80, 0xaaaaaaaa)
 GLOBL decodeQ6_KNEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func decodeQ6_KNEON(dst *float32, w *byte, blocks int)

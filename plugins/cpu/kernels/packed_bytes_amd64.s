@@ -2,6 +2,1750 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
+// START_ROWS points to the next four rows, which are a gap apart.
+#define START_ROWS(row0, row1, row2, row3, t) \
+	MOVQ w+16(FP), row0; \
+	MOVQ gap+24(FP), t; \
+	LEAQ (row0)(t*1), row1; \
+	LEAQ (row1)(t*1), row2; \
+	LEAQ (row2)(t*1), row3
+
+// DOT_Q4_0_AVX2 adds the products of a row's block to its sum.
+#define DOT_Q4_0_AVX2(w, acc, block, t4, t4Y) \
+	VBROADCASTI128 2+18*block(w), Y10; \
+	VPSRLVD Y6, Y10, Y10; \
+	VPAND Y5, Y10, Y10; \
+	VPMADDUBSW Y7, Y10, Y10; \
+	VPMADDWD Y4, Y10, Y10; \
+	VPADDD Y9, Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VPBROADCASTW 18*block(w), t4; \
+	VCVTPH2PS t4, t4Y; \
+	VMULPS Y8, t4Y, t4Y; \
+	VFMADD231PS t4Y, Y10, acc
+
+// PREFETCH_ROWS prefetches the line at an offset of each row, ahead of its pointer.
+#define PREFETCH_ROWS(row0, row1, row2, row3, at, ahead) \
+	PREFETCHT0 at(row0)(ahead*1); \
+	PREFETCHT0 at(row1)(ahead*1); \
+	PREFETCHT0 at(row2)(ahead*1); \
+	PREFETCHT0 at(row3)(ahead*1)
+
+// ADVANCE_ROWS moves the pointers to rows by n bytes.
+#define ADVANCE_ROWS(row0, row1, row2, row3, n) \
+	ADDQ $n, row0; \
+	ADDQ $n, row1; \
+	ADDQ $n, row2; \
+	ADDQ $n, row3
+
+// SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES8(r, x, t, rX) \
+	VEXTRACTF128 $0x01, r, x; \
+	VADDPS x, rX, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
+
+// END_ROWS stores the sums of four rows, which are lead floats apart, and counts rows down.
+#define END_ROWS(s, t, sum0, sum1, sum2, sum3) \
+	MOVQ dst+0(FP), s; \
+	MOVQ lead+8(FP), t; \
+	VMOVSS sum0, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum1, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum2, (s); \
+	LEAQ (s)(t*4), s; \
+	VMOVSS sum3, (s); \
+	ADDQ $0x04, dst+0(FP); \
+	MOVQ stride+32(FP), t; \
+	ADDQ t, w+16(FP); \
+	DECQ rows+40(FP)
+
+// DOT_Q4_1_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q4_1_AVX2(w, acc, block, lowX) \
+	VPBROADCASTW 20*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	MOVL R12, (R10); \
+	VPBROADCASTW 2+20*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	XORL $0x80000000, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 4+20*block(w), X9; \
+	VPSRLW $0x04, X9, X8; \
+	VINSERTI128 $0x01, X8, Y9, Y8; \
+	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
+	VBROADCASTSS (SP), Y10; \
+	VBROADCASTSS 4*block(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 32*block(DI), Y8, Y8; \
+	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y10, Y8, acc; \
+	VMOVSS 64(SP), X8; \
+	VFMADD231SS 4*block(R9), X8, lowX
+
+// DOT_Q5_0_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_0_AVX2(w, acc, block) \
+	VPBROADCASTW 22*block(w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD X4, R11; \
+	MOVL R11, (R10); \
+	VMOVDQU 6+22*block(w), X5; \
+	VPSRLW $0x04, X5, X4; \
+	VINSERTI128 $0x01, X4, Y5, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VPBROADCASTD 2+22*block(w), Y6; \
+	VPSHUFB spreadBytes<>+0(SB), Y6, Y6; \
+	VPAND spreadBits<>+0(SB), Y6, Y6; \
+	VPCMPEQB spreadBits<>+0(SB), Y6, Y6; \
+	VPAND c10101010<>+0(SB), Y6, Y6; \
+	VPOR Y6, Y4, Y4; \
+	VPSUBB c10101010<>+0(SB), Y4, Y4; \
+	VBROADCASTSS (SP), Y6; \
+	VBROADCASTSS 4*block(R8), Y7; \
+	VMULPS Y7, Y6, Y6; \
+	VMOVDQU 32*block(DI), Y7; \
+	VPSIGNB Y4, Y7, Y7; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y7, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y6, Y4, acc
+
+// DOT_Q5_1_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_1_AVX2(w, acc, block, lowX) \
+	VPBROADCASTW 24*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	MOVL R12, (R10); \
+	VPBROADCASTW 2+24*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	XORL $0x80000000, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 8+24*block(w), X9; \
+	VPSRLW $0x04, X9, X8; \
+	VINSERTI128 $0x01, X8, Y9, Y8; \
+	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
+	VPBROADCASTD 4+24*block(w), Y10; \
+	VPSHUFB spreadBytes<>+0(SB), Y10, Y10; \
+	VPAND spreadBits<>+0(SB), Y10, Y10; \
+	VPCMPEQB spreadBits<>+0(SB), Y10, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y8, Y8; \
+	VBROADCASTSS (SP), Y10; \
+	VBROADCASTSS 4*block(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 32*block(DI), Y8, Y8; \
+	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y10, Y8, acc; \
+	VMOVSS 64(SP), X8; \
+	VFMADD231SS 4*block(R9), X8, lowX
+
+// DOT_Q8_0_AVX2 adds the products of a row's block to its sum.
+#define DOT_Q8_0_AVX2(w, acc, block, t4, t4X) \
+	VMOVDQU 2+34*block(w), Y7; \
+	VPSIGNB Y7, Y5, t4; \
+	VPABSB Y7, Y7; \
+	VPMADDUBSW t4, Y7, Y7; \
+	VPMADDWD Y4, Y7, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VPBROADCASTW 34*block(w), t4X; \
+	VCVTPH2PS t4X, t4; \
+	VMULPS Y6, t4, t4; \
+	VFMADD231PS t4, Y7, acc
+
+// DOT_Q2_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q2_K_AVX2(w, acc, low) \
+	VMOVDQU (w), X8; \
+	VPSRLW $0x04, X8, X9; \
+	VPAND c0f0f0f0f<>+0(SB), X8, X8; \
+	VPAND c0f0f0f0f<>+0(SB), X9, X9; \
+	VPBROADCASTW 80(w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VPMOVSXBD X8, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VMULPS Y10, Y11, Y11; \
+	VMOVUPS Y11, (R10); \
+	VPSRLDQ $0x08, X8, X8; \
+	VPMOVSXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VMULPS Y10, Y8, Y8; \
+	VMOVUPS Y8, 32(R10); \
+	VPBROADCASTW 82(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VPMOVSXBD X9, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VMULPS Y8, Y10, Y10; \
+	VMOVUPS Y10, (R11); \
+	VPSRLDQ $0x08, X9, X9; \
+	VPMOVSXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VMULPS Y8, Y9, Y9; \
+	VMOVUPS Y9, 32(R11); \
+	VMOVDQU 16(w), Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y9; \
+	VBROADCASTSD (SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS (R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW (DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x02, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 8(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 4(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 32(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 16(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 8(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 64(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x06, Y8, Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y8; \
+	VBROADCASTSD 24(SP), Y9; \
+	VPERMILPS laneOrder6<>+0(SB), Y9, Y9; \
+	VBROADCASTSS 12(R8), Y10; \
+	VMULPS Y10, Y9, Y9; \
+	VPMADDUBSW 96(DI), Y8, Y8; \
+	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y9, Y8, acc; \
+	VMOVDQU 48(w), Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y9; \
+	VBROADCASTSD 32(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 16(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 128(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x02, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 40(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 20(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 160(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 48(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 24(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 192(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VPSRLW $0x06, Y8, Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y8; \
+	VBROADCASTSD 56(SP), Y9; \
+	VPERMILPS laneOrder6<>+0(SB), Y9, Y9; \
+	VBROADCASTSS 28(R8), Y10; \
+	VMULPS Y10, Y9, Y9; \
+	VPMADDUBSW 224(DI), Y8, Y8; \
+	VPMADDWD c00010001<>+0(SB), Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y9, Y8, acc; \
+	VMOVUPS 64(SP), Y8; \
+	VFMADD231PS (R9), Y8, low; \
+	VMOVUPS 96(SP), Y8; \
+	VFMADD231PS 32(R9), Y8, low
+
+// DOT_Q3_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q3_K_AVX2(w, acc) \
+	VMOVQ 96(w), X4; \
+	VPSRLW $0x04, X4, X5; \
+	VPUNPCKLQDQ X5, X4, X4; \
+	VPAND c0f0f0f0f<>+0(SB), X4, X4; \
+	VPBROADCASTD 104(w), X5; \
+	VPSRLVD shifts3_K<>+0(SB), X5, X5; \
+	VPAND c03030303<>+0(SB), X5, X5; \
+	VPSLLW $0x04, X5, X5; \
+	VPOR X5, X4, X4; \
+	VPSUBB c20202020<>+0(SB), X4, X4; \
+	VPBROADCASTW 108(w), X5; \
+	VCVTPH2PS X5, Y5; \
+	VPMOVSXBD X4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VMULPS Y5, Y6, Y6; \
+	VMOVUPS Y6, (R10); \
+	VPSRLDQ $0x08, X4, X4; \
+	VPMOVSXBD X4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VMULPS Y5, Y4, Y4; \
+	VMOVUPS Y4, 32(R10); \
+	VMOVDQU (w), Y4; \
+	VMOVDQU 32(w), Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y6; \
+	VPSLLW $0x02, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD (SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS (R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU (DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x02, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSLLW $0x01, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 8(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 4(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU 32(DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x04, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPAND c04040404<>+0(SB), Y4, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 16(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 8(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU 64(DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x06, Y5, Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y5; \
+	VPSRLW $0x01, Y4, Y6; \
+	VPAND c04040404<>+0(SB), Y6, Y6; \
+	VPOR Y6, Y5, Y5; \
+	VPSUBB c04040404<>+0(SB), Y5, Y5; \
+	VBROADCASTSD 24(SP), Y6; \
+	VPERMILPS laneOrder6<>+0(SB), Y6, Y6; \
+	VBROADCASTSS 12(R8), Y7; \
+	VMULPS Y7, Y6, Y6; \
+	VMOVDQU 96(DI), Y7; \
+	VPSIGNB Y5, Y7, Y7; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y7, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y6, Y5, acc; \
+	VMOVDQU 64(w), Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y6; \
+	VPSRLW $0x02, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 32(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 16(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU 128(DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x02, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSRLW $0x03, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 40(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 20(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU 160(DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x04, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSRLW $0x04, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 48(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 24(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VMOVDQU 192(DI), Y8; \
+	VPSIGNB Y6, Y8, Y8; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y8, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y7, Y6, acc; \
+	VPSRLW $0x06, Y5, Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y5; \
+	VPSRLW $0x05, Y4, Y4; \
+	VPAND c04040404<>+0(SB), Y4, Y4; \
+	VPOR Y4, Y5, Y5; \
+	VPSUBB c04040404<>+0(SB), Y5, Y4; \
+	VBROADCASTSD 56(SP), Y5; \
+	VPERMILPS laneOrder6<>+0(SB), Y5, Y5; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 224(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc
+
+// SCALES_Q4_K stores the scales of a row's block and subtracts its minimums from the sum.
+#define SCALES_Q4_K(w, acc, row, t4, t4Y) \
+	MOVL 4(w), R10; \
+	MOVL 8(w), R11; \
+	MOVL 12(w), R12; \
+	MOVL R10, R13; \
+	ANDL $0x3f3f3f3f, R13; \
+	MOVL R12, R14; \
+	ANDL $0x0f0f0f0f, R14; \
+	SHRL $0x02, R10; \
+	ANDL $0x30303030, R10; \
+	ORL R10, R14; \
+	SHLQ $0x20, R14; \
+	ORQ R13, R14; \
+	VMOVQ R14, X8; \
+	VPMOVZXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	MOVL R11, R10; \
+	ANDL $0x3f3f3f3f, R10; \
+	SHRL $0x04, R12; \
+	ANDL $0x0f0f0f0f, R12; \
+	SHRL $0x02, R11; \
+	ANDL $0x30303030, R11; \
+	ORL R11, R12; \
+	SHLQ $0x20, R12; \
+	ORQ R10, R12; \
+	VMOVQ R12, X9; \
+	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VPBROADCASTW (w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VMULPS Y6, Y8, Y8; \
+	VMOVUPS Y8, 32*row(SP); \
+	VPBROADCASTW 2(w), t4; \
+	VCVTPH2PS t4, t4Y; \
+	VMULPS t4Y, Y9, Y9; \
+	VFNMADD231PS Y7, Y9, acc
+
+// DOT_Q4_K_AVX2 adds the products of two groups of a row, from group 2*c on.
+#define DOT_Q4_K_AVX2(w, acc, row, c, t5, t6) \
+	VMOVDQU 16+32*c(w), Y8; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND Y5, Y8, Y8; \
+	VBROADCASTSS 32*row+8*c(SP), Y10; \
+	VPMADDUBSW Y6, Y8, Y8; \
+	VPMADDWD Y4, Y8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y10, Y8, acc; \
+	VPAND Y5, Y9, t5; \
+	VBROADCASTSS 4+32*row+8*c(SP), t6; \
+	VPMADDUBSW Y7, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
+// DOT_Q5_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_K_AVX2(w, acc, low) \
+	MOVL 4(w), R12; \
+	MOVL 8(w), R13; \
+	MOVL 12(w), R14; \
+	MOVL R12, R15; \
+	ANDL $0x3f3f3f3f, R15; \
+	MOVL R14, BP; \
+	ANDL $0x0f0f0f0f, BP; \
+	SHRL $0x02, R12; \
+	ANDL $0x30303030, R12; \
+	ORL R12, BP; \
+	SHLQ $0x20, BP; \
+	ORQ R15, BP; \
+	VMOVQ BP, X8; \
+	VPMOVZXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	MOVL R13, R12; \
+	ANDL $0x3f3f3f3f, R12; \
+	SHRL $0x04, R14; \
+	ANDL $0x0f0f0f0f, R14; \
+	SHRL $0x02, R13; \
+	ANDL $0x30303030, R13; \
+	ORL R13, R14; \
+	SHLQ $0x20, R14; \
+	ORQ R12, R14; \
+	VMOVQ R14, X9; \
+	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VPBROADCASTW (w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VMOVUPS Y8, (R10); \
+	VPBROADCASTW 2(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMULPS Y8, Y9, Y9; \
+	VMOVUPS Y9, (R11); \
+	VMOVDQU 16(w), Y8; \
+	VMOVDQU 48(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSLLW $0x04, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS (SP), Y11; \
+	VBROADCASTSS (R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPMADDUBSW (DI), Y10, Y10; \
+	VPMADDWD c00010001<>+0(SB), Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y11, Y10, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSLLW $0x03, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 4(SP), Y10; \
+	VBROADCASTSS 4(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 32(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VMOVDQU 80(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSLLW $0x02, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 8(SP), Y11; \
+	VBROADCASTSS 8(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPMADDUBSW 64(DI), Y10, Y10; \
+	VPMADDWD c00010001<>+0(SB), Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y11, Y10, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSLLW $0x01, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 12(SP), Y10; \
+	VBROADCASTSS 12(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 96(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VMOVDQU 112(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPAND c10101010<>+0(SB), Y8, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 16(SP), Y11; \
+	VBROADCASTSS 16(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPMADDUBSW 128(DI), Y10, Y10; \
+	VPMADDWD c00010001<>+0(SB), Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y11, Y10, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSRLW $0x01, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 20(SP), Y10; \
+	VBROADCASTSS 20(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPMADDUBSW 160(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y10, Y9, acc; \
+	VMOVDQU 144(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSRLW $0x02, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 24(SP), Y11; \
+	VBROADCASTSS 24(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPMADDUBSW 192(DI), Y10, Y10; \
+	VPMADDWD c00010001<>+0(SB), Y10, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y11, Y10, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSRLW $0x03, Y8, Y8; \
+	VPAND c10101010<>+0(SB), Y8, Y8; \
+	VPOR Y8, Y9, Y9; \
+	VBROADCASTSS 28(SP), Y8; \
+	VBROADCASTSS 28(R8), Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VPMADDUBSW 224(DI), Y9, Y9; \
+	VPMADDWD c00010001<>+0(SB), Y9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VFMADD231PS Y8, Y9, acc; \
+	VMOVUPS 64(SP), Y8; \
+	VFMADD231PS (R9), Y8, low
+
+// SCALES_Q6_K stores the scales of half h of a row's block.
+#define SCALES_Q6_K(w, row, h, t5, t6, t6Y, t8) \
+	VPMOVSXBD 192+8*h(w), t5; \
+	VCVTDQ2PS t5, t5; \
+	VPBROADCASTW 208(w), t6; \
+	VCVTPH2PS t6, t6Y; \
+	VMULPS t6Y, t5, t5; \
+	VMULPS t8, t5, t5; \
+	VMOVUPS t5, 64*row+32*h(SP)
+
+// DOT_Q6_K_AVX2_0 adds the products of 64 values of a row, in half h of the block.
+#define DOT_Q6_K_AVX2_0(w, acc, row, h, t5, t6) \
+	VMOVDQU 64*h(w), Y12; \
+	VMOVDQU 128+32*h(w), Y13; \
+	VPAND Y5, Y12, Y14; \
+	VPSLLW $0x04, Y13, Y15; \
+	VPAND Y6, Y15, Y15; \
+	VPOR Y15, Y14, Y14; \
+	VBROADCASTSD 64*row+32*h(SP), Y15; \
+	VPERMILPS Y7, Y15, Y15; \
+	VPMADDUBSW Y8, Y14, Y14; \
+	VPMADDWD Y4, Y14, Y14; \
+	VPADDD Y9, Y14, Y14; \
+	VCVTDQ2PS Y14, Y14; \
+	VFMADD231PS Y15, Y14, acc; \
+	VPSRLW $0x04, Y12, t5; \
+	VPAND Y5, t5, t5; \
+	VPAND Y6, Y13, t6; \
+	VPOR t6, t5, t5; \
+	VBROADCASTSD 16+64*row+32*h(SP), t6; \
+	VPERMILPS Y7, t6, t6; \
+	VPMADDUBSW Y10, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VPADDD Y11, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
+// DOT_Q6_K_AVX2_1 adds the products of 64 values of a row, in half h of the block.
+#define DOT_Q6_K_AVX2_1(w, acc, row, h, t5, t6) \
+	VMOVDQU 32+64*h(w), Y12; \
+	VMOVDQU 128+32*h(w), Y13; \
+	VPAND Y5, Y12, Y14; \
+	VPSLLW $0x02, Y13, Y15; \
+	VPAND Y6, Y15, Y15; \
+	VPOR Y15, Y14, Y14; \
+	VBROADCASTSD 8+64*row+32*h(SP), Y15; \
+	VPERMILPS Y7, Y15, Y15; \
+	VPMADDUBSW Y8, Y14, Y14; \
+	VPMADDWD Y4, Y14, Y14; \
+	VPADDD Y9, Y14, Y14; \
+	VCVTDQ2PS Y14, Y14; \
+	VFMADD231PS Y15, Y14, acc; \
+	VPSRLW $0x04, Y12, t5; \
+	VPAND Y5, t5, t5; \
+	VPSRLW $0x02, Y13, t6; \
+	VPAND Y6, t6, t6; \
+	VPOR t6, t5, t5; \
+	VBROADCASTSD 24+64*row+32*h(SP), t6; \
+	VPERMILPS Y7, t6, t6; \
+	VPMADDUBSW Y10, t5, t5; \
+	VPMADDWD Y4, t5, t5; \
+	VPADDD Y11, t5, t5; \
+	VCVTDQ2PS t5, t5; \
+	VFMADD231PS t6, t5, acc
+
+// DOT_Q8_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q8_K_AVX2(w, acc) \
+	VBROADCASTSS (w), Y4; \
+	VMOVUPS Y4, (R10); \
+	VMOVDQU 4(w), Y4; \
+	VBROADCASTSS (SP), Y5; \
+	VBROADCASTSS (R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU (DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 36(w), Y4; \
+	VBROADCASTSS 4(SP), Y5; \
+	VBROADCASTSS 4(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 32(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 68(w), Y4; \
+	VBROADCASTSS 8(SP), Y5; \
+	VBROADCASTSS 8(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 64(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 100(w), Y4; \
+	VBROADCASTSS 12(SP), Y5; \
+	VBROADCASTSS 12(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 96(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 132(w), Y4; \
+	VBROADCASTSS 16(SP), Y5; \
+	VBROADCASTSS 16(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 128(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 164(w), Y4; \
+	VBROADCASTSS 20(SP), Y5; \
+	VBROADCASTSS 20(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 160(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 196(w), Y4; \
+	VBROADCASTSS 24(SP), Y5; \
+	VBROADCASTSS 24(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 192(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc; \
+	VMOVDQU 228(w), Y4; \
+	VBROADCASTSS 28(SP), Y5; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VMOVDQU 224(DI), Y6; \
+	VPSIGNB Y4, Y6, Y6; \
+	VPABSB Y4, Y4; \
+	VPMADDUBSW Y6, Y4, Y4; \
+	VPMADDWD c00010001<>+0(SB), Y4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VFMADD231PS Y5, Y4, acc
+
+// DOT_IQ4_NL_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_IQ4_NL_AVX2(w, acc, block) \
+	VPBROADCASTW 18*block(w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD X4, R11; \
+	MOVL R11, (R10); \
+	VMOVDQU 2+18*block(w), X5; \
+	VPSRLW $0x04, X5, X4; \
+	VINSERTI128 $0x01, X4, Y5, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y6; \
+	VPSHUFB Y4, Y6, Y6; \
+	VBROADCASTSS (SP), Y4; \
+	VBROADCASTSS 4*block(R8), Y7; \
+	VMULPS Y7, Y4, Y4; \
+	VMOVDQU 32*block(DI), Y7; \
+	VPSIGNB Y6, Y7, Y7; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y7, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc
+
+// DOT_IQ4_XS_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_IQ4_XS_AVX2(w, acc) \
+	MOVL 4(w), R11; \
+	MOVWLZX 2(w), R12; \
+	VPBROADCASTW (w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD R11, X5; \
+	VPBROADCASTD X5, Y5; \
+	VMOVD R12, X6; \
+	VPBROADCASTD X6, Y6; \
+	VPSRLVD shiftsLow4_XS<>+0(SB), Y5, Y5; \
+	VPAND c0000000f<>+0(SB), Y5, Y5; \
+	VPSRLVD shiftsHigh4_XS<>+0(SB), Y6, Y6; \
+	VPAND c00000003<>+0(SB), Y6, Y6; \
+	VPSLLD $0x04, Y6, Y6; \
+	VPOR Y6, Y5, Y5; \
+	VPSUBD c00000020<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VMULPS Y4, Y5, Y5; \
+	VMOVUPS Y5, (R10); \
+	VMOVDQU 8(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS (SP), Y4; \
+	VBROADCASTSS (R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU (DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 24(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 4(SP), Y4; \
+	VBROADCASTSS 4(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 32(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 40(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 8(SP), Y4; \
+	VBROADCASTSS 8(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 64(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 56(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 12(SP), Y4; \
+	VBROADCASTSS 12(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 96(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 72(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 16(SP), Y4; \
+	VBROADCASTSS 16(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 128(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 88(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 20(SP), Y4; \
+	VBROADCASTSS 20(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 160(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 104(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 24(SP), Y4; \
+	VBROADCASTSS 24(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 192(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc; \
+	VMOVDQU 120(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 28(SP), Y4; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VMOVDQU 224(DI), Y6; \
+	VPSIGNB Y5, Y6, Y6; \
+	VPABSB Y5, Y5; \
+	VPMADDUBSW Y6, Y5, Y5; \
+	VPMADDWD c00010001<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VFMADD231PS Y4, Y5, acc
+
+// DOT_MXFP4_AVX2 adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_MXFP4_AVX2(w, acc, block) \
+	MOVBLZX 17*block(w), CX; \
+	MOVL $0x00200000, R13; \
+	SHLL CL, R13; \
+	MOVL CX, R12; \
+	DECL R12; \
+	SHLL $0x17, R12; \
+	CMPL CX, $0x02; \
+	CMOVLCS R13, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 1+17*block(w), X4; \
+	VPSRLW $0x04, X4, X5; \
+	VINSERTI128 $0x01, X5, Y4, Y5; \
+	VPAND c0f0f0f0f<>+0(SB), Y5, Y5; \
+	VMOVDQU fp4<>+0(SB), Y6; \
+	VPSHUFB Y5, Y6, Y6; \
+	VBROADCASTSS (SP), Y5; \
+	VBROADCASTSS 4*block(R9), Y7; \
+	VMULPS Y7, Y5, Y5; \
+	VMOVDQU 32*block(R8), Y7; \
+	VPSIGNB Y6, Y7, Y7; \
+	VPABSB Y6, Y6; \
+	VPMADDUBSW Y7, Y6, Y6; \
+	VPMADDWD c00010001<>+0(SB), Y6, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc
+
+// SUM_LANES16 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES16(r, x, rY) \
+	VEXTRACTF64X4 $0x01, r, Y4; \
+	VADDPS Y4, rY, Y4; \
+	VEXTRACTF128 $0x01, Y4, x; \
+	VADDPS x, X4, x; \
+	VPERMILPS $0x0e, x, X4; \
+	VADDPS X4, x, x; \
+	VPERMILPS $0x01, x, X4; \
+	VADDSS X4, x, x
+
+// DOT_Q4_1_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q4_1_VNNI(w, acc, block, lowX) \
+	VPBROADCASTW 20*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	MOVL R12, (R10); \
+	VPBROADCASTW 2+20*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	XORL $0x80000000, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 4+20*block(w), X9; \
+	VPSRLW $0x04, X9, X8; \
+	VINSERTI128 $0x01, X8, Y9, Y8; \
+	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
+	VBROADCASTSS (SP), Y10; \
+	VBROADCASTSS 4*block(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 32*block(DI), Y8, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VMOVSS 64(SP), X8; \
+	VFMADD231SS 4*block(R9), X8, lowX
+
+// DOT_Q5_0_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_0_VNNI(w, acc, block) \
+	VPBROADCASTW 22*block(w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD X4, R11; \
+	MOVL R11, (R10); \
+	VMOVDQU 6+22*block(w), X5; \
+	VPSRLW $0x04, X5, X4; \
+	VINSERTI128 $0x01, X4, Y5, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VPBROADCASTD 2+22*block(w), Y6; \
+	VPSHUFB spreadBytes<>+0(SB), Y6, Y6; \
+	VPAND spreadBits<>+0(SB), Y6, Y6; \
+	VPCMPEQB spreadBits<>+0(SB), Y6, Y6; \
+	VPAND c10101010<>+0(SB), Y6, Y6; \
+	VPOR Y6, Y4, Y4; \
+	VPSUBB c10101010<>+0(SB), Y4, Y4; \
+	VBROADCASTSS (SP), Y6; \
+	VBROADCASTSS 4*block(R8), Y7; \
+	VMULPS Y7, Y6, Y6; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 32*block(R9), Y7; \
+	VPDPBUSD 32*block(DI), Y4, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VFMADD231PS Y6, Y7, acc
+
+// DOT_Q5_1_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_1_VNNI(w, acc, block, lowX) \
+	VPBROADCASTW 24*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	MOVL R12, (R10); \
+	VPBROADCASTW 2+24*block(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMOVD X8, R12; \
+	XORL $0x80000000, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 8+24*block(w), X9; \
+	VPSRLW $0x04, X9, X8; \
+	VINSERTI128 $0x01, X8, Y9, Y8; \
+	VPAND c0f0f0f0f<>+0(SB), Y8, Y8; \
+	VPBROADCASTD 4+24*block(w), Y10; \
+	VPSHUFB spreadBytes<>+0(SB), Y10, Y10; \
+	VPAND spreadBits<>+0(SB), Y10, Y10; \
+	VPCMPEQB spreadBits<>+0(SB), Y10, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y8, Y8; \
+	VBROADCASTSS (SP), Y10; \
+	VBROADCASTSS 4*block(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 32*block(DI), Y8, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VMOVSS 64(SP), X8; \
+	VFMADD231SS 4*block(R9), X8, lowX
+
+// DOT_Q2_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q2_K_VNNI(w, acc, low) \
+	VMOVDQU (w), X8; \
+	VPSRLW $0x04, X8, X9; \
+	VPAND c0f0f0f0f<>+0(SB), X8, X8; \
+	VPAND c0f0f0f0f<>+0(SB), X9, X9; \
+	VPBROADCASTW 80(w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VPMOVSXBD X8, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VMULPS Y10, Y11, Y11; \
+	VMOVUPS Y11, (R10); \
+	VPSRLDQ $0x08, X8, X8; \
+	VPMOVSXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VMULPS Y10, Y8, Y8; \
+	VMOVUPS Y8, 32(R10); \
+	VPBROADCASTW 82(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VPMOVSXBD X9, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VMULPS Y8, Y10, Y10; \
+	VMOVUPS Y10, (R11); \
+	VPSRLDQ $0x08, X9, X9; \
+	VPMOVSXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VMULPS Y8, Y9, Y9; \
+	VMOVUPS Y9, 32(R11); \
+	VMOVDQU 16(w), Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y9; \
+	VBROADCASTSD (SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS (R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD (DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x02, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 8(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 4(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 32(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 16(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 8(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 64(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x06, Y8, Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y8; \
+	VBROADCASTSD 24(SP), Y9; \
+	VPERMILPS laneOrder6<>+0(SB), Y9, Y9; \
+	VBROADCASTSS 12(R8), Y10; \
+	VMULPS Y10, Y9, Y9; \
+	VPXOR Y10, Y10, Y10; \
+	VPDPBUSD 96(DI), Y8, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y9, Y10, acc; \
+	VMOVDQU 48(w), Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y9; \
+	VBROADCASTSD 32(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 16(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 128(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x02, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 40(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 20(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 160(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x04, Y8, Y9; \
+	VPAND c03030303<>+0(SB), Y9, Y9; \
+	VBROADCASTSD 48(SP), Y10; \
+	VPERMILPS laneOrder6<>+0(SB), Y10, Y10; \
+	VBROADCASTSS 24(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 192(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VPSRLW $0x06, Y8, Y8; \
+	VPAND c03030303<>+0(SB), Y8, Y8; \
+	VBROADCASTSD 56(SP), Y9; \
+	VPERMILPS laneOrder6<>+0(SB), Y9, Y9; \
+	VBROADCASTSS 28(R8), Y10; \
+	VMULPS Y10, Y9, Y9; \
+	VPXOR Y10, Y10, Y10; \
+	VPDPBUSD 224(DI), Y8, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y9, Y10, acc; \
+	VMOVUPS 64(SP), Y8; \
+	VFMADD231PS (R9), Y8, low; \
+	VMOVUPS 96(SP), Y8; \
+	VFMADD231PS 32(R9), Y8, low
+
+// DOT_Q3_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q3_K_VNNI(w, acc) \
+	VMOVQ 96(w), X4; \
+	VPSRLW $0x04, X4, X5; \
+	VPUNPCKLQDQ X5, X4, X4; \
+	VPAND c0f0f0f0f<>+0(SB), X4, X4; \
+	VPBROADCASTD 104(w), X5; \
+	VPSRLVD shifts3_K<>+0(SB), X5, X5; \
+	VPAND c03030303<>+0(SB), X5, X5; \
+	VPSLLW $0x04, X5, X5; \
+	VPOR X5, X4, X4; \
+	VPSUBB c20202020<>+0(SB), X4, X4; \
+	VPBROADCASTW 108(w), X5; \
+	VCVTPH2PS X5, Y5; \
+	VPMOVSXBD X4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VMULPS Y5, Y6, Y6; \
+	VMOVUPS Y6, (R10); \
+	VPSRLDQ $0x08, X4, X4; \
+	VPMOVSXBD X4, Y4; \
+	VCVTDQ2PS Y4, Y4; \
+	VMULPS Y5, Y4, Y4; \
+	VMOVUPS Y4, 32(R10); \
+	VMOVDQU (w), Y4; \
+	VMOVDQU 32(w), Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y6; \
+	VPSLLW $0x02, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD (SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS (R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU (R9), Y8; \
+	VPDPBUSD (DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x02, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSLLW $0x01, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 8(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 4(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 32(R9), Y8; \
+	VPDPBUSD 32(DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x04, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPAND c04040404<>+0(SB), Y4, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 16(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 8(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 64(R9), Y8; \
+	VPDPBUSD 64(DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x06, Y5, Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y5; \
+	VPSRLW $0x01, Y4, Y6; \
+	VPAND c04040404<>+0(SB), Y6, Y6; \
+	VPOR Y6, Y5, Y5; \
+	VPSUBB c04040404<>+0(SB), Y5, Y5; \
+	VBROADCASTSD 24(SP), Y6; \
+	VPERMILPS laneOrder6<>+0(SB), Y6, Y6; \
+	VBROADCASTSS 12(R8), Y7; \
+	VMULPS Y7, Y6, Y6; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 96(R9), Y7; \
+	VPDPBUSD 96(DI), Y5, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VFMADD231PS Y6, Y7, acc; \
+	VMOVDQU 64(w), Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y6; \
+	VPSRLW $0x02, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 32(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 16(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 128(R9), Y8; \
+	VPDPBUSD 128(DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x02, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSRLW $0x03, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 40(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 20(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 160(R9), Y8; \
+	VPDPBUSD 160(DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x04, Y5, Y6; \
+	VPAND c03030303<>+0(SB), Y6, Y6; \
+	VPSRLW $0x04, Y4, Y7; \
+	VPAND c04040404<>+0(SB), Y7, Y7; \
+	VPOR Y7, Y6, Y6; \
+	VPSUBB c04040404<>+0(SB), Y6, Y6; \
+	VBROADCASTSD 48(SP), Y7; \
+	VPERMILPS laneOrder6<>+0(SB), Y7, Y7; \
+	VBROADCASTSS 24(R8), Y8; \
+	VMULPS Y8, Y7, Y7; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 192(R9), Y8; \
+	VPDPBUSD 192(DI), Y6, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	VFMADD231PS Y7, Y8, acc; \
+	VPSRLW $0x06, Y5, Y5; \
+	VPAND c03030303<>+0(SB), Y5, Y5; \
+	VPSRLW $0x05, Y4, Y4; \
+	VPAND c04040404<>+0(SB), Y4, Y4; \
+	VPOR Y4, Y5, Y5; \
+	VPSUBB c04040404<>+0(SB), Y5, Y4; \
+	VBROADCASTSD 56(SP), Y5; \
+	VPERMILPS laneOrder6<>+0(SB), Y5, Y5; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 224(R9), Y6; \
+	VPDPBUSD 224(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc
+
+// DOT_Q5_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q5_K_VNNI(w, acc, low) \
+	MOVL 4(w), R12; \
+	MOVL 8(w), R13; \
+	MOVL 12(w), R14; \
+	MOVL R12, R15; \
+	ANDL $0x3f3f3f3f, R15; \
+	MOVL R14, BP; \
+	ANDL $0x0f0f0f0f, BP; \
+	SHRL $0x02, R12; \
+	ANDL $0x30303030, R12; \
+	ORL R12, BP; \
+	SHLQ $0x20, BP; \
+	ORQ R15, BP; \
+	VMOVQ BP, X8; \
+	VPMOVZXBD X8, Y8; \
+	VCVTDQ2PS Y8, Y8; \
+	MOVL R13, R12; \
+	ANDL $0x3f3f3f3f, R12; \
+	SHRL $0x04, R14; \
+	ANDL $0x0f0f0f0f, R14; \
+	SHRL $0x02, R13; \
+	ANDL $0x30303030, R13; \
+	ORL R13, R14; \
+	SHLQ $0x20, R14; \
+	ORQ R12, R14; \
+	VMOVQ R14, X9; \
+	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y9, Y9; \
+	VPBROADCASTW (w), X10; \
+	VCVTPH2PS X10, Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VMOVUPS Y8, (R10); \
+	VPBROADCASTW 2(w), X8; \
+	VCVTPH2PS X8, Y8; \
+	VMULPS Y8, Y9, Y9; \
+	VMOVUPS Y9, (R11); \
+	VMOVDQU 16(w), Y8; \
+	VMOVDQU 48(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSLLW $0x04, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS (SP), Y11; \
+	VBROADCASTSS (R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPXOR Y12, Y12, Y12; \
+	VPDPBUSD (DI), Y10, Y12; \
+	VCVTDQ2PS Y12, Y12; \
+	VFMADD231PS Y11, Y12, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSLLW $0x03, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 4(SP), Y10; \
+	VBROADCASTSS 4(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 32(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VMOVDQU 80(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSLLW $0x02, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 8(SP), Y11; \
+	VBROADCASTSS 8(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPXOR Y12, Y12, Y12; \
+	VPDPBUSD 64(DI), Y10, Y12; \
+	VCVTDQ2PS Y12, Y12; \
+	VFMADD231PS Y11, Y12, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSLLW $0x01, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 12(SP), Y10; \
+	VBROADCASTSS 12(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 96(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VMOVDQU 112(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPAND c10101010<>+0(SB), Y8, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 16(SP), Y11; \
+	VBROADCASTSS 16(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPXOR Y12, Y12, Y12; \
+	VPDPBUSD 128(DI), Y10, Y12; \
+	VCVTDQ2PS Y12, Y12; \
+	VFMADD231PS Y11, Y12, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSRLW $0x01, Y8, Y10; \
+	VPAND c10101010<>+0(SB), Y10, Y10; \
+	VPOR Y10, Y9, Y9; \
+	VBROADCASTSS 20(SP), Y10; \
+	VBROADCASTSS 20(R8), Y11; \
+	VMULPS Y11, Y10, Y10; \
+	VPXOR Y11, Y11, Y11; \
+	VPDPBUSD 160(DI), Y9, Y11; \
+	VCVTDQ2PS Y11, Y11; \
+	VFMADD231PS Y10, Y11, acc; \
+	VMOVDQU 144(w), Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y10; \
+	VPSRLW $0x02, Y8, Y11; \
+	VPAND c10101010<>+0(SB), Y11, Y11; \
+	VPOR Y11, Y10, Y10; \
+	VBROADCASTSS 24(SP), Y11; \
+	VBROADCASTSS 24(R8), Y12; \
+	VMULPS Y12, Y11, Y11; \
+	VPXOR Y12, Y12, Y12; \
+	VPDPBUSD 192(DI), Y10, Y12; \
+	VCVTDQ2PS Y12, Y12; \
+	VFMADD231PS Y11, Y12, acc; \
+	VPSRLW $0x04, Y9, Y9; \
+	VPAND c0f0f0f0f<>+0(SB), Y9, Y9; \
+	VPSRLW $0x03, Y8, Y8; \
+	VPAND c10101010<>+0(SB), Y8, Y8; \
+	VPOR Y8, Y9, Y9; \
+	VBROADCASTSS 28(SP), Y8; \
+	VBROADCASTSS 28(R8), Y10; \
+	VMULPS Y10, Y8, Y8; \
+	VPXOR Y10, Y10, Y10; \
+	VPDPBUSD 224(DI), Y9, Y10; \
+	VCVTDQ2PS Y10, Y10; \
+	VFMADD231PS Y8, Y10, acc; \
+	VMOVUPS 64(SP), Y8; \
+	VFMADD231PS (R9), Y8, low
+
+// DOT_Q8_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_Q8_K_VNNI(w, acc) \
+	VBROADCASTSS (w), Y4; \
+	VMOVUPS Y4, (R10); \
+	VMOVDQU 4(w), Y4; \
+	VBROADCASTSS (SP), Y5; \
+	VBROADCASTSS (R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU (R9), Y6; \
+	VPDPBUSD (DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 36(w), Y4; \
+	VBROADCASTSS 4(SP), Y5; \
+	VBROADCASTSS 4(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 32(R9), Y6; \
+	VPDPBUSD 32(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 68(w), Y4; \
+	VBROADCASTSS 8(SP), Y5; \
+	VBROADCASTSS 8(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 64(R9), Y6; \
+	VPDPBUSD 64(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 100(w), Y4; \
+	VBROADCASTSS 12(SP), Y5; \
+	VBROADCASTSS 12(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 96(R9), Y6; \
+	VPDPBUSD 96(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 132(w), Y4; \
+	VBROADCASTSS 16(SP), Y5; \
+	VBROADCASTSS 16(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 128(R9), Y6; \
+	VPDPBUSD 128(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 164(w), Y4; \
+	VBROADCASTSS 20(SP), Y5; \
+	VBROADCASTSS 20(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 160(R9), Y6; \
+	VPDPBUSD 160(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 196(w), Y4; \
+	VBROADCASTSS 24(SP), Y5; \
+	VBROADCASTSS 24(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 192(R9), Y6; \
+	VPDPBUSD 192(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc; \
+	VMOVDQU 228(w), Y4; \
+	VBROADCASTSS 28(SP), Y5; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y4, Y4; \
+	VMOVDQU 224(R9), Y6; \
+	VPDPBUSD 224(DI), Y4, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y5, Y6, acc
+
+// DOT_IQ4_NL_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_IQ4_NL_VNNI(w, acc, block) \
+	VPBROADCASTW 18*block(w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD X4, R11; \
+	MOVL R11, (R10); \
+	VMOVDQU 2+18*block(w), X5; \
+	VPSRLW $0x04, X5, X4; \
+	VINSERTI128 $0x01, X4, Y5, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y6; \
+	VPSHUFB Y4, Y6, Y6; \
+	VBROADCASTSS (SP), Y4; \
+	VBROADCASTSS 4*block(R8), Y7; \
+	VMULPS Y7, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 32*block(R9), Y7; \
+	VPDPBUSD 32*block(DI), Y6, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VFMADD231PS Y4, Y7, acc
+
+// DOT_IQ4_XS_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_IQ4_XS_VNNI(w, acc) \
+	MOVL 4(w), R11; \
+	MOVWLZX 2(w), R12; \
+	VPBROADCASTW (w), X4; \
+	VCVTPH2PS X4, Y4; \
+	VMOVD R11, X5; \
+	VPBROADCASTD X5, Y5; \
+	VMOVD R12, X6; \
+	VPBROADCASTD X6, Y6; \
+	VPSRLVD shiftsLow4_XS<>+0(SB), Y5, Y5; \
+	VPAND c0000000f<>+0(SB), Y5, Y5; \
+	VPSRLVD shiftsHigh4_XS<>+0(SB), Y6, Y6; \
+	VPAND c00000003<>+0(SB), Y6, Y6; \
+	VPSLLD $0x04, Y6, Y6; \
+	VPOR Y6, Y5, Y5; \
+	VPSUBD c00000020<>+0(SB), Y5, Y5; \
+	VCVTDQ2PS Y5, Y5; \
+	VMULPS Y4, Y5, Y5; \
+	VMOVUPS Y5, (R10); \
+	VMOVDQU 8(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS (SP), Y4; \
+	VBROADCASTSS (R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU (R9), Y6; \
+	VPDPBUSD (DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 24(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 4(SP), Y4; \
+	VBROADCASTSS 4(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 32(R9), Y6; \
+	VPDPBUSD 32(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 40(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 8(SP), Y4; \
+	VBROADCASTSS 8(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 64(R9), Y6; \
+	VPDPBUSD 64(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 56(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 12(SP), Y4; \
+	VBROADCASTSS 12(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 96(R9), Y6; \
+	VPDPBUSD 96(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 72(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 16(SP), Y4; \
+	VBROADCASTSS 16(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 128(R9), Y6; \
+	VPDPBUSD 128(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 88(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 20(SP), Y4; \
+	VBROADCASTSS 20(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 160(R9), Y6; \
+	VPDPBUSD 160(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 104(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 24(SP), Y4; \
+	VBROADCASTSS 24(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 192(R9), Y6; \
+	VPDPBUSD 192(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc; \
+	VMOVDQU 120(w), X7; \
+	VPSRLW $0x04, X7, X4; \
+	VINSERTI128 $0x01, X4, Y7, Y4; \
+	VPAND c0f0f0f0f<>+0(SB), Y4, Y4; \
+	VMOVDQU iq4<>+0(SB), Y5; \
+	VPSHUFB Y4, Y5, Y5; \
+	VBROADCASTSS 28(SP), Y4; \
+	VBROADCASTSS 28(R8), Y6; \
+	VMULPS Y6, Y4, Y4; \
+	VPXOR c80808080<>+0(SB), Y5, Y5; \
+	VMOVDQU 224(R9), Y6; \
+	VPDPBUSD 224(DI), Y5, Y6; \
+	VCVTDQ2PS Y6, Y6; \
+	VFMADD231PS Y4, Y6, acc
+
+// DOT_MXFP4_VNNI adds the product of a block of weights and its activations to the sums of a row.
+#define DOT_MXFP4_VNNI(w, acc, block) \
+	MOVBLZX 17*block(w), CX; \
+	MOVL $0x00200000, R13; \
+	SHLL CL, R13; \
+	MOVL CX, R12; \
+	DECL R12; \
+	SHLL $0x17, R12; \
+	CMPL CX, $0x02; \
+	CMOVLCS R13, R12; \
+	MOVL R12, (R11); \
+	VMOVDQU 1+17*block(w), X4; \
+	VPSRLW $0x04, X4, X5; \
+	VINSERTI128 $0x01, X5, Y4, Y5; \
+	VPAND c0f0f0f0f<>+0(SB), Y5, Y5; \
+	VMOVDQU fp4<>+0(SB), Y6; \
+	VPSHUFB Y5, Y6, Y6; \
+	VBROADCASTSS (SP), Y5; \
+	VBROADCASTSS 4*block(R9), Y7; \
+	VMULPS Y7, Y5, Y5; \
+	VPXOR c80808080<>+0(SB), Y6, Y6; \
+	VMOVDQU 32*block(R10), Y7; \
+	VPDPBUSD 32*block(R8), Y6, Y7; \
+	VCVTDQ2PS Y7, Y7; \
+	VFMADD231PS Y5, Y7, acc
 // func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88
@@ -13,126 +1757,36 @@ TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88
 	VMOVDQU nibbleShifts<>+0(SB), Y6
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ    blocks+80(FP), DI
+	MOVQ    DI, 128(SP)
+	MOVQ    x+48(FP), DI
+	MOVQ    dx+56(FP), R8
+	MOVQ    excess+72(FP), R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	SUBQ    $0x02, 128(SP)
+	JLT     rest
 
 blocks:
 	VMOVDQU        (DI), Y7
 	VMOVDQU        (R9), Y9
 	VBROADCASTSS   (R8), Y8
-	VBROADCASTI128 2(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 2(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 2(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 2(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
+	DOT_Q4_0_AVX2(CX, Y0, 0, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 0, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 0, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 0, X7, Y7)
 	VMOVDQU        32(DI), Y7
 	VMOVDQU        32(R9), Y9
 	VBROADCASTSS   4(R8), Y8
-	VBROADCASTI128 20(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 20(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 20(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 20(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   18(SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
-	PREFETCHT0     (CX)(AX*1)
-	PREFETCHT0     (DX)(AX*1)
-	PREFETCHT0     (BX)(AX*1)
-	PREFETCHT0     (SI)(AX*1)
-	ADDQ           $0x00000024, CX
-	ADDQ           $0x00000024, DX
-	ADDQ           $0x00000024, BX
-	ADDQ           $0x00000024, SI
+	DOT_Q4_0_AVX2(CX, Y0, 1, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 1, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 1, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 1, X7, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x00000040, R9
 	ADDQ           $0x00000008, R8
@@ -147,58 +1801,12 @@ each:
 	VMOVDQU        (DI), Y7
 	VMOVDQU        (R9), Y9
 	VBROADCASTSS   (R8), Y8
-	VBROADCASTI128 2(CX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (CX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VBROADCASTI128 2(DX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (DX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VBROADCASTI128 2(BX), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (BX), X11
-	VCVTPH2PS      X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VBROADCASTI128 2(SI), Y10
-	VPSRLVD        Y6, Y10, Y10
-	VPAND          Y5, Y10, Y10
-	VPMADDUBSW     Y7, Y10, Y10
-	VPMADDWD       Y4, Y10, Y10
-	VPADDD         Y9, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VPBROADCASTW   (SI), X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y8, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y3
-	PREFETCHT0     (CX)(AX*1)
-	PREFETCHT0     (DX)(AX*1)
-	PREFETCHT0     (BX)(AX*1)
-	PREFETCHT0     (SI)(AX*1)
-	ADDQ           $0x00000012, CX
-	ADDQ           $0x00000012, DX
-	ADDQ           $0x00000012, BX
-	ADDQ           $0x00000012, SI
+	DOT_Q4_0_AVX2(CX, Y0, 0, X11, Y11)
+	DOT_Q4_0_AVX2(DX, Y1, 0, X11, Y11)
+	DOT_Q4_0_AVX2(BX, Y2, 0, X11, Y11)
+	DOT_Q4_0_AVX2(SI, Y3, 0, X7, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ           $0x00000020, DI
 	ADDQ           $0x00000020, R9
 	ADDQ           $0x00000004, R8
@@ -206,91 +1814,20 @@ each:
 	JNE            each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X7
-	VADDPS       X7, X0, X7
-	VPERMILPS    $0x0e, X7, X0
-	VADDPS       X0, X7, X7
-	VPERMILPS    $0x01, X7, X0
-	VADDSS       X0, X7, X7
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X7, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X7, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X7, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA c00010001<>+0(SB)/4, $0x00010001
-DATA c00010001<>+4(SB)/4, $0x00010001
-DATA c00010001<>+8(SB)/4, $0x00010001
-DATA c00010001<>+12(SB)/4, $0x00010001
-DATA c00010001<>+16(SB)/4, $0x00010001
-DATA c00010001<>+20(SB)/4, $0x00010001
-DATA c00010001<>+24(SB)/4, $0x00010001
-DATA c00010001<>+28(SB)/4, $0x00010001
-DATA c00010001<>+32(SB)/4, $0x00010001
-DATA c00010001<>+36(SB)/4, $0x00010001
-DATA c00010001<>+40(SB)/4, $0x00010001
-DATA c00010001<>+44(SB)/4, $0x00010001
-DATA c00010001<>+48(SB)/4, $0x00010001
-DATA c00010001<>+52(SB)/4, $0x00010001
-DATA c00010001<>+56(SB)/4, $0x00010001
-DATA c00010001<>+60(SB)/4, $0x00010001
-GLOBL c00010001<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c00010001, 0x00010001)
+SIXTEEN(c0f0f0f0f, 0x0f0f0f0f)
 
-DATA c0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
-DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
-GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
-
-DATA nibbleShifts<>+0(SB)/4, $0x00000000
-DATA nibbleShifts<>+4(SB)/4, $0x00000000
-DATA nibbleShifts<>+8(SB)/4, $0x00000000
-DATA nibbleShifts<>+12(SB)/4, $0x00000000
-DATA nibbleShifts<>+16(SB)/4, $0x00000004
-DATA nibbleShifts<>+20(SB)/4, $0x00000004
-DATA nibbleShifts<>+24(SB)/4, $0x00000004
-DATA nibbleShifts<>+28(SB)/4, $0x00000004
+FOUR(nibbleShifts, 0, 0x00000000)
+FOUR(nibbleShifts, 16, 0x00000004)
 GLOBL nibbleShifts<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -301,212 +1838,34 @@ TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y6, Y6, Y6
+	MOVQ     xs+64(FP), R9
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y7, Y7, Y7
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	VPBROADCASTW 20(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X1
-	VPBROADCASTW 20(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X3
-	VPBROADCASTW 20(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X5
-	VPBROADCASTW 20(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000028, BX
-	ADDQ         $0x00000028, SI
+	DOT_Q4_1_AVX2(CX, Y0, 0, X1)
+	DOT_Q4_1_AVX2(DX, Y2, 0, X3)
+	DOT_Q4_1_AVX2(BX, Y4, 0, X5)
+	DOT_Q4_1_AVX2(SI, Y6, 0, X7)
+	DOT_Q4_1_AVX2(CX, Y0, 1, X1)
+	DOT_Q4_1_AVX2(DX, Y2, 1, X3)
+	DOT_Q4_1_AVX2(BX, Y4, 1, X5)
+	DOT_Q4_1_AVX2(SI, Y6, 1, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 40)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -518,102 +1877,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000014, CX
-	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, SI
+	DOT_Q4_1_AVX2(CX, Y0, 0, X1)
+	DOT_Q4_1_AVX2(DX, Y2, 0, X3)
+	DOT_Q4_1_AVX2(BX, Y4, 0, X5)
+	DOT_Q4_1_AVX2(SI, Y6, 0, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 20)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -622,46 +1891,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -674,232 +1911,30 @@ TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	MOVQ     excess+72(FP), R9
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y3
-	VPBROADCASTW 22(CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	VPBROADCASTW 22(DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y1
-	VPBROADCASTW 22(BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y2
-	VPBROADCASTW 22(SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x0000002c, CX
-	ADDQ         $0x0000002c, DX
-	ADDQ         $0x0000002c, BX
-	ADDQ         $0x0000002c, SI
+	DOT_Q5_0_AVX2(CX, Y0, 0)
+	DOT_Q5_0_AVX2(DX, Y1, 0)
+	DOT_Q5_0_AVX2(BX, Y2, 0)
+	DOT_Q5_0_AVX2(SI, Y3, 0)
+	DOT_Q5_0_AVX2(CX, Y0, 1)
+	DOT_Q5_0_AVX2(DX, Y1, 1)
+	DOT_Q5_0_AVX2(BX, Y2, 1)
+	DOT_Q5_0_AVX2(SI, Y3, 1)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 44)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -911,114 +1946,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000016, CX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, SI
+	DOT_Q5_0_AVX2(CX, Y0, 0)
+	DOT_Q5_0_AVX2(DX, Y1, 0)
+	DOT_Q5_0_AVX2(BX, Y2, 0)
+	DOT_Q5_0_AVX2(SI, Y3, 0)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 22)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -1026,84 +1959,24 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA spreadBytes<>+0(SB)/4, $0x00000000
-DATA spreadBytes<>+4(SB)/4, $0x00000000
-DATA spreadBytes<>+8(SB)/4, $0x01010101
-DATA spreadBytes<>+12(SB)/4, $0x01010101
-DATA spreadBytes<>+16(SB)/4, $0x02020202
-DATA spreadBytes<>+20(SB)/4, $0x02020202
-DATA spreadBytes<>+24(SB)/4, $0x03030303
-DATA spreadBytes<>+28(SB)/4, $0x03030303
+DWORDS(spreadBytes, 0, 0x00000000, 0x00000000, 0x01010101, 0x01010101)
+DWORDS(spreadBytes, 16, 0x02020202, 0x02020202, 0x03030303, 0x03030303)
 GLOBL spreadBytes<>(SB), RODATA|NOPTR, $32
 
-DATA spreadBits<>+0(SB)/4, $0x08040201
-DATA spreadBits<>+4(SB)/4, $0x80402010
-DATA spreadBits<>+8(SB)/4, $0x08040201
-DATA spreadBits<>+12(SB)/4, $0x80402010
-DATA spreadBits<>+16(SB)/4, $0x08040201
-DATA spreadBits<>+20(SB)/4, $0x80402010
-DATA spreadBits<>+24(SB)/4, $0x08040201
-DATA spreadBits<>+28(SB)/4, $0x80402010
+DWORDS(spreadBits, 0, 0x08040201, 0x80402010, 0x08040201, 0x80402010)
+DWORDS(spreadBits, 16, 0x08040201, 0x80402010, 0x08040201, 0x80402010)
 GLOBL spreadBits<>(SB), RODATA|NOPTR, $32
 
-DATA c10101010<>+0(SB)/4, $0x10101010
-DATA c10101010<>+4(SB)/4, $0x10101010
-DATA c10101010<>+8(SB)/4, $0x10101010
-DATA c10101010<>+12(SB)/4, $0x10101010
-DATA c10101010<>+16(SB)/4, $0x10101010
-DATA c10101010<>+20(SB)/4, $0x10101010
-DATA c10101010<>+24(SB)/4, $0x10101010
-DATA c10101010<>+28(SB)/4, $0x10101010
-DATA c10101010<>+32(SB)/4, $0x10101010
-DATA c10101010<>+36(SB)/4, $0x10101010
-DATA c10101010<>+40(SB)/4, $0x10101010
-DATA c10101010<>+44(SB)/4, $0x10101010
-DATA c10101010<>+48(SB)/4, $0x10101010
-DATA c10101010<>+52(SB)/4, $0x10101010
-DATA c10101010<>+56(SB)/4, $0x10101010
-DATA c10101010<>+60(SB)/4, $0x10101010
-GLOBL c10101010<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c10101010, 0x10101010)
 
 // func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -1113,260 +1986,34 @@ TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y6, Y6, Y6
+	MOVQ     xs+64(FP), R9
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y7, Y7, Y7
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	VPBROADCASTW 24(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X1
-	VPBROADCASTW 24(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X3
-	VPBROADCASTW 24(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X5
-	VPBROADCASTW 24(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000030, CX
-	ADDQ         $0x00000030, DX
-	ADDQ         $0x00000030, BX
-	ADDQ         $0x00000030, SI
+	DOT_Q5_1_AVX2(CX, Y0, 0, X1)
+	DOT_Q5_1_AVX2(DX, Y2, 0, X3)
+	DOT_Q5_1_AVX2(BX, Y4, 0, X5)
+	DOT_Q5_1_AVX2(SI, Y6, 0, X7)
+	DOT_Q5_1_AVX2(CX, Y0, 1, X1)
+	DOT_Q5_1_AVX2(DX, Y2, 1, X3)
+	DOT_Q5_1_AVX2(BX, Y4, 1, X5)
+	DOT_Q5_1_AVX2(SI, Y6, 1, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 48)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -1378,126 +2025,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000018, CX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, SI
+	DOT_Q5_1_AVX2(CX, Y0, 0, X1)
+	DOT_Q5_1_AVX2(DX, Y2, 0, X3)
+	DOT_Q5_1_AVX2(BX, Y4, 0, X5)
+	DOT_Q5_1_AVX2(SI, Y6, 0, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 24)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -1506,46 +2039,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1559,120 +2060,35 @@ TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $136-88
 	VMOVDQU c00010001<>+0(SB), Y4
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ     blocks+80(FP), DI
+	MOVQ     DI, 128(SP)
+	MOVQ     x+48(FP), DI
+	MOVQ     dx+56(FP), R8
+	MOVQ     excess+72(FP), R9
+	VXORPS   Y0, Y0, Y0
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	SUBQ     $0x02, 128(SP)
+	JLT      rest
 
 blocks:
 	VMOVDQU      (DI), Y5
 	VBROADCASTSS (R8), Y6
-	VMOVDQU      2(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      2(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      2(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      2(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
+	DOT_Q8_0_AVX2(CX, Y0, 0, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 0, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 0, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 0, Y5, X5)
 	VMOVDQU      32(DI), Y5
 	VBROADCASTSS 4(R8), Y6
-	VMOVDQU      36(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      36(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      36(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      36(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW 34(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000044, CX
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000044, BX
-	ADDQ         $0x00000044, SI
+	DOT_Q8_0_AVX2(CX, Y0, 1, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 1, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 1, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 1, Y5, X5)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 68)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -1686,54 +2102,12 @@ rest:
 each:
 	VMOVDQU      (DI), Y5
 	VBROADCASTSS (R8), Y6
-	VMOVDQU      2(CX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      2(DX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      2(BX), Y7
-	VPSIGNB      Y7, Y5, Y8
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y8, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMOVDQU      2(SI), Y7
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       Y6, Y5, Y5
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000022, CX
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
+	DOT_Q8_0_AVX2(CX, Y0, 0, Y8, X8)
+	DOT_Q8_0_AVX2(DX, Y1, 0, Y8, X8)
+	DOT_Q8_0_AVX2(BX, Y2, 0, Y8, X8)
+	DOT_Q8_0_AVX2(SI, Y3, 0, Y5, X5)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 34)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -1741,43 +2115,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X5
-	VADDPS       X5, X0, X5
-	VPERMILPS    $0x0e, X5, X0
-	VADDPS       X0, X5, X5
-	VPERMILPS    $0x01, X5, X0
-	VADDSS       X0, X5, X5
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X5, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X5, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X5, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1790,554 +2132,51 @@ TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
-	VMOVDQU      (CX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(CX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(CX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(CX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   96(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      48(CX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   224(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y1
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y1
-	VMOVDQU      (DX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(DX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(DX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(DX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   96(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      48(DX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   224(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y3
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y3
-	VMOVDQU      (BX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(BX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(BX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(BX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   96(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y4
-	VMOVDQU      48(BX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   224(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y4
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y5
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y5
-	VMOVDQU      (SI), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(SI), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(SI), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(SI), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   (DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   96(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y6
-	VMOVDQU      48(SI), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMADDUBSW   224(DI), Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y6
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y7
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000054, CX
-	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000054, BX
-	ADDQ         $0x00000054, SI
+	DOT_Q2_K_AVX2(CX, Y0, Y1)
+	DOT_Q2_K_AVX2(DX, Y2, Y3)
+	DOT_Q2_K_AVX2(BX, Y4, Y5)
+	DOT_Q2_K_AVX2(SI, Y6, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 84)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA c03030303<>+0(SB)/4, $0x03030303
-DATA c03030303<>+4(SB)/4, $0x03030303
-DATA c03030303<>+8(SB)/4, $0x03030303
-DATA c03030303<>+12(SB)/4, $0x03030303
-DATA c03030303<>+16(SB)/4, $0x03030303
-DATA c03030303<>+20(SB)/4, $0x03030303
-DATA c03030303<>+24(SB)/4, $0x03030303
-DATA c03030303<>+28(SB)/4, $0x03030303
-DATA c03030303<>+32(SB)/4, $0x03030303
-DATA c03030303<>+36(SB)/4, $0x03030303
-DATA c03030303<>+40(SB)/4, $0x03030303
-DATA c03030303<>+44(SB)/4, $0x03030303
-DATA c03030303<>+48(SB)/4, $0x03030303
-DATA c03030303<>+52(SB)/4, $0x03030303
-DATA c03030303<>+56(SB)/4, $0x03030303
-DATA c03030303<>+60(SB)/4, $0x03030303
-GLOBL c03030303<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c03030303, 0x03030303)
 
-DATA laneOrder6<>+0(SB)/4, $0x00000000
-DATA laneOrder6<>+4(SB)/4, $0x00000000
-DATA laneOrder6<>+8(SB)/4, $0x00000000
-DATA laneOrder6<>+12(SB)/4, $0x00000000
-DATA laneOrder6<>+16(SB)/4, $0x00000001
-DATA laneOrder6<>+20(SB)/4, $0x00000001
-DATA laneOrder6<>+24(SB)/4, $0x00000001
-DATA laneOrder6<>+28(SB)/4, $0x00000001
+FOUR(laneOrder6, 0, 0x00000000)
+FOUR(laneOrder6, 16, 0x00000001)
 GLOBL laneOrder6<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -2348,749 +2187,44 @@ TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	VMOVQ        96(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(CX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(CX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (CX), Y4
-	VMOVDQU      32(CX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      (DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      32(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      64(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      96(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	VMOVDQU      64(CX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      128(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      160(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      192(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVQ        96(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(DX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(DX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (DX), Y4
-	VMOVDQU      32(DX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      (DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      32(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      64(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      96(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y1
-	VMOVDQU      64(DX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      128(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      160(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      192(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVQ        96(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(BX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(BX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (BX), Y4
-	VMOVDQU      32(BX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      (DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      32(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      64(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      96(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y2
-	VMOVDQU      64(BX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      128(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      160(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      192(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVQ        96(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(SI), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(SI), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (SI), Y4
-	VMOVDQU      32(SI), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      (DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      32(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      64(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VMOVDQU      96(DI), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y3
-	VMOVDQU      64(SI), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      128(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      160(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VMOVDQU      192(DI), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y8, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y7, Y6, Y3
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x0000006e, CX
-	ADDQ         $0x0000006e, DX
-	ADDQ         $0x0000006e, BX
-	ADDQ         $0x0000006e, SI
+	DOT_Q3_K_AVX2(CX, Y0)
+	DOT_Q3_K_AVX2(DX, Y1)
+	DOT_Q3_K_AVX2(BX, Y2)
+	DOT_Q3_K_AVX2(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 110)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA shifts3_K<>+0(SB)/4, $0x00000000
-DATA shifts3_K<>+4(SB)/4, $0x00000002
-DATA shifts3_K<>+8(SB)/4, $0x00000004
-DATA shifts3_K<>+12(SB)/4, $0x00000006
+DWORDS(shifts3_K, 0, 0x00000000, 0x00000002, 0x00000004, 0x00000006)
 GLOBL shifts3_K<>(SB), RODATA|NOPTR, $16
 
-DATA c20202020<>+0(SB)/4, $0x20202020
-DATA c20202020<>+4(SB)/4, $0x20202020
-DATA c20202020<>+8(SB)/4, $0x20202020
-DATA c20202020<>+12(SB)/4, $0x20202020
-DATA c20202020<>+16(SB)/4, $0x20202020
-DATA c20202020<>+20(SB)/4, $0x20202020
-DATA c20202020<>+24(SB)/4, $0x20202020
-DATA c20202020<>+28(SB)/4, $0x20202020
-DATA c20202020<>+32(SB)/4, $0x20202020
-DATA c20202020<>+36(SB)/4, $0x20202020
-DATA c20202020<>+40(SB)/4, $0x20202020
-DATA c20202020<>+44(SB)/4, $0x20202020
-DATA c20202020<>+48(SB)/4, $0x20202020
-DATA c20202020<>+52(SB)/4, $0x20202020
-DATA c20202020<>+56(SB)/4, $0x20202020
-DATA c20202020<>+60(SB)/4, $0x20202020
-GLOBL c20202020<>(SB), RODATA|NOPTR, $64
-
-DATA c04040404<>+0(SB)/4, $0x04040404
-DATA c04040404<>+4(SB)/4, $0x04040404
-DATA c04040404<>+8(SB)/4, $0x04040404
-DATA c04040404<>+12(SB)/4, $0x04040404
-DATA c04040404<>+16(SB)/4, $0x04040404
-DATA c04040404<>+20(SB)/4, $0x04040404
-DATA c04040404<>+24(SB)/4, $0x04040404
-DATA c04040404<>+28(SB)/4, $0x04040404
-DATA c04040404<>+32(SB)/4, $0x04040404
-DATA c04040404<>+36(SB)/4, $0x04040404
-DATA c04040404<>+40(SB)/4, $0x04040404
-DATA c04040404<>+44(SB)/4, $0x04040404
-DATA c04040404<>+48(SB)/4, $0x04040404
-DATA c04040404<>+52(SB)/4, $0x04040404
-DATA c04040404<>+56(SB)/4, $0x04040404
-DATA c04040404<>+60(SB)/4, $0x04040404
-GLOBL c04040404<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c20202020, 0x20202020)
+SIXTEEN(c04040404, 0x04040404)
 
 // func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -3102,458 +2236,62 @@ TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $136-88
 	VMOVDQU c0f0f0f0f<>+0(SB), Y5
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   xs+64(FP), R9
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	MOVQ      xs+64(FP), R9
 
 each:
 	VMOVDQU      (R8), Y6
 	VMOVDQU      (R9), Y7
-	MOVL         4(CX), R10
-	MOVL         8(CX), R11
-	MOVL         12(CX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, (SP)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y0
-	MOVL         4(DX), R10
-	MOVL         8(DX), R11
-	MOVL         12(DX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 32(SP)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y1
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 64(SP)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y2
-	MOVL         4(SI), R10
-	MOVL         8(SI), R11
-	MOVL         12(SI), R12
-	MOVL         R10, R13
-	ANDL         $0x3f3f3f3f, R13
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R10
-	ANDL         $0x30303030, R10
-	ORL          R10, R14
-	SHLQ         $0x20, R14
-	ORQ          R13, R14
-	VMOVQ        R14, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R11, R10
-	ANDL         $0x3f3f3f3f, R10
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R10, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 96(SP)
-	VPBROADCASTW 2(SI), X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y9, Y9
-	VFNMADD231PS Y7, Y9, Y3
+	SCALES_Q4_K(CX, Y0, 0, X8, Y8)
+	SCALES_Q4_K(DX, Y1, 1, X8, Y8)
+	SCALES_Q4_K(BX, Y2, 2, X8, Y8)
+	SCALES_Q4_K(SI, Y3, 3, X6, Y6)
 	VMOVDQU      (DI), Y6
 	VMOVDQU      32(DI), Y7
-	VMOVDQU      16(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 4(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      16(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 32(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 36(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 64(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 68(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      16(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 96(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 100(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 0, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 0, Y6, Y8)
 	VMOVDQU      64(DI), Y6
 	VMOVDQU      96(DI), Y7
-	VMOVDQU      48(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 8(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 12(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 40(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 44(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 72(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 76(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      48(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 104(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 108(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 1, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 1, Y6, Y8)
 	VMOVDQU      128(DI), Y6
 	VMOVDQU      160(DI), Y7
-	VMOVDQU      80(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 16(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 20(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 48(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 52(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 80(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 84(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      80(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 112(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 116(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
+	DOT_Q4_K_AVX2(CX, Y0, 0, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 2, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 2, Y6, Y8)
 	VMOVDQU      192(DI), Y6
 	VMOVDQU      224(DI), Y7
-	VMOVDQU      112(CX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 24(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 28(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 56(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y1
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 60(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 88(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y2
-	VPAND        Y5, Y9, Y8
-	VBROADCASTSS 92(SP), Y9
-	VPMADDUBSW   Y7, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      112(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VBROADCASTSS 120(SP), Y10
-	VPMADDUBSW   Y6, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y10, Y8, Y3
-	VPAND        Y5, Y9, Y6
-	VBROADCASTSS 124(SP), Y8
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y8, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000090, CX
-	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, SI
+	DOT_Q4_K_AVX2(CX, Y0, 0, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(DX, Y1, 1, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(BX, Y2, 2, 3, Y8, Y9)
+	DOT_Q4_K_AVX2(SI, Y3, 3, 3, Y6, Y8)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 144)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X6
-	VADDPS       X6, X0, X6
-	VPERMILPS    $0x0e, X6, X0
-	VADDPS       X0, X6, X6
-	VPERMILPS    $0x01, X6, X0
-	VADDSS       X0, X6, X6
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X6, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X6, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X6, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3566,620 +2304,44 @@ TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
-	MOVL         4(CX), R12
-	MOVL         8(CX), R13
-	MOVL         12(CX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(CX), Y8
-	VMOVDQU      48(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   (DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VMOVDQU      80(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   64(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VMOVDQU      112(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   128(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y0
-	VMOVDQU      144(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   192(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPMADDUBSW   224(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y0
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y1
-	MOVL         4(DX), R12
-	MOVL         8(DX), R13
-	MOVL         12(DX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(DX), Y8
-	VMOVDQU      48(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   (DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVDQU      80(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   64(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVDQU      112(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   128(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVDQU      144(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   192(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPMADDUBSW   224(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y2
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y3
-	MOVL         4(BX), R12
-	MOVL         8(BX), R13
-	MOVL         12(BX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(BX), Y8
-	VMOVDQU      48(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   (DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVDQU      80(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   64(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVDQU      112(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   128(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVDQU      144(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   192(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPMADDUBSW   224(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y4
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y5
-	MOVL         4(SI), R12
-	MOVL         8(SI), R13
-	MOVL         12(SI), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(SI), Y8
-	VMOVDQU      48(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   (DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVDQU      80(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   64(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVDQU      112(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   128(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVDQU      144(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPMADDUBSW   192(DI), Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y11, Y10, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPMADDUBSW   224(DI), Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y9, Y6
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, SI
+	DOT_Q5_K_AVX2(CX, Y0, Y1)
+	DOT_Q5_K_AVX2(DX, Y2, Y3)
+	DOT_Q5_K_AVX2(BX, Y4, Y5)
+	DOT_Q5_K_AVX2(SI, Y6, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 176)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -4196,593 +2358,90 @@ TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $264-88
 	VMOVDQU laneOrder6<>+0(SB), Y7
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 256(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 256(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
 	VMOVDQU      (R8), Y8
 	VMOVDQU      laneOrder4<>+0(SB), Y9
 	VPERMPS      Y8, Y9, Y9
-	VPMOVSXBD    192(CX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(CX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, (SP)
-	VPMOVSXBD    192(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(DX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 64(SP)
-	VPMOVSXBD    192(BX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(BX), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 128(SP)
-	VPMOVSXBD    192(SI), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTW 208(SI), X11
-	VCVTPH2PS    X11, Y11
-	VMULPS       Y11, Y10, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 192(SP)
+	SCALES_Q6_K(CX, 0, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(DX, 1, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(BX, 2, 0, Y10, X11, Y11, Y9)
+	SCALES_Q6_K(SI, 3, 0, Y10, X11, Y11, Y9)
 	VMOVDQU      laneOrder5<>+0(SB), Y9
 	VPERMPS      Y8, Y9, Y8
-	VPMOVSXBD    200(CX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(SP)
-	VPMOVSXBD    200(DX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 96(SP)
-	VPMOVSXBD    200(BX), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 160(SP)
-	VPMOVSXBD    200(SI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW 208(SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 224(SP)
+	SCALES_Q6_K(CX, 0, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(DX, 1, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(BX, 2, 1, Y9, X10, Y10, Y8)
+	SCALES_Q6_K(SI, 3, 1, Y9, X10, Y10, Y8)
 	VMOVDQU      (DI), Y8
 	VMOVDQU      (R9), Y9
 	VMOVDQU      64(DI), Y10
 	VMOVDQU      64(R9), Y11
-	VMOVDQU      (CX), Y12
-	VMOVDQU      128(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD (SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 16(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      (DX), Y12
-	VMOVDQU      128(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 64(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 80(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      (BX), Y12
-	VMOVDQU      128(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 128(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 144(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      (SI), Y12
-	VMOVDQU      128(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 192(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPAND        Y6, Y13, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 208(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_0(CX, Y0, 0, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(DX, Y1, 1, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(BX, Y2, 2, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_0(SI, Y3, 3, 0, Y8, Y9)
 	VMOVDQU      32(DI), Y8
 	VMOVDQU      32(R9), Y9
 	VMOVDQU      96(DI), Y10
 	VMOVDQU      96(R9), Y11
-	VMOVDQU      32(CX), Y12
-	VMOVDQU      128(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 8(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 24(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      32(DX), Y12
-	VMOVDQU      128(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 72(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 88(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      32(BX), Y12
-	VMOVDQU      128(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 136(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 152(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      32(SI), Y12
-	VMOVDQU      128(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 200(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPSRLW       $0x02, Y13, Y9
-	VPAND        Y6, Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 216(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_1(CX, Y0, 0, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(DX, Y1, 1, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(BX, Y2, 2, 0, Y12, Y13)
+	DOT_Q6_K_AVX2_1(SI, Y3, 3, 0, Y8, Y9)
 	VMOVDQU      128(DI), Y8
 	VMOVDQU      128(R9), Y9
 	VMOVDQU      192(DI), Y10
 	VMOVDQU      192(R9), Y11
-	VMOVDQU      64(CX), Y12
-	VMOVDQU      160(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 32(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 48(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      160(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 96(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 112(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      64(BX), Y12
-	VMOVDQU      160(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 160(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 176(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      64(SI), Y12
-	VMOVDQU      160(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x04, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 224(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPAND        Y6, Y13, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 240(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
+	DOT_Q6_K_AVX2_0(CX, Y0, 0, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(DX, Y1, 1, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(BX, Y2, 2, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_0(SI, Y3, 3, 1, Y8, Y9)
 	VMOVDQU      160(DI), Y8
 	VMOVDQU      160(R9), Y9
 	VMOVDQU      224(DI), Y10
 	VMOVDQU      224(R9), Y11
-	VMOVDQU      96(CX), Y12
-	VMOVDQU      160(CX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 40(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y0
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 56(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      96(DX), Y12
-	VMOVDQU      160(DX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 104(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y1
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 120(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      96(BX), Y12
-	VMOVDQU      160(BX), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 168(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y2
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        Y5, Y12, Y12
-	VPSRLW       $0x02, Y13, Y13
-	VPAND        Y6, Y13, Y13
-	VPOR         Y13, Y12, Y12
-	VBROADCASTSD 184(SP), Y13
-	VPERMILPS    Y7, Y13, Y13
-	VPMADDUBSW   Y10, Y12, Y12
-	VPMADDWD     Y4, Y12, Y12
-	VPADDD       Y11, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      96(SI), Y12
-	VMOVDQU      160(SI), Y13
-	VPAND        Y5, Y12, Y14
-	VPSLLW       $0x02, Y13, Y15
-	VPAND        Y6, Y15, Y15
-	VPOR         Y15, Y14, Y14
-	VBROADCASTSD 232(SP), Y15
-	VPERMILPS    Y7, Y15, Y15
-	VPMADDUBSW   Y8, Y14, Y14
-	VPMADDWD     Y4, Y14, Y14
-	VPADDD       Y9, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VFMADD231PS  Y15, Y14, Y3
-	VPSRLW       $0x04, Y12, Y8
-	VPAND        Y5, Y8, Y8
-	VPSRLW       $0x02, Y13, Y9
-	VPAND        Y6, Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VBROADCASTSD 248(SP), Y9
-	VPERMILPS    Y7, Y9, Y9
-	VPMADDUBSW   Y10, Y8, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y11, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, SI
+	DOT_Q6_K_AVX2_1(CX, Y0, 0, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(DX, Y1, 1, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(BX, Y2, 2, 1, Y12, Y13)
+	DOT_Q6_K_AVX2_1(SI, Y3, 3, 1, Y8, Y9)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 210)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         256(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X8
-	VPERMILPS    $0x0e, X8, X0
-	VADDPS       X0, X8, X8
-	VPERMILPS    $0x01, X8, X0
-	VADDSS       X0, X8, X8
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X8, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X8, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X8, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA c30303030<>+0(SB)/4, $0x30303030
-DATA c30303030<>+4(SB)/4, $0x30303030
-DATA c30303030<>+8(SB)/4, $0x30303030
-DATA c30303030<>+12(SB)/4, $0x30303030
-DATA c30303030<>+16(SB)/4, $0x30303030
-DATA c30303030<>+20(SB)/4, $0x30303030
-DATA c30303030<>+24(SB)/4, $0x30303030
-DATA c30303030<>+28(SB)/4, $0x30303030
-DATA c30303030<>+32(SB)/4, $0x30303030
-DATA c30303030<>+36(SB)/4, $0x30303030
-DATA c30303030<>+40(SB)/4, $0x30303030
-DATA c30303030<>+44(SB)/4, $0x30303030
-DATA c30303030<>+48(SB)/4, $0x30303030
-DATA c30303030<>+52(SB)/4, $0x30303030
-DATA c30303030<>+56(SB)/4, $0x30303030
-DATA c30303030<>+60(SB)/4, $0x30303030
-GLOBL c30303030<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c30303030, 0x30303030)
 
-DATA laneOrder4<>+0(SB)/4, $0x00000000
-DATA laneOrder4<>+4(SB)/4, $0x00000000
-DATA laneOrder4<>+8(SB)/4, $0x00000001
-DATA laneOrder4<>+12(SB)/4, $0x00000001
-DATA laneOrder4<>+16(SB)/4, $0x00000002
-DATA laneOrder4<>+20(SB)/4, $0x00000002
-DATA laneOrder4<>+24(SB)/4, $0x00000003
-DATA laneOrder4<>+28(SB)/4, $0x00000003
+DWORDS(laneOrder4, 0, 0x00000000, 0x00000000, 0x00000001, 0x00000001)
+DWORDS(laneOrder4, 16, 0x00000002, 0x00000002, 0x00000003, 0x00000003)
 GLOBL laneOrder4<>(SB), RODATA|NOPTR, $32
 
-DATA laneOrder5<>+0(SB)/4, $0x00000004
-DATA laneOrder5<>+4(SB)/4, $0x00000004
-DATA laneOrder5<>+8(SB)/4, $0x00000005
-DATA laneOrder5<>+12(SB)/4, $0x00000005
-DATA laneOrder5<>+16(SB)/4, $0x00000006
-DATA laneOrder5<>+20(SB)/4, $0x00000006
-DATA laneOrder5<>+24(SB)/4, $0x00000007
-DATA laneOrder5<>+28(SB)/4, $0x00000007
+DWORDS(laneOrder5, 0, 0x00000004, 0x00000004, 0x00000005, 0x00000005)
+DWORDS(laneOrder5, 16, 0x00000006, 0x00000006, 0x00000007, 0x00000007)
 GLOBL laneOrder5<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -4793,448 +2452,38 @@ TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (CX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(CX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      36(CX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      68(CX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      100(CX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      132(CX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      164(CX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      196(CX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      228(CX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (DX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(DX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      36(DX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      68(DX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      100(DX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      132(DX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      164(DX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      196(DX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      228(DX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (BX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(BX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      36(BX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      68(BX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      100(BX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      132(BX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      164(BX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      196(BX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      228(BX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (SI), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(SI), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      36(SI), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      68(SI), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      100(SI), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      132(SI), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      164(SI), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      196(SI), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      228(SI), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   256(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   256(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   256(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	PREFETCHT0   256(SI)(AX*1)
-	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000124, DX
-	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000124, SI
+	DOT_Q8_K_AVX2(CX, Y0)
+	DOT_Q8_K_AVX2(DX, Y1)
+	DOT_Q8_K_AVX2(BX, Y2)
+	DOT_Q8_K_AVX2(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 256, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 292)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -5247,192 +2496,30 @@ TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VPBROADCASTW 18(CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VPBROADCASTW 18(DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VPBROADCASTW 18(BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VPBROADCASTW 18(SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      32(DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000024, CX
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000024, BX
-	ADDQ         $0x00000024, SI
+	DOT_IQ4_NL_AVX2(CX, Y0, 0)
+	DOT_IQ4_NL_AVX2(DX, Y1, 0)
+	DOT_IQ4_NL_AVX2(BX, Y2, 0)
+	DOT_IQ4_NL_AVX2(SI, Y3, 0)
+	DOT_IQ4_NL_AVX2(CX, Y0, 1)
+	DOT_IQ4_NL_AVX2(DX, Y1, 1)
+	DOT_IQ4_NL_AVX2(BX, Y2, 1)
+	DOT_IQ4_NL_AVX2(SI, Y3, 1)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -5444,94 +2531,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VMOVDQU      (DI), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000012, CX
-	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, SI
+	DOT_IQ4_NL_AVX2(CX, Y0, 0)
+	DOT_IQ4_NL_AVX2(DX, Y1, 0)
+	DOT_IQ4_NL_AVX2(BX, Y2, 0)
+	DOT_IQ4_NL_AVX2(SI, Y3, 0)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -5539,824 +2544,72 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA iq4<>+0(SB)/1, $0x81
-DATA iq4<>+1(SB)/1, $0x98
-DATA iq4<>+2(SB)/1, $0xad
-DATA iq4<>+3(SB)/1, $0xbf
-DATA iq4<>+4(SB)/1, $0xcf
-DATA iq4<>+5(SB)/1, $0xdd
-DATA iq4<>+6(SB)/1, $0xea
-DATA iq4<>+7(SB)/1, $0xf6
-DATA iq4<>+8(SB)/1, $0x01
-DATA iq4<>+9(SB)/1, $0x0d
-DATA iq4<>+10(SB)/1, $0x19
-DATA iq4<>+11(SB)/1, $0x26
-DATA iq4<>+12(SB)/1, $0x35
-DATA iq4<>+13(SB)/1, $0x45
-DATA iq4<>+14(SB)/1, $0x59
-DATA iq4<>+15(SB)/1, $0x71
-DATA iq4<>+16(SB)/1, $0x81
-DATA iq4<>+17(SB)/1, $0x98
-DATA iq4<>+18(SB)/1, $0xad
-DATA iq4<>+19(SB)/1, $0xbf
-DATA iq4<>+20(SB)/1, $0xcf
-DATA iq4<>+21(SB)/1, $0xdd
-DATA iq4<>+22(SB)/1, $0xea
-DATA iq4<>+23(SB)/1, $0xf6
-DATA iq4<>+24(SB)/1, $0x01
-DATA iq4<>+25(SB)/1, $0x0d
-DATA iq4<>+26(SB)/1, $0x19
-DATA iq4<>+27(SB)/1, $0x26
-DATA iq4<>+28(SB)/1, $0x35
-DATA iq4<>+29(SB)/1, $0x45
-DATA iq4<>+30(SB)/1, $0x59
-DATA iq4<>+31(SB)/1, $0x71
+DWORDS(iq4, 0, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
+DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE2
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-88
 	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	MOVL         4(CX), R11
-	MOVWLZX      2(CX), R12
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      24(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      40(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      56(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      72(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      88(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      104(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVDQU      120(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	MOVL         4(DX), R11
-	MOVWLZX      2(DX), R12
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      24(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      40(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      56(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      72(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      88(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      104(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      120(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	MOVL         4(BX), R11
-	MOVWLZX      2(BX), R12
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      24(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      40(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      56(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      72(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      88(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      104(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVDQU      120(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	MOVL         4(SI), R11
-	MOVWLZX      2(SI), R12
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      24(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      32(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      40(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      64(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      56(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      96(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      72(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      88(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      104(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      192(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	VMOVDQU      120(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VMOVDQU      224(DI), Y6
-	VPSIGNB      Y5, Y6, Y6
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y6, Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000088, CX
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000088, BX
-	ADDQ         $0x00000088, SI
+	DOT_IQ4_XS_AVX2(CX, Y0)
+	DOT_IQ4_XS_AVX2(DX, Y1)
+	DOT_IQ4_XS_AVX2(BX, Y2)
+	DOT_IQ4_XS_AVX2(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 136)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA shiftsLow4_XS<>+0(SB)/4, $0x00000000
-DATA shiftsLow4_XS<>+4(SB)/4, $0x00000004
-DATA shiftsLow4_XS<>+8(SB)/4, $0x00000008
-DATA shiftsLow4_XS<>+12(SB)/4, $0x0000000c
-DATA shiftsLow4_XS<>+16(SB)/4, $0x00000010
-DATA shiftsLow4_XS<>+20(SB)/4, $0x00000014
-DATA shiftsLow4_XS<>+24(SB)/4, $0x00000018
-DATA shiftsLow4_XS<>+28(SB)/4, $0x0000001c
+DWORDS(shiftsLow4_XS, 0, 0x00000000, 0x00000004, 0x00000008, 0x0000000c)
+DWORDS(shiftsLow4_XS, 16, 0x00000010, 0x00000014, 0x00000018, 0x0000001c)
 GLOBL shiftsLow4_XS<>(SB), RODATA|NOPTR, $32
 
-DATA shiftsHigh4_XS<>+0(SB)/4, $0x00000000
-DATA shiftsHigh4_XS<>+4(SB)/4, $0x00000002
-DATA shiftsHigh4_XS<>+8(SB)/4, $0x00000004
-DATA shiftsHigh4_XS<>+12(SB)/4, $0x00000006
-DATA shiftsHigh4_XS<>+16(SB)/4, $0x00000008
-DATA shiftsHigh4_XS<>+20(SB)/4, $0x0000000a
-DATA shiftsHigh4_XS<>+24(SB)/4, $0x0000000c
-DATA shiftsHigh4_XS<>+28(SB)/4, $0x0000000e
+DWORDS(shiftsHigh4_XS, 0, 0x00000000, 0x00000002, 0x00000004, 0x00000006)
+DWORDS(shiftsHigh4_XS, 16, 0x00000008, 0x0000000a, 0x0000000c, 0x0000000e)
 GLOBL shiftsHigh4_XS<>(SB), RODATA|NOPTR, $32
 
-DATA c0000000f<>+0(SB)/4, $0x0000000f
-DATA c0000000f<>+4(SB)/4, $0x0000000f
-DATA c0000000f<>+8(SB)/4, $0x0000000f
-DATA c0000000f<>+12(SB)/4, $0x0000000f
-DATA c0000000f<>+16(SB)/4, $0x0000000f
-DATA c0000000f<>+20(SB)/4, $0x0000000f
-DATA c0000000f<>+24(SB)/4, $0x0000000f
-DATA c0000000f<>+28(SB)/4, $0x0000000f
-DATA c0000000f<>+32(SB)/4, $0x0000000f
-DATA c0000000f<>+36(SB)/4, $0x0000000f
-DATA c0000000f<>+40(SB)/4, $0x0000000f
-DATA c0000000f<>+44(SB)/4, $0x0000000f
-DATA c0000000f<>+48(SB)/4, $0x0000000f
-DATA c0000000f<>+52(SB)/4, $0x0000000f
-DATA c0000000f<>+56(SB)/4, $0x0000000f
-DATA c0000000f<>+60(SB)/4, $0x0000000f
-GLOBL c0000000f<>(SB), RODATA|NOPTR, $64
-
-DATA c00000003<>+0(SB)/4, $0x00000003
-DATA c00000003<>+4(SB)/4, $0x00000003
-DATA c00000003<>+8(SB)/4, $0x00000003
-DATA c00000003<>+12(SB)/4, $0x00000003
-DATA c00000003<>+16(SB)/4, $0x00000003
-DATA c00000003<>+20(SB)/4, $0x00000003
-DATA c00000003<>+24(SB)/4, $0x00000003
-DATA c00000003<>+28(SB)/4, $0x00000003
-DATA c00000003<>+32(SB)/4, $0x00000003
-DATA c00000003<>+36(SB)/4, $0x00000003
-DATA c00000003<>+40(SB)/4, $0x00000003
-DATA c00000003<>+44(SB)/4, $0x00000003
-DATA c00000003<>+48(SB)/4, $0x00000003
-DATA c00000003<>+52(SB)/4, $0x00000003
-DATA c00000003<>+56(SB)/4, $0x00000003
-DATA c00000003<>+60(SB)/4, $0x00000003
-GLOBL c00000003<>(SB), RODATA|NOPTR, $64
-
-DATA c00000020<>+0(SB)/4, $0x00000020
-DATA c00000020<>+4(SB)/4, $0x00000020
-DATA c00000020<>+8(SB)/4, $0x00000020
-DATA c00000020<>+12(SB)/4, $0x00000020
-DATA c00000020<>+16(SB)/4, $0x00000020
-DATA c00000020<>+20(SB)/4, $0x00000020
-DATA c00000020<>+24(SB)/4, $0x00000020
-DATA c00000020<>+28(SB)/4, $0x00000020
-DATA c00000020<>+32(SB)/4, $0x00000020
-DATA c00000020<>+36(SB)/4, $0x00000020
-DATA c00000020<>+40(SB)/4, $0x00000020
-DATA c00000020<>+44(SB)/4, $0x00000020
-DATA c00000020<>+48(SB)/4, $0x00000020
-DATA c00000020<>+52(SB)/4, $0x00000020
-DATA c00000020<>+56(SB)/4, $0x00000020
-DATA c00000020<>+60(SB)/4, $0x00000020
-GLOBL c00000020<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c0000000f, 0x0000000f)
+SIXTEEN(c00000003, 0x00000003)
+SIXTEEN(c00000020, 0x00000020)
 
 // func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
@@ -6366,232 +2619,30 @@ TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), R8
-	MOVQ   R8, 128(SP)
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	MOVQ   excess+72(FP), R10
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(DX, BX, SI, DI, R8)
+	MOVQ      blocks+80(FP), R8
+	MOVQ      R8, 128(SP)
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	MOVQ      excess+72(FP), R10
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVBLZX      (DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVBLZX      17(BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVBLZX      17(SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVBLZX      17(DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      32(R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000022, DI
+	DOT_MXFP4_AVX2(DX, Y0, 0)
+	DOT_MXFP4_AVX2(BX, Y1, 0)
+	DOT_MXFP4_AVX2(SI, Y2, 0)
+	DOT_MXFP4_AVX2(DI, Y3, 0)
+	DOT_MXFP4_AVX2(DX, Y0, 1)
+	DOT_MXFP4_AVX2(BX, Y1, 1)
+	DOT_MXFP4_AVX2(SI, Y2, 1)
+	DOT_MXFP4_AVX2(DI, Y3, 1)
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000040, R10
 	ADDQ         $0x00000008, R9
@@ -6603,114 +2654,12 @@ rest:
 	JEQ  end
 
 each:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	MOVBLZX      (DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y6, Y7, Y7
-	VPABSB       Y6, Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000011, BX
-	ADDQ         $0x00000011, SI
-	ADDQ         $0x00000011, DI
+	DOT_MXFP4_AVX2(DX, Y0, 0)
+	DOT_MXFP4_AVX2(BX, Y1, 0)
+	DOT_MXFP4_AVX2(SI, Y2, 0)
+	DOT_MXFP4_AVX2(DI, Y3, 0)
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 17)
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000004, R9
@@ -6718,79 +2667,17 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R9
-	MOVQ         lead+8(FP), R8
-	VMOVSS       X4, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X0, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X1, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X2, (R9)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), R8
-	ADDQ         R8, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R9, R8, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA fp4<>+0(SB)/1, $0x00
-DATA fp4<>+1(SB)/1, $0x01
-DATA fp4<>+2(SB)/1, $0x02
-DATA fp4<>+3(SB)/1, $0x03
-DATA fp4<>+4(SB)/1, $0x04
-DATA fp4<>+5(SB)/1, $0x06
-DATA fp4<>+6(SB)/1, $0x08
-DATA fp4<>+7(SB)/1, $0x0c
-DATA fp4<>+8(SB)/1, $0x00
-DATA fp4<>+9(SB)/1, $0xff
-DATA fp4<>+10(SB)/1, $0xfe
-DATA fp4<>+11(SB)/1, $0xfd
-DATA fp4<>+12(SB)/1, $0xfc
-DATA fp4<>+13(SB)/1, $0xfa
-DATA fp4<>+14(SB)/1, $0xf8
-DATA fp4<>+15(SB)/1, $0xf4
-DATA fp4<>+16(SB)/1, $0x00
-DATA fp4<>+17(SB)/1, $0x01
-DATA fp4<>+18(SB)/1, $0x02
-DATA fp4<>+19(SB)/1, $0x03
-DATA fp4<>+20(SB)/1, $0x04
-DATA fp4<>+21(SB)/1, $0x06
-DATA fp4<>+22(SB)/1, $0x08
-DATA fp4<>+23(SB)/1, $0x0c
-DATA fp4<>+24(SB)/1, $0x00
-DATA fp4<>+25(SB)/1, $0xff
-DATA fp4<>+26(SB)/1, $0xfe
-DATA fp4<>+27(SB)/1, $0xfd
-DATA fp4<>+28(SB)/1, $0xfc
-DATA fp4<>+29(SB)/1, $0xfa
-DATA fp4<>+30(SB)/1, $0xf8
-DATA fp4<>+31(SB)/1, $0xf4
+DWORDS(fp4, 0, 0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc)
+DWORDS(fp4, 16, 0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc)
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -6811,11 +2698,7 @@ TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -6951,22 +2834,10 @@ blocks:
 	VPDPBUSD        Z5, Z8, Z6
 	VCVTDQ2PS       Z6, Z6
 	VFMADD231PS     Z10, Z6, Z3
-	PREFETCHT0      (DX)(CX*1)
-	PREFETCHT0      64(DX)(CX*1)
-	PREFETCHT0      128(DX)(CX*1)
-	PREFETCHT0      (BX)(CX*1)
-	PREFETCHT0      64(BX)(CX*1)
-	PREFETCHT0      128(BX)(CX*1)
-	PREFETCHT0      (SI)(CX*1)
-	PREFETCHT0      64(SI)(CX*1)
-	PREFETCHT0      128(SI)(CX*1)
-	PREFETCHT0      (DI)(CX*1)
-	PREFETCHT0      64(DI)(CX*1)
-	PREFETCHT0      128(DI)(CX*1)
-	ADDQ            $0x00000090, DX
-	ADDQ            $0x00000090, BX
-	ADDQ            $0x00000090, SI
-	ADDQ            $0x00000090, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 144)
 	ADDQ            $0x00000100, R8
 	ADDQ            $0x00000020, R9
 	SUBQ            $0x08, AX
@@ -7039,139 +2910,41 @@ each:
 	VPDPBUSD    Z5, Z9, Z6
 	VCVTDQ2PS   Z6, Z6
 	VFMADD231PS Z10, Z6, Z3
-	PREFETCHT0  (DX)(CX*1)
-	PREFETCHT0  (BX)(CX*1)
-	PREFETCHT0  (SI)(CX*1)
-	PREFETCHT0  (DI)(CX*1)
-	ADDQ        $0x00000012, DX
-	ADDQ        $0x00000012, BX
-	ADDQ        $0x00000012, SI
-	ADDQ        $0x00000012, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 18)
 	ADDQ        $0x00000020, R8
 	ADDQ        $0x00000004, R9
 	DECQ        AX
 	JNE         each
 
 end:
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
 
-DATA c08080808<>+0(SB)/4, $0x08080808
-DATA c08080808<>+4(SB)/4, $0x08080808
-DATA c08080808<>+8(SB)/4, $0x08080808
-DATA c08080808<>+12(SB)/4, $0x08080808
-DATA c08080808<>+16(SB)/4, $0x08080808
-DATA c08080808<>+20(SB)/4, $0x08080808
-DATA c08080808<>+24(SB)/4, $0x08080808
-DATA c08080808<>+28(SB)/4, $0x08080808
-DATA c08080808<>+32(SB)/4, $0x08080808
-DATA c08080808<>+36(SB)/4, $0x08080808
-DATA c08080808<>+40(SB)/4, $0x08080808
-DATA c08080808<>+44(SB)/4, $0x08080808
-DATA c08080808<>+48(SB)/4, $0x08080808
-DATA c08080808<>+52(SB)/4, $0x08080808
-DATA c08080808<>+56(SB)/4, $0x08080808
-DATA c08080808<>+60(SB)/4, $0x08080808
-GLOBL c08080808<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c08080808, 0x08080808)
 
-DATA quadBytes<>+0(SB)/4, $0x05040302
-DATA quadBytes<>+4(SB)/4, $0x09080706
-DATA quadBytes<>+8(SB)/4, $0x0d0c0b0a
-DATA quadBytes<>+12(SB)/4, $0x11100f0e
-DATA quadBytes<>+16(SB)/4, $0x17161514
-DATA quadBytes<>+20(SB)/4, $0x1b1a1918
-DATA quadBytes<>+24(SB)/4, $0x1f1e1d1c
-DATA quadBytes<>+28(SB)/4, $0x23222120
-DATA quadBytes<>+32(SB)/4, $0x29282726
-DATA quadBytes<>+36(SB)/4, $0x2d2c2b2a
-DATA quadBytes<>+40(SB)/4, $0x31302f2e
-DATA quadBytes<>+44(SB)/4, $0x35343332
-DATA quadBytes<>+48(SB)/4, $0x3b3a3938
-DATA quadBytes<>+52(SB)/4, $0x3f3e3d3c
-DATA quadBytes<>+56(SB)/4, $0x7b7a7978
-DATA quadBytes<>+60(SB)/4, $0x7f7e7d7c
+DWORDS(quadBytes, 0, 0x05040302, 0x09080706, 0x0d0c0b0a, 0x11100f0e)
+DWORDS(quadBytes, 16, 0x17161514, 0x1b1a1918, 0x1f1e1d1c, 0x23222120)
+DWORDS(quadBytes, 32, 0x29282726, 0x2d2c2b2a, 0x31302f2e, 0x35343332)
+DWORDS(quadBytes, 48, 0x3b3a3938, 0x3f3e3d3c, 0x7b7a7978, 0x7f7e7d7c)
 GLOBL quadBytes<>(SB), RODATA|NOPTR, $64
 
-DATA quadWords<>+0(SB)/4, $0x00000000
-DATA quadWords<>+4(SB)/4, $0x00000000
-DATA quadWords<>+8(SB)/4, $0x00090009
-DATA quadWords<>+12(SB)/4, $0x00090009
-DATA quadWords<>+16(SB)/4, $0x00120012
-DATA quadWords<>+20(SB)/4, $0x00120012
-DATA quadWords<>+24(SB)/4, $0x001b001b
-DATA quadWords<>+28(SB)/4, $0x001b001b
-DATA quadWords<>+32(SB)/4, $0x00000000
-DATA quadWords<>+36(SB)/4, $0x00000000
-DATA quadWords<>+40(SB)/4, $0x00090009
-DATA quadWords<>+44(SB)/4, $0x00090009
-DATA quadWords<>+48(SB)/4, $0x00120012
-DATA quadWords<>+52(SB)/4, $0x00120012
-DATA quadWords<>+56(SB)/4, $0x001b001b
-DATA quadWords<>+60(SB)/4, $0x001b001b
+DWORDS(quadWords, 0, 0x00000000, 0x00000000, 0x00090009, 0x00090009)
+DWORDS(quadWords, 16, 0x00120012, 0x00120012, 0x001b001b, 0x001b001b)
+DWORDS(quadWords, 32, 0x00000000, 0x00000000, 0x00090009, 0x00090009)
+DWORDS(quadWords, 48, 0x00120012, 0x00120012, 0x001b001b, 0x001b001b)
 GLOBL quadWords<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold0<>+0(SB)/4, $0x00000000
-DATA fourfold0<>+4(SB)/4, $0x00000000
-DATA fourfold0<>+8(SB)/4, $0x00000000
-DATA fourfold0<>+12(SB)/4, $0x00000000
-DATA fourfold0<>+16(SB)/4, $0x00000001
-DATA fourfold0<>+20(SB)/4, $0x00000001
-DATA fourfold0<>+24(SB)/4, $0x00000001
-DATA fourfold0<>+28(SB)/4, $0x00000001
-DATA fourfold0<>+32(SB)/4, $0x00000002
-DATA fourfold0<>+36(SB)/4, $0x00000002
-DATA fourfold0<>+40(SB)/4, $0x00000002
-DATA fourfold0<>+44(SB)/4, $0x00000002
-DATA fourfold0<>+48(SB)/4, $0x00000003
-DATA fourfold0<>+52(SB)/4, $0x00000003
-DATA fourfold0<>+56(SB)/4, $0x00000003
-DATA fourfold0<>+60(SB)/4, $0x00000003
+FOUR(fourfold0, 0, 0x00000000)
+FOUR(fourfold0, 16, 0x00000001)
+FOUR(fourfold0, 32, 0x00000002)
+FOUR(fourfold0, 48, 0x00000003)
 GLOBL fourfold0<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -7182,212 +2955,34 @@ TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	VPBROADCASTW 20(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X1
-	VPBROADCASTW 20(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X3
-	VPBROADCASTW 20(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X5
-	VPBROADCASTW 20(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 22(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      24(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000028, BX
-	ADDQ         $0x00000028, SI
+	DOT_Q4_1_VNNI(CX, Y0, 0, X1)
+	DOT_Q4_1_VNNI(DX, Y2, 0, X3)
+	DOT_Q4_1_VNNI(BX, Y4, 0, X5)
+	DOT_Q4_1_VNNI(SI, Y6, 0, X7)
+	DOT_Q4_1_VNNI(CX, Y0, 1, X1)
+	DOT_Q4_1_VNNI(DX, Y2, 1, X3)
+	DOT_Q4_1_VNNI(BX, Y4, 1, X5)
+	DOT_Q4_1_VNNI(SI, Y6, 1, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 40)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -7399,102 +2994,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      4(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000014, CX
-	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, SI
+	DOT_Q4_1_VNNI(CX, Y0, 0, X1)
+	DOT_Q4_1_VNNI(DX, Y2, 0, X3)
+	DOT_Q4_1_VNNI(BX, Y4, 0, X5)
+	DOT_Q4_1_VNNI(SI, Y6, 0, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 20)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -7503,46 +3008,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -7555,216 +3028,30 @@ TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VPBROADCASTW 22(CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPBROADCASTW 22(DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VPBROADCASTW 22(BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VPBROADCASTW 22(SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      28(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 24(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x0000002c, CX
-	ADDQ         $0x0000002c, DX
-	ADDQ         $0x0000002c, BX
-	ADDQ         $0x0000002c, SI
+	DOT_Q5_0_VNNI(CX, Y0, 0)
+	DOT_Q5_0_VNNI(DX, Y1, 0)
+	DOT_Q5_0_VNNI(BX, Y2, 0)
+	DOT_Q5_0_VNNI(SI, Y3, 0)
+	DOT_Q5_0_VNNI(CX, Y0, 1)
+	DOT_Q5_0_VNNI(DX, Y1, 1)
+	DOT_Q5_0_VNNI(BX, Y2, 1)
+	DOT_Q5_0_VNNI(SI, Y3, 1)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 44)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -7776,106 +3063,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(CX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(DX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(BX), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      6(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 2(SI), Y6
-	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
-	VPAND        spreadBits<>+0(SB), Y6, Y6
-	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPSUBB       c10101010<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000016, CX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, SI
+	DOT_Q5_0_VNNI(CX, Y0, 0)
+	DOT_Q5_0_VNNI(DX, Y1, 0)
+	DOT_Q5_0_VNNI(BX, Y2, 0)
+	DOT_Q5_0_VNNI(SI, Y3, 0)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 22)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -7883,64 +3076,16 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
-DATA c80808080<>+0(SB)/4, $0x80808080
-DATA c80808080<>+4(SB)/4, $0x80808080
-DATA c80808080<>+8(SB)/4, $0x80808080
-DATA c80808080<>+12(SB)/4, $0x80808080
-DATA c80808080<>+16(SB)/4, $0x80808080
-DATA c80808080<>+20(SB)/4, $0x80808080
-DATA c80808080<>+24(SB)/4, $0x80808080
-DATA c80808080<>+28(SB)/4, $0x80808080
-DATA c80808080<>+32(SB)/4, $0x80808080
-DATA c80808080<>+36(SB)/4, $0x80808080
-DATA c80808080<>+40(SB)/4, $0x80808080
-DATA c80808080<>+44(SB)/4, $0x80808080
-DATA c80808080<>+48(SB)/4, $0x80808080
-DATA c80808080<>+52(SB)/4, $0x80808080
-DATA c80808080<>+56(SB)/4, $0x80808080
-DATA c80808080<>+60(SB)/4, $0x80808080
-GLOBL c80808080<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c80808080, 0x80808080)
 
 // func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
@@ -7950,260 +3095,34 @@ TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	VPBROADCASTW 24(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X1
-	VPBROADCASTW 24(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X3
-	VPBROADCASTW 24(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X5
-	VPBROADCASTW 24(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 26(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      32(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 28(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  4(R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000030, CX
-	ADDQ         $0x00000030, DX
-	ADDQ         $0x00000030, BX
-	ADDQ         $0x00000030, SI
+	DOT_Q5_1_VNNI(CX, Y0, 0, X1)
+	DOT_Q5_1_VNNI(DX, Y2, 0, X3)
+	DOT_Q5_1_VNNI(BX, Y4, 0, X5)
+	DOT_Q5_1_VNNI(SI, Y6, 0, X7)
+	DOT_Q5_1_VNNI(CX, Y0, 1, X1)
+	DOT_Q5_1_VNNI(DX, Y2, 1, X3)
+	DOT_Q5_1_VNNI(BX, Y4, 1, X5)
+	DOT_Q5_1_VNNI(SI, Y6, 1, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 48)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
@@ -8215,126 +3134,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(CX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(CX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X1
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(DX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(DX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X3
-	VPBROADCASTW (BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(BX), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(BX), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X5
-	VPBROADCASTW (SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	MOVL         R12, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMOVD        X8, R12
-	XORL         $0x80000000, R12
-	MOVL         R12, (R11)
-	VMOVDQU      8(SI), X9
-	VPSRLW       $0x04, X9, X8
-	VINSERTI128  $0x01, X8, Y9, Y8
-	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
-	VPAND        spreadBits<>+0(SB), Y10, Y10
-	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VBROADCASTSS (SP), Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVSS       64(SP), X8
-	VFMADD231SS  (R9), X8, X7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000018, CX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, SI
+	DOT_Q5_1_VNNI(CX, Y0, 0, X1)
+	DOT_Q5_1_VNNI(DX, Y2, 0, X3)
+	DOT_Q5_1_VNNI(BX, Y4, 0, X5)
+	DOT_Q5_1_VNNI(SI, Y6, 0, X7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 24)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
@@ -8343,46 +3148,14 @@ each:
 
 end:
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -8400,11 +3173,7 @@ TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -8466,18 +3235,9 @@ blocks:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z8, Z6, Z8
 	VFMADD231PS  Z8, Z5, Z3
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   (BX)(CX*1)
-	PREFETCHT0   64(BX)(CX*1)
-	PREFETCHT0   (SI)(CX*1)
-	PREFETCHT0   64(SI)(CX*1)
-	PREFETCHT0   (DI)(CX*1)
-	PREFETCHT0   64(DI)(CX*1)
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000044, BX
-	ADDQ         $0x00000044, SI
-	ADDQ         $0x00000044, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 68)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000008, R9
 	SUBQ         $0x02, AX
@@ -8529,85 +3289,27 @@ each:
 	VCVTDQ2PS      Z5, Z5
 	VMULPS         Z8, Z6, Z8
 	VFMADD231PS    Z8, Z5, Z3
-	PREFETCHT0     (DX)(CX*1)
-	PREFETCHT0     (BX)(CX*1)
-	PREFETCHT0     (SI)(CX*1)
-	PREFETCHT0     (DI)(CX*1)
-	ADDQ           $0x00000022, DX
-	ADDQ           $0x00000022, BX
-	ADDQ           $0x00000022, SI
-	ADDQ           $0x00000022, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ           $0x00000020, R8
 	ADDQ           $0x00000004, R9
 	DECQ           AX
 	JNE            each
 
 end:
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
 
-DATA pairOrder8<>+0(SB)/4, $0x00000000
-DATA pairOrder8<>+4(SB)/4, $0x00000000
-DATA pairOrder8<>+8(SB)/4, $0x00000000
-DATA pairOrder8<>+12(SB)/4, $0x00000000
-DATA pairOrder8<>+16(SB)/4, $0x00000000
-DATA pairOrder8<>+20(SB)/4, $0x00000000
-DATA pairOrder8<>+24(SB)/4, $0x00000000
-DATA pairOrder8<>+28(SB)/4, $0x00000000
-DATA pairOrder8<>+32(SB)/4, $0x00000001
-DATA pairOrder8<>+36(SB)/4, $0x00000001
-DATA pairOrder8<>+40(SB)/4, $0x00000001
-DATA pairOrder8<>+44(SB)/4, $0x00000001
-DATA pairOrder8<>+48(SB)/4, $0x00000001
-DATA pairOrder8<>+52(SB)/4, $0x00000001
-DATA pairOrder8<>+56(SB)/4, $0x00000001
-DATA pairOrder8<>+60(SB)/4, $0x00000001
+FOUR(pairOrder8, 0, 0x00000000)
+FOUR(pairOrder8, 16, 0x00000000)
+FOUR(pairOrder8, 32, 0x00000001)
+FOUR(pairOrder8, 48, 0x00000001)
 GLOBL pairOrder8<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -8618,524 +3320,43 @@ TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
-	VMOVDQU      (CX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(CX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(CX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(CX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     64(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     96(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y0
-	VMOVDQU      48(CX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     128(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     192(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y0
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y1
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y1
-	VMOVDQU      (DX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(DX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(DX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(DX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     64(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     96(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y2
-	VMOVDQU      48(DX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     128(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     192(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y2
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y3
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y3
-	VMOVDQU      (BX), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(BX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(BX), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(BX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     64(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     96(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y4
-	VMOVDQU      48(BX), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     128(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     192(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y4
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y5
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y5
-	VMOVDQU      (SI), X8
-	VPSRLW       $0x04, X8, X9
-	VPAND        c0f0f0f0f<>+0(SB), X8, X8
-	VPAND        c0f0f0f0f<>+0(SB), X9, X9
-	VPBROADCASTW 80(SI), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    X8, Y11
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y10, Y11, Y11
-	VMOVUPS      Y11, (R10)
-	VPSRLDQ      $0x08, X8, X8
-	VPMOVSXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 32(R10)
-	VPBROADCASTW 82(SI), X8
-	VCVTPH2PS    X8, Y8
-	VPMOVSXBD    X9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (R11)
-	VPSRLDQ      $0x08, X9, X9
-	VPMOVSXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, 32(R11)
-	VMOVDQU      16(SI), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD (SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     (DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 8(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 16(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 8(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     64(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 24(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     96(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y6
-	VMOVDQU      48(SI), Y8
-	VPAND        c03030303<>+0(SB), Y8, Y9
-	VBROADCASTSD 32(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 16(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     128(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x02, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 40(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        c03030303<>+0(SB), Y9, Y9
-	VBROADCASTSD 48(SP), Y10
-	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
-	VBROADCASTSS 24(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     192(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VPSRLW       $0x06, Y8, Y8
-	VPAND        c03030303<>+0(SB), Y8, Y8
-	VBROADCASTSD 56(SP), Y9
-	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y8, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y9, Y10, Y6
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y7
-	VMOVUPS      96(SP), Y8
-	VFMADD231PS  32(R9), Y8, Y7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x00000054, CX
-	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000054, BX
-	ADDQ         $0x00000054, SI
+	DOT_Q2_K_VNNI(CX, Y0, Y1)
+	DOT_Q2_K_VNNI(DX, Y2, Y3)
+	DOT_Q2_K_VNNI(BX, Y4, Y5)
+	DOT_Q2_K_VNNI(SI, Y6, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 84)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -9148,640 +3369,35 @@ TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	VMOVQ        96(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(CX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(CX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (CX), Y4
-	VMOVDQU      32(CX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y8
-	VPDPBUSD     (DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y8
-	VPDPBUSD     32(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      64(R9), Y8
-	VPDPBUSD     64(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      64(CX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y0
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVQ        96(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(DX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(DX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (DX), Y4
-	VMOVDQU      32(DX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y8
-	VPDPBUSD     (DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y8
-	VPDPBUSD     32(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      64(R9), Y8
-	VPDPBUSD     64(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      64(DX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVQ        96(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(BX), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(BX), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (BX), Y4
-	VMOVDQU      32(BX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y8
-	VPDPBUSD     (DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y8
-	VPDPBUSD     32(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      64(R9), Y8
-	VPDPBUSD     64(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      64(BX), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVQ        96(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VPUNPCKLQDQ  X5, X4, X4
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	VPBROADCASTD 104(SI), X5
-	VPSRLVD      shifts3_K<>+0(SB), X5, X5
-	VPAND        c03030303<>+0(SB), X5, X5
-	VPSLLW       $0x04, X5, X5
-	VPOR         X5, X4, X4
-	VPSUBB       c20202020<>+0(SB), X4, X4
-	VPBROADCASTW 108(SI), X5
-	VCVTPH2PS    X5, Y5
-	VPMOVSXBD    X4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      (SI), Y4
-	VMOVDQU      32(SI), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSLLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD (SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y8
-	VPDPBUSD     (DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSLLW       $0x01, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 8(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y8
-	VPDPBUSD     32(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPAND        c04040404<>+0(SB), Y4, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 16(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      64(R9), Y8
-	VPDPBUSD     64(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x01, Y4, Y6
-	VPAND        c04040404<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y5
-	VBROADCASTSD 24(SP), Y6
-	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
-	VBROADCASTSS 12(R8), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y7
-	VPDPBUSD     96(DI), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      64(SI), Y5
-	VPAND        c03030303<>+0(SB), Y5, Y6
-	VPSRLW       $0x02, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 32(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 16(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      128(R9), Y8
-	VPDPBUSD     128(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x02, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x03, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 40(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 20(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      160(R9), Y8
-	VPDPBUSD     160(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        c03030303<>+0(SB), Y6, Y6
-	VPSRLW       $0x04, Y4, Y7
-	VPAND        c04040404<>+0(SB), Y7, Y7
-	VPOR         Y7, Y6, Y6
-	VPSUBB       c04040404<>+0(SB), Y6, Y6
-	VBROADCASTSD 48(SP), Y7
-	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
-	VBROADCASTSS 24(R8), Y8
-	VMULPS       Y8, Y7, Y7
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      192(R9), Y8
-	VPDPBUSD     192(DI), Y6, Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMADD231PS  Y7, Y8, Y3
-	VPSRLW       $0x06, Y5, Y5
-	VPAND        c03030303<>+0(SB), Y5, Y5
-	VPSRLW       $0x05, Y4, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y5, Y5
-	VPSUBB       c04040404<>+0(SB), Y5, Y4
-	VBROADCASTSD 56(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	ADDQ         $0x0000006e, CX
-	ADDQ         $0x0000006e, DX
-	ADDQ         $0x0000006e, BX
-	ADDQ         $0x0000006e, SI
+	DOT_Q3_K_VNNI(CX, Y0)
+	DOT_Q3_K_VNNI(DX, Y1)
+	DOT_Q3_K_VNNI(BX, Y2)
+	DOT_Q3_K_VNNI(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 110)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -9807,11 +3423,7 @@ TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -10000,204 +3612,64 @@ each:
 	VCVTDQ2PS     Z6, Z6
 	VPERMPS       Z10, Z18, Z4
 	VFMADD231PS   Z4, Z6, Z3
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    64(DX)(CX*1)
-	PREFETCHT0    128(DX)(CX*1)
-	PREFETCHT0    (BX)(CX*1)
-	PREFETCHT0    64(BX)(CX*1)
-	PREFETCHT0    128(BX)(CX*1)
-	PREFETCHT0    (SI)(CX*1)
-	PREFETCHT0    64(SI)(CX*1)
-	PREFETCHT0    128(SI)(CX*1)
-	PREFETCHT0    (DI)(CX*1)
-	PREFETCHT0    64(DI)(CX*1)
-	PREFETCHT0    128(DI)(CX*1)
-	ADDQ          $0x00000090, DX
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, SI
-	ADDQ          $0x00000090, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 144)
 	ADDQ          $0x00000100, R8
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000020, R10
 	DECQ          AX
 	JNE           each
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X0
-	VADDPS        X0, X4, X0
-	VPERMILPS     $0x0e, X0, X4
-	VADDPS        X4, X0, X0
-	VPERMILPS     $0x01, X0, X4
-	VADDSS        X4, X0, X0
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VADDPS        Y4, Y1, Y4
-	VEXTRACTF128  $0x01, Y4, X1
-	VADDPS        X1, X4, X1
-	VPERMILPS     $0x0e, X1, X4
-	VADDPS        X4, X1, X1
-	VPERMILPS     $0x01, X1, X4
-	VADDSS        X4, X1, X1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VADDPS        Y4, Y2, Y4
-	VEXTRACTF128  $0x01, Y4, X2
-	VADDPS        X2, X4, X2
-	VPERMILPS     $0x0e, X2, X4
-	VADDPS        X4, X2, X2
-	VPERMILPS     $0x01, X2, X4
-	VADDSS        X4, X2, X2
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VADDPS        Y4, Y3, Y4
-	VEXTRACTF128  $0x01, Y4, X3
-	VADDPS        X3, X4, X3
-	VPERMILPS     $0x0e, X3, X4
-	VADDPS        X4, X3, X3
-	VPERMILPS     $0x01, X3, X4
-	VADDSS        X4, X3, X3
-	MOVQ          dst+0(FP), R9
-	MOVQ          lead+8(FP), R8
-	VMOVSS        X0, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X1, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X2, (R9)
-	LEAQ          (R9)(R8*4), R9
-	VMOVSS        X3, (R9)
-	ADDQ          $0x04, dst+0(FP)
-	MOVQ          stride+32(FP), R8
-	ADDQ          R8, w+16(FP)
-	DECQ          rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE           row
 	VZEROUPPER
 	RET
 
-DATA cf0f0f0f0<>+0(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+4(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+8(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+12(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+16(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+20(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+24(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+28(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+32(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+36(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+40(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+44(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+48(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+52(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+56(SB)/4, $0xf0f0f0f0
-DATA cf0f0f0f0<>+60(SB)/4, $0xf0f0f0f0
-GLOBL cf0f0f0f0<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cf0f0f0f0, 0xf0f0f0f0)
 
-DATA sixteenthOdd<>+0(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+4(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+8(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+12(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+16(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+20(SB)/4, $0x3d800000
-DATA sixteenthOdd<>+24(SB)/4, $0x3f800000
-DATA sixteenthOdd<>+28(SB)/4, $0x3d800000
+DWORDS(sixteenthOdd, 0, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
+DWORDS(sixteenthOdd, 16, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
 GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
 
-DATA sixesShifts<>+0(SB)/4, $0x00000000
-DATA sixesShifts<>+4(SB)/4, $0x00000000
-DATA sixesShifts<>+8(SB)/4, $0x00000000
-DATA sixesShifts<>+12(SB)/4, $0x00000004
-DATA sixesShifts<>+16(SB)/4, $0x00000000
-DATA sixesShifts<>+20(SB)/4, $0x00000000
-DATA sixesShifts<>+24(SB)/4, $0x00000000
-DATA sixesShifts<>+28(SB)/4, $0x00000004
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
 GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
 
-DATA sixesLow<>+0(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+4(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+8(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+12(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+16(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+20(SB)/4, $0x0f0f0f0f
-DATA sixesLow<>+24(SB)/4, $0x3f3f3f3f
-DATA sixesLow<>+28(SB)/4, $0x0f0f0f0f
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
 GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
 
-DATA sixesHigh<>+0(SB)/4, $0x00000000
-DATA sixesHigh<>+4(SB)/4, $0x30303030
-DATA sixesHigh<>+8(SB)/4, $0x00000000
-DATA sixesHigh<>+12(SB)/4, $0x30303030
-DATA sixesHigh<>+16(SB)/4, $0x00000000
-DATA sixesHigh<>+20(SB)/4, $0x30303030
-DATA sixesHigh<>+24(SB)/4, $0x00000000
-DATA sixesHigh<>+28(SB)/4, $0x30303030
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
 GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
-DATA groupOrder0<>+0(SB)/4, $0x00000000
-DATA groupOrder0<>+4(SB)/4, $0x00000000
-DATA groupOrder0<>+8(SB)/4, $0x00000000
-DATA groupOrder0<>+12(SB)/4, $0x00000000
-DATA groupOrder0<>+16(SB)/4, $0x00000000
-DATA groupOrder0<>+20(SB)/4, $0x00000000
-DATA groupOrder0<>+24(SB)/4, $0x00000000
-DATA groupOrder0<>+28(SB)/4, $0x00000000
-DATA groupOrder0<>+32(SB)/4, $0x00000002
-DATA groupOrder0<>+36(SB)/4, $0x00000002
-DATA groupOrder0<>+40(SB)/4, $0x00000002
-DATA groupOrder0<>+44(SB)/4, $0x00000002
-DATA groupOrder0<>+48(SB)/4, $0x00000002
-DATA groupOrder0<>+52(SB)/4, $0x00000002
-DATA groupOrder0<>+56(SB)/4, $0x00000002
-DATA groupOrder0<>+60(SB)/4, $0x00000002
+FOUR(groupOrder0, 0, 0x00000000)
+FOUR(groupOrder0, 16, 0x00000000)
+FOUR(groupOrder0, 32, 0x00000002)
+FOUR(groupOrder0, 48, 0x00000002)
 GLOBL groupOrder0<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder1<>+0(SB)/4, $0x00000001
-DATA groupOrder1<>+4(SB)/4, $0x00000001
-DATA groupOrder1<>+8(SB)/4, $0x00000001
-DATA groupOrder1<>+12(SB)/4, $0x00000001
-DATA groupOrder1<>+16(SB)/4, $0x00000001
-DATA groupOrder1<>+20(SB)/4, $0x00000001
-DATA groupOrder1<>+24(SB)/4, $0x00000001
-DATA groupOrder1<>+28(SB)/4, $0x00000001
-DATA groupOrder1<>+32(SB)/4, $0x00000003
-DATA groupOrder1<>+36(SB)/4, $0x00000003
-DATA groupOrder1<>+40(SB)/4, $0x00000003
-DATA groupOrder1<>+44(SB)/4, $0x00000003
-DATA groupOrder1<>+48(SB)/4, $0x00000003
-DATA groupOrder1<>+52(SB)/4, $0x00000003
-DATA groupOrder1<>+56(SB)/4, $0x00000003
-DATA groupOrder1<>+60(SB)/4, $0x00000003
+FOUR(groupOrder1, 0, 0x00000001)
+FOUR(groupOrder1, 16, 0x00000001)
+FOUR(groupOrder1, 32, 0x00000003)
+FOUR(groupOrder1, 48, 0x00000003)
 GLOBL groupOrder1<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder2<>+0(SB)/4, $0x00000004
-DATA groupOrder2<>+4(SB)/4, $0x00000004
-DATA groupOrder2<>+8(SB)/4, $0x00000004
-DATA groupOrder2<>+12(SB)/4, $0x00000004
-DATA groupOrder2<>+16(SB)/4, $0x00000004
-DATA groupOrder2<>+20(SB)/4, $0x00000004
-DATA groupOrder2<>+24(SB)/4, $0x00000004
-DATA groupOrder2<>+28(SB)/4, $0x00000004
-DATA groupOrder2<>+32(SB)/4, $0x00000006
-DATA groupOrder2<>+36(SB)/4, $0x00000006
-DATA groupOrder2<>+40(SB)/4, $0x00000006
-DATA groupOrder2<>+44(SB)/4, $0x00000006
-DATA groupOrder2<>+48(SB)/4, $0x00000006
-DATA groupOrder2<>+52(SB)/4, $0x00000006
-DATA groupOrder2<>+56(SB)/4, $0x00000006
-DATA groupOrder2<>+60(SB)/4, $0x00000006
+FOUR(groupOrder2, 0, 0x00000004)
+FOUR(groupOrder2, 16, 0x00000004)
+FOUR(groupOrder2, 32, 0x00000006)
+FOUR(groupOrder2, 48, 0x00000006)
 GLOBL groupOrder2<>(SB), RODATA|NOPTR, $64
 
-DATA groupOrder3<>+0(SB)/4, $0x00000005
-DATA groupOrder3<>+4(SB)/4, $0x00000005
-DATA groupOrder3<>+8(SB)/4, $0x00000005
-DATA groupOrder3<>+12(SB)/4, $0x00000005
-DATA groupOrder3<>+16(SB)/4, $0x00000005
-DATA groupOrder3<>+20(SB)/4, $0x00000005
-DATA groupOrder3<>+24(SB)/4, $0x00000005
-DATA groupOrder3<>+28(SB)/4, $0x00000005
-DATA groupOrder3<>+32(SB)/4, $0x00000007
-DATA groupOrder3<>+36(SB)/4, $0x00000007
-DATA groupOrder3<>+40(SB)/4, $0x00000007
-DATA groupOrder3<>+44(SB)/4, $0x00000007
-DATA groupOrder3<>+48(SB)/4, $0x00000007
-DATA groupOrder3<>+52(SB)/4, $0x00000007
-DATA groupOrder3<>+56(SB)/4, $0x00000007
-DATA groupOrder3<>+60(SB)/4, $0x00000007
+FOUR(groupOrder3, 0, 0x00000005)
+FOUR(groupOrder3, 16, 0x00000005)
+FOUR(groupOrder3, 32, 0x00000007)
+FOUR(groupOrder3, 48, 0x00000007)
 GLOBL groupOrder3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -10208,620 +3680,44 @@ TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VXORPS Y4, Y4, Y4
-	VXORPS Y6, Y6, Y6
-	MOVQ   xs+64(FP), R9
-	VXORPS Y1, Y1, Y1
-	VXORPS Y3, Y3, Y3
-	VXORPS Y5, Y5, Y5
-	VXORPS Y7, Y7, Y7
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y6, Y6, Y6
+	MOVQ      xs+64(FP), R9
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y7, Y7, Y7
 
 each:
-	MOVL         4(CX), R12
-	MOVL         8(CX), R13
-	MOVL         12(CX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (CX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(CX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(CX), Y8
-	VMOVDQU      48(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     (DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVDQU      80(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     64(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     96(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVDQU      112(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     128(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y0
-	VMOVDQU      144(CX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     192(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y0
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y1
-	MOVL         4(DX), R12
-	MOVL         8(DX), R13
-	MOVL         12(DX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(DX), Y8
-	VMOVDQU      48(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     (DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVDQU      80(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     64(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     96(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVDQU      112(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     128(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VMOVDQU      144(DX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     192(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y2
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y3
-	MOVL         4(BX), R12
-	MOVL         8(BX), R13
-	MOVL         12(BX), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(BX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(BX), Y8
-	VMOVDQU      48(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     (DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVDQU      80(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     64(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     96(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVDQU      112(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     128(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VMOVDQU      144(BX), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     192(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y4
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y5
-	MOVL         4(SI), R12
-	MOVL         8(SI), R13
-	MOVL         12(SI), R14
-	MOVL         R12, R15
-	ANDL         $0x3f3f3f3f, R15
-	MOVL         R14, BP
-	ANDL         $0x0f0f0f0f, BP
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, BP
-	SHLQ         $0x20, BP
-	ORQ          R15, BP
-	VMOVQ        BP, X8
-	VPMOVZXBD    X8, Y8
-	VCVTDQ2PS    Y8, Y8
-	MOVL         R13, R12
-	ANDL         $0x3f3f3f3f, R12
-	SHRL         $0x04, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x02, R13
-	ANDL         $0x30303030, R13
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R12, R14
-	VMOVQ        R14, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)
-	VPBROADCASTW 2(SI), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (R11)
-	VMOVDQU      16(SI), Y8
-	VMOVDQU      48(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x04, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS (SP), Y11
-	VBROADCASTSS (R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     (DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 4(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     32(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVDQU      80(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSLLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 8(SP), Y11
-	VBROADCASTSS 8(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     64(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 12(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     96(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVDQU      112(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPAND        c10101010<>+0(SB), Y8, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 16(SP), Y11
-	VBROADCASTSS 16(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     128(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y8, Y10
-	VPAND        c10101010<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 20(R8), Y11
-	VMULPS       Y11, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPDPBUSD     160(DI), Y9, Y11
-	VCVTDQ2PS    Y11, Y11
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVDQU      144(SI), Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
-	VPSRLW       $0x02, Y8, Y11
-	VPAND        c10101010<>+0(SB), Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VBROADCASTSS 24(SP), Y11
-	VBROADCASTSS 24(R8), Y12
-	VMULPS       Y12, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPDPBUSD     192(DI), Y10, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y11, Y12, Y6
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y8, Y8
-	VPAND        c10101010<>+0(SB), Y8, Y8
-	VPOR         Y8, Y9, Y9
-	VBROADCASTSS 28(SP), Y8
-	VBROADCASTSS 28(R8), Y10
-	VMULPS       Y10, Y8, Y8
-	VPXOR        Y10, Y10, Y10
-	VPDPBUSD     224(DI), Y9, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      64(SP), Y8
-	VFMADD231PS  (R9), Y8, Y7
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, SI
+	DOT_Q5_K_VNNI(CX, Y0, Y1)
+	DOT_Q5_K_VNNI(DX, Y2, Y3)
+	DOT_Q5_K_VNNI(BX, Y4, Y5)
+	DOT_Q5_K_VNNI(SI, Y6, Y7)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 176)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R9
 	DECQ         128(SP)
 	JNE          each
 	VSUBPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VSUBPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X2
-	VADDPS       X2, X0, X0
-	VPERMILPS    $0x01, X0, X2
-	VADDSS       X2, X0, X0
+	SUM_LANES8(Y2, X0, X2, X2)
 	VSUBPS       Y5, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X2
-	VADDPS       X2, X4, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
+	SUM_LANES8(Y4, X2, X3, X4)
 	VSUBPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X3
-	VADDPS       X3, X6, X3
-	VPERMILPS    $0x0e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0x01, X3, X4
-	VADDSS       X4, X3, X3
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X3, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y6, X3, X4, X6)
+	END_ROWS(R8, DI, X1, X0, X2, X3)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -10842,11 +3738,7 @@ TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $0-88
 	VPXORD       Z26, Z26, Z26
 
 row:
-	MOVQ      w+16(FP), DX
-	MOVQ      gap+24(FP), R8
-	LEAQ      (DX)(R8*1), BX
-	LEAQ      (BX)(R8*1), SI
-	LEAQ      (SI)(R8*1), DI
+	START_ROWS(DX, BX, SI, DI, R8)
 	MOVQ      blocks+80(FP), AX
 	MOVQ      x+48(FP), R8
 	MOVQ      dx+56(FP), R9
@@ -11050,185 +3942,54 @@ each:
 	VCVTDQ2PS       Z5, Z5
 	VPERMPS         Z8, Z18, Z4
 	VFMADD231PS     Z4, Z5, Z3
-	PREFETCHT0      (DX)(CX*1)
-	PREFETCHT0      64(DX)(CX*1)
-	PREFETCHT0      128(DX)(CX*1)
-	PREFETCHT0      192(DX)(CX*1)
-	PREFETCHT0      (BX)(CX*1)
-	PREFETCHT0      64(BX)(CX*1)
-	PREFETCHT0      128(BX)(CX*1)
-	PREFETCHT0      192(BX)(CX*1)
-	PREFETCHT0      (SI)(CX*1)
-	PREFETCHT0      64(SI)(CX*1)
-	PREFETCHT0      128(SI)(CX*1)
-	PREFETCHT0      192(SI)(CX*1)
-	PREFETCHT0      (DI)(CX*1)
-	PREFETCHT0      64(DI)(CX*1)
-	PREFETCHT0      128(DI)(CX*1)
-	PREFETCHT0      192(DI)(CX*1)
-	ADDQ            $0x000000d2, DX
-	ADDQ            $0x000000d2, BX
-	ADDQ            $0x000000d2, SI
-	ADDQ            $0x000000d2, DI
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 64, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 128, CX)
+	PREFETCH_ROWS(DX, BX, SI, DI, 192, CX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 210)
 	ADDQ            $0x00000100, R8
 	ADDQ            $0x00000020, R9
 	DECQ            AX
 	JNE             each
-	VEXTRACTF64X4   $0x01, Z0, Y4
-	VADDPS          Y4, Y0, Y4
-	VEXTRACTF128    $0x01, Y4, X0
-	VADDPS          X0, X4, X0
-	VPERMILPS       $0x0e, X0, X4
-	VADDPS          X4, X0, X0
-	VPERMILPS       $0x01, X0, X4
-	VADDSS          X4, X0, X0
-	VEXTRACTF64X4   $0x01, Z1, Y4
-	VADDPS          Y4, Y1, Y4
-	VEXTRACTF128    $0x01, Y4, X1
-	VADDPS          X1, X4, X1
-	VPERMILPS       $0x0e, X1, X4
-	VADDPS          X4, X1, X1
-	VPERMILPS       $0x01, X1, X4
-	VADDSS          X4, X1, X1
-	VEXTRACTF64X4   $0x01, Z2, Y4
-	VADDPS          Y4, Y2, Y4
-	VEXTRACTF128    $0x01, Y4, X2
-	VADDPS          X2, X4, X2
-	VPERMILPS       $0x0e, X2, X4
-	VADDPS          X4, X2, X2
-	VPERMILPS       $0x01, X2, X4
-	VADDSS          X4, X2, X2
-	VEXTRACTF64X4   $0x01, Z3, Y4
-	VADDPS          Y4, Y3, Y4
-	VEXTRACTF128    $0x01, Y4, X3
-	VADDPS          X3, X4, X3
-	VPERMILPS       $0x0e, X3, X4
-	VADDPS          X4, X3, X3
-	VPERMILPS       $0x01, X3, X4
-	VADDSS          X4, X3, X3
-	MOVQ            dst+0(FP), R9
-	MOVQ            lead+8(FP), R8
-	VMOVSS          X0, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X1, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X2, (R9)
-	LEAQ            (R9)(R8*4), R9
-	VMOVSS          X3, (R9)
-	ADDQ            $0x04, dst+0(FP)
-	MOVQ            stride+32(FP), R8
-	ADDQ            R8, w+16(FP)
-	DECQ            rows+40(FP)
+	SUM_LANES16(Z0, X0, Y0)
+	SUM_LANES16(Z1, X1, Y1)
+	SUM_LANES16(Z2, X2, Y2)
+	SUM_LANES16(Z3, X3, Y3)
+	END_ROWS(R9, R8, X0, X1, X2, X3)
 	JNE             row
 	VZEROUPPER
 	RET
 
-DATA c3f3f3f3f<>+0(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+4(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+8(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+12(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+16(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+20(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+24(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+28(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+32(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+36(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+40(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+44(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+48(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+52(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+56(SB)/4, $0x3f3f3f3f
-DATA c3f3f3f3f<>+60(SB)/4, $0x3f3f3f3f
-GLOBL c3f3f3f3f<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c3f3f3f3f, 0x3f3f3f3f)
 
-DATA leftShifts<>+0(SB)/4, $0x00040004
-DATA leftShifts<>+4(SB)/4, $0x00040004
-DATA leftShifts<>+8(SB)/4, $0x00040004
-DATA leftShifts<>+12(SB)/4, $0x00040004
-DATA leftShifts<>+16(SB)/4, $0x00040004
-DATA leftShifts<>+20(SB)/4, $0x00040004
-DATA leftShifts<>+24(SB)/4, $0x00040004
-DATA leftShifts<>+28(SB)/4, $0x00040004
-DATA leftShifts<>+32(SB)/4, $0x00020002
-DATA leftShifts<>+36(SB)/4, $0x00020002
-DATA leftShifts<>+40(SB)/4, $0x00020002
-DATA leftShifts<>+44(SB)/4, $0x00020002
-DATA leftShifts<>+48(SB)/4, $0x00020002
-DATA leftShifts<>+52(SB)/4, $0x00020002
-DATA leftShifts<>+56(SB)/4, $0x00020002
-DATA leftShifts<>+60(SB)/4, $0x00020002
+FOUR(leftShifts, 0, 0x00040004)
+FOUR(leftShifts, 16, 0x00040004)
+FOUR(leftShifts, 32, 0x00020002)
+FOUR(leftShifts, 48, 0x00020002)
 GLOBL leftShifts<>(SB), RODATA|NOPTR, $64
 
-DATA rightShifts<>+0(SB)/4, $0x00000000
-DATA rightShifts<>+4(SB)/4, $0x00000000
-DATA rightShifts<>+8(SB)/4, $0x00000000
-DATA rightShifts<>+12(SB)/4, $0x00000000
-DATA rightShifts<>+16(SB)/4, $0x00000000
-DATA rightShifts<>+20(SB)/4, $0x00000000
-DATA rightShifts<>+24(SB)/4, $0x00000000
-DATA rightShifts<>+28(SB)/4, $0x00000000
-DATA rightShifts<>+32(SB)/4, $0x00020002
-DATA rightShifts<>+36(SB)/4, $0x00020002
-DATA rightShifts<>+40(SB)/4, $0x00020002
-DATA rightShifts<>+44(SB)/4, $0x00020002
-DATA rightShifts<>+48(SB)/4, $0x00020002
-DATA rightShifts<>+52(SB)/4, $0x00020002
-DATA rightShifts<>+56(SB)/4, $0x00020002
-DATA rightShifts<>+60(SB)/4, $0x00020002
+FOUR(rightShifts, 0, 0x00000000)
+FOUR(rightShifts, 16, 0x00000000)
+FOUR(rightShifts, 32, 0x00020002)
+FOUR(rightShifts, 48, 0x00020002)
 GLOBL rightShifts<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold1<>+0(SB)/4, $0x00000004
-DATA fourfold1<>+4(SB)/4, $0x00000004
-DATA fourfold1<>+8(SB)/4, $0x00000004
-DATA fourfold1<>+12(SB)/4, $0x00000004
-DATA fourfold1<>+16(SB)/4, $0x00000005
-DATA fourfold1<>+20(SB)/4, $0x00000005
-DATA fourfold1<>+24(SB)/4, $0x00000005
-DATA fourfold1<>+28(SB)/4, $0x00000005
-DATA fourfold1<>+32(SB)/4, $0x00000006
-DATA fourfold1<>+36(SB)/4, $0x00000006
-DATA fourfold1<>+40(SB)/4, $0x00000006
-DATA fourfold1<>+44(SB)/4, $0x00000006
-DATA fourfold1<>+48(SB)/4, $0x00000007
-DATA fourfold1<>+52(SB)/4, $0x00000007
-DATA fourfold1<>+56(SB)/4, $0x00000007
-DATA fourfold1<>+60(SB)/4, $0x00000007
+FOUR(fourfold1, 0, 0x00000004)
+FOUR(fourfold1, 16, 0x00000005)
+FOUR(fourfold1, 32, 0x00000006)
+FOUR(fourfold1, 48, 0x00000007)
 GLOBL fourfold1<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold2<>+0(SB)/4, $0x00000008
-DATA fourfold2<>+4(SB)/4, $0x00000008
-DATA fourfold2<>+8(SB)/4, $0x00000008
-DATA fourfold2<>+12(SB)/4, $0x00000008
-DATA fourfold2<>+16(SB)/4, $0x00000009
-DATA fourfold2<>+20(SB)/4, $0x00000009
-DATA fourfold2<>+24(SB)/4, $0x00000009
-DATA fourfold2<>+28(SB)/4, $0x00000009
-DATA fourfold2<>+32(SB)/4, $0x0000000a
-DATA fourfold2<>+36(SB)/4, $0x0000000a
-DATA fourfold2<>+40(SB)/4, $0x0000000a
-DATA fourfold2<>+44(SB)/4, $0x0000000a
-DATA fourfold2<>+48(SB)/4, $0x0000000b
-DATA fourfold2<>+52(SB)/4, $0x0000000b
-DATA fourfold2<>+56(SB)/4, $0x0000000b
-DATA fourfold2<>+60(SB)/4, $0x0000000b
+FOUR(fourfold2, 0, 0x00000008)
+FOUR(fourfold2, 16, 0x00000009)
+FOUR(fourfold2, 32, 0x0000000a)
+FOUR(fourfold2, 48, 0x0000000b)
 GLOBL fourfold2<>(SB), RODATA|NOPTR, $64
 
-DATA fourfold3<>+0(SB)/4, $0x0000000c
-DATA fourfold3<>+4(SB)/4, $0x0000000c
-DATA fourfold3<>+8(SB)/4, $0x0000000c
-DATA fourfold3<>+12(SB)/4, $0x0000000c
-DATA fourfold3<>+16(SB)/4, $0x0000000d
-DATA fourfold3<>+20(SB)/4, $0x0000000d
-DATA fourfold3<>+24(SB)/4, $0x0000000d
-DATA fourfold3<>+28(SB)/4, $0x0000000d
-DATA fourfold3<>+32(SB)/4, $0x0000000e
-DATA fourfold3<>+36(SB)/4, $0x0000000e
-DATA fourfold3<>+40(SB)/4, $0x0000000e
-DATA fourfold3<>+44(SB)/4, $0x0000000e
-DATA fourfold3<>+48(SB)/4, $0x0000000f
-DATA fourfold3<>+52(SB)/4, $0x0000000f
-DATA fourfold3<>+56(SB)/4, $0x0000000f
-DATA fourfold3<>+60(SB)/4, $0x0000000f
+FOUR(fourfold3, 0, 0x0000000c)
+FOUR(fourfold3, 16, 0x0000000d)
+FOUR(fourfold3, 32, 0x0000000e)
+FOUR(fourfold3, 48, 0x0000000f)
 GLOBL fourfold3<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
@@ -11239,384 +4000,38 @@ TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (CX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(CX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      36(CX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      68(CX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      100(CX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      132(CX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      164(CX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      196(CX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      228(CX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (DX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(DX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      36(DX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      68(DX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      100(DX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      132(DX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      164(DX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      196(DX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      228(DX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (BX), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(BX), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      36(BX), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      68(BX), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      100(BX), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      132(BX), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      164(BX), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      196(BX), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      228(BX), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (SI), Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      4(SI), Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      36(SI), Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      68(SI), Y4
-	VBROADCASTSS 8(SP), Y5
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      100(SI), Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      132(SI), Y4
-	VBROADCASTSS 16(SP), Y5
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      164(SI), Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      196(SI), Y4
-	VBROADCASTSS 24(SP), Y5
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      228(SI), Y4
-	VBROADCASTSS 28(SP), Y5
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   192(CX)(AX*1)
-	PREFETCHT0   256(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   192(DX)(AX*1)
-	PREFETCHT0   256(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   192(BX)(AX*1)
-	PREFETCHT0   256(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	PREFETCHT0   192(SI)(AX*1)
-	PREFETCHT0   256(SI)(AX*1)
-	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000124, DX
-	ADDQ         $0x00000124, BX
-	ADDQ         $0x00000124, SI
+	DOT_Q8_K_VNNI(CX, Y0)
+	DOT_Q8_K_VNNI(DX, Y1)
+	DOT_Q8_K_VNNI(BX, Y2)
+	DOT_Q8_K_VNNI(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 192, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 256, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 292)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -11629,176 +4044,30 @@ TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y3
-	VPBROADCASTW 18(CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y0
-	VPBROADCASTW 18(DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y1
-	VPBROADCASTW 18(BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y2
-	VPBROADCASTW 18(SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      20(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000024, CX
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000024, BX
-	ADDQ         $0x00000024, SI
+	DOT_IQ4_NL_VNNI(CX, Y0, 0)
+	DOT_IQ4_NL_VNNI(DX, Y1, 0)
+	DOT_IQ4_NL_VNNI(BX, Y2, 0)
+	DOT_IQ4_NL_VNNI(SI, Y3, 0)
+	DOT_IQ4_NL_VNNI(CX, Y0, 1)
+	DOT_IQ4_NL_VNNI(DX, Y1, 1)
+	DOT_IQ4_NL_VNNI(BX, Y2, 1)
+	DOT_IQ4_NL_VNNI(SI, Y3, 1)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 36)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000008, R8
@@ -11810,86 +4079,12 @@ rest:
 	JEQ  end
 
 each:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(CX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y0
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(DX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y1
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(BX), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y2
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	VMOVD        X4, R11
-	MOVL         R11, (R10)
-	VMOVDQU      2(SI), X5
-	VPSRLW       $0x04, X5, X4
-	VINSERTI128  $0x01, X4, Y5, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y6
-	VPSHUFB      Y4, Y6, Y6
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y4, Y7, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	ADDQ         $0x00000012, CX
-	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, SI
+	DOT_IQ4_NL_VNNI(CX, Y0, 0)
+	DOT_IQ4_NL_VNNI(DX, Y1, 0)
+	DOT_IQ4_NL_VNNI(BX, Y2, 0)
+	DOT_IQ4_NL_VNNI(SI, Y3, 0)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 18)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000004, R8
@@ -11897,649 +4092,53 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
 
 // func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+, SSE2
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-88
 	MOVQ ·prefetchAhead+0(SB), AX
 	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), CX
-	MOVQ   gap+24(FP), DI
-	LEAQ   (CX)(DI*1), DX
-	LEAQ   (DX)(DI*1), BX
-	LEAQ   (BX)(DI*1), SI
-	MOVQ   blocks+80(FP), DI
-	MOVQ   DI, 128(SP)
-	MOVQ   x+48(FP), DI
-	MOVQ   dx+56(FP), R8
-	MOVQ   excess+72(FP), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	START_ROWS(CX, DX, BX, SI, DI)
+	MOVQ      blocks+80(FP), DI
+	MOVQ      DI, 128(SP)
+	MOVQ      x+48(FP), DI
+	MOVQ      dx+56(FP), R8
+	MOVQ      excess+72(FP), R9
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
 
 each:
-	MOVL         4(CX), R11
-	MOVWLZX      2(CX), R12
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      24(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      40(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      56(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      72(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      88(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      104(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVDQU      120(CX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	MOVL         4(DX), R11
-	MOVWLZX      2(DX), R12
-	VPBROADCASTW (DX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      24(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      40(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      56(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      72(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      88(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      104(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VMOVDQU      120(DX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	MOVL         4(BX), R11
-	MOVWLZX      2(BX), R12
-	VPBROADCASTW (BX), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      24(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      40(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      56(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      72(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      88(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      104(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VMOVDQU      120(BX), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	MOVL         4(SI), R11
-	MOVWLZX      2(SI), R12
-	VPBROADCASTW (SI), X4
-	VCVTPH2PS    X4, Y4
-	MOVD         R11, X5
-	VPBROADCASTD X5, Y5
-	MOVD         R12, X6
-	VPBROADCASTD X6, Y6
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
-	VPAND        c0000000f<>+0(SB), Y5, Y5
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
-	VPAND        c00000003<>+0(SB), Y6, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       c00000020<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VMOVDQU      8(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      24(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 4(SP), Y4
-	VBROADCASTSS 4(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      40(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VBROADCASTSS 8(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      64(R9), Y6
-	VPDPBUSD     64(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      56(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 12(SP), Y4
-	VBROADCASTSS 12(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      96(R9), Y6
-	VPDPBUSD     96(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      72(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VBROADCASTSS 16(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      88(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 20(SP), Y4
-	VBROADCASTSS 20(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      104(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VBROADCASTSS 24(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	VMOVDQU      120(SI), X7
-	VPSRLW       $0x04, X7, X4
-	VINSERTI128  $0x01, X4, Y7, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VMOVDQU      iq4<>+0(SB), Y5
-	VPSHUFB      Y4, Y5, Y5
-	VBROADCASTSS 28(SP), Y4
-	VBROADCASTSS 28(R8), Y6
-	VMULPS       Y6, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y5, Y5
-	VMOVDQU      224(R9), Y6
-	VPDPBUSD     224(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y4, Y6, Y3
-	PREFETCHT0   (CX)(AX*1)
-	PREFETCHT0   64(CX)(AX*1)
-	PREFETCHT0   128(CX)(AX*1)
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   64(DX)(AX*1)
-	PREFETCHT0   128(DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   64(BX)(AX*1)
-	PREFETCHT0   128(BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   64(SI)(AX*1)
-	PREFETCHT0   128(SI)(AX*1)
-	ADDQ         $0x00000088, CX
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000088, BX
-	ADDQ         $0x00000088, SI
+	DOT_IQ4_XS_VNNI(CX, Y0)
+	DOT_IQ4_XS_VNNI(DX, Y1)
+	DOT_IQ4_XS_VNNI(BX, Y2)
+	DOT_IQ4_XS_VNNI(SI, Y3)
+	PREFETCH_ROWS(CX, DX, BX, SI, 0, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 64, AX)
+	PREFETCH_ROWS(CX, DX, BX, SI, 128, AX)
+	ADVANCE_ROWS(CX, DX, BX, SI, 136)
 	ADDQ         $0x00000100, DI
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000020, R8
 	DECQ         128(SP)
 	JNE          each
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R8
-	MOVQ         lead+8(FP), DI
-	VMOVSS       X4, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X0, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X1, (R8)
-	LEAQ         (R8)(DI*4), R8
-	VMOVSS       X2, (R8)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), DI
-	ADDQ         DI, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R8, DI, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -12552,216 +4151,30 @@ TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $136-88
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+16(FP), DX
-	MOVQ   gap+24(FP), R8
-	LEAQ   (DX)(R8*1), BX
-	LEAQ   (BX)(R8*1), SI
-	LEAQ   (SI)(R8*1), DI
-	MOVQ   blocks+80(FP), R8
-	MOVQ   R8, 128(SP)
-	MOVQ   x+48(FP), R8
-	MOVQ   dx+56(FP), R9
-	MOVQ   excess+72(FP), R10
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x02, 128(SP)
-	JLT    rest
+	START_ROWS(DX, BX, SI, DI, R8)
+	MOVQ      blocks+80(FP), R8
+	MOVQ      R8, 128(SP)
+	MOVQ      x+48(FP), R8
+	MOVQ      dx+56(FP), R9
+	MOVQ      excess+72(FP), R10
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	SUBQ      $0x02, 128(SP)
+	JLT       rest
 
 blocks:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVBLZX      (DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R10), Y7
-	VPDPBUSD     32(R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVBLZX      17(BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R10), Y7
-	VPDPBUSD     32(R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVBLZX      17(SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R10), Y7
-	VPDPBUSD     32(R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVBLZX      17(DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      18(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      32(R10), Y7
-	VPDPBUSD     32(R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000022, DI
+	DOT_MXFP4_VNNI(DX, Y0, 0)
+	DOT_MXFP4_VNNI(BX, Y1, 0)
+	DOT_MXFP4_VNNI(SI, Y2, 0)
+	DOT_MXFP4_VNNI(DI, Y3, 0)
+	DOT_MXFP4_VNNI(DX, Y0, 1)
+	DOT_MXFP4_VNNI(BX, Y1, 1)
+	DOT_MXFP4_VNNI(SI, Y2, 1)
+	DOT_MXFP4_VNNI(DI, Y3, 1)
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 34)
 	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000040, R10
 	ADDQ         $0x00000008, R9
@@ -12773,106 +4186,12 @@ rest:
 	JEQ  end
 
 each:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y0
-	MOVBLZX      (BX), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y1
-	MOVBLZX      (SI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y2
-	MOVBLZX      (DI), CX
-	MOVL         $0x00200000, R13
-	SHLL         CL, R13
-	MOVL         CX, R12
-	DECL         R12
-	SHLL         $0x17, R12
-	CMPL         CX, $0x02
-	CMOVLCS      R13, R12
-	MOVL         R12, (R11)
-	VMOVDQU      1(DI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      fp4<>+0(SB), Y6
-	VPSHUFB      Y5, Y6, Y6
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (R9), Y7
-	VMULPS       Y7, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y6, Y6
-	VMOVDQU      (R10), Y7
-	VPDPBUSD     (R8), Y6, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y5, Y7, Y3
-	PREFETCHT0   (DX)(AX*1)
-	PREFETCHT0   (BX)(AX*1)
-	PREFETCHT0   (SI)(AX*1)
-	PREFETCHT0   (DI)(AX*1)
-	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000011, BX
-	ADDQ         $0x00000011, SI
-	ADDQ         $0x00000011, DI
+	DOT_MXFP4_VNNI(DX, Y0, 0)
+	DOT_MXFP4_VNNI(BX, Y1, 0)
+	DOT_MXFP4_VNNI(SI, Y2, 0)
+	DOT_MXFP4_VNNI(DI, Y3, 0)
+	PREFETCH_ROWS(DX, BX, SI, DI, 0, AX)
+	ADVANCE_ROWS(DX, BX, SI, DI, 17)
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000004, R9
@@ -12880,43 +4199,11 @@ each:
 	JNE          each
 
 end:
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X4
-	VPERMILPS    $0x0e, X4, X0
-	VADDPS       X0, X4, X4
-	VPERMILPS    $0x01, X4, X0
-	VADDSS       X0, X4, X4
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VPERMILPS    $0x0e, X1, X2
-	VADDPS       X2, X1, X1
-	VPERMILPS    $0x01, X1, X2
-	VADDSS       X2, X1, X1
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDSS       X3, X2, X2
-	MOVQ         dst+0(FP), R9
-	MOVQ         lead+8(FP), R8
-	VMOVSS       X4, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X0, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X1, (R9)
-	LEAQ         (R9)(R8*4), R9
-	VMOVSS       X2, (R9)
-	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+32(FP), R8
-	ADDQ         R8, w+16(FP)
-	DECQ         rows+40(FP)
+	SUM_LANES8(Y0, X4, X0, X0)
+	SUM_LANES8(Y1, X0, X1, X1)
+	SUM_LANES8(Y2, X1, X2, X2)
+	SUM_LANES8(Y3, X2, X3, X3)
+	END_ROWS(R9, R8, X4, X0, X1, X2)
 	JNE          row
 	VZEROUPPER
 	RET

@@ -2,14 +2,20 @@
 
 #include "textflag.h"
 
-DATA dotBytesQ8_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotBytesQ8_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotBytesQ8_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotBytesQ8_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotBytesQ8_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotBytesQ8_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotBytesQ8_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotBytesQ8_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
+DWORDS(dotBytesQ8_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotBytesQ8_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotBytesQ8_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotBytesQ8_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
 GLOBL dotBytesQ8_0NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func dotBytesQ8_0NEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, blocks int)
@@ -98,18 +104,12 @@ block:
 	BNE row
 	RET
 
-DATA dotBytesQ4_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotBytesQ4_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotBytesQ4_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotBytesQ4_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotBytesQ4_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotBytesQ4_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotBytesQ4_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotBytesQ4_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotBytesQ4_0NEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ4_0NEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ4_0NEONConstants<>+80(SB)/8, $0x8888888888888888
-DATA dotBytesQ4_0NEONConstants<>+88(SB)/8, $0x8888888888888888
+DWORDS(dotBytesQ4_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotBytesQ4_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotBytesQ4_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotBytesQ4_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotBytesQ4_0NEONConstants, 64, 0xf0f0f0f0)
+FOUR(dotBytesQ4_0NEONConstants, 80, 0x88888888)
 GLOBL dotBytesQ4_0NEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func dotBytesQ4_0NEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, blocks int)
@@ -208,28 +208,17 @@ block:
 	BNE row
 	RET
 
-DATA dotBytesQ4_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotBytesQ4_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotBytesQ4_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotBytesQ4_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotBytesQ4_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotBytesQ4_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotBytesQ4_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotBytesQ4_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotBytesQ4_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ4_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ4_KNEONConstants<>+80(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA dotBytesQ4_KNEONConstants<>+88(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA dotBytesQ4_KNEONConstants<>+96(SB)/8, $0x0f0e0d0c07060504
-DATA dotBytesQ4_KNEONConstants<>+104(SB)/8, $0x0f0e0d0c0b0a0908
-DATA dotBytesQ4_KNEONConstants<>+112(SB)/8, $0x0000000000000000
-DATA dotBytesQ4_KNEONConstants<>+120(SB)/8, $0xfcfcfcfc00000000
-DATA dotBytesQ4_KNEONConstants<>+128(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA dotBytesQ4_KNEONConstants<>+136(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA dotBytesQ4_KNEONConstants<>+144(SB)/8, $0x07060504ffffffff
-DATA dotBytesQ4_KNEONConstants<>+152(SB)/8, $0x0b0a0908ffffffff
-DATA dotBytesQ4_KNEONConstants<>+160(SB)/8, $0x3030303030303030
-DATA dotBytesQ4_KNEONConstants<>+168(SB)/8, $0x3030303030303030
+DWORDS(dotBytesQ4_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotBytesQ4_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotBytesQ4_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotBytesQ4_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotBytesQ4_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(dotBytesQ4_KNEONConstants, 80, 0x0f0f0f0f)
+DWORDS(dotBytesQ4_KNEONConstants, 96, 0x07060504, 0x0f0e0d0c, 0x0b0a0908, 0x0f0e0d0c)
+DWORDS(dotBytesQ4_KNEONConstants, 112, 0x00000000, 0x00000000, 0x00000000, 0xfcfcfcfc)
+DWORDS(dotBytesQ4_KNEONConstants, 128, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(dotBytesQ4_KNEONConstants, 144, 0xffffffff, 0x07060504, 0xffffffff, 0x0b0a0908)
+FOUR(dotBytesQ4_KNEONConstants, 160, 0x30303030)
 GLOBL dotBytesQ4_KNEONConstants<>(SB), RODATA|NOPTR, $176
 
 // func dotBytesQ4_KNEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, blocks int)
@@ -639,18 +628,12 @@ block:
 	BNE row
 	RET
 
-DATA dotBytesQ6_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA dotBytesQ6_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA dotBytesQ6_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA dotBytesQ6_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA dotBytesQ6_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA dotBytesQ6_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA dotBytesQ6_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA dotBytesQ6_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA dotBytesQ6_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ6_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA dotBytesQ6_KNEONConstants<>+80(SB)/8, $0xaaaaaaaaaaaaaaaa
-DATA dotBytesQ6_KNEONConstants<>+88(SB)/8, $0xaaaaaaaaaaaaaaaa
+DWORDS(dotBytesQ6_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(dotBytesQ6_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(dotBytesQ6_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(dotBytesQ6_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(dotBytesQ6_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(dotBytesQ6_KNEONConstants, 80, 0xaaaaaaaa)
 GLOBL dotBytesQ6_KNEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func dotBytesQ6_KNEON(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, blocks int)
@@ -1249,12 +1232,9 @@ block:
 	BNE row
 	RET
 
-DATA roundRowNEONConstants<>+0(SB)/8, $0x42fe000042fe0000
-DATA roundRowNEONConstants<>+8(SB)/8, $0x42fe000042fe0000
-DATA roundRowNEONConstants<>+16(SB)/8, $0x0d8000000d800000
-DATA roundRowNEONConstants<>+24(SB)/8, $0x0d8000000d800000
-DATA roundRowNEONConstants<>+32(SB)/8, $0x7f8000007f800000
-DATA roundRowNEONConstants<>+40(SB)/8, $0x7f8000007f800000
+FOUR(roundRowNEONConstants, 0, 0x42fe0000)
+FOUR(roundRowNEONConstants, 16, 0x0d800000)
+FOUR(roundRowNEONConstants, 32, 0x7f800000)
 GLOBL roundRowNEONConstants<>(SB), RODATA|NOPTR, $48
 
 // func roundRowNEON(q *int8, scale *float32, sums *float32, x *float32, groups int)

@@ -2,14 +2,20 @@
 
 #include "textflag.h"
 
-DATA unpackQ8_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA unpackQ8_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA unpackQ8_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA unpackQ8_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA unpackQ8_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA unpackQ8_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA unpackQ8_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA unpackQ8_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
+DWORDS(unpackQ8_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(unpackQ8_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(unpackQ8_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(unpackQ8_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
 GLOBL unpackQ8_0NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func unpackQ8_0NEON(q *int8, scale *float32, low *float32, w *byte, blocks int)
@@ -38,18 +44,12 @@ block:
 	BNE block
 	RET
 
-DATA unpackQ4_0NEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA unpackQ4_0NEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA unpackQ4_0NEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA unpackQ4_0NEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA unpackQ4_0NEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA unpackQ4_0NEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA unpackQ4_0NEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA unpackQ4_0NEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA unpackQ4_0NEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ4_0NEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ4_0NEONConstants<>+80(SB)/8, $0x8888888888888888
-DATA unpackQ4_0NEONConstants<>+88(SB)/8, $0x8888888888888888
+DWORDS(unpackQ4_0NEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(unpackQ4_0NEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(unpackQ4_0NEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(unpackQ4_0NEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(unpackQ4_0NEONConstants, 64, 0xf0f0f0f0)
+FOUR(unpackQ4_0NEONConstants, 80, 0x88888888)
 GLOBL unpackQ4_0NEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func unpackQ4_0NEON(q *int8, scale *float32, low *float32, w *byte, blocks int)
@@ -83,28 +83,17 @@ block:
 	BNE block
 	RET
 
-DATA unpackQ4_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA unpackQ4_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA unpackQ4_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA unpackQ4_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA unpackQ4_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA unpackQ4_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA unpackQ4_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA unpackQ4_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA unpackQ4_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ4_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ4_KNEONConstants<>+80(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA unpackQ4_KNEONConstants<>+88(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA unpackQ4_KNEONConstants<>+96(SB)/8, $0x0f0e0d0c07060504
-DATA unpackQ4_KNEONConstants<>+104(SB)/8, $0x0f0e0d0c0b0a0908
-DATA unpackQ4_KNEONConstants<>+112(SB)/8, $0x0000000000000000
-DATA unpackQ4_KNEONConstants<>+120(SB)/8, $0xfcfcfcfc00000000
-DATA unpackQ4_KNEONConstants<>+128(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA unpackQ4_KNEONConstants<>+136(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA unpackQ4_KNEONConstants<>+144(SB)/8, $0x07060504ffffffff
-DATA unpackQ4_KNEONConstants<>+152(SB)/8, $0x0b0a0908ffffffff
-DATA unpackQ4_KNEONConstants<>+160(SB)/8, $0x3030303030303030
-DATA unpackQ4_KNEONConstants<>+168(SB)/8, $0x3030303030303030
+DWORDS(unpackQ4_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(unpackQ4_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(unpackQ4_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(unpackQ4_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(unpackQ4_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(unpackQ4_KNEONConstants, 80, 0x0f0f0f0f)
+DWORDS(unpackQ4_KNEONConstants, 96, 0x07060504, 0x0f0e0d0c, 0x0b0a0908, 0x0f0e0d0c)
+DWORDS(unpackQ4_KNEONConstants, 112, 0x00000000, 0x00000000, 0x00000000, 0xfcfcfcfc)
+DWORDS(unpackQ4_KNEONConstants, 128, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(unpackQ4_KNEONConstants, 144, 0xffffffff, 0x07060504, 0xffffffff, 0x0b0a0908)
+FOUR(unpackQ4_KNEONConstants, 160, 0x30303030)
 GLOBL unpackQ4_KNEONConstants<>(SB), RODATA|NOPTR, $176
 
 // func unpackQ4_KNEON(q *int8, scale *float32, low *float32, w *byte, blocks int)
@@ -186,18 +175,12 @@ block:
 	BNE block
 	RET
 
-DATA unpackQ6_KNEONConstants<>+0(SB)/8, $0x01ffffff00ffffff
-DATA unpackQ6_KNEONConstants<>+8(SB)/8, $0x03ffffff02ffffff
-DATA unpackQ6_KNEONConstants<>+16(SB)/8, $0x05ffffff04ffffff
-DATA unpackQ6_KNEONConstants<>+24(SB)/8, $0x07ffffff06ffffff
-DATA unpackQ6_KNEONConstants<>+32(SB)/8, $0x09ffffff08ffffff
-DATA unpackQ6_KNEONConstants<>+40(SB)/8, $0x0bffffff0affffff
-DATA unpackQ6_KNEONConstants<>+48(SB)/8, $0x0dffffff0cffffff
-DATA unpackQ6_KNEONConstants<>+56(SB)/8, $0x0fffffff0effffff
-DATA unpackQ6_KNEONConstants<>+64(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ6_KNEONConstants<>+72(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA unpackQ6_KNEONConstants<>+80(SB)/8, $0xaaaaaaaaaaaaaaaa
-DATA unpackQ6_KNEONConstants<>+88(SB)/8, $0xaaaaaaaaaaaaaaaa
+DWORDS(unpackQ6_KNEONConstants, 0, 0x00ffffff, 0x01ffffff, 0x02ffffff, 0x03ffffff)
+DWORDS(unpackQ6_KNEONConstants, 16, 0x04ffffff, 0x05ffffff, 0x06ffffff, 0x07ffffff)
+DWORDS(unpackQ6_KNEONConstants, 32, 0x08ffffff, 0x09ffffff, 0x0affffff, 0x0bffffff)
+DWORDS(unpackQ6_KNEONConstants, 48, 0x0cffffff, 0x0dffffff, 0x0effffff, 0x0fffffff)
+FOUR(unpackQ6_KNEONConstants, 64, 0xf0f0f0f0)
+FOUR(unpackQ6_KNEONConstants, 80, 0xaaaaaaaa)
 GLOBL unpackQ6_KNEONConstants<>(SB), RODATA|NOPTR, $96
 
 // func unpackQ6_KNEON(q *int8, scale *float32, low *float32, w *byte, blocks int)

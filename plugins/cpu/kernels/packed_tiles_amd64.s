@@ -3,6 +3,22 @@
 #include "textflag.h"
 #include "amx_amd64.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
 // func splitRows32(dst *float32, sums *float32, src *float32, ld int, rows int, steps int) uint32
 // Requires: AVX, AVX2, AVX512F, AVX512_BF16
 TEXT ·splitRows32(SB), NOSPLIT, $0-52
@@ -77,41 +93,8 @@ step:
 	VZEROUPPER
 	RET
 
-DATA cffff0000<>+0(SB)/4, $0xffff0000
-DATA cffff0000<>+4(SB)/4, $0xffff0000
-DATA cffff0000<>+8(SB)/4, $0xffff0000
-DATA cffff0000<>+12(SB)/4, $0xffff0000
-DATA cffff0000<>+16(SB)/4, $0xffff0000
-DATA cffff0000<>+20(SB)/4, $0xffff0000
-DATA cffff0000<>+24(SB)/4, $0xffff0000
-DATA cffff0000<>+28(SB)/4, $0xffff0000
-DATA cffff0000<>+32(SB)/4, $0xffff0000
-DATA cffff0000<>+36(SB)/4, $0xffff0000
-DATA cffff0000<>+40(SB)/4, $0xffff0000
-DATA cffff0000<>+44(SB)/4, $0xffff0000
-DATA cffff0000<>+48(SB)/4, $0xffff0000
-DATA cffff0000<>+52(SB)/4, $0xffff0000
-DATA cffff0000<>+56(SB)/4, $0xffff0000
-DATA cffff0000<>+60(SB)/4, $0xffff0000
-GLOBL cffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA c7fffffff<>+0(SB)/4, $0x7fffffff
-DATA c7fffffff<>+4(SB)/4, $0x7fffffff
-DATA c7fffffff<>+8(SB)/4, $0x7fffffff
-DATA c7fffffff<>+12(SB)/4, $0x7fffffff
-DATA c7fffffff<>+16(SB)/4, $0x7fffffff
-DATA c7fffffff<>+20(SB)/4, $0x7fffffff
-DATA c7fffffff<>+24(SB)/4, $0x7fffffff
-DATA c7fffffff<>+28(SB)/4, $0x7fffffff
-DATA c7fffffff<>+32(SB)/4, $0x7fffffff
-DATA c7fffffff<>+36(SB)/4, $0x7fffffff
-DATA c7fffffff<>+40(SB)/4, $0x7fffffff
-DATA c7fffffff<>+44(SB)/4, $0x7fffffff
-DATA c7fffffff<>+48(SB)/4, $0x7fffffff
-DATA c7fffffff<>+52(SB)/4, $0x7fffffff
-DATA c7fffffff<>+56(SB)/4, $0x7fffffff
-DATA c7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL c7fffffff<>(SB), RODATA|NOPTR, $64
+SIXTEEN(cffff0000, 0xffff0000)
+SIXTEEN(c7fffffff, 0x7fffffff)
 
 // func splitTiles32(config *byte, room *byte, pairs int, groups int, a *float32, sums *float32, b *float32, scale *float32, low *float32, c *float32, ldc int, resume int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, MMX+

@@ -5,24 +5,26 @@
 #include "gemm_amd64.h"
 #include "quads_amd64.h"
 
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func halves1x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves1x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -42,50 +44,43 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
 	HALVES(0x0000, Y13, Y12, Y15, Y14, Y0, Y1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
 	VZEROUPPER
 	RET
 
 // func halves2x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves2x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -109,57 +104,46 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
 	HALVES(0x0000, Y13, Y12, Y15, Y14, Y0, Y1)
 	HALVES(0x0004, Y12, Y13, Y15, Y14, Y2, Y3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
+	STORE_ROW2(0x0020, Y2, Y3)
 	VZEROUPPER
 	RET
 
 // func halves3x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves3x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -187,13 +171,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -201,50 +185,35 @@ single:
 	HALVES(0x0004, Y12, Y13, Y15, Y14, Y2, Y3)
 	HALVES(0x0008, Y13, Y12, Y15, Y14, Y4, Y5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
+	STORE_ROW2(0x0020, Y2, Y3)
+	STORE_ROW2(0x0020, Y4, Y5)
 	VZEROUPPER
 	RET
 
 // func halves4x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves4x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -276,13 +245,13 @@ loop:
 	ADDQ       $0x40, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -291,56 +260,37 @@ single:
 	HALVES(0x0008, Y13, Y12, Y15, Y14, Y4, Y5)
 	HALVES(0x000c, Y12, Y13, Y15, Y14, Y6, Y7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
+	STORE_ROW2(0x0020, Y2, Y3)
+	STORE_ROW2(0x0020, Y4, Y5)
+	STORE_ROW2(0x0020, Y6, Y7)
 	VZEROUPPER
 	RET
 
 // func halves5x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves5x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	BEGIN_ROW2_AVX2(0x003c, Y8, Y9)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -376,13 +326,13 @@ loop:
 	ADDQ       $0x50, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -392,62 +342,39 @@ single:
 	HALVES(0x000c, Y12, Y13, Y15, Y14, Y6, Y7)
 	HALVES(0x0010, Y13, Y12, Y15, Y14, Y8, Y9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y8, (BX)
-	VMOVUPS Y9, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
+	STORE_ROW2(0x0020, Y2, Y3)
+	STORE_ROW2(0x0020, Y4, Y5)
+	STORE_ROW2(0x0020, Y6, Y7)
+	STORE_ROW2(0x0020, Y8, Y9)
 	VZEROUPPER
 	RET
 
 // func halves6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·halves6x16AVX2(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCH_ROW(0x003c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX2(0x003c, Y0, Y1)
+	BEGIN_ROW2_AVX2(0x003c, Y2, Y3)
+	BEGIN_ROW2_AVX2(0x003c, Y4, Y5)
+	BEGIN_ROW2_AVX2(0x003c, Y6, Y7)
+	BEGIN_ROW2_AVX2(0x003c, Y8, Y9)
+	BEGIN_ROW2_AVX2(0x003c, Y10, Y11)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -487,13 +414,13 @@ loop:
 	ADDQ       $0x60, CX
 	ADDQ       $0x00000100, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Y15
 	VMOVUPS    32(DX), Y14
 	PREFETCHT0 512(DX)
@@ -504,40 +431,22 @@ single:
 	HALVES(0x0010, Y13, Y12, Y15, Y14, Y8, Y9)
 	HALVES(0x0014, Y12, Y13, Y15, Y14, Y10, Y11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x40, DX
+	ADDQ       $0x00000040, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y8, (BX)
-	VMOVUPS Y9, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y10, (BX)
-	VMOVUPS Y11, 32(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0020, Y0, Y1)
+	STORE_ROW2(0x0020, Y2, Y3)
+	STORE_ROW2(0x0020, Y4, Y5)
+	STORE_ROW2(0x0020, Y6, Y7)
+	STORE_ROW2(0x0020, Y8, Y9)
+	STORE_ROW2(0x0020, Y10, Y11)
 	VZEROUPPER
 	RET
 
-DATA lowBytes<>+0(SB)/4, $0x0c080400
-DATA lowBytes<>+4(SB)/4, $0x80808080
-DATA lowBytes<>+8(SB)/4, $0x80808080
-DATA lowBytes<>+12(SB)/4, $0x80808080
-DATA lowBytes<>+16(SB)/4, $0x0c080400
-DATA lowBytes<>+20(SB)/4, $0x80808080
-DATA lowBytes<>+24(SB)/4, $0x80808080
-DATA lowBytes<>+28(SB)/4, $0x80808080
+DWORDS(lowBytes, 0, 0x0c080400, 0x80808080, 0x80808080, 0x80808080)
+DWORDS(lowBytes, 16, 0x0c080400, 0x80808080, 0x80808080, 0x80808080)
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $32
 
 // func requantizeAVX2(dst *uint8, acc *int32, add *int32, mult *float32, blocks int, base int32, lo float32, hi float32, zero int32)
@@ -611,21 +520,18 @@ loop:
 // func halves1x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves1x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -649,48 +555,43 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
 	PREFETCHT0 1088(DX)
 	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
 	VZEROUPPER
 	RET
 
 // func quadsLeft1x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft1x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -714,48 +615,43 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
 	PREFETCHT0 1088(DX)
 	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
 	VZEROUPPER
 	RET
 
 // func quadsRight1x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight1x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -779,51 +675,44 @@ loop:
 	ADDQ       $0x10, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
 	PREFETCHT0 1088(DX)
 	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
 	ADDQ       $0x04, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
 	VZEROUPPER
 	RET
 
 // func halves2x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves2x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -851,13 +740,13 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -865,41 +754,32 @@ single:
 	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
 	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
 	VZEROUPPER
 	RET
 
 // func quadsLeft2x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft2x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -927,13 +807,13 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -941,41 +821,32 @@ single:
 	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
 	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
 	VZEROUPPER
 	RET
 
 // func quadsRight2x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight2x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1003,13 +874,13 @@ loop:
 	ADDQ       $0x20, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1017,44 +888,33 @@ single:
 	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
 	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
 	ADDQ       $0x08, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
 	VZEROUPPER
 	RET
 
 // func halves3x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves3x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1086,13 +946,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1101,47 +961,34 @@ single:
 	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
 	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
 	VZEROUPPER
 	RET
 
 // func quadsLeft3x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft3x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1173,13 +1020,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1188,47 +1035,34 @@ single:
 	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
 	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
 	VZEROUPPER
 	RET
 
 // func quadsRight3x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight3x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), BX
+	MOVQ ldc+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	SUBQ $0x04, AX
+	JLT  rest
 
-loop:
+blocks:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1260,13 +1094,13 @@ loop:
 	ADDQ       $0x30, CX
 	ADDQ       $0x00000200, DX
 	SUBQ       $0x04, AX
-	JGE        loop
+	JGE        blocks
 
 rest:
 	ADDQ $0x04, AX
-	JEQ  done
+	JEQ  end
 
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1275,92 +1109,35 @@ single:
 	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
 	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
 	ADDQ       $0x0c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
 	VZEROUPPER
 	RET
 
 // func halves4x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves4x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z6, Z7)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z6, Z7)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z6, Z7)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1370,95 +1147,36 @@ single:
 	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
 	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
 	VZEROUPPER
 	RET
 
 // func quadsLeft4x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft4x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1468,95 +1186,36 @@ single:
 	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
 	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
 	VZEROUPPER
 	RET
 
 // func quadsRight4x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight4x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z6, Z7)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	ADDQ       $0x40, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1566,102 +1225,37 @@ single:
 	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
 	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
 	ADDQ       $0x10, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
 	VZEROUPPER
 	RET
 
 // func halves5x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves5x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0014, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0018, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x001c, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0020, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0024, Z29, Z28, Z31, Z30, Z8, Z9)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z8, Z9)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x003c, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0040, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0044, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0048, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x004c, Z29, Z28, Z31, Z30, Z8, Z9)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1672,105 +1266,38 @@ single:
 	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
 	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
 	VZEROUPPER
 	RET
 
 // func quadsLeft5x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft5x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0014, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0018, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x001c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0020, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0024, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x003c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0040, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0044, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0048, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x004c, Z29, Z31, Z30, Z8, Z9)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1781,105 +1308,38 @@ single:
 	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
 	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
 	VZEROUPPER
 	RET
 
 // func quadsRight5x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight5x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0014, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0018, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x001c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0020, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0024, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z8, Z9)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x003c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0040, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0044, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0048, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x004c, Z29, Z31, Z30, Z8, Z9)
-	ADDQ       $0x50, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -1890,112 +1350,39 @@ single:
 	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
 	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
 	ADDQ       $0x14, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
 	VZEROUPPER
 	RET
 
 // func halves6x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves6x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z10, Z11)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z10, Z11)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z10, Z11)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2007,115 +1394,40 @@ single:
 	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
 	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
 	VZEROUPPER
 	RET
 
 // func quadsLeft6x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft6x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z10, Z11)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2127,115 +1439,40 @@ single:
 	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
 	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
 	VZEROUPPER
 	RET
 
 // func quadsRight6x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight6x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z10, Z11)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z10, Z11)
-	ADDQ       $0x60, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2247,122 +1484,41 @@ single:
 	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
 	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
 	ADDQ       $0x18, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
 	VZEROUPPER
 	RET
 
 // func halves7x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves7x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x001c, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0020, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0024, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0028, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x002c, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0030, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0034, Z29, Z28, Z31, Z30, Z12, Z13)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z12, Z13)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0054, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0058, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x005c, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0060, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0064, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0068, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x006c, Z29, Z28, Z31, Z30, Z12, Z13)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2375,125 +1531,42 @@ single:
 	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
 	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
 	VZEROUPPER
 	RET
 
 // func quadsLeft7x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft7x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x001c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0020, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0024, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0028, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x002c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0030, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0034, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0054, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0058, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x005c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0060, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0064, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0068, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x006c, Z29, Z31, Z30, Z12, Z13)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2506,125 +1579,42 @@ single:
 	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
 	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
 	VZEROUPPER
 	RET
 
 // func quadsRight7x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight7x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x001c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0020, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0024, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0028, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x002c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0030, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0034, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z12, Z13)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0054, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0058, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x005c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0060, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0064, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0068, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x006c, Z29, Z31, Z30, Z12, Z13)
-	ADDQ       $0x70, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2637,132 +1627,43 @@ single:
 	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
 	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
 	ADDQ       $0x1c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
 	VZEROUPPER
 	RET
 
 // func halves8x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves8x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z14, Z15)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z14, Z15)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z14, Z15)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2776,135 +1677,44 @@ single:
 	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
 	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
 	ADDQ       $0x20, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
 	VZEROUPPER
 	RET
 
 // func quadsLeft8x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft8x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z14, Z15)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -2918,135 +1728,44 @@ single:
 	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
 	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
 	ADDQ       $0x20, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
 	VZEROUPPER
 	RET
 
 // func quadsRight8x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight8x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z14, Z15)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z14, Z15)
-	ADDQ       $0x80, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3060,142 +1779,45 @@ single:
 	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
 	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
 	ADDQ       $0x20, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
 	VZEROUPPER
 	RET
 
 // func halves9x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves9x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0024, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0028, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x002c, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0030, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0034, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0038, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x003c, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0040, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0044, Z29, Z28, Z31, Z30, Z16, Z17)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z16, Z17)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x006c, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0070, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0074, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0078, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x007c, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0080, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0084, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0088, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x008c, Z29, Z28, Z31, Z30, Z16, Z17)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3210,145 +1832,46 @@ single:
 	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
 	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
 	ADDQ       $0x24, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
 	VZEROUPPER
 	RET
 
 // func quadsLeft9x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft9x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0024, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0028, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x002c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0030, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0034, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0038, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x003c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0040, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0044, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x006c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0070, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0074, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0078, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x007c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0080, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0084, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0088, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x008c, Z29, Z31, Z30, Z16, Z17)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3363,145 +1886,46 @@ single:
 	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
 	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
 	ADDQ       $0x24, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
 	VZEROUPPER
 	RET
 
 // func quadsRight9x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight9x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0024, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0028, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x002c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0030, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0034, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0038, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x003c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0040, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0044, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z16, Z17)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x006c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0070, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0074, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0078, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x007c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0080, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0084, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0088, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x008c, Z29, Z31, Z30, Z16, Z17)
-	ADDQ       $0x90, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3516,152 +1940,47 @@ single:
 	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
 	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
 	ADDQ       $0x24, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
 	VZEROUPPER
 	RET
 
 // func halves10x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves10x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z18, Z19)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z18, Z19)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0080, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0084, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0088, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x008c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0090, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0094, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0098, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x009c, Z28, Z29, Z31, Z30, Z18, Z19)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3677,155 +1996,48 @@ single:
 	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
 	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
 	ADDQ       $0x28, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
 	VZEROUPPER
 	RET
 
 // func quadsLeft10x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft10x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0080, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0084, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0088, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x008c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0090, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0094, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0098, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x009c, Z28, Z31, Z30, Z18, Z19)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -3841,155 +2053,48 @@ single:
 	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
 	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
 	ADDQ       $0x28, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
 	VZEROUPPER
 	RET
 
 // func quadsRight10x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight10x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z18, Z19)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0080, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0084, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0088, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x008c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0090, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0094, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0098, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x009c, Z28, Z31, Z30, Z18, Z19)
-	ADDQ       $0xa0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4005,162 +2110,49 @@ single:
 	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
 	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
 	ADDQ       $0x28, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
 	VZEROUPPER
 	RET
 
 // func halves11x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves11x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x002c, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0030, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0034, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0038, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x003c, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0040, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0044, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0048, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x004c, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0050, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0054, Z29, Z28, Z31, Z30, Z20, Z21)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0080, Z29, Z28, Z31, Z30, Z20, Z21)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0084, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0088, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x008c, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0090, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0094, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0098, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x009c, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x00a0, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x00a4, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x00a8, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x00ac, Z29, Z28, Z31, Z30, Z20, Z21)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4177,165 +2169,50 @@ single:
 	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
 	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
 	VZEROUPPER
 	RET
 
 // func quadsLeft11x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft11x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x002c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0030, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0034, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0038, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x003c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0040, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0044, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0048, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x004c, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0050, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0054, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0080, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0084, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0088, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x008c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0090, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0094, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0098, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x009c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x00a0, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x00a4, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x00a8, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x00ac, Z29, Z31, Z30, Z20, Z21)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4352,165 +2229,50 @@ single:
 	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
 	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
 	VZEROUPPER
 	RET
 
 // func quadsRight11x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight11x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x002c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0030, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0034, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0038, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x003c, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0040, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0044, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0048, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x004c, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0050, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0054, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0080, Z29, Z31, Z30, Z20, Z21)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0084, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0088, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x008c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0090, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0094, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0098, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x009c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x00a0, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x00a4, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x00a8, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x00ac, Z29, Z31, Z30, Z20, Z21)
-	ADDQ       $0xb0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4527,172 +2289,51 @@ single:
 	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
 	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
 	ADDQ       $0x2c, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
 	VZEROUPPER
 	RET
 
 // func halves12x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves12x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z22, Z23)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z22, Z23)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0080, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0084, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0088, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x008c, Z28, Z29, Z31, Z30, Z22, Z23)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x0090, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0094, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0098, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x009c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x00a0, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x00a4, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x00a8, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x00ac, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x00b0, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x00b4, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x00b8, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x00bc, Z28, Z29, Z31, Z30, Z22, Z23)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4710,175 +2351,52 @@ single:
 	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
 	HALVES(0x002c, Z28, Z29, Z31, Z30, Z22, Z23)
 	ADDQ       $0x30, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
 	VZEROUPPER
 	RET
 
 // func quadsLeft12x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft12x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0080, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0084, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0088, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x008c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x0090, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0094, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0098, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x009c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x00a0, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x00a4, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x00a8, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x00ac, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x00b0, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x00b4, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x00b8, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x00bc, Z28, Z31, Z30, Z22, Z23)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -4896,175 +2414,52 @@ single:
 	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
 	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z22, Z23)
 	ADDQ       $0x30, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
 	VZEROUPPER
 	RET
 
 // func quadsRight12x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight12x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0080, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0084, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0088, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x008c, Z28, Z31, Z30, Z22, Z23)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x0090, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0094, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0098, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x009c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x00a0, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x00a4, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x00a8, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x00ac, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x00b0, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x00b4, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x00b8, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x00bc, Z28, Z31, Z30, Z22, Z23)
-	ADDQ       $0xc0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -5082,182 +2477,53 @@ single:
 	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
 	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z22, Z23)
 	ADDQ       $0x30, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
 	VZEROUPPER
 	RET
 
 // func halves13x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves13x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z24, Z25)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0034, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0038, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x003c, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0040, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0044, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0048, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x004c, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0050, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0054, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0058, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x005c, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x0060, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x0064, Z29, Z28, Z31, Z30, Z24, Z25)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0080, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0084, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0088, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x008c, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0090, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x0094, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x0098, Z29, Z28, Z31, Z30, Z24, Z25)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x009c, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x00a0, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x00a4, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x00a8, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x00ac, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x00b0, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x00b4, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x00b8, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x00bc, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x00c0, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x00c4, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x00c8, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x00cc, Z29, Z28, Z31, Z30, Z24, Z25)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -5276,185 +2542,54 @@ single:
 	HALVES(0x002c, Z28, Z29, Z31, Z30, Z22, Z23)
 	HALVES(0x0030, Z29, Z28, Z31, Z30, Z24, Z25)
 	ADDQ       $0x34, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
 	VZEROUPPER
 	RET
 
 // func quadsLeft13x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft13x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0034, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0038, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x003c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0040, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0044, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0048, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x004c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0050, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0054, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0058, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x005c, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x0060, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x0064, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0080, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0084, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0088, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x008c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0090, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x0094, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x0098, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x009c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x00a0, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x00a4, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x00a8, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x00ac, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x00b0, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x00b4, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x00b8, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x00bc, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x00c0, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x00c4, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x00c8, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x00cc, Z29, Z31, Z30, Z24, Z25)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -5473,185 +2608,54 @@ single:
 	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z22, Z23)
 	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z24, Z25)
 	ADDQ       $0x34, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
 	VZEROUPPER
 	RET
 
 // func quadsRight13x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight13x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0034, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0038, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x003c, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0040, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0044, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0048, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x004c, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0050, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0054, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0058, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x005c, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x0060, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x0064, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0080, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0084, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0088, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x008c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0090, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x0094, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x0098, Z29, Z31, Z30, Z24, Z25)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x009c, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x00a0, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x00a4, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x00a8, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x00ac, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x00b0, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x00b4, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x00b8, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x00bc, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x00c0, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x00c4, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x00c8, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x00cc, Z29, Z31, Z30, Z24, Z25)
-	ADDQ       $0xd0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -5670,192 +2674,55 @@ single:
 	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z22, Z23)
 	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z24, Z25)
 	ADDQ       $0x34, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
 	VZEROUPPER
 	RET
 
 // func halves14x32AVX512(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·halves14x32AVX512(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	BEGIN_ROW2_AVX512(0x007c, Z26, Z27)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	HALVES(0x0000, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0004, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0008, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x000c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0010, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0014, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0018, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x001c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0020, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0024, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0028, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x002c, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x0030, Z29, Z28, Z31, Z30, Z24, Z25)
-	HALVES(0x0034, Z28, Z29, Z31, Z30, Z26, Z27)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	HALVES(0x0038, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x003c, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0040, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x0044, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0048, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x004c, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0050, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x0054, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0058, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x005c, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0060, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x0064, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x0068, Z29, Z28, Z31, Z30, Z24, Z25)
-	HALVES(0x006c, Z28, Z29, Z31, Z30, Z26, Z27)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	HALVES(0x0070, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x0074, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x0078, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x007c, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x0080, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x0084, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x0088, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x008c, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x0090, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x0094, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x0098, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x009c, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x00a0, Z29, Z28, Z31, Z30, Z24, Z25)
-	HALVES(0x00a4, Z28, Z29, Z31, Z30, Z26, Z27)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	HALVES(0x00a8, Z29, Z28, Z31, Z30, Z0, Z1)
-	HALVES(0x00ac, Z28, Z29, Z31, Z30, Z2, Z3)
-	HALVES(0x00b0, Z29, Z28, Z31, Z30, Z4, Z5)
-	HALVES(0x00b4, Z28, Z29, Z31, Z30, Z6, Z7)
-	HALVES(0x00b8, Z29, Z28, Z31, Z30, Z8, Z9)
-	HALVES(0x00bc, Z28, Z29, Z31, Z30, Z10, Z11)
-	HALVES(0x00c0, Z29, Z28, Z31, Z30, Z12, Z13)
-	HALVES(0x00c4, Z28, Z29, Z31, Z30, Z14, Z15)
-	HALVES(0x00c8, Z29, Z28, Z31, Z30, Z16, Z17)
-	HALVES(0x00cc, Z28, Z29, Z31, Z30, Z18, Z19)
-	HALVES(0x00d0, Z29, Z28, Z31, Z30, Z20, Z21)
-	HALVES(0x00d4, Z28, Z29, Z31, Z30, Z22, Z23)
-	HALVES(0x00d8, Z29, Z28, Z31, Z30, Z24, Z25)
-	HALVES(0x00dc, Z28, Z29, Z31, Z30, Z26, Z27)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -5875,195 +2742,56 @@ single:
 	HALVES(0x0030, Z29, Z28, Z31, Z30, Z24, Z25)
 	HALVES(0x0034, Z28, Z29, Z31, Z30, Z26, Z27)
 	ADDQ       $0x38, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
+	STORE_ROW2(0x0040, Z26, Z27)
 	VZEROUPPER
 	RET
 
 // func quadsLeft14x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsLeft14x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	BEGIN_ROW2_AVX512(0x007c, Z26, Z27)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_LEFT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z24, Z25)
-	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_LEFT(0x0038, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x003c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0040, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x0044, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0048, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x004c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0050, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x0054, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0058, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x005c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0060, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x0064, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x0068, Z29, Z31, Z30, Z24, Z25)
-	QUADS_LEFT(0x006c, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_LEFT(0x0070, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x0074, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x0078, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x007c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x0080, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x0084, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x0088, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x008c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x0090, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x0094, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x0098, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x009c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x00a0, Z29, Z31, Z30, Z24, Z25)
-	QUADS_LEFT(0x00a4, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_LEFT(0x00a8, Z29, Z31, Z30, Z0, Z1)
-	QUADS_LEFT(0x00ac, Z28, Z31, Z30, Z2, Z3)
-	QUADS_LEFT(0x00b0, Z29, Z31, Z30, Z4, Z5)
-	QUADS_LEFT(0x00b4, Z28, Z31, Z30, Z6, Z7)
-	QUADS_LEFT(0x00b8, Z29, Z31, Z30, Z8, Z9)
-	QUADS_LEFT(0x00bc, Z28, Z31, Z30, Z10, Z11)
-	QUADS_LEFT(0x00c0, Z29, Z31, Z30, Z12, Z13)
-	QUADS_LEFT(0x00c4, Z28, Z31, Z30, Z14, Z15)
-	QUADS_LEFT(0x00c8, Z29, Z31, Z30, Z16, Z17)
-	QUADS_LEFT(0x00cc, Z28, Z31, Z30, Z18, Z19)
-	QUADS_LEFT(0x00d0, Z29, Z31, Z30, Z20, Z21)
-	QUADS_LEFT(0x00d4, Z28, Z31, Z30, Z22, Z23)
-	QUADS_LEFT(0x00d8, Z29, Z31, Z30, Z24, Z25)
-	QUADS_LEFT(0x00dc, Z28, Z31, Z30, Z26, Z27)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -6083,195 +2811,56 @@ single:
 	QUADS_LEFT(0x0030, Z29, Z31, Z30, Z24, Z25)
 	QUADS_LEFT(0x0034, Z28, Z31, Z30, Z26, Z27)
 	ADDQ       $0x38, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
+	STORE_ROW2(0x0040, Z26, Z27)
 	VZEROUPPER
 	RET
 
 // func quadsRight14x32(k int, a *float32, b *float32, c *float32, ldc int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·quadsRight14x32(SB), NOSPLIT, $0-40
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
-	SHLQ       $0x02, SI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	MOVQ       BX, DI
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCH_ROW(0x007c)
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	SUBQ       $0x04, AX
-	JLT        rest
+	MOVQ  k+0(FP), AX
+	MOVQ  a+8(FP), CX
+	MOVQ  b+16(FP), DX
+	MOVQ  c+24(FP), BX
+	MOVQ  ldc+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  BX, DI
+	BEGIN_ROW2_AVX512(0x007c, Z0, Z1)
+	BEGIN_ROW2_AVX512(0x007c, Z2, Z3)
+	BEGIN_ROW2_AVX512(0x007c, Z4, Z5)
+	BEGIN_ROW2_AVX512(0x007c, Z6, Z7)
+	BEGIN_ROW2_AVX512(0x007c, Z8, Z9)
+	BEGIN_ROW2_AVX512(0x007c, Z10, Z11)
+	BEGIN_ROW2_AVX512(0x007c, Z12, Z13)
+	BEGIN_ROW2_AVX512(0x007c, Z14, Z15)
+	BEGIN_ROW2_AVX512(0x007c, Z16, Z17)
+	BEGIN_ROW2_AVX512(0x007c, Z18, Z19)
+	BEGIN_ROW2_AVX512(0x007c, Z20, Z21)
+	BEGIN_ROW2_AVX512(0x007c, Z22, Z23)
+	BEGIN_ROW2_AVX512(0x007c, Z24, Z25)
+	BEGIN_ROW2_AVX512(0x007c, Z26, Z27)
+	TESTQ AX, AX
+	JEQ   end
 
-loop:
-	VMOVUPS    (DX), Z31
-	VMOVUPS    64(DX), Z30
-	PREFETCHT0 1024(DX)
-	PREFETCHT0 1088(DX)
-	QUADS_RIGHT(0x0000, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0004, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0008, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x000c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0010, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0014, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0018, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x001c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0020, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0024, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0028, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x002c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z24, Z25)
-	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    128(DX), Z31
-	VMOVUPS    192(DX), Z30
-	PREFETCHT0 1152(DX)
-	PREFETCHT0 1216(DX)
-	QUADS_RIGHT(0x0038, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x003c, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0040, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x0044, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0048, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x004c, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0050, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x0054, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0058, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x005c, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0060, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x0064, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x0068, Z29, Z31, Z30, Z24, Z25)
-	QUADS_RIGHT(0x006c, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    256(DX), Z31
-	VMOVUPS    320(DX), Z30
-	PREFETCHT0 1280(DX)
-	PREFETCHT0 1344(DX)
-	QUADS_RIGHT(0x0070, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x0074, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x0078, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x007c, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x0080, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x0084, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x0088, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x008c, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x0090, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x0094, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x0098, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x009c, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x00a0, Z29, Z31, Z30, Z24, Z25)
-	QUADS_RIGHT(0x00a4, Z28, Z31, Z30, Z26, Z27)
-	VMOVUPS    384(DX), Z31
-	VMOVUPS    448(DX), Z30
-	PREFETCHT0 1408(DX)
-	PREFETCHT0 1472(DX)
-	QUADS_RIGHT(0x00a8, Z29, Z31, Z30, Z0, Z1)
-	QUADS_RIGHT(0x00ac, Z28, Z31, Z30, Z2, Z3)
-	QUADS_RIGHT(0x00b0, Z29, Z31, Z30, Z4, Z5)
-	QUADS_RIGHT(0x00b4, Z28, Z31, Z30, Z6, Z7)
-	QUADS_RIGHT(0x00b8, Z29, Z31, Z30, Z8, Z9)
-	QUADS_RIGHT(0x00bc, Z28, Z31, Z30, Z10, Z11)
-	QUADS_RIGHT(0x00c0, Z29, Z31, Z30, Z12, Z13)
-	QUADS_RIGHT(0x00c4, Z28, Z31, Z30, Z14, Z15)
-	QUADS_RIGHT(0x00c8, Z29, Z31, Z30, Z16, Z17)
-	QUADS_RIGHT(0x00cc, Z28, Z31, Z30, Z18, Z19)
-	QUADS_RIGHT(0x00d0, Z29, Z31, Z30, Z20, Z21)
-	QUADS_RIGHT(0x00d4, Z28, Z31, Z30, Z22, Z23)
-	QUADS_RIGHT(0x00d8, Z29, Z31, Z30, Z24, Z25)
-	QUADS_RIGHT(0x00dc, Z28, Z31, Z30, Z26, Z27)
-	ADDQ       $0xe0, CX
-	ADDQ       $0x00000200, DX
-	SUBQ       $0x04, AX
-	JGE        loop
-
-rest:
-	ADDQ $0x04, AX
-	JEQ  done
-
-single:
+each:
 	VMOVUPS    (DX), Z31
 	VMOVUPS    64(DX), Z30
 	PREFETCHT0 1024(DX)
@@ -6291,53 +2880,25 @@ single:
 	QUADS_RIGHT(0x0030, Z29, Z31, Z30, Z24, Z25)
 	QUADS_RIGHT(0x0034, Z28, Z31, Z30, Z26, Z27)
 	ADDQ       $0x38, CX
-	ADDQ       $0x80, DX
+	ADDQ       $0x00000080, DX
 	DECQ       AX
-	JNE        single
+	JNE        each
 
-done:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
-	ADDQ    SI, BX
+end:
+	STORE_ROW2(0x0040, Z0, Z1)
+	STORE_ROW2(0x0040, Z2, Z3)
+	STORE_ROW2(0x0040, Z4, Z5)
+	STORE_ROW2(0x0040, Z6, Z7)
+	STORE_ROW2(0x0040, Z8, Z9)
+	STORE_ROW2(0x0040, Z10, Z11)
+	STORE_ROW2(0x0040, Z12, Z13)
+	STORE_ROW2(0x0040, Z14, Z15)
+	STORE_ROW2(0x0040, Z16, Z17)
+	STORE_ROW2(0x0040, Z18, Z19)
+	STORE_ROW2(0x0040, Z20, Z21)
+	STORE_ROW2(0x0040, Z22, Z23)
+	STORE_ROW2(0x0040, Z24, Z25)
+	STORE_ROW2(0x0040, Z26, Z27)
 	VZEROUPPER
 	RET
 

@@ -2,6 +2,7 @@
 
 #include "textflag.h"
 
+
 // func deltaStepAVX2(s *float32, n int, q *float32, k *float32, v *float32, o *float32, decay float32, beta float32, scale float32)
 // Requires: AVX, FMA3
 TEXT ·deltaStepAVX2(SB), NOSPLIT, $0-60

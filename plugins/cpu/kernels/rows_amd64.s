@@ -2,6 +2,7 @@
 
 #include "textflag.h"
 
+
 // func sumAVX2(x *float32, blocks int) float32
 // Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-20

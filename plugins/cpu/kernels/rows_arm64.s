@@ -2,6 +2,11 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
 // func sumNEON(x *float32, blocks int) float32
 TEXT ·sumNEON(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
@@ -183,14 +188,10 @@ loop:
 	BNE loop
 	RET
 
-DATA roundBF16NEONConstants<>+0(SB)/8, $0x0000000100000001
-DATA roundBF16NEONConstants<>+8(SB)/8, $0x0000000100000001
-DATA roundBF16NEONConstants<>+16(SB)/8, $0x00007fff00007fff
-DATA roundBF16NEONConstants<>+24(SB)/8, $0x00007fff00007fff
-DATA roundBF16NEONConstants<>+32(SB)/8, $0x0040000000400000
-DATA roundBF16NEONConstants<>+40(SB)/8, $0x0040000000400000
-DATA roundBF16NEONConstants<>+48(SB)/8, $0xffff0000ffff0000
-DATA roundBF16NEONConstants<>+56(SB)/8, $0xffff0000ffff0000
+FOUR(roundBF16NEONConstants, 0, 0x00000001)
+FOUR(roundBF16NEONConstants, 16, 0x00007fff)
+FOUR(roundBF16NEONConstants, 32, 0x00400000)
+FOUR(roundBF16NEONConstants, 48, 0xffff0000)
 GLOBL roundBF16NEONConstants<>(SB), RODATA|NOPTR, $64
 
 // func roundBF16NEON(dst *float32, src *float32, blocks int)

@@ -2,6 +2,27 @@
 
 #include "textflag.h"
 
+// FOUR puts four copies of a dword at name+at.
+#define FOUR(name, at, bits) \
+	DATA name<>+(at)(SB)/8, $(bits<<32+bits); \
+	DATA name<>+(at+8)(SB)/8, $(bits<<32+bits)
+
+// EIGHT puts eight copies of a dword at name+at.
+#define EIGHT(name, at, bits) \
+	FOUR(name, at, bits); \
+	FOUR(name, at+16, bits)
+
+// SIXTEEN defines name as a vector of sixteen copies of a dword.
+#define SIXTEEN(name, bits) \
+	EIGHT(name, 0, bits); \
+	EIGHT(name, 32, bits); \
+	GLOBL name<>(SB), RODATA|NOPTR, $64
+
+// DWORDS puts four dwords at name+at.
+#define DWORDS(name, at, a, b, c, d) \
+	DATA name<>+(at)(SB)/8, $(b<<32+a); \
+	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
+
 // func schemeDotInt8AVX2(dst *float32, w *byte, ld int, rows int, x *float32, scale *float32, zero *float32, vectors int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·schemeDotInt8AVX2(SB), NOSPLIT, $0-64
@@ -687,41 +708,13 @@ end:
 	VZEROUPPER
 	RET
 
-DATA e2m1<>+0(SB)/4, $0x00000000
-DATA e2m1<>+4(SB)/4, $0x3f000000
-DATA e2m1<>+8(SB)/4, $0x3f800000
-DATA e2m1<>+12(SB)/4, $0x3fc00000
-DATA e2m1<>+16(SB)/4, $0x40000000
-DATA e2m1<>+20(SB)/4, $0x40400000
-DATA e2m1<>+24(SB)/4, $0x40800000
-DATA e2m1<>+28(SB)/4, $0x40c00000
-DATA e2m1<>+32(SB)/4, $0x80000000
-DATA e2m1<>+36(SB)/4, $0xbf000000
-DATA e2m1<>+40(SB)/4, $0xbf800000
-DATA e2m1<>+44(SB)/4, $0xbfc00000
-DATA e2m1<>+48(SB)/4, $0xc0000000
-DATA e2m1<>+52(SB)/4, $0xc0400000
-DATA e2m1<>+56(SB)/4, $0xc0800000
-DATA e2m1<>+60(SB)/4, $0xc0c00000
+DWORDS(e2m1, 0, 0x00000000, 0x3f000000, 0x3f800000, 0x3fc00000)
+DWORDS(e2m1, 16, 0x40000000, 0x40400000, 0x40800000, 0x40c00000)
+DWORDS(e2m1, 32, 0x80000000, 0xbf000000, 0xbf800000, 0xbfc00000)
+DWORDS(e2m1, 48, 0xc0000000, 0xc0400000, 0xc0800000, 0xc0c00000)
 GLOBL e2m1<>(SB), RODATA|NOPTR, $64
 
-DATA c80000000<>+0(SB)/4, $0x80000000
-DATA c80000000<>+4(SB)/4, $0x80000000
-DATA c80000000<>+8(SB)/4, $0x80000000
-DATA c80000000<>+12(SB)/4, $0x80000000
-DATA c80000000<>+16(SB)/4, $0x80000000
-DATA c80000000<>+20(SB)/4, $0x80000000
-DATA c80000000<>+24(SB)/4, $0x80000000
-DATA c80000000<>+28(SB)/4, $0x80000000
-DATA c80000000<>+32(SB)/4, $0x80000000
-DATA c80000000<>+36(SB)/4, $0x80000000
-DATA c80000000<>+40(SB)/4, $0x80000000
-DATA c80000000<>+44(SB)/4, $0x80000000
-DATA c80000000<>+48(SB)/4, $0x80000000
-DATA c80000000<>+52(SB)/4, $0x80000000
-DATA c80000000<>+56(SB)/4, $0x80000000
-DATA c80000000<>+60(SB)/4, $0x80000000
-GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c80000000, 0x80000000)
 
 // func schemeDecodeE2M1AVX2(dst *float32, ldd int, w *byte, ld int, rows int, scale *float32, zero *float32, vectors int)
 // Requires: AVX, AVX2
@@ -952,59 +945,9 @@ end:
 	VZEROUPPER
 	RET
 
-DATA c007f007f<>+0(SB)/4, $0x007f007f
-DATA c007f007f<>+4(SB)/4, $0x007f007f
-DATA c007f007f<>+8(SB)/4, $0x007f007f
-DATA c007f007f<>+12(SB)/4, $0x007f007f
-DATA c007f007f<>+16(SB)/4, $0x007f007f
-DATA c007f007f<>+20(SB)/4, $0x007f007f
-DATA c007f007f<>+24(SB)/4, $0x007f007f
-DATA c007f007f<>+28(SB)/4, $0x007f007f
-DATA c007f007f<>+32(SB)/4, $0x007f007f
-DATA c007f007f<>+36(SB)/4, $0x007f007f
-DATA c007f007f<>+40(SB)/4, $0x007f007f
-DATA c007f007f<>+44(SB)/4, $0x007f007f
-DATA c007f007f<>+48(SB)/4, $0x007f007f
-DATA c007f007f<>+52(SB)/4, $0x007f007f
-DATA c007f007f<>+56(SB)/4, $0x007f007f
-DATA c007f007f<>+60(SB)/4, $0x007f007f
-GLOBL c007f007f<>(SB), RODATA|NOPTR, $64
-
-DATA cbfffbfff<>+0(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+4(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+8(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+12(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+16(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+20(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+24(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+28(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+32(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+36(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+40(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+44(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+48(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+52(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+56(SB)/4, $0xbfffbfff
-DATA cbfffbfff<>+60(SB)/4, $0xbfffbfff
-GLOBL cbfffbfff<>(SB), RODATA|NOPTR, $64
-
-DATA c43800000<>+0(SB)/4, $0x43800000
-DATA c43800000<>+4(SB)/4, $0x43800000
-DATA c43800000<>+8(SB)/4, $0x43800000
-DATA c43800000<>+12(SB)/4, $0x43800000
-DATA c43800000<>+16(SB)/4, $0x43800000
-DATA c43800000<>+20(SB)/4, $0x43800000
-DATA c43800000<>+24(SB)/4, $0x43800000
-DATA c43800000<>+28(SB)/4, $0x43800000
-DATA c43800000<>+32(SB)/4, $0x43800000
-DATA c43800000<>+36(SB)/4, $0x43800000
-DATA c43800000<>+40(SB)/4, $0x43800000
-DATA c43800000<>+44(SB)/4, $0x43800000
-DATA c43800000<>+48(SB)/4, $0x43800000
-DATA c43800000<>+52(SB)/4, $0x43800000
-DATA c43800000<>+56(SB)/4, $0x43800000
-DATA c43800000<>+60(SB)/4, $0x43800000
-GLOBL c43800000<>(SB), RODATA|NOPTR, $64
+SIXTEEN(c007f007f, 0x007f007f)
+SIXTEEN(cbfffbfff, 0xbfffbfff)
+SIXTEEN(c43800000, 0x43800000)
 
 // func schemeDecodeE4M3AVX2(dst *float32, ldd int, w *byte, ld int, rows int, scale *float32, zero *float32, vectors int)
 // Requires: AVX, F16C

@@ -44,10 +44,7 @@ func rowsProduct(v vec, rows, vecs int) {
 	MOVQ(arg("c"), productC)
 	MOVQ(productC, productCursor)
 	for _, s := range sums { // C is needed after the loop
-		macro("PREFETCH_ROW", width-4)
-		for _, x := range s {
-			v.clear(x)
-		}
+		macro(fmt.Sprint("BEGIN_ROW", vecs, "_", v.name), append([]any{width - 4}, names(s)...)...)
 	}
 	step := func(u int) {
 		for j := range bs {

@@ -85,6 +85,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if err := checkEncodings(flag.Lookup("out").Value.String()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := writeMacros(flag.Lookup("out").Value.String()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := shortenData(flag.Lookup("out").Value.String()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if len(entries) > 0 {
 		if err := appendTo(flag.Lookup("stubs").Value.String(), tables(entries)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -98,6 +110,21 @@ func main() {
 		}
 	}
 }
+
+// checkEncodings rejects instructions of SSE. Among those of AVX each costs tens of cycles, since it keeps the upper halves
+// of registers: MOVD instead of VMOVD made products with IQ4_XS 15 times slower.
+func checkEncodings(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if line := legacy.Find(text); line != nil {
+		return fmt.Errorf("%s: %q is encoded for SSE: use the instruction of AVX", file, line)
+	}
+	return nil
+}
+
+var legacy = regexp.MustCompile(`(?m)^\t[A-UW-Z][A-Z0-9]* +.*\bX\d+\b.*$`)
 
 // broadcastConstants rewrites instructions on 64-byte vectors so that they broadcast one number of a constant instead
 // of reading a vector of copies. Go aligns data to at most 32 bytes, so a 64-byte constant often spans two cache lines;
@@ -290,15 +317,21 @@ func (v vec) lane(r VecVirtual) VecVirtual {
 	y := r
 	if v.wide() {
 		y = YMM()
-		VEXTRACTF64X4(Imm(1), r, y)
-		VADDPS(y, r.AsY(), y)
 	}
 	x, t := XMM(), XMM()
-	VEXTRACTF128(Imm(1), y.AsY(), x)
-	VADDPS(x, y.AsX(), x)
-	VPERMILPS(Imm(0x0e), x, t)
-	VADDPS(t, x, x)
-	VPERMILPS(Imm(0x01), x, t)
-	VADDSS(t, x, x)
+	name := fmt.Sprint("SUM_LANES", v.lanes)
+	macroUse(name, name+" sets x to the sum of the lanes of r. It overwrites the others.",
+		[]param{{"r", r}, {"y", y}, {"x", x}, {"t", t}}, func() {
+			if v.wide() {
+				VEXTRACTF64X4(Imm(1), r, y)
+				VADDPS(y, r.AsY(), y)
+			}
+			VEXTRACTF128(Imm(1), y.AsY(), x)
+			VADDPS(x, y.AsX(), x)
+			VPERMILPS(Imm(0x0e), x, t)
+			VADDPS(t, x, x)
+			VPERMILPS(Imm(0x01), x, t)
+			VADDSS(t, x, x)
+		})
 	return x
 }

@@ -93,11 +93,14 @@ func (f *neonFunc) print(w *strings.Builder) {
 			offsets[constant{c.lanes, false}] = size
 		}
 		offsets[c] = size
-		for i := range 2 * copies {
-			at := 2 * (i % 2)
-			fmt.Fprintf(w, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", f.pool(), size, c.lanes[at+1], c.lanes[at])
-			size += 8
+		line := dwords4(string(f.pool()), size, c.lanes)
+		if c.twice && strings.HasPrefix(line, "FOUR") {
+			line = strings.Replace(line, "FOUR", "EIGHT", 1)
+		} else if c.twice {
+			line += dwords4(string(f.pool()), size+16, c.lanes)
 		}
+		w.WriteString(line)
+		size += 16 * copies
 	}
 	if size > 0 {
 		fmt.Fprintf(w, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", f.pool(), size)
@@ -147,7 +150,7 @@ func (file *neonFile) text() string {
 	for _, f := range file.funcs {
 		f.print(&w)
 	}
-	return strings.TrimRight(w.String(), "\n") + "\n"
+	return withDataMacros(strings.TrimRight(w.String(), "\n") + "\n")
 }
 
 func (file *neonFile) declarations() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,8 +14,9 @@ import (
 // registers, from bytes to dwords and then to float32.
 func genPacked(v vec) {
 	for _, f := range []packedFormat{
-		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).q8_0}, {"Q4_0", 32, 18, 2, q4_0, (*wideDot).q4_0},
-		{"Q4_K", 256, 144, 1, q4_K, (*wideDot).q4_K}, {"Q6_K", 256, 210, 1, q6_K, (*wideDot).q6_K},
+		{"Q8_0", 32, 34, 2, q8_0, (*wideDot).load, (*wideDot).q8_0},
+		{"Q4_0", 32, 18, 2, q4_0, (*wideDot).load4_0, (*wideDot).q4_0},
+		{"Q4_K", 256, 144, 1, q4_K, nil, (*wideDot).q4_K}, {"Q6_K", 256, 210, 1, q6_K, nil, (*wideDot).q6_K},
 	} {
 		if v.wide() {
 			v.packedDot(f)
@@ -39,6 +41,7 @@ type packedFormat struct {
 	values, bytes int
 	unroll        int                  // blocks in an iteration of the loop
 	body          func(p *packedBlock) // for decoders
+	load          func(p *wideDot)     // loads the activations that all rows share, for products with AVX-512
 	wide          func(p *wideDot)     // for products with AVX-512; avx2FloatRows has those for AVX2
 }
 
@@ -264,6 +267,9 @@ func (p *packedBlock) constants(f packedFormat) {
 	}
 }
 
+// dotBlockDoc describes a macro, whose name precedes it.
+const dotBlockDoc = " adds the product of a block of weights and its activations to the sums of a row."
+
 const packedDotDoc = "blocks is the number of blocks in a row. sums[j] is the sum of x[32*j : 32*j+32]. lead, gap and stride may be 0. rows, blocks > 0."
 
 // packedDot writes the product of a matrix of packed weights and a vector, for AVX-512.
@@ -315,7 +321,15 @@ func (v vec) packedDot(f packedFormat) {
 			for row := range w {
 				p.w = w[row]
 				wide.row, wide.block, wide.acc, wide.low, wide.ps = row, block, acc[row], low[row], ps
-				f.wide(wide)
+				if f.load != nil && row == 0 {
+					f.load(wide)
+				}
+				params := []param{{"w", p.w}, {"acc", acc[row]}, {"block", block}}
+				if hasMinimums {
+					params = append(params, param{"low", low[row]})
+				}
+				macro := strings.ToUpper("dot_" + f.name + "_" + v.name)
+				macroUse(macro, macro+dotBlockDoc, params, func() { f.wide(wide) })
 			}
 		}
 		w.prefetch(blocks*f.bytes, ahead)

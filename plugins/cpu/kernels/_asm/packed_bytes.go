@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -236,7 +237,12 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 			}
 			for i := range w {
 				p.w, p.acc, p.lows = w[i], acc[i], lows[i]
-				body(p)
+				params := []param{{"w", p.w}, {"acc", p.acc}, {"block", p.block}}
+				if f.lows {
+					params = append(params, param{"low", p.lows})
+				}
+				macro := strings.ToUpper("dot_" + f.name + "_" + set)
+				macroUse(macro, macro+dotBlockDoc, params, func() { body(p) })
 			}
 		}
 		w.prefetch(blocks*f.bytes, ahead)

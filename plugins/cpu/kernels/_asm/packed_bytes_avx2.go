@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -62,13 +64,17 @@ func (p *byteBlock) pairs(u, x, excess VecVirtual) VecVirtual {
 	return u
 }
 
-// eachRow calls f with p set up for each row.
-func (p *byteBlock) eachRow(f func(row int)) {
+// eachRow calls f with p set up for each row. macro and doc are those of macroUse. The macro has the row, its sum, the
+// block and these parameters.
+func (p *byteBlock) eachRow(macro, doc string, f func(row int), with ...param) {
 	for i, w := range p.rows {
 		p.w, p.acc = w, p.sum[i]
-		f(i)
+		params := []param{{"w", w}, {"acc", p.acc}, {"row", i}, {"block", p.block}}
+		macroUse(macro, macro+" "+doc, append(params, with...), func() { f(i) })
 	}
 }
+
+const dotRowDoc = "adds the products of a row's block to its sum."
 
 // scaled returns the f16 at byte 0 of the block times the scale of the activations.
 func (p *byteBlock) scaled(scale VecVirtual) VecVirtual {
@@ -81,7 +87,7 @@ func (p *byteBlock) scaled(scale VecVirtual) VecVirtual {
 // would overflow 16 bits.
 func avx2Of8_0(p *byteBlock) {
 	x, _, scale := p.load32(0, false)
-	p.eachRow(func(int) {
+	p.eachRow("DOT_Q8_0_AVX2", dotRowDoc, func(int) {
 		w, signed := vectorOf(p.at(2)), YMM()
 		VPSIGNB(w, x, signed)
 		VPABSB(w, w)
@@ -91,7 +97,7 @@ func avx2Of8_0(p *byteBlock) {
 
 func avx2Of4_0(p *byteBlock) {
 	x, excess, scale := p.load32(0, true)
-	p.eachRow(func(int) {
+	p.eachRow("DOT_Q4_0_AVX2", dotRowDoc, func(int) {
 		u := YMM()
 		VBROADCASTI128(p.at(2), u)
 		VPSRLVD(p.across.shifts, u, u)
@@ -103,7 +109,7 @@ func avx2Of4_0(p *byteBlock) {
 func avx2Of4_K(p *byteBlock) {
 	dx, xs := vectorOf(Mem{Base: p.dx}), vectorOf(Mem{Base: p.xs})
 	room := func(row, i int) Mem { return p.room.Offset(32*row + 4*i) }
-	p.eachRow(func(row int) {
+	p.eachRow("SCALES_Q4_K", "stores the scales of a row's block and subtracts its minimums from the sum.", func(row int) {
 		s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w}).sixes()
 		VMULPS(p.broadcastHalf(0), s, s)
 		VMULPS(dx, s, s)
@@ -113,7 +119,7 @@ func avx2Of4_K(p *byteBlock) {
 	})
 	for c := range 4 {
 		x := [2]VecVirtual{vectorOf(Mem{Base: p.x, Disp: 64 * c}), vectorOf(Mem{Base: p.x, Disp: 64*c + 32})}
-		p.eachRow(func(row int) {
+		p.eachRow("DOT_Q4_K_AVX2", "adds the products of two groups of a row, from group 2*c on.", func(row int) {
 			w := vectorOf(p.at(16 + 32*c))
 			for h, u := range [2]VecVirtual{w, shiftRight(w, 4)} {
 				q, s := YMM(), YMM()
@@ -121,7 +127,7 @@ func avx2Of4_K(p *byteBlock) {
 				VBROADCASTSS(room(row, 2*c+h), s)
 				p.add(p.pairs(q, x[h], nil), s)
 			}
-		})
+		}, param{"c", c})
 	}
 }
 
@@ -131,14 +137,14 @@ func avx2Of6_K(p *byteBlock) {
 	for h := range 2 { // scales of 8 groups of 16 values, which have 4 scales of activations
 		order, each := vectorOf(doubled(h)), YMM()
 		VPERMPS(dx, order, each)
-		p.eachRow(func(row int) {
+		p.eachRow("SCALES_Q6_K", "stores the scales of half h of a row's block.", func(row int) {
 			s := YMM()
 			VPMOVSXBD(p.at(192+8*h), s)
 			VCVTDQ2PS(s, s)
 			VMULPS(p.broadcastHalf(208), s, s)
 			VMULPS(each, s, s)
 			VMOVUPS(s, room(row, h))
-		})
+		}, param{"h", h})
 	}
 	// A vector of 32 bytes has the low nibbles of values j and the high ones of values j+2. Another one has the upper
 	// bits of four of them.
@@ -149,7 +155,7 @@ func avx2Of6_K(p *byteBlock) {
 			for k := range 2 {
 				x[k], excess[k] = vectorOf(Mem{Base: p.x, Disp: at[k]}), vectorOf(Mem{Base: p.products, Disp: at[k]})
 			}
-			p.eachRow(func(row int) {
+			p.eachRow(fmt.Sprint("DOT_Q6_K_AVX2_", j), "adds the products of 64 values of a row, in half h of the block.", func(row int) {
 				low, upper := vectorOf(p.at(64*h+32*j)), vectorOf(p.at(128+32*h))
 				for k := range 2 {
 					q, u := YMM(), YMM()
@@ -161,7 +167,7 @@ func avx2Of6_K(p *byteBlock) {
 					VPERMILPS(p.across.halves, s, s)
 					p.add(p.pairs(q, x[k], excess[k]), s)
 				}
-			})
+			}, param{"h", h})
 		}
 	}
 }

@@ -85,11 +85,13 @@ func (p *floatRows) add(q, x VecVirtual, t *VecVirtual) {
 	}
 }
 
-// eachRow calls f for each row, whose blocks at and halfAt then find.
-func (p *floatRows) eachRow(f func(row int)) {
+// eachRow calls f for each row, whose blocks at and halfAt then find. macro and doc are those of macroUse. The macro has
+// the row, its sum, the block and these parameters.
+func (p *floatRows) eachRow(macro, doc string, f func(row int), with ...param) {
 	for row, w := range p.w {
 		p.packedBlock.w = w
-		f(row)
+		params := []param{{"w", w}, {"acc", p.acc[row]}, {"row", row}, {"block", p.block}}
+		macroUse(macro, macro+" "+doc, append(params, with...), func() { f(row) })
 	}
 }
 
@@ -100,15 +102,35 @@ func (p *floatRows) finish(row int, t VecVirtual, scale func(dst Register)) {
 	VFMADD231PS(s, t, p.acc[row])
 }
 
+// finishGroup adds t times a scale of the block to the sum of a row.
+func (p *floatRows) finishGroup(row int, t VecVirtual, group int) {
+	at := 64*row + 4*group
+	macroUse("FINISH_GROUP", "FINISH_GROUP adds the products of a group, times their scale, to the sum of a row.",
+		[]param{{"acc", p.acc[row]}, {"t", t}, {"at", at}}, func() {
+			p.finish(row, t, func(dst Register) { VBROADCASTSS(p.scales.Offset(at), dst) })
+		})
+}
+
 func (p *floatRows) blockScale(dst Register) { p.halfAt(p.vec, 0, dst) }
 
 func (p *floatRows) q8_0() {
 	var t [dotStreams]VecVirtual
 	for i := 0; i < 32; i += 8 {
 		x := p.x(i)
-		p.eachRow(func(row int) { p.add(p.dwords(2+i, true), x, &t[row]) })
+		name := "ADD_EIGHT_Q8_0"
+		if i == 0 {
+			name = "MULTIPLY_EIGHT_Q8_0"
+		}
+		p.eachRow(name, "multiplies eight weights of a row by x.",
+			func(row int) { p.add(p.dwords(2+i, true), x, &t[row]) }, param{"i", i}, param{"x", x})
 	}
-	p.eachRow(func(row int) { p.finish(row, t[row], p.blockScale) })
+	p.finishRows(t)
+}
+
+// finishRows adds sums of products, times the scale of the block, to the sums of the rows.
+func (p *floatRows) finishRows(t [dotStreams]VecVirtual) {
+	p.eachRow("FINISH_BLOCK", "adds t, times the scale of the block, to the sum of a row.",
+		func(row int) { p.finish(row, t[row], p.blockScale) }, param{"at", p.off})
 }
 
 // q4_0 starts with -8 times the sum of the activations, instead of subtracting 8 from all integers.
@@ -125,13 +147,14 @@ func (p *floatRows) q4_0() {
 	}
 	for i := 0; i < 16; i += 8 {
 		x := [2]VecVirtual{p.x(i), p.x(i + 16)}
-		p.eachRow(func(row int) {
-			for h, q := range p.nibblesOf(2 + i) {
-				p.add(q, x[h], &t[row])
-			}
-		})
+		p.eachRow("ADD_NIBBLES_Q4_0", "multiplies 16 weights of a row, low and high nibbles of eight bytes.",
+			func(row int) {
+				for h, q := range p.nibblesOf(2 + i) {
+					p.add(q, x[h], &t[row])
+				}
+			}, param{"i", i})
 	}
-	p.eachRow(func(row int) { p.finish(row, t[row], p.blockScale) })
+	p.finishRows(t)
 }
 
 // nibblesOf returns the low and the high nibbles of eight bytes.
@@ -144,7 +167,7 @@ func (p *floatRows) nibblesOf(i int) [2]VecVirtual {
 
 func (p *floatRows) q4_K() {
 	sums := vectorOf(Mem{Base: p.ps})
-	p.eachRow(func(row int) {
+	p.eachRow("SCALES_Q4_K", "stores the scales of a row's block and subtracts its minimums from the sum.", func(row int) {
 		s, m := p.sixes()
 		d := YMM()
 		p.halfAt(p.vec, 0, d)
@@ -158,23 +181,27 @@ func (p *floatRows) q4_K() {
 		var t [dotStreams][2]VecVirtual
 		for i := 0; i < 32; i += 8 {
 			x := [2]VecVirtual{p.x(64*c + i), p.x(64*c + 32 + i)}
-			p.eachRow(func(row int) {
+			name := "ADD_NIBBLES_Q4_K"
+			if i == 0 {
+				name = "MULTIPLY_NIBBLES_Q4_K"
+			}
+			p.eachRow(name, "multiplies 16 weights of a row, low and high nibbles of eight bytes.", func(row int) {
 				for h, q := range p.nibblesOf(16 + 32*c + i) {
 					p.add(q, x[h], &t[row][h])
 				}
-			})
+			}, param{"i", 32*c + i})
 		}
-		p.eachRow(func(row int) {
+		for row := range t {
 			for h := range 2 {
-				p.finish(row, t[row][h], func(dst Register) { VBROADCASTSS(p.scales.Offset(64*row+4*(2*c+h)), dst) })
+				p.finishGroup(row, t[row][h], 2*c+h)
 			}
-		})
+		}
 	}
 }
 
 // q6_K unpacks 32 integers of a row at a time, as bytes.
 func (p *floatRows) q6_K() {
-	p.eachRow(func(row int) {
+	p.eachRow("SCALES_Q6_K", "stores the scales of a row's block.", func(row int) {
 		d := YMM()
 		p.halfAt(p.vec, 208, d)
 		for h := range 2 {
@@ -186,7 +213,7 @@ func (p *floatRows) q6_K() {
 	for h := range 2 {
 		for j := range 4 {
 			var q [dotStreams]VecVirtual
-			p.eachRow(func(row int) {
+			p.eachRow(fmt.Sprint("UNPACK_Q6_K_", j), "unpacks 32 integers of a row, in half h of the block.", func(row int) {
 				u, upper := shiftRight(vectorOf(p.at(64*h+32*(j%2))), j/2*4),
 					shiftRight(vectorOf(p.at(128+32*h)), 2*j-4)
 				VPAND(bytesConst(15), u, u)
@@ -194,15 +221,18 @@ func (p *floatRows) q6_K() {
 				VPOR(upper, u, u)
 				VPSUBB(bytesConst(32), u, u)
 				q[row] = u
-			})
+			}, param{"h", h})
 			for half := range 2 {
 				if half == 1 {
-					p.eachRow(func(row int) { VEXTRACTI128(Imm(1), q[row], q[row].AsX()) })
+					for _, q := range q {
+						VEXTRACTI128(Imm(1), q, q.AsX())
+					}
 				}
 				var t [dotStreams]VecVirtual
 				for k := range 2 {
 					x := p.x(128*h + 32*j + 16*half + 8*k)
-					p.eachRow(func(row int) {
+					name := []string{"MULTIPLY_EIGHT_Q6_K", "ADD_EIGHT_Q6_K"}[k]
+					p.eachRow(name, "multiplies eight integers of a row by x.", func(row int) {
 						y := YMM()
 						if k == 0 {
 							VPMOVSXBD(q[row].AsX(), y)
@@ -213,10 +243,9 @@ func (p *floatRows) q6_K() {
 						p.add(y, x, &t[row])
 					})
 				}
-				p.eachRow(func(row int) {
-					p.finish(
-						row, t[row], func(dst Register) { VBROADCASTSS(p.scales.Offset(64*row+4*(8*h+2*j+half)), dst) })
-				})
+				for row := range t {
+					p.finishGroup(row, t[row], 8*h+2*j+half)
+				}
 			}
 		}
 	}

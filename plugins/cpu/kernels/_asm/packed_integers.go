@@ -343,10 +343,10 @@ func lookup4_XS(b *integerBlock) {
 	d := b.broadcastHalf(0)
 	s, u := YMM(), YMM()
 	x := XMM()
-	MOVD(low, x)
+	VMOVD(low, x)
 	VPBROADCASTD(x, s)
 	y := XMM()
-	MOVD(high, y)
+	VMOVD(high, y)
 	VPBROADCASTD(y, u)
 	if shifts4_XS[0].Base == nil {
 		shifts4_XS[0], shifts4_XS[1] = GLOBL("shiftsLow4_XS", 8|16), Mem{}

@@ -22,10 +22,13 @@ func prefetchAhead() Register {
 
 // prefetch writes prefetches of n bytes for each stream, ahead of its pointer.
 func (p *streams) prefetch(n int, ahead Register) {
-	for _, w := range p {
-		for i := 0; i < n; i += 64 {
-			PREFETCHT0(Mem{Base: w, Index: ahead, Scale: 1, Disp: i})
-		}
+	for i := 0; i < n; i += 64 {
+		macroUse("PREFETCH_ROWS", "PREFETCH_ROWS prefetches the line at an offset of each row, ahead of its pointer.",
+			append(p.params(), param{"at", i}, param{"ahead", ahead}), func() {
+				for _, w := range p {
+					PREFETCHT0(Mem{Base: w, Index: ahead, Scale: 1, Disp: i})
+				}
+			})
 	}
 }
 
@@ -40,37 +43,58 @@ type streams [dotStreams]Register
 
 // start points the streams to their next rows. It overwrites t.
 func (p *streams) start(t Register) {
-	MOVQ(arg("w"), p[0])
-	MOVQ(arg("gap"), t)
-	for i := 1; i < len(p); i++ {
-		LEAQ(Mem{Base: p[i-1], Index: t, Scale: 1}, p[i])
-	}
+	macroUse("START_ROWS", "START_ROWS points to the next four rows, which are a gap apart.",
+		append(p.params(), param{"t", t}), func() {
+			MOVQ(arg("w"), p[0])
+			MOVQ(arg("gap"), t)
+			for i := 1; i < len(p); i++ {
+				LEAQ(Mem{Base: p[i-1], Index: t, Scale: 1}, p[i])
+			}
+		})
 }
 
 // advance moves the pointers by n bytes.
 func (p *streams) advance(n int) {
-	for _, w := range p {
-		ADDQ(U32(uint32(n)), w)
-	}
+	macroUse("ADVANCE_ROWS", "ADVANCE_ROWS moves the pointers to rows by n bytes.", append(p.params(), param{"n", n}),
+		func() {
+			for _, w := range p {
+				ADDQ(U32(uint32(n)), w)
+			}
+		})
 }
 
 // end stores the sums and jumps to label "row" if there are more rows. It overwrites s and t.
 func (p *streams) end(sums [dotStreams]Register, s, t Register) {
-	MOVQ(arg("dst"), s)
-	MOVQ(arg("lead"), t)
+	params := []param{{"s", s}, {"t", t}}
 	for i, x := range sums {
-		VMOVSS(x, Mem{Base: s})
-		if i < len(sums)-1 {
-			LEAQ(Mem{Base: s, Index: t, Scale: 4}, s)
-		}
+		params = append(params, param{fmt.Sprint("sum", i), x})
 	}
-	ADDQ(Imm(4), arg("dst"))
-	MOVQ(arg("stride"), t)
-	ADDQ(t, arg("w"))
-	DECQ(arg("rows"))
+	macroUse("END_ROWS",
+		"END_ROWS stores the sums of four rows, which are lead floats apart, and counts rows down.", params, func() {
+			MOVQ(arg("dst"), s)
+			MOVQ(arg("lead"), t)
+			for i, x := range sums {
+				VMOVSS(x, Mem{Base: s})
+				if i < len(sums)-1 {
+					LEAQ(Mem{Base: s, Index: t, Scale: 4}, s)
+				}
+			}
+			ADDQ(Imm(4), arg("dst"))
+			MOVQ(arg("stride"), t)
+			ADDQ(t, arg("w"))
+			DECQ(arg("rows"))
+		})
 	JNE(LabelRef("row"))
 	VZEROUPPER()
 	RET()
+}
+
+// params returns the pointers as parameters of a macro.
+func (p *streams) params() (out []param) {
+	for i, w := range p {
+		out = append(out, param{fmt.Sprint("row", i), w})
+	}
+	return out
 }
 
 // gp64s returns a general register for each stream.

@@ -62,11 +62,8 @@ func (p *wideDot) magic(t VecVirtual, mask, offset Register) VecVirtual {
 	return t
 }
 
-// load loads x at the first row.
+// load loads x.
 func (p *wideDot) load() {
-	if p.row > 0 {
-		return
-	}
 	for i := range p.x {
 		p.x[i] = p.reg()
 		VMOVUPS(p.activations(16*i), p.x[i])
@@ -85,7 +82,6 @@ func (p *wideDot) add(values [2]VecVirtual) {
 }
 
 func (p *wideDot) q8_0() {
-	p.load()
 	p.add([2]VecVirtual{p.float(p.dwords(2, true)), p.float(p.dwords(18, true))})
 }
 
@@ -104,11 +100,6 @@ func (p *wideDot) nibbles(i int) (low, high VecVirtual) {
 // The rows share -136*x1 and x0 - x1/16. Scales come from a table: the processor is busy with arithmetic, and to
 // convert them takes longer.
 func (p *wideDot) q4_0() {
-	if p.load(); p.row == 0 {
-		p.start = p.reg()
-		VMULPS(Z29, p.x[1], p.start)
-		VFNMADD231PS(Z30, p.x[1], p.x[0])
-	}
 	b, low, half := p.dwords(2, false), p.reg(), GP64()
 	VPERMPS(Z31, b, low) // a table, indexed by the lowest four bits
 	VCVTDQ2PS(b, b)
@@ -116,6 +107,13 @@ func (p *wideDot) q4_0() {
 	VFMADD231PS(p.x[0], low, b)
 	MOVWQZX(p.at(0), half)
 	VFMADD231PS_BCST(Mem{Base: p.half, Index: half, Scale: 4}, b, p.acc)
+}
+
+func (p *wideDot) load4_0() {
+	p.load()
+	p.start = p.reg()
+	VMULPS(Z29, p.x[1], p.start)
+	VFNMADD231PS(Z30, p.x[1], p.x[0])
 }
 
 func (p *wideDot) q4_K() {

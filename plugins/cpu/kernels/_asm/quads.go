@@ -154,9 +154,7 @@ func quadTiles(rows int, unsigned, instruction string) {
 func quadProduct(v vec, rows int, name string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
 	sums, _ := productSums(v, rows, 2, name, "func(k int, a, b, c *float32, ldc int)", row)
 	for _, s := range sums {
-		VMOVUPS(s[0], Mem{Base: productC})
-		VMOVUPS(s[1], Mem{Base: productC, Disp: v.bytes()})
-		ADDQ(productLdc, productC)
+		macro("STORE_ROW2", append([]any{v.bytes()}, names(s)...)...)
 	}
 	VZEROUPPER()
 	RET()
