@@ -65,10 +65,10 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 // finding its bounds needs a search.
 func checkDims(graphs []rawGraph) error {
 	n := 0
-	for i := range graphs {
-		for _, x := range graphs[i].nodes {
+	count := func(syms ir.Syms, nodes []rawNode) error {
+		for _, x := range nodes {
 			for _, d := range x.typ.shape {
-				if !graphs[i].syms.Growing(d) {
+				if !syms.Growing(d) {
 					n++
 				}
 			}
@@ -76,6 +76,17 @@ func checkDims(graphs []rawGraph) error {
 				return fail(18, KindGraph.String(), x.at, "more than %d dims fall when a symbol grows, such as 8-N",
 					MaxDims)
 			}
+		}
+		return nil
+	}
+	for i := range graphs {
+		for _, b := range graphs[i].bodies {
+			if err := count(b.syms, b.nodes); err != nil {
+				return err
+			}
+		}
+		if err := count(graphs[i].syms, graphs[i].nodes); err != nil {
+			return err
 		}
 	}
 	return nil
