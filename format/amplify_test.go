@@ -204,6 +204,8 @@ func TestRefusedMemory(t *testing.T) {
 			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{Type: ir.MustType("i8[1,1,1,1,1,1,1,1]")}},
 				MaxSignature)
 		},
+		"bodies":          func(f *forgery) { f.c.graphs[9].bodies = make([]rawBody, MaxBodies) },
+		"nodes of bodies": func(f *forgery) { f.c.graphs[9].bodies[0].nodes = make([]rawNode, n) },
 		"programs": func(f *forgery) {
 			f.c.graphs, f.c.plans, f.c.scheds = make([]rawGraph, MaxPrograms), make([]rawPlan, MaxPrograms),
 				make([]rawSched, MaxPrograms)

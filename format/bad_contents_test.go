@@ -17,7 +17,8 @@ import (
 // fused_matmul p (over q), 6 add s. Graph 6 is pickText: 0 x, 1 neg n, 2 top_k, 3 its result v, 4 its result i, 5
 // top_k, 6 its result w, which nothing reads, 7 its result j, 8 relu r (over v), 9 cast f, 10 add s. Graph 7 is
 // appendText: 0 rows, 1 pos, 2 cache, 3 count (both states), 4 reduce_sum before, 5 kv_append next, 6 reduce_sum after,
-// 7 add both, 8 add n. Graph 8 is peekText: 0 cache, 1 reduce_sum sum.
+// 7 add both, 8 add n. Graph 8 is peekText: 0 cache, 1 reduce_sum sum. Graph 9 is applyText, with the bodies 0 half and
+// 1 whole: 0 x, 1 test_apply y, 2 test_apply z.
 
 func TestBadEncodings(t *testing.T) {
 	body := func(k Kind, change func([]byte) []byte) func(*forgery) {
@@ -266,5 +267,106 @@ func TestBadContents(t *testing.T) {
 		{28, "symbol that is not there", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("K") })},
 		{28, "symbol inside a quotient that is not there",
 			node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("2*N+(N+K)/3") })},
+	})
+}
+
+// TestBadBodies breaks graphs that attributes refer to.
+func TestBadBodies(t *testing.T) {
+	apply := func(change func(g *rawGraph)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.graphs[9]) }
+	}
+	ref := func(n int64) func(*forgery) {
+		return apply(func(g *rawGraph) { g.nodes[1].attrs[0].Value = rawRef(n) })
+	}
+	body := func(change func(b *rawBody)) func(*forgery) { return apply(func(g *rawGraph) { change(&g.bodies[0]) }) }
+	// deep makes a chain of n bodies, each of which the next refers to.
+	deep := func(n, nesting int64) func(*forgery) {
+		return apply(func(g *rawGraph) {
+			whole := g.bodies[1]
+			g.bodies = g.bodies[:1]
+			for i := range n - 1 {
+				b := whole
+				b.name = strings.Repeat("d", int(i)+1)
+				b.nodes = slices.Clone(whole.nodes)
+				b.nodes[1].attrs = []ir.Attr{{Name: "body", Value: rawRef(i)}, {Name: "other", Value: rawRef(-1)}}
+				g.bodies = append(g.bodies, b)
+			}
+			g.nodes[1].attrs[0].Value, g.nodes[1].attrs[1].Value, g.nesting = rawRef(n-1), rawRef(0), nesting
+		})
+	}
+	f := forge(t)
+	deep(ir.MaxNesting, ir.MaxNesting)(f)
+	if _, err := verifyBytes(f.file()); err != nil {
+		t.Fatalf("bodies that nest %d deep: %v", ir.MaxNesting, err)
+	}
+	testBadFiles(t, []badFile{
+		{15, "an attribute with another field", func(f *forgery) {
+			f.body = func(k Kind, b []byte) []byte {
+				return bytes.Replace(b, []byte("\x81\xa5graph\x00"), []byte("\x81\xa5grapf\x00"), 1)
+			}
+		}},
+		{15, "body -2", ref(-2)},
+		{15, "nodes of graph and bodies together", apply(func(g *rawGraph) {
+			g.bodies[0].nodes, g.nodes = make([]rawNode, MaxNodes/2+1), make([]rawNode, MaxNodes/2)
+		})},
+		{15, "operands of graph and bodies together", apply(func(g *rawGraph) {
+			half := slices.Repeat([]rawNode{{in: make([]int64, MaxOperands)}}, MaxAllOperands/MaxOperands/2)
+			g.bodies[0].nodes, g.nodes = append(half[:len(half):len(half)], rawNode{in: make([]int64, 1)}), half
+		})},
+		{17, "two bodies of one name", apply(func(g *rawGraph) { g.bodies[1].name = "half" })},
+		{17, "body with the name of the method", body(func(b *rawBody) { b.name = "apply" })},
+		{17, "body without a name", body(func(b *rawBody) { b.name = "" })},
+		{17, "two nodes of one name in a body", body(func(b *rawBody) { b.nodes[2].name = "b" })},
+		{18, "element type in a body", body(func(b *rawBody) { b.nodes[1].typ.dtype = "f33" })},
+		{22, "unknown op in a body", body(func(b *rawBody) { b.nodes[1].op = "negg" })},
+		{22, "block in a body", body(func(b *rawBody) { b.nodes[1].op = "linear" })},
+		{22, "graph for a bool", apply(func(g *rawGraph) {
+			g.nodes[2].op, g.nodes[2].in = "matmul", []int64{0, 1}
+			g.nodes[2].attrs = []ir.Attr{{Name: "trans_a", Value: rawRef(0)}, {Name: "trans_b", Value: false}}
+		})},
+		{22, "bool for a graph", apply(func(g *rawGraph) { g.nodes[1].attrs[0].Value = true })},
+		{22, "element type for a graph", apply(func(g *rawGraph) { g.nodes[1].attrs[0].Value = rawDType("f32") })},
+		{23, "operand past the end of a body", body(func(b *rawBody) { b.nodes[1].in[0] = 3 })},
+		{24, "operand in a body that comes later", body(func(b *rawBody) { b.nodes[1].in[0] = 2 })},
+		{25, "body past the end", ref(2)},
+		{25, "body 2^31-1", ref(math.MaxInt32)},
+		{25, "a body that refers to itself",
+			apply(func(g *rawGraph) { g.bodies[1].nodes[1].attrs[0].Value = rawRef(1) })},
+		{25, "a body that refers to a later one",
+			apply(func(g *rawGraph) { g.bodies[0], g.bodies[1] = g.bodies[1], g.bodies[0] })},
+		{25, "a body that nothing refers to", apply(func(g *rawGraph) {
+			g.nodes[1].attrs[1].Value, g.nesting = rawRef(-1), 1
+		})},
+		{25, "no bodies", apply(func(g *rawGraph) { g.bodies = nil })},
+		{25, "nesting is too low", apply(func(g *rawGraph) { g.nesting = 1 })},
+		{25, "nesting is too high", apply(func(g *rawGraph) { g.nesting = 3 })},
+		{25, "bodies that nest too deep", deep(ir.MaxNesting+1, ir.MaxNesting)},
+		{25, "bodies that nest too deep and say so", deep(ir.MaxNesting+1, ir.MaxNesting+1)},
+		{25, "too many nodes with each use of a body", apply(func(g *rawGraph) {
+			many := func(n int, like rawNode) (list []rawNode) {
+				for range n {
+					like.name = ""
+					list = append(list, like)
+				}
+				return list
+			}
+			g.bodies[0].nodes = append(g.bodies[0].nodes, many(1<<10, g.bodies[0].nodes[1])...)
+			g.bodies[1].nodes = append(g.bodies[1].nodes, many(1<<10, g.bodies[1].nodes[1])...)
+		})},
+		{25, "weight in a body", body(func(b *rawBody) {
+			b.nodes[1] = rawNode{op: "param", name: "w", typ: rawType{"f32", ir.ShapeOf(16, 8)}}
+		})},
+		{25, "state in a body", body(func(b *rawBody) {
+			b.nodes[1] = rawNode{op: "state", name: "s", typ: rawType{"f32", ir.ShapeOf(2)},
+				attrs: []ir.Attr{{Name: "init", Value: 0.0}}}
+		})},
+		{26, "another type in a body", body(func(b *rawBody) { b.nodes[1].typ.dtype = "f16" })},
+		{26, "body with other inputs than the op gives", apply(func(g *rawGraph) {
+			g.bodies[0].nodes[1] = rawNode{op: "input", name: "b", typ: g.bodies[0].nodes[0].typ}
+		})},
+		{27, "body without outputs", body(func(b *rawBody) { b.outputs = nil })},
+		{27, "output past the end of a body", body(func(b *rawBody) { b.outputs[0].node = 3 })},
+		{28, "symbol of a body without values", body(func(b *rawBody) { b.syms[0].Min = 5 })},
+		{26, "symbol of a body with another range", body(func(b *rawBody) { b.syms[0].Max++ })},
 	})
 }

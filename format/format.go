@@ -62,9 +62,10 @@ const (
 	MaxArenaBytes    = 1 << 42
 	MaxPrograms      = 256
 	MaxMethods       = 64
-	MaxSignature     = 1024 // inputs, or outputs, of a method
-	MaxNodes         = 1 << 20
-	MaxOps           = 4096 // distinct ops that one program counts
+	MaxSignature     = 1024    // inputs, or outputs, of a method
+	MaxNodes         = 1 << 20 // of a program, with those of a body for each attribute that refers to it
+	MaxBodies        = 4096    // of a program
+	MaxOps           = 4096    // distinct ops that one program counts
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
 	MaxAllOperands   = 1 << 20 // of all nodes of a program together
@@ -90,8 +91,10 @@ const (
 func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size
 	for _, p := range loaded {
-		for _, x := range p.Graph.Nodes {
-			n += MemoryPerOperand * int64(x.Arity())
+		for _, g := range append(p.Graph.Bodies(), p.Graph) {
+			for _, x := range g.Nodes {
+				n += MemoryPerOperand * int64(x.Arity())
+			}
 		}
 	}
 	return n

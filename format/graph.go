@@ -14,7 +14,8 @@ import (
 type rawGraph struct {
 	at             int64 // byte offset in the section, as in all raw types
 	method, target string
-	nesting        int64 // depth of nested subgraphs; 0 in this version
+	nesting        int64     // depth of bodies; without bodies 0
+	bodies         []rawBody // graphs that attributes refer to, each after those that it refers to
 	syms           ir.Syms
 	nodes          []rawNode
 	outputs        []rawOutput
@@ -22,10 +23,19 @@ type rawGraph struct {
 	rewritten      []program.OpCount
 }
 
+// rawBody is a graph that attributes refer to, by its number.
+type rawBody struct {
+	at      int64
+	name    string
+	syms    ir.Syms
+	nodes   []rawNode
+	outputs []rawOutput
+}
+
 type rawNode struct {
 	at       int64
 	op, name string
-	attrs    []ir.Attr     // values of type bool, int64, float64, string, []int64 or rawDType
+	attrs    []ir.Attr     // values of type bool, int64, float64, string, []int64, rawDType or rawRef
 	in       []int64       // required operands, or those of a variadic op
 	optional []rawOptional // optional operands, by ascending name
 	typ      rawType       // empty if the op has several results
@@ -44,27 +54,28 @@ type rawOptional struct {
 // rawDType is the name of an element type, which may be unknown.
 type rawDType string
 
+// rawRef is the number of a body, or -1 for none.
+type rawRef int64
+
 type rawType struct {
 	dtype rawDType
 	shape ir.Shape
 }
 
 func (g *rawGraph) encode(e *encoder) {
-	e.object(8)
+	if len(g.bodies) > 0 {
+		e.object(9)
+		e.key("bodies")
+		e.list(len(g.bodies))
+		for i := range g.bodies {
+			g.bodies[i].encode(e)
+		}
+	} else {
+		e.object(8)
+	}
 	e.keyStr("method", g.method)
 	e.keyInt("nesting", g.nesting)
-	e.key("nodes")
-	e.list(len(g.nodes))
-	for i := range g.nodes {
-		g.nodes[i].encode(e)
-	}
-	e.key("outputs")
-	e.list(len(g.outputs))
-	for _, o := range g.outputs {
-		e.list(2)
-		e.str(o.name)
-		e.integer(o.node)
-	}
+	encodeNodes(e, g.nodes, g.outputs)
 	encodeCounts(e, "reference", g.reference)
 	encodeCounts(e, "rewritten", g.rewritten)
 	e.key("syms")
@@ -74,29 +85,85 @@ func (g *rawGraph) encode(e *encoder) {
 
 func decodeGraph(d *decoder) (g rawGraph) {
 	g.at = d.at()
-	d.object(8, "graph")
+	count := nodeCounter{d: d}
+	if d.objectOf(8, 9, "graph") == 9 {
+		d.key("bodies")
+		g.bodies = decodeList(d, MaxBodies, leastOf((*rawBody).encode), "bodies", func() rawBody {
+			return decodeBody(d, &count)
+		})
+		if len(g.bodies) == 0 {
+			d.fail("bodies has no items; want no field bodies")
+		}
+	}
 	g.method = d.keyStr("method", MaxName)
 	g.nesting = d.keyInt("nesting", 0, math.MaxInt32)
-	d.key("nodes")
-	operands := 0
-	g.nodes = decodeList(d, MaxNodes, leastOf((*rawNode).encode), "nodes", func() rawNode {
-		n := decodeNode(d)
-		if operands += len(n.in) + len(n.optional); operands > MaxAllOperands {
-			d.fail("the nodes have more than %d operands together", MaxAllOperands)
-		}
-		return n
-	})
-	d.key("outputs")
-	g.outputs = decodeList(d, MaxSignature, 3, "outputs", func() rawOutput {
-		d.tuple(2, "output")
-		return rawOutput{d.str(MaxName, "output"), d.integer(0, math.MaxInt64, "output's node")}
-	})
+	g.nodes, g.outputs = count.nodes()
 	g.reference = decodeCounts(d, "reference")
 	g.rewritten = decodeCounts(d, "rewritten")
 	d.key("syms")
 	g.syms = decodeSyms(d)
 	g.target = d.keyStr("target", MaxName)
 	return g
+}
+
+func (b *rawBody) encode(e *encoder) {
+	e.object(4)
+	e.keyStr("name", b.name)
+	encodeNodes(e, b.nodes, b.outputs)
+	e.key("syms")
+	encodeSyms(e, b.syms)
+}
+
+func decodeBody(d *decoder, count *nodeCounter) (b rawBody) {
+	b.at = d.at()
+	d.object(4, "body")
+	b.name = d.keyStr("name", MaxName)
+	b.nodes, b.outputs = count.nodes()
+	d.key("syms")
+	b.syms = decodeSyms(d)
+	return b
+}
+
+// encodeNodes writes the fields nodes and outputs.
+func encodeNodes(e *encoder, nodes []rawNode, outputs []rawOutput) {
+	e.key("nodes")
+	e.list(len(nodes))
+	for i := range nodes {
+		nodes[i].encode(e)
+	}
+	e.key("outputs")
+	e.list(len(outputs))
+	for _, o := range outputs {
+		e.list(2)
+		e.str(o.name)
+		e.integer(o.node)
+	}
+}
+
+// nodeCounter reads the nodes of a graph and its bodies and limits their number and that of their operands.
+type nodeCounter struct {
+	d               *decoder
+	count, operands int
+}
+
+// nodes reads the fields nodes and outputs.
+func (c *nodeCounter) nodes() (nodes []rawNode, outputs []rawOutput) {
+	d := c.d
+	d.key("nodes")
+	nodes = decodeList(d, MaxNodes-c.count, leastOf((*rawNode).encode), "nodes", func() rawNode {
+		n := decodeNode(d)
+		if c.operands += len(n.in) + len(n.optional); c.operands > MaxAllOperands {
+			d.fail("the nodes have more than %d operands together", MaxAllOperands)
+		}
+		return n
+	})
+	c.count += len(nodes)
+	d.key("outputs")
+	outputs = decodeList(d, MaxSignature, 3, "outputs", func() rawOutput {
+		d.tuple(2, "output")
+		return rawOutput{d.str(MaxName, "output"), d.integer(0, math.MaxInt64, "output's node")}
+	})
+	return nodes, outputs
 }
 
 func encodeCounts(e *encoder, key string, list []program.OpCount) {
@@ -163,7 +230,8 @@ func decodeNode(d *decoder) (n rawNode) {
 	return n
 }
 
-// encodeAttr writes [name, value]. An element type is {"dtype": name}, to distinguish it from a string.
+// encodeAttr writes [name, value]. An element type is {"dtype": name}, to distinguish it from a string, and a graph
+// {"graph": number}.
 func encodeAttr(e *encoder, a ir.Attr) {
 	e.list(2)
 	e.str(a.Name)
@@ -184,6 +252,9 @@ func encodeAttr(e *encoder, a ir.Attr) {
 	case rawDType:
 		e.object(1)
 		e.keyStr("dtype", string(v))
+	case rawRef:
+		e.object(1)
+		e.keyInt("graph", int64(v))
 	default:
 		panic("BUG: attribute " + a.Name + " has a type that attributes do not have")
 	}
@@ -206,7 +277,14 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 		a.Value = decodeList(d, MaxInts, 1, a.Name, number)
 	case kindMap:
 		d.object(1, a.Name)
-		a.Value = rawDType(d.keyWord("dtype", MaxName))
+		switch key := d.word(MaxName, "a field's name"); {
+		case key == "dtype":
+			a.Value = rawDType(d.word(MaxName, a.Name))
+		case key == "graph":
+			a.Value = rawRef(d.integer(-1, math.MaxInt32, a.Name))
+		case d.err == nil:
+			d.fail("attribute %q has the field %.40q; want dtype or graph", a.Name, key)
+		}
 	default:
 		d.fail("attribute %q is %s", a.Name, k)
 	}
@@ -285,13 +363,33 @@ func decodeShape(d *decoder) ir.Shape {
 // graphOf returns the graph of p as stored in GRPH.
 func graphOf(p *program.Program) rawGraph {
 	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference,
-		rewritten: p.Rewritten,
-		nodes:     make([]rawNode, 0, len(p.Graph.Nodes))}
-	for _, n := range p.Graph.Nodes {
+		rewritten: p.Rewritten, nesting: int64(p.Graph.Nesting())}
+	numbers := map[string]rawRef{} // of bodies; a graph has no different ones of the same name
+	for _, b := range p.Graph.Bodies() {
+		if _, ok := numbers[b.Name]; !ok {
+			nodes, outputs := nodesOf(b, numbers)
+			numbers[b.Name] = rawRef(len(g.bodies))
+			g.bodies = append(g.bodies, rawBody{name: b.Name, syms: b.Syms, nodes: nodes, outputs: outputs})
+		}
+	}
+	g.nodes, g.outputs = nodesOf(p.Graph, numbers)
+	return g
+}
+
+// nodesOf returns the nodes and outputs of a graph. bodies has the numbers of the graphs that attributes refer to.
+func nodesOf(g *ir.Graph, bodies map[string]rawRef) (nodes []rawNode, outputs []rawOutput) {
+	nodes = make([]rawNode, 0, len(g.Nodes))
+	for _, n := range g.Nodes {
 		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {
-			if t, ok := a.Value.(dtype.DType); ok {
-				r.attrs[i].Value = rawDTypeOf(t)
+			switch v := a.Value.(type) {
+			case dtype.DType:
+				r.attrs[i].Value = rawDTypeOf(v)
+			case *ir.Graph:
+				r.attrs[i].Value = rawRef(-1)
+				if v != nil {
+					r.attrs[i].Value = bodies[v.Name]
+				}
 			}
 		}
 		for k, x := range n.Operands() {
@@ -302,12 +400,12 @@ func graphOf(p *program.Program) rawGraph {
 			}
 		}
 		slices.SortFunc(r.optional, func(a, b rawOptional) int { return strings.Compare(a.name, b.name) })
-		g.nodes = append(g.nodes, r)
+		nodes = append(nodes, r)
 	}
-	for _, o := range p.Graph.Outputs {
-		g.outputs = append(g.outputs, rawOutput{o.Name, int64(o.Node.ID)})
+	for _, o := range g.Outputs {
+		outputs = append(outputs, rawOutput{o.Name, int64(o.Node.ID)})
 	}
-	return g
+	return nodes, outputs
 }
 
 // rawDTypeOf returns the name of an element type, or "" if the attribute names none.

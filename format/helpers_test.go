@@ -89,6 +89,47 @@ sum = reduce_sum cache {axes=[0,1,2]} : f32[]
 return sum=sum
 `
 
+// applyText has graphs as values of attributes: both are values of the first node's, and the second has the first.
+const applyText = `graph half
+sym N = 1..4
+a = input : f32[N,8]
+b = neg a : f32[N,8]
+c = relu b : f32[N,8]
+return c=c
+
+graph whole
+sym N = 1..4
+u = input : f32[N,8]
+v = test_apply u {body=@half} : f32[N,8]
+return v=v
+
+graph apply
+sym N = 1..4
+x = input : f32[N,8]
+y = test_apply x {body=@half, other=@whole} : f32[N,8]
+z = test_apply y : f32[N,8]
+return z=z
+`
+
+type applyAttrs struct {
+	Body  *ir.Graph `attr:"body"`
+	Other *ir.Graph `attr:"other"`
+}
+
+var _ = ir.Define(ir.Def[applyAttrs]{
+	Name: "test_apply", Operands: "x", Doc: "The op of applyText.",
+	Infer: func(s ir.Sig[applyAttrs]) (ir.Type, error) {
+		if s.Attrs.Body != nil {
+			if _, err := ir.CheckBody("body", s.Attrs.Body, s.In, s.Syms); err != nil {
+				return ir.Type{}, err
+			}
+		}
+		return s.In[0], nil
+	},
+	Eval: func(_ applyAttrs, in []*tensor.Array, out *tensor.Array) error { return nil },
+	Tol:  func(applyAttrs, []ir.Type, ir.Type) ir.Tolerance { return ir.Tolerance{} },
+})
+
 // chainTexts are the segments of a method for a backend without softmax; another backend runs the middle one. See
 // chain.
 var chainTexts = []string{`graph chain
@@ -181,7 +222,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"},
 		{blendText, "cpu"},
 		{tinymodel.Image, "cpu"}, {tinymodel.Prompt, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"},
-		{peekText, "cpu"}} {
+		{peekText, "cpu"}, {applyText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	a.Meta.Task = tinymodel.SmallTask()

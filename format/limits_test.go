@@ -51,6 +51,7 @@ func TestLimits(t *testing.T) {
 				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{in: make([]int64, min(n, MaxOperands))})
 			}
 		}},
+		{"bodies", MaxBodies, 15, func(f *forgery, n int64) { f.c.graphs[9].bodies = make([]rawBody, n) }},
 		{"rank of an input in META", ir.MaxRank, 15, func(f *forgery, n int64) {
 			f.c.meta.Methods[1].Inputs[0].Type.Shape = make(ir.Shape, n)
 		}},

@@ -16,7 +16,7 @@ func TestBadSegments(t *testing.T) {
 		return func(f *forgery) { change(&f.c.splits[0]) }
 	}
 	graph := func(i int, change func(*rawGraph)) func(*forgery) {
-		return func(f *forgery) { change(&f.c.graphs[9+i]) }
+		return func(f *forgery) { change(&f.c.graphs[10+i]) }
 	}
 	last := func(change func(*Method)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.meta.Methods[len(f.c.meta.Methods)-1]) }
@@ -38,13 +38,13 @@ func TestBadSegments(t *testing.T) {
 		})},
 		{46, "no segments", func(f *forgery) {
 			f.c.splits[0].segments = nil
-			f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[:9], f.c.plans[:9], f.c.scheds[:9]
+			f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[:10], f.c.plans[:10], f.c.scheds[:10]
 		}},
 		{46, "program of another method", graph(1, func(g *rawGraph) { g.method = "encode" })},
 		{46, "program that is no segment", split(func(s *rawSplit) { s.segments[0].program = 0 })},
-		{46, "program behind the last", split(func(s *rawSplit) { s.segments[2].program = 12 })},
+		{46, "program behind the last", split(func(s *rawSplit) { s.segments[2].program = 13 })},
 		{46, "programs out of order",
-			split(func(s *rawSplit) { s.segments[0].program, s.segments[1].program = 10, 9 })},
+			split(func(s *rawSplit) { s.segments[0].program, s.segments[1].program = 11, 10 })},
 		{46, "more segments than programs",
 			split(func(s *rawSplit) { s.segments = append(s.segments, make([]rawSegment, 12)...) })},
 		{46, "input of a later segment", split(func(s *rawSplit) { s.segments[1].inputs[0] = rawSource{2, 0} })},

@@ -95,10 +95,10 @@ func checkMutable(list []int64, dir *Directory, programs []*program.Program) err
 // finding its bounds needs a search.
 func checkDims(graphs []rawGraph) error {
 	n := 0
-	for i := range graphs {
-		for _, x := range graphs[i].nodes {
+	count := func(syms ir.Syms, nodes []rawNode) error {
+		for _, x := range nodes {
 			for _, d := range x.typ.shape {
-				if !graphs[i].syms.Growing(d) {
+				if !syms.Growing(d) {
 					n++
 				}
 			}
@@ -106,6 +106,17 @@ func checkDims(graphs []rawGraph) error {
 				return fail(18, KindGraph.String(), x.at, "more than %d dims fall when a symbol grows, such as 8-N",
 					MaxDims)
 			}
+		}
+		return nil
+	}
+	for i := range graphs {
+		for _, b := range graphs[i].bodies {
+			if err := count(b.syms, b.nodes); err != nil {
+				return err
+			}
+		}
+		if err := count(graphs[i].syms, graphs[i].nodes); err != nil {
+			return err
 		}
 	}
 	return nil

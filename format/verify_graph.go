@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkGraph runs checks 17 to 28 on a graph and returns it.
+// checkGraph runs checks 17 to 28 on a graph and its bodies and returns it.
 func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	where := KindGraph.String()
 	if err := program.CheckMethod(r.method); err != nil {
@@ -21,14 +21,72 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if err := checkCounts(where, r.at, r.reference, r.rewritten); err != nil {
 		return nil, err
 	}
-	if r.nesting != 0 {
-		return nil, fail(25, where, r.at, "subgraphs nest %d deep; this version has none", r.nesting)
+	bodies, err := checkBodies(r)
+	if err != nil {
+		return nil, err
 	}
+	all := rawBody{at: r.at, name: r.method, syms: r.syms, nodes: r.nodes, outputs: r.outputs}
+	g, err := checkNodes(&all, bodies, dir)
+	if err != nil {
+		return nil, err
+	}
+	if int64(g.depth) != r.nesting {
+		return nil, fail(25, where, r.at, "nesting is %d; the graphs that attributes refer to nest %d deep", r.nesting,
+			g.depth)
+	}
+	for i, b := range bodies {
+		if !b.used {
+			return nil, fail(25, where, r.bodies[i].at, "body %s: no attribute refers to it", b.Name)
+		}
+	}
+	return g.Graph, nil
+}
+
+// body is a graph that attributes may refer to, or the graph of a program.
+type body struct {
+	*ir.Graph
+	depth int // 0 without bodies of its own, 1 if these have none, and so on
+	nodes int // of the graph, and of a body for each attribute that refers to it
+	used  bool
+}
+
+// checkBodies runs checks 17 to 28 on the graphs that attributes refer to.
+func checkBodies(r *rawGraph) (list []*body, err error) {
+	where := KindGraph.String()
+	if r.nesting > ir.MaxNesting {
+		return nil, fail(25, where, r.at, "attributes nest graphs %d deep; at most %d", r.nesting, ir.MaxNesting)
+	}
+	seen := names{r.method: true}
+	for i := range r.bodies {
+		b := &r.bodies[i]
+		if err := seen.add(where, b.at, "body", b.name); err != nil {
+			return nil, err
+		}
+		for k, n := range b.nodes {
+			def, ok := ir.Find(n.op)
+			if ok && (def.Effects && n.op != "input" || def.Updates) {
+				return nil, fail(25, where, n.at, "body %s: node %d is of op %s; a body has neither weights nor states",
+					b.name, k, n.op)
+			}
+		}
+		g, err := checkNodes(b, list, nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, g)
+	}
+	return list, nil
+}
+
+// checkNodes runs checks 17 to 28 on the symbols, nodes and outputs of a graph or a body and returns it. bodies are the
+// graphs that its attributes may refer to.
+func checkNodes(r *rawBody, bodies []*body, dir *Directory) (*body, error) {
+	where := KindGraph.String()
 	if err := checkSyms(r.syms, where, r.at); err != nil {
 		return nil, err
 	}
-	b := graphBuilder{r: r, dir: dir,
-		g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{},
+	b := graphBuilder{r: r, dir: dir, bodies: bodies,
+		g: &ir.Graph{Name: r.name, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{},
 		updated: map[*ir.Node]bool{}}
 	for i := range r.nodes {
 		if err := b.node(i); err != nil {
@@ -56,7 +114,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if len(r.outputs) == 0 {
 		return nil, fail(27, where, r.at, "the graph has no outputs")
 	}
-	return b.g, nil
+	return &body{Graph: b.g, depth: b.depth, nodes: len(b.g.Nodes) + b.bodyNodes}, nil
 }
 
 // checkCounts runs check 17 on lists of op counts.
@@ -95,11 +153,14 @@ func checkSyms(syms ir.Syms, where string, at int64) error {
 
 // graphBuilder builds a graph node by node. It checks each node before it looks at the next.
 type graphBuilder struct {
-	r     *rawGraph
-	dir   *Directory
-	g     *ir.Graph
-	names names
-	tuple *ir.Node // the newest node with several results
+	r      *rawBody
+	dir    *Directory
+	bodies []*body // that attributes may refer to
+
+	depth, bodyNodes int // so far, see body
+	g                *ir.Graph
+	names            names
+	tuple            *ir.Node // the newest node with several results
 
 	updated map[*ir.Node]bool // values of states that some node has already updated
 }
@@ -241,6 +302,23 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 			}
 			list[k].Value = d
 		}
+		if i, ok := a.Value.(rawRef); ok {
+			switch body := (*ir.Graph)(nil); {
+			case int(i) >= len(b.bodies):
+				return nil, nil, bad(25, "op %s: attribute %s is body %d, which does not come before this graph; there are %d",
+					r.op, a.Name, i, len(b.bodies))
+			case i >= 0:
+				x := b.bodies[i]
+				x.used, b.depth, b.bodyNodes = true, max(b.depth, 1+x.depth), b.bodyNodes+x.nodes
+				if n := len(b.r.nodes) + b.bodyNodes; n > MaxNodes {
+					return nil, nil, bad(25, "with the bodies that attributes refer to, there are %d nodes or more; at most %d", n,
+						MaxNodes)
+				}
+				list[k].Value = x.Graph
+			default:
+				list[k].Value = body
+			}
+		}
 		if got := attrKind(list[k].Value); got != def.AttrKind(a.Name) {
 			return nil, nil,
 				bad(22, "op %s: attribute %s is of type %s; want %s", r.op, a.Name, got, def.AttrKind(a.Name))
@@ -268,6 +346,8 @@ func attrKind(v any) string {
 		return "ints"
 	case dtype.DType:
 		return "dtype"
+	case *ir.Graph:
+		return "graph"
 	}
 	return "unknown"
 }

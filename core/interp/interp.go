@@ -114,6 +114,8 @@ func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[s
 		return []*tensor.Array{v}, err
 	case n.Op.Eval != nil:
 		return Eval(n, syms, in)
+	case n.Op.EvalBodies != nil:
+		return evalBodies(n, in, syms, params)
 	case n.Op.CanLower():
 		return runLowered(n, in)
 	}
@@ -137,6 +139,31 @@ func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Arra
 		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
 	}
 	return out, n.Op.Eval(n.Attrs, in, out...)
+}
+
+// evalBodies evaluates a node whose op runs graphs.
+func evalBodies(n *ir.Node, in []*tensor.Array, syms map[string]int64, params Params) ([]*tensor.Array, error) {
+	run := func(g *ir.Graph, in []*tensor.Array) ([]*tensor.Array, error) {
+		inputs := make(map[string]*tensor.Array, len(in))
+		for k, x := range g.Inputs() {
+			inputs[x.Name] = in[k]
+		}
+		own := make(map[string]int64, len(g.Syms))
+		for _, s := range g.Syms {
+			own[s.Name] = syms[s.Name]
+		}
+		named, err := Run(g, own, inputs, params)
+		if err != nil {
+			return nil, fmt.Errorf("graph %s: %w", g.Name, err)
+		}
+		out := make([]*tensor.Array, len(g.Outputs))
+		for k, o := range g.Outputs {
+			out[k] = named[o.Name]
+		}
+		return out, nil
+	}
+	out := []*tensor.Array{tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)}
+	return out, n.Op.EvalBodies(n.Attrs, run, in, out...)
 }
 
 // runLowered evaluates a node by running its lowering.

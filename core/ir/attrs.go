@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Attr is the name and value of an attribute. Value is a bool, int64, float64, string, []int64 or dtype.DType.
+// Attr is the name and value of an attribute. Value is a bool, int64, float64, string, []int64, dtype.DType or *Graph.
 type Attr struct {
 	Name  string
 	Value any
@@ -27,6 +27,7 @@ type attrCodec struct {
 type attrField struct {
 	name  string
 	index int
+	graph bool // see body.go
 }
 
 var dtypeType = reflect.TypeFor[dtype.DType]()
@@ -39,7 +40,7 @@ func newAttrCodec[A any](op string) attrCodec {
 		name := f.Tag.Get("attr")
 		ok := name != "" && f.IsExported()
 		switch {
-		case f.Type == dtypeType:
+		case f.Type == dtypeType, f.Type == graphType:
 		case f.Type.Kind() == reflect.Slice:
 			ok = ok && f.Type.Elem().Kind() == reflect.Int
 		default:
@@ -51,7 +52,7 @@ func newAttrCodec[A any](op string) attrCodec {
 				"BUG: op " + op + ": attribute field " + f.Name +
 					" has no attr tag or a type that attributes cannot have")
 		}
-		c.fields = append(c.fields, attrField{name, i})
+		c.fields = append(c.fields, attrField{name, i, f.Type == graphType})
 	}
 	slices.SortFunc(c.fields, func(a, b attrField) int { return cmp.Compare(a.name, b.name) })
 	return c
@@ -68,7 +69,7 @@ func (d *OpDef) Attrs(a any) []Attr {
 		fv := v.Field(f.index)
 		var x any
 		switch {
-		case fv.Type() == dtypeType:
+		case fv.Type() == dtypeType, f.graph:
 			x = fv.Interface()
 		case fv.Kind() == reflect.Bool:
 			x = fv.Bool()
@@ -99,13 +100,15 @@ func (d *OpDef) AttrNames() []string {
 	return out
 }
 
-// AttrKind returns the type of an attribute: bool, int, float, string, ints or dtype.
+// AttrKind returns the type of an attribute: bool, int, float, string, ints, dtype or graph.
 func (d *OpDef) AttrKind(name string) string {
 	for _, f := range d.attrs.fields {
 		if f.name == name {
 			switch t := d.attrs.typ.Field(f.index).Type; {
 			case t == dtypeType:
 				return "dtype"
+			case f.graph:
+				return "graph"
 			case t.Kind() == reflect.Slice:
 				return "ints"
 			case t.Kind() == reflect.Float64:
@@ -138,7 +141,11 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 		}
 		seen[a.Name] = true
 		if !setAttr(v.Field(d.attrs.fields[i].index), a.Value) {
-			return nil, fmt.Errorf("%s: attribute %q is %v; want %s", d.Name, a.Name, a.Value, d.AttrKind(a.Name))
+			value := fmt.Sprint(a.Value)
+			if _, ok := a.Value.(*Graph); ok {
+				value = a.Text()
+			}
+			return nil, fmt.Errorf("%s: attribute %q is %s; want %s", d.Name, a.Name, value, d.AttrKind(a.Name))
 		}
 	}
 	return v.Interface(), nil
@@ -148,6 +155,11 @@ func setAttr(f reflect.Value, val any) bool {
 	switch x := val.(type) {
 	case dtype.DType:
 		if f.Type() != dtypeType {
+			return false
+		}
+		f.Set(reflect.ValueOf(x))
+	case *Graph:
+		if f.Type() != graphType {
 			return false
 		}
 		f.Set(reflect.ValueOf(x))
@@ -204,7 +216,8 @@ func (a Attr) isZero() bool {
 	}
 }
 
-// Text returns the value as text, which ParseValue parses to a value of the same type.
+// Text returns the value as text, which ParseValue parses to a value of the same type. A graph is @NAME, which only the
+// parser of a file that has this graph understands.
 func (a Attr) Text() string {
 	switch x := a.Value.(type) {
 	case float64:
@@ -221,6 +234,11 @@ func (a Attr) Text() string {
 			parts[i] = strconv.FormatInt(n, 10)
 		}
 		return "[" + strings.Join(parts, ",") + "]"
+	case *Graph:
+		if x == nil {
+			return "@"
+		}
+		return "@" + x.Name
 	default:
 		return fmt.Sprint(x)
 	}

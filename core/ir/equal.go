@@ -95,7 +95,7 @@ func (g *Graph) infer(n *Node, declared Type) error {
 			return fmt.Errorf("%w; a reshape may say that %v and %v are equal", err, differ.Have, differ.Want)
 		}
 		have, want := differ.Have, differ.Want
-		if !n.Op.Declared && g.Syms.prefer(have, want) {
+		if !n.Op.Declared && len(n.Bodies()) == 0 && g.Syms.prefer(have, want) {
 			have, want = want, have
 		}
 		if done, err2 := g.replaceDim(n, have, want); err2 != nil || !done {
@@ -153,18 +153,20 @@ type Requirement struct {
 	Equality
 }
 
-// Requires returns the distinct equalities that the nodes of the graph require.
+// Requires returns the distinct equalities that the nodes of the graph and of its bodies require.
 func (g *Graph) Requires() []Requirement {
 	var out []Requirement
 	seen := map[Equality]bool{}
-	for _, n := range g.Nodes {
-		if n.Op.requires == nil {
-			continue
-		}
-		for _, e := range n.Op.requires(n.Attrs, n.InTypes(), n.Type) {
-			if !seen[e] {
-				seen[e] = true
-				out = append(out, Requirement{n, e})
+	for _, x := range append([]*Graph{g}, g.Bodies()...) {
+		for _, n := range x.Nodes {
+			if n.Op.requires == nil {
+				continue
+			}
+			for _, e := range n.Op.requires(n.Attrs, n.InTypes(), n.Type) {
+				if !seen[e] {
+					seen[e] = true
+					out = append(out, Requirement{n, e})
+				}
 			}
 		}
 	}

@@ -38,6 +38,7 @@ type Graph struct {
 	Nodes   []*Node
 	Outputs []Output
 
+	params   map[string]*Node // that Inline has found or added, by name
 	err      error
 	building bool // set during Build; an error then ends the builder
 	exact    bool // set during Parse; nodes are taken as written, see infer
@@ -250,6 +251,9 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 			}
 			if r == nil {
 				r = copies[n.ID]
+			}
+			if r == nil && n.Op.Name == "param" && out.params[n.Name] != nil { // Inline may have added it
+				r = out.paramLike(n)
 			}
 			if r == nil {
 				r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)

@@ -11,7 +11,7 @@ import (
 )
 
 // Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64,
-// string, []int or dtype.DType. Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz
+// string, []int, dtype.DType or *Graph (see body.go). Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz
 // seeds and benchmarks are derived from the definition.
 type Def[A any] struct {
 	Name string
@@ -67,6 +67,9 @@ type Def[A any] struct {
 	// the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results stay in float64, so
 	// that errors of the reference do not accumulate.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
+	// EvalBodies is like Eval, for ops whose attributes have graphs; such an op has no Eval. run evaluates one of the
+	// graphs for the values of its inputs, in order, and returns its outputs in order.
+	EvalBodies func(a A, run RunBody, in []*tensor.Array, out *tensor.Array) error
 	// Memory returns an upper bound for the bytes that Eval allocates, without constant amounts. Nil means 0.
 	Memory func(s Sig[A], out Type) int64
 	// FLOPs returns the number of arithmetic operations for static types. A multiply-add counts as two. Nil means 0.
@@ -76,6 +79,9 @@ type Def[A any] struct {
 	// Cases returns types and attributes to test, fuzz and time.
 	Cases func() []Case[A]
 }
+
+// RunBody evaluates a graph, see Def.EvalBodies.
+type RunBody func(g *Graph, in []*tensor.Array) ([]*tensor.Array, error)
 
 // Sig is the input of type inference.
 type Sig[A any] struct {
@@ -114,6 +120,8 @@ type OpDef struct {
 	attrs attrCodec
 	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)
 	Eval  func(a any, in []*tensor.Array, out ...*tensor.Array) error // nil: see Def.Eval
+	// EvalBodies is nil unless the definition has it. It rounds the result, as Eval does.
+	EvalBodies func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error
 	// FLOPs and Tol are never nil.
 	FLOPs    func(a any, in []Type, out ...Type) int64
 	Tol      func(a any, in []Type, out ...Type) []Tolerance
@@ -167,6 +175,15 @@ func Define[A any](d Def[A]) *OpDef {
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), padded(def, in), out[0]); err != nil {
+				return &EvalError{d.Name, err}
+			}
+			roundToType(out[0])
+			return nil
+		}
+	}
+	if d.EvalBodies != nil {
+		def.EvalBodies = func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error {
+			if err := d.EvalBodies(a.(A), run, padded(def, in), out[0]); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			roundToType(out[0])

@@ -10,8 +10,9 @@ import (
 
 // Limits bound what ParseAll accepts. A graph beyond a limit is refused at the line that exceeds it. 0 means no limit.
 type Limits struct {
-	Graphs      int
-	Nodes       int // of a graph
+	Graphs      int // without those that attributes refer to
+	Bodies      int // these
+	Nodes       int // of a graph, with those of a body for each attribute that refers to it
 	Signature   int // inputs, or outputs, of a graph
 	Operands    int // of a node
 	AllOperands int // of a graph
@@ -27,52 +28,124 @@ func check(n, most int, what string) error {
 
 // Parse parses the text form that Graph.String returns. It skips blank lines and lines that begin with #. It infers the
 // type of every node again and returns an error if the written type differs. Errors begin with the line number.
-func Parse(text string) (*Graph, error) { return parse(strings.Split(text, "\n"), 0, Limits{}) }
+func Parse(text string) (*Graph, error) {
+	f := file{lines: strings.Split(text, "\n"), graphs: map[string]*body{}}
+	var last *body
+	for begin := 0; begin < len(f.lines); {
+		end := begin + 1
+		for begun := f.has(begin, end); end < len(f.lines) && !(begun && f.begins(end)); end++ {
+			begun = begun || f.has(end, end+1)
+		}
+		b, err := f.parse(begin, end)
+		if err != nil {
+			return nil, err
+		}
+		if end < len(f.lines) {
+			if err := f.add(b); err != nil {
+				return nil, err
+			}
+		}
+		last, begin = b, end
+	}
+	if b := f.unused(); b != nil {
+		return nil, fmt.Errorf("line %d: graph %s is neither the last nor a value of an attribute", b.line, b.g.Name)
+	}
+	return last.g, nil
+}
 
-// parse parses the lines of a graph, of which the first is line number before+1.
-func parse(lines []string, before int, l Limits) (*Graph, error) {
-	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}, limits: l}
-	for i, line := range lines {
+// file is a text with several graphs.
+type file struct {
+	lines  []string
+	limits Limits
+	graphs map[string]*body // so far, by name
+	list   []*body          // the same in order
+}
+
+// body is a graph that attributes of later ones may refer to.
+type body struct {
+	g     *Graph
+	line  int // number of its first line
+	depth int // see Graph.Nesting
+	nodes int // counted as Limits.Nodes counts them
+	used  bool
+}
+
+// begins reports whether line i (from 0) begins a graph.
+func (f *file) begins(i int) bool { return strings.HasPrefix(strings.TrimSpace(f.lines[i]), "graph ") }
+
+// has reports whether the lines [begin, end) are not all empty or comments.
+func (f *file) has(begin, end int) bool {
+	return slices.ContainsFunc(f.lines[begin:end], func(line string) bool {
+		line = strings.TrimSpace(line)
+		return line != "" && line[0] != '#'
+	})
+}
+
+// add makes a graph known to those that follow.
+func (f *file) add(b *body) error {
+	name := b.g.Name
+	switch {
+	case name == "":
+		return fmt.Errorf("line %d: another graph follows; want graph NAME here", b.line)
+	case len(b.g.Outputs) == 0:
+		return fmt.Errorf("line %d: graph %s returns nothing", b.line, name)
+	case f.graphs[name] != nil:
+		return fmt.Errorf("line %d: there is a graph %s already", b.line, name)
+	}
+	f.graphs[name] = b
+	f.list = append(f.list, b)
+	return nil
+}
+
+// unused returns the first graph that no attribute refers to, or nil.
+func (f *file) unused() *body {
+	for _, b := range f.list {
+		if !b.used {
+			return b
+		}
+	}
+	return nil
+}
+
+// parse parses the lines [begin, end), which are one graph.
+func (f *file) parse(begin, end int) (*body, error) {
+	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}, limits: f.limits, graphs: f.graphs}
+	for i, line := range f.lines[begin:end] {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		if err := p.line(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", before+i+1, err)
+			return nil, fmt.Errorf("line %d: %w", begin+i+1, err)
 		}
 	}
 	p.g.exact = false
-	return p.g, nil
+	return &body{g: p.g, line: begin + 1, depth: p.depth, nodes: len(p.g.Nodes) + p.bodyNodes}, nil
 }
 
-// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct.
+// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct. It returns those
+// that no attribute refers to.
 func ParseAll(text string, l Limits) (graphs []*Graph, err error) {
-	lines := strings.Split(text, "\n")
-	begin, names := -1, map[string]bool{}
+	f := file{lines: strings.Split(text, "\n"), limits: l, graphs: map[string]*body{}}
+	begin := -1
 	flush := func(end int) error {
 		if begin < 0 {
 			return nil
 		}
-		if err := check(len(graphs)+1, l.Graphs, "graphs"); err != nil {
-			return fmt.Errorf("line %d: %w", begin+1, err)
+		if l.Graphs > 0 && l.Bodies > 0 {
+			if err := check(len(f.list)+1, l.Graphs+l.Bodies, "graphs"); err != nil {
+				return fmt.Errorf("line %d: %w", begin+1, err)
+			}
 		}
-		g, err := parse(lines[begin:end], begin, l)
+		b, err := f.parse(begin, end)
 		if err != nil {
 			return err
 		}
-		if len(g.Outputs) == 0 {
-			return fmt.Errorf("line %d: graph %s returns nothing", begin+1, g.Name)
-		}
-		if names[g.Name] {
-			return fmt.Errorf("line %d: there is a graph %s already", begin+1, g.Name)
-		}
-		names[g.Name] = true
-		graphs = append(graphs, g)
-		return nil
+		return f.add(b)
 	}
-	for i, line := range lines {
+	for i, line := range f.lines {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "graph ") {
+		if f.begins(i) {
 			if err := flush(i); err != nil {
 				return nil, err
 			}
@@ -81,8 +154,20 @@ func ParseAll(text string, l Limits) (graphs []*Graph, err error) {
 			return nil, fmt.Errorf("line %d: %.40q; want graph NAME", i+1, line)
 		}
 	}
-	if err := flush(len(lines)); err != nil {
+	if err := flush(len(f.lines)); err != nil {
 		return nil, err
+	}
+	bodies := 0
+	for _, b := range f.list {
+		if b.used {
+			bodies++
+		} else {
+			graphs = append(graphs, b.g)
+		}
+		if err := cmp.Or(check(len(graphs), l.Graphs, "graphs"),
+			check(bodies, l.Bodies, "graphs that attributes refer to")); err != nil {
+			return nil, fmt.Errorf("line %d: %w", b.line, err)
+		}
 	}
 	if len(graphs) == 0 {
 		return nil, fmt.Errorf("has no line \"graph NAME\"")
@@ -95,8 +180,10 @@ type parser struct {
 	names    map[string]*Node
 	returned bool
 	limits   Limits
+	graphs   map[string]*body // that attributes may refer to
+	depth    int              // see Graph.Nesting
 
-	inputs, operands int // so far
+	inputs, operands, bodyNodes int // so far
 }
 
 func (p *parser) line(s string) error {
@@ -185,7 +272,7 @@ func (p *parser) node(s string) error {
 	if !ok {
 		return fmt.Errorf("%s: unknown op %q", label, name)
 	}
-	list, err := parseAttrs(attrText)
+	list, err := p.attrs(attrText)
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
@@ -216,7 +303,7 @@ func (p *parser) node(s string) error {
 		p.inputs++
 	}
 	if err := cmp.Or(check(p.inputs, p.limits.Signature, "inputs"),
-		check(len(p.g.Nodes), p.limits.Nodes, "nodes")); err != nil {
+		check(len(p.g.Nodes)+p.bodyNodes, p.limits.Nodes, "nodes")); err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
 	for k, n := range values {
@@ -343,8 +430,8 @@ func parseTypes(s string) ([]Type, error) {
 // maxAttrs bounds the attributes of a node. No op has more.
 const maxAttrs = 64
 
-// parseAttrs parses a list of attributes, such as a=1, b=[2,3], c="x, y".
-func parseAttrs(s string) ([]Attr, error) {
+// attrs parses a list of attributes, such as a=1, b=[2,3], c="x, y", d=@step.
+func (p *parser) attrs(s string) ([]Attr, error) {
 	var list []Attr
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
 		name, rest, ok := strings.Cut(s, "=")
@@ -352,7 +439,7 @@ func parseAttrs(s string) ([]Attr, error) {
 			return nil, fmt.Errorf("attribute %q: want NAME=VALUE", s)
 		}
 		end := attrEnd(rest)
-		v, err := ParseValue(strings.TrimSpace(rest[:end]))
+		v, err := p.value(strings.TrimSpace(rest[:end]))
 		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
@@ -365,8 +452,34 @@ func parseAttrs(s string) ([]Attr, error) {
 	return list, nil
 }
 
+// value parses the value of an attribute.
+func (p *parser) value(s string) (any, error) {
+	name, ok := strings.CutPrefix(s, "@")
+	if !ok {
+		return ParseValue(s)
+	}
+	b := p.graphs[name]
+	if b == nil {
+		return nil, fmt.Errorf("there is no graph %.40q before this one", name)
+	}
+	if p.depth = max(p.depth, 1+b.depth); p.depth > MaxNesting {
+		return nil, fmt.Errorf("graph %s nests graphs %d deep; at most %d", name, p.depth, MaxNesting)
+	}
+	b.used = true
+	if p.bodyNodes += b.nodes; p.limits.Nodes > 0 {
+		p.bodyNodes = min(p.bodyNodes, p.limits.Nodes+1) // without overflow
+	}
+	return b.g, nil
+}
+
 // attrEnd returns the index of the comma that ends a value. Commas in lists and strings do not count.
 func attrEnd(s string) int {
+	if strings.HasPrefix(strings.TrimSpace(s), "@") { // names of graphs may have brackets
+		if i := strings.IndexByte(s, ','); i >= 0 {
+			return i
+		}
+		return len(s)
+	}
 	depth, quoted := 0, false
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -16,11 +16,31 @@ import (
 //	return probs=y, best=i
 //
 // Optional operands are written by name. Attributes are sorted by name, and zero values are omitted. An op with several
-// results is one line, which names them all.
+// results is one line, which names them all. The graphs that attributes refer to come first, see body.go; a graph without
+// a name is then called main.
 func (g *Graph) String() string {
 	var b strings.Builder
-	if g.Name != "" {
-		fmt.Fprintf(&b, "graph %s\n", g.Name)
+	name, printed := g.Name, map[string]bool{}
+	for _, body := range g.Bodies() {
+		if !printed[body.Name] {
+			printed[body.Name] = true
+			b.WriteString(body.text(body.Name) + "\n")
+		}
+	}
+	if len(printed) > 0 && name == "" {
+		for name = "main"; printed[name]; {
+			name += "_"
+		}
+	}
+	b.WriteString(g.text(name))
+	return b.String()
+}
+
+// text prints the graph under a name, without the graphs that its attributes refer to.
+func (g *Graph) text(name string) string {
+	var b strings.Builder
+	if name != "" {
+		fmt.Fprintf(&b, "graph %s\n", name)
 	}
 	for _, s := range g.Syms {
 		fmt.Fprintf(&b, "sym %s = %d..%d\n", s.Name, s.Min, s.Max)

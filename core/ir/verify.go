@@ -8,9 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Tests call
-// it after each pass, and every graph is verified before it is planned.
+// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs, and its
+// bodies likewise. Tests call it after each pass, and every graph is verified before it is planned.
 func (g *Graph) Verify() error {
+	if err := g.verifyBodies(); err != nil {
+		return err
+	}
+	return g.verify()
+}
+
+// verify is Verify without bodies.
+func (g *Graph) verify() error {
 	if g.err != nil {
 		return g.err
 	}

@@ -93,7 +93,8 @@ class Program:
         self.arena, self.io, self.state = plan["arena"], plan["io"], plan["state"]
         self.nodes: list[Node] = []
         for i, (n, (space, offset, size, parent)) in enumerate(zip(graph["nodes"], plan["places"], strict=True)):
-            attrs = {k: v["dtype"] if isinstance(v, dict) else v for k, v in n["attrs"]}
+            # A graph stays {"graph": number}, its index in doc["graph"]["bodies"].
+            attrs = {k: v["dtype"] if isinstance(v, dict) and "dtype" in v else v for k, v in n["attrs"]}
             node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"],
                         [dims.parse(d) for d in n["shape"]],
                         all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size, dict(n["optional"]))

@@ -22,6 +22,8 @@ pub enum Attr {
     Ints(Vec<i64>),
     /// An element type. None: the op chooses.
     DType(Option<DType>),
+    /// The number of a graph among the program's bodies, or None.
+    Graph(Option<usize>),
 }
 
 /// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node
@@ -369,7 +371,11 @@ fn attr(v: &Value) -> Result<Attr, Error> {
         Value::Float(x) => Attr::Float(*x),
         Value::Str(s) => Attr::Str(s.clone()),
         Value::Array(a) => Attr::Ints(a.iter().map(Value::int).collect::<Result<_, _>>()?),
-        Value::Map(_) => Attr::DType(dtype(v.get("dtype")?.str()?)?),
+        Value::Map(_) => match v.get("graph") {
+            Ok(n) if n.int()? < 0 => Attr::Graph(None),
+            Ok(n) => Attr::Graph(Some(n.size()?)),
+            Err(_) => Attr::DType(dtype(v.get("dtype")?.str()?)?),
+        },
         Value::Bin(_) => return Err(Error::refused("an attribute is bytes")),
     })
 }

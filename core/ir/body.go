@@ -1,0 +1,203 @@
+package ir
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// A graph may be the value of an attribute. It is then a body of the node, and of every graph that has the node:
+//
+//	graph double
+//	sym N = 1..8
+//	x = input : f32[N]
+//	y = add x, x : f32[N]
+//	return y=y
+//
+//	graph main
+//	sym N = 1..8
+//	a = input : f32[N]
+//	b = apply a {body=@double} : f32[N]
+//	return b=b
+//
+// The inputs of a body stand for operands of the node, in order; the op says which. Its symbols are those of the graph
+// that has the node, and its params are found by name among the weights of the model, like those of any graph. A body
+// has no states. Nodes share bodies, so a body is not changed once an attribute refers to it.
+
+// MaxNesting is the largest depth to which bodies may have bodies: in a graph of depth 1, no body has a body.
+const MaxNesting = 4
+
+var graphType = reflect.TypeFor[*Graph]()
+
+// Bodies returns the graphs that the node's attributes refer to, in the order of the attributes' names.
+func (n *Node) Bodies() (list []*Graph) {
+	for _, f := range n.Op.attrs.fields {
+		if f.graph && n.Op.attrs.accepts(n.Attrs) {
+			if b := reflect.ValueOf(n.Attrs).Field(f.index).Interface().(*Graph); b != nil {
+				list = append(list, b)
+			}
+		}
+	}
+	return list
+}
+
+// Bodies returns the different graphs that attributes of g's nodes and of their bodies refer to, each after its own
+// bodies.
+func (g *Graph) Bodies() (list []*Graph) {
+	seen := map[*Graph]bool{g: true}
+	var visit func(g *Graph)
+	visit = func(g *Graph) {
+		for _, n := range g.Nodes {
+			for _, b := range n.Bodies() {
+				if !seen[b] {
+					seen[b] = true
+					visit(b)
+					list = append(list, b)
+				}
+			}
+		}
+	}
+	visit(g)
+	return list
+}
+
+// Nesting returns the depth of g's bodies: 0 if it has none, 1 if these have none, and so on.
+func (g *Graph) Nesting() int {
+	depth := map[*Graph]int{}
+	own := func(g *Graph) (d int) {
+		for _, n := range g.Nodes {
+			for _, b := range n.Bodies() {
+				d = max(d, 1+depth[b])
+			}
+		}
+		return d
+	}
+	for _, b := range g.Bodies() {
+		depth[b] = own(b)
+	}
+	return own(g)
+}
+
+// verifyBodies verifies the bodies of g. In the text form bodies are found by name, so different ones have different
+// names.
+func (g *Graph) verifyBodies() error {
+	texts := map[string]string{}
+	for _, b := range g.Bodies() {
+		switch text, known := texts[b.Name]; {
+		case b.Name == "":
+			return fmt.Errorf("a graph that an attribute refers to has no name")
+		case b.Name == g.Name:
+			return fmt.Errorf("graph %s has a body of the same name", b.Name)
+		case known && text != b.text(b.Name):
+			return fmt.Errorf("two different graphs that attributes refer to are called %s", b.Name)
+		}
+		texts[b.Name] = b.text(b.Name)
+		if err := b.verify(); err != nil {
+			return fmt.Errorf("graph %s: %w", b.Name, err)
+		}
+		if err := b.checkStateless(); err != nil {
+			return fmt.Errorf("graph %s: %w", b.Name, err)
+		}
+	}
+	if d := g.Nesting(); d > MaxNesting {
+		return fmt.Errorf("graph %s: attributes nest graphs %d deep; at most %d", g.Name, d, MaxNesting)
+	}
+	return nil
+}
+
+// checkStateless returns an error if g, a body, has a state or updates one. How often a body runs is known only at run
+// time, and an update must happen exactly once in each run.
+func (g *Graph) checkStateless() error {
+	for _, n := range g.Nodes {
+		if n.Op == StateDef || n.Op.Updates {
+			return fmt.Errorf("%s: op %s has to do with a state, which is not allowed in a graph that an attribute refers to; "+
+				"update the state outside, with a value that the graph returns", n.Label(), n.Op.Name)
+		}
+	}
+	return nil
+}
+
+// CheckBody checks that the inputs of a body have the given types, in order, and that its symbols are among syms. It
+// returns the types of the body's outputs. attr is the name of the attribute, for errors.
+func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err error) {
+	if b == nil {
+		return nil, fmt.Errorf("has no %s; want a graph, such as {%s=@NAME}", attr, attr)
+	}
+	for _, s := range b.Syms {
+		if k := slices.IndexFunc(syms, func(o Sym) bool { return o.Name == s.Name }); k < 0 || syms[k] != s {
+			return nil, fmt.Errorf("%s: graph %s has the symbol %s = %d..%d; want symbols of the graph that refers to it, "+
+				"with the same range", attr, b.Name, s.Name, s.Min, s.Max)
+		}
+	}
+	inputs := b.Inputs()
+	if len(inputs) != len(in) {
+		return nil, fmt.Errorf("%s: graph %s has %d inputs; want %d, one for each of %v", attr, b.Name, len(inputs),
+			len(in), in)
+	}
+	for k, x := range inputs {
+		if !x.Type.Equal(in[k]) {
+			return nil, TypesDiffer(in[k], x.Type, "%s: input %s of graph %s is %v; it is given %v", attr, x.Label(), b.Name,
+				x.Type, in[k])
+		}
+	}
+	for _, o := range b.Outputs {
+		out = append(out, o.Node.Type)
+	}
+	return out, nil
+}
+
+// Inline adds the nodes of a body to g, with the nodes in for its inputs, and returns its outputs. Names of nodes get
+// prefix in front, or are dropped if prefix is empty. Params keep their names; one that g has already is used.
+func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
+	to := make([]*Node, len(b.Nodes))
+	for _, n := range b.Nodes {
+		if n.Op == ResultDef { // added with its tuple node
+			continue
+		}
+		var values []*Node
+		switch n.Op.Name {
+		case "input":
+			values, in = in[:1:1], in[1:]
+		case "param":
+			values = []*Node{g.paramLike(n)}
+		default:
+			args := n.MapIn(func(x *Node) *Node { return to[x.ID] })
+			if n.Op.Tuple {
+				values = g.AddResults(len(n.Results), n.Op, n.Attrs, args...)
+			} else {
+				values = []*Node{g.AddDeclared(n.Op, n.Attrs, n.Type, args...)}
+			}
+			for k, v := range n.Values() {
+				if prefix != "" && v.Name != "" {
+					values[k].Named(prefix + v.Name)
+				}
+			}
+		}
+		for k, v := range n.Values() {
+			to[v.ID] = values[k]
+		}
+	}
+	for _, o := range b.Outputs {
+		out = append(out, to[o.Node.ID])
+	}
+	return out
+}
+
+// paramLike returns the param of g with n's name and type. It adds one if there is none.
+func (g *Graph) paramLike(n *Node) *Node {
+	x := g.params[n.Name]
+	if x == nil || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
+		var ok bool
+		if x, ok = g.Find(n.Name); !ok {
+			x = g.AddDeclared(n.Op, n.Attrs, n.Type).Named(n.Name)
+		}
+		if g.params == nil {
+			g.params = map[string]*Node{}
+		}
+		g.params[n.Name] = x
+	}
+	if x.Op != n.Op || !x.Type.Equal(n.Type) {
+		g.Fail(fmt.Errorf("graph %s has a param %s of type %v; graph %s has %v", n.Graph.Name, n.Name, n.Type, g.Name, x))
+	}
+	return x
+}
