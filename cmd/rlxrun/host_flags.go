@@ -32,6 +32,7 @@ type hostFlags struct {
 	timeout, step            time.Duration
 	verify, log, sandbox     cli.Choice
 	precision, memory        string
+	weights                  cli.List
 }
 
 const (
@@ -66,6 +67,8 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		"`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
 	fs.StringVar(&f.precision, "precision", "",
 		"`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
+	fs.ListVarP(&f.weights, "weights", "",
+		"`FILE` a safetensors file with other values for weights, by name and in their types (repeatable; rlxc inspect lists the weights that can be replaced)")
 	fs.ChoiceVar(
 		&f.verify, "verify",
 		"when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never",

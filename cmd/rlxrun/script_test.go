@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -294,6 +295,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err := os.WriteFile(filepath.Join(e.WorkDir, "latin1.txt"), []byte("f\xe9"), 0o666); err != nil {
 				return err
 			}
+			for name, shape := range map[string]string{"w.safetensors": "4", "wide.safetensors": "2,2"} {
+				if err := writeW(filepath.Join(e.WorkDir, name), shape); err != nil {
+					return err
+				}
+			}
 			demo, err := filepath.Abs("../../demo/llama")
 			if err != nil {
 				return err
@@ -356,6 +362,13 @@ func attached(name, file string) format.Weight {
 		_, err := io.WriteString(w, file)
 		return err
 	}}
+}
+
+// writeW writes a safetensors file with the numbers 1, 2, 3 and 4 as w.
+func writeW(path, shape string) error {
+	header := `{"w":{"dtype":"F32","shape":[` + shape + `],"data_offsets":[0,16]}}`
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	return os.WriteFile(path, append(file, tensor.Bytes([]float32{1, 2, 3, 4})...), 0o666)
 }
 
 // exitStatus is `exit STATUS COMMAND...`: the command must exit with that status. stdout and stderr then check its

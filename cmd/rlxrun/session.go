@@ -30,9 +30,10 @@ type session struct {
 	host    *rlx.Session
 	err     error
 
-	files stateFlags
-	state *rlx.State      // state of methods that have one; nil before the first run
-	text  *text.Generator // nil unless text is generated
+	files   stateFlags
+	weights []string        // files of --weights
+	state   *rlx.State      // state of methods that have one; nil before the first run
+	text    *text.Generator // nil unless text is generated
 
 	graphs *format.Verified // the programs of model; nil until plan is called
 	stats  statsTable
@@ -55,7 +56,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	if err != nil {
 		return nil, err
 	}
-	s := &session{env: env, memory: o.Memory, debug: debug, started: make(chan struct{})}
+	s := &session{env: env, memory: o.Memory, debug: debug, weights: f.weights.Values, started: make(chan struct{})}
 	if s.backend, o.Device, err = f.choose(reg); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,9 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	go func() {
 		defer close(s.started)
 		defer s.trace.span("start backend")()
-		s.host, s.err = s.model.NewSession(ctx, o)
+		if s.host, s.err = s.model.NewSession(ctx, o); s.err == nil {
+			s.err = s.replaceWeights(ctx, f.weights.Values)
+		}
 	}()
 	if f.verify.Value == verifyLazy {
 		return s, nil
@@ -160,6 +163,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 		more = append(more, s.log.path)
 	}
 	more = append(more, s.files.outputs()...)
+	inputs = append(inputs[:len(inputs):len(inputs)], s.weights...)
 	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
 		return err
 	}

@@ -68,6 +68,51 @@ func (b *behaviour) loading(p *program.Program, weights []byte, spoil func(h *rl
 	}
 }
 
+// setting returns a maker of a SetWeights of a program whose weights were sent. spoil changes the header, which names the
+// first param.
+func setting(x *Sample, spoil func(h *rlxv1.SetWeightsHeader)) maker {
+	return func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+		if x.Param == nil {
+			return ErrNotServed
+		}
+		if s.param == nil {
+			e, err := s.load(ctx, x.Param, x.ParamWeights)
+			if err != nil {
+				return err
+			}
+			s.param = e
+		}
+		e := s.param
+		at := x.Param.Places[x.Param.Graph.Params()[0].ID]
+		h := &rlxv1.SetWeightsHeader{Executable: e.ID(), Params: []*rlxv1.Range{{Offset: at.Offset, Size: at.Size}}}
+		spoil(h)
+		return setWeights(ctx, s, h)
+	}
+}
+
+// setWeights sends a SetWeights with zeros for all params of the header.
+func setWeights(ctx context.Context, s *session, h *rlxv1.SetWeightsHeader) error {
+	if s.CheckSetsWeights() != nil {
+		return ErrNotServed
+	}
+	st, err := s.api.SetWeights(ctx)
+	if err != nil {
+		return err
+	}
+	messages := []*rlxv1.SetWeightsRequest{{Part: &rlxv1.SetWeightsRequest_Header{Header: h}}}
+	for _, r := range h.Params {
+		data := make([]byte, min(r.Size, wire.MaxChunk))
+		messages = append(messages, &rlxv1.SetWeightsRequest{Part: &rlxv1.SetWeightsRequest_Data{Data: data}})
+	}
+	for _, m := range messages {
+		if st.Send(m) != nil {
+			break // CloseAndRecv returns the reason
+		}
+	}
+	_, err = st.CloseAndRecv()
+	return err
+}
+
 // running returns a maker of a Run of the loaded program with inputs of zeros. spoil changes the header.
 func running(spoil func(h *rlxv1.RunHeader)) maker {
 	return func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
@@ -139,6 +184,16 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"weights-before", code.Refused, true, mapped(-256, 512)},
 		{"weights-overflow", code.Refused, true, mapped(256, math.MaxInt64)},
 		{"weights-size", code.Refused, true, mapped(weightsFileSize-256, 257)},
+		{"weights-unknown", code.Refused, true,
+			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
+				return setWeights(ctx, s, &rlxv1.SetWeightsHeader{Executable: missing,
+					Params: []*rlxv1.Range{{Size: 4}}})
+			}},
+		{"weights-place", code.Refused, true, setting(x, func(h *rlxv1.SetWeightsHeader) { h.Params[0].Size-- })},
+		{"weights-order", code.Refused, true,
+			setting(x, func(h *rlxv1.SetWeightsHeader) { h.Params = append(h.Params, h.Params[0]) })},
+		{"weights-none", code.Refused, true, setting(x, func(h *rlxv1.SetWeightsHeader) { h.Params = nil })},
+		{"weights-mapped", code.Refused, true, setting(x, func(h *rlxv1.SetWeightsHeader) { h.Mapped = true })},
 		{"run-executable", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Executable = missing })},
 		{"run-generation", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Generation = 0 })},
 		{"run-offset", code.Refused, true, running(func(h *rlxv1.RunHeader) { first(h).Offset += 256 })},

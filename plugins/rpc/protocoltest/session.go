@@ -20,6 +20,7 @@ type session struct {
 	host.Raw
 	api    rlxv1.BackendClient
 	limits host.Timeouts
+	param  *executable // loaded by the first check of SetWeights
 }
 
 // begin starts a backend.

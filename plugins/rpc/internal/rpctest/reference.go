@@ -123,7 +123,7 @@ func (b Reference) Info(context.Context) (device.Info, error) {
 	return device.Info{Name: "ref", Version: "1", Target: refTarget(),
 		Devices: []device.Device{
 			{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}},
-		Precisions: b.precisions}, nil
+		Precisions: b.precisions, SetsWeights: true}, nil
 }
 
 func (b Reference) Load(_ context.Context, l device.Load) (device.Executable, error) {
@@ -131,6 +131,17 @@ func (b Reference) Load(_ context.Context, l device.Load) (device.Executable, er
 		return nil, err
 	}
 	return &refExecutable{b, l, make([]byte, l.Program.ArenaSize)}, nil
+}
+
+// SetWeights replaces weights in a copy of those of Load.
+func (e *refExecutable) SetWeights(_ context.Context, w device.NewWeights) error {
+	weights := slices.Clone(e.l.Weights)
+	for _, id := range w.Params {
+		pl := e.l.Program.Places[id]
+		copy(weights[pl.Offset:pl.Offset+pl.Size], w.Weights[pl.Offset:])
+	}
+	e.l.Weights = weights
+	return nil
 }
 
 func (b Reference) checkDevice(id string) error {
