@@ -244,6 +244,7 @@ func splitArtifact(t testing.TB) (Artifact, []Weight) {
 	}
 	s, m := chain(t, dir)
 	a.Splits, a.Meta.Methods = append(a.Splits, s), append(a.Meta.Methods, m)
+	weights[0].Mutable = true
 	return a, weights
 }
 
