@@ -74,18 +74,20 @@ func TestCheckPatchesOfImages(t *testing.T) {
 		change   func(*task.Patches)
 		ok       bool
 	}{
-		"as it is":         {ok: true},
-		"larger images":    {from: "128", to: "129", ok: true},
-		"smaller images":   {from: "128", to: "127"},
-		"two blocks":       {from: "R = 1", to: "R = 2"},
-		"other sides":      {from: "32*", to: "64*"},
-		"u8":               {from: "image = input : f32", to: "image = input : u8"},
-		"four channels":    {from: ",3]", to: ",4]"},
-		"a row for two":    {from: "4*R*C", to: "2*R*C"},
-		"another block":    {change: func(t *task.Patches) { t.Merge = 1 }},
-		"another method":   {change: func(t *task.Patches) { t.ImageMethod = "x" }},
-		"another input":    {change: func(t *task.Patches) { t.ImageInput = "x" }},
-		"no image methods": {change: func(t *task.Patches) { t.ImageMethod, t.ImageInput, t.MaxSide = "", "", 0 }, ok: true},
+		"as it is":       {ok: true},
+		"larger images":  {from: "128", to: "129", ok: true},
+		"smaller images": {from: "128", to: "127"},
+		"two blocks":     {from: "R = 1", to: "R = 2"},
+		"other sides":    {from: "32*", to: "64*"},
+		"u8":             {from: "image = input : f32", to: "image = input : u8"},
+		"four channels":  {from: ",3]", to: ",4]"},
+		"a row for two":  {from: "4*R*C", to: "2*R*C"},
+		"another block":  {change: func(t *task.Patches) { t.Merge = 1 }},
+		"another method": {change: func(t *task.Patches) { t.ImageMethod = "x" }},
+		"another input":  {change: func(t *task.Patches) { t.ImageInput = "x" }},
+		"no image methods": {change: func(t *task.Patches) {
+			t.ImageMethod, t.ImageInput, t.MaxSide = "", "", 0
+		}, ok: true},
 	} {
 		var methods task.Methods
 		for _, text := range []string{rows, strings.ReplaceAll(pixels, cmp.Or(c.from, "\x00"), c.to)} {
