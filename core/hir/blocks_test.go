@@ -390,8 +390,8 @@ func TestBlockErrors(t *testing.T) {
 	window := func(a hir.LlamaDecoderBlockAttrs) func(g *ir.Graph) {
 		return func(g *ir.Graph) {
 			a.Heads, a.KVHeads = 2, 1
-			hir.LlamaDecoderBlock(a, inputs(g, f32(1, 3, 8), f32(8), f32(8), f32(12, 8), f32(6, 8), f32(6, 8), f32(8, 12),
-				f32(8), f32(8), f32(9, 8), f32(9, 8), f32(8, 9), f32(5, 3), f32(5, 3))...)
+			hir.LlamaDecoderBlock(a, inputs(g, f32(1, 3, 8), f32(8), f32(8), f32(12, 8), f32(6, 8), f32(6, 8),
+				f32(8, 12), f32(8), f32(8), f32(9, 8), f32(9, 8), f32(8, 9), f32(5, 3), f32(5, 3))...)
 		}
 	}
 	for _, c := range []struct {
