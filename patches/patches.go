@@ -58,20 +58,37 @@ func New(r rlx.Runner) (*Patcher, error) {
 // across (X) and down (Y), and embeddings is f32[X*Y,width]. Neighbouring patches that the language model takes as one
 // token are adjacent rows. The error matches ErrShape, or is one of rlx.Session.Run.
 func (p *Patcher) Embed(ctx context.Context, img image.Image) (embeddings rlx.Tensor, grid image.Point, err error) {
-	pixels, grid, err := p.Pixels(img)
+	request, grid, err := p.Request(img)
 	if err != nil {
 		return rlx.Tensor{}, grid, err
 	}
-	r, err := p.run.Run(
-		ctx, rlx.Request{Method: p.spec.Method, Inputs: map[string]rlx.Tensor{p.spec.PixelsInput: pixels}})
+	r, err := p.run.Run(ctx, request)
 	if err != nil {
 		return rlx.Tensor{}, grid, err
 	}
 	return r.Outputs[p.spec.Embeddings], grid, nil
 }
 
-// Pixels returns the patches as the model takes them: a row for each patch, resized and normalised as in training. The
-// error matches ErrShape.
+// Request returns the run that embeds the patches of an image, and their grid. If the model has a method that takes the
+// resized image, and the image is not too long for it, the device normalises it and cuts it into patches; otherwise the
+// request has them. The error matches ErrShape.
+func (p *Patcher) Request(img image.Image) (r rlx.Request, grid image.Point, err error) {
+	rows, columns, err := p.spec.grid(img.Bounds().Dx(), img.Bounds().Dy())
+	if err != nil {
+		return r, image.Point{}, err
+	}
+	if !p.spec.takesImage(rows, columns) {
+		pixels, grid, err := p.Pixels(img)
+		return rlx.Request{Method: p.spec.Method, Inputs: map[string]rlx.Tensor{p.spec.PixelsInput: pixels}}, grid, err
+	}
+	values := p.spec.resized(img, rows, columns)
+	side := p.spec.Patch
+	return rlx.Request{Method: p.spec.ImageMethod, Inputs: map[string]rlx.Tensor{p.spec.ImageInput: {DType: rlx.F32,
+		Shape: []int{rows * side, columns * side, 3}, Data: tensor.Bytes(values)}}}, image.Pt(columns, rows), nil
+}
+
+// Pixels returns the patches as the published processor does: a row for each patch, resized and normalised as in
+// training. The error matches ErrShape.
 func (p *Patcher) Pixels(img image.Image) (pixels rlx.Tensor, grid image.Point, err error) {
 	values, rows, columns, err := p.spec.rows(img)
 	if err != nil {
@@ -82,8 +99,8 @@ func (p *Patcher) Pixels(img image.Image) (pixels rlx.Tensor, grid image.Point, 
 		image.Pt(columns, rows), nil
 }
 
-// Memory returns the memory in bytes that Pixels takes for an image of the given size, for rlx.Budget.Reserve. The
-// error is that of Pixels.
+// Memory returns the memory in bytes that Request or Pixels takes at most for an image of the given size, for
+// rlx.Budget.Reserve. The error is that of Pixels.
 func (p *Patcher) Memory(size image.Point) (int64, error) {
 	rows, columns, err := p.spec.grid(size.X, size.Y)
 	if err != nil {

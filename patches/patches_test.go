@@ -4,9 +4,11 @@ import (
 	"errors"
 	"image"
 	"image/color"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tensortest"
 )
 
@@ -102,5 +104,43 @@ func TestPublished(t *testing.T) {
 		if v != float32(want.Floats[i]) {
 			t.Fatalf("value %d is %v; want %v", i, v, want.Floats[i])
 		}
+	}
+}
+
+// TestRequest checks that an image goes to the method that takes its pixels, if there is one and it takes images that
+// long, and to the method that takes rows otherwise. Both get the same pixels.
+func TestRequest(t *testing.T) {
+	task := published()
+	task.MinPixels, task.MaxPixels = 1024, 65536
+	task.ImageMethod, task.ImageInput, task.MaxSide = "embed_image", "image", 6
+	p := Patcher{spec: task}
+	img := image.NewNRGBA(image.Rect(3, 5, 3+96, 5+64))
+	for y := range 64 {
+		for x := range 96 {
+			img.SetNRGBA(3+x, 5+y, color.NRGBA{uint8(x), uint8(y), uint8(x * y), 255})
+		}
+	}
+	r, grid, err := p.Request(img)
+	if err != nil || r.Method != "embed_image" || grid != image.Pt(6, 4) || len(r.Inputs) != 1 {
+		t.Fatalf("%+v, %v, %v; want embed_image and a grid of 6 by 4", r, grid, err)
+	}
+	pixels := r.Inputs["image"]
+	if !slices.Equal(pixels.Shape, []int{64, 96, 3}) {
+		t.Fatalf("shape %v; want 64, 96, 3", pixels.Shape)
+	}
+	for i, v := range tensor.View[float32](pixels.Data) {
+		x, y := i/3%96, i/3/96
+		if want := []uint8{uint8(x), uint8(y), uint8(x * y)}[i%3]; v != float32(want) {
+			t.Fatalf("value %d is %v; want %d", i, v, want)
+		}
+	}
+	task.MaxSide = 2
+	r, grid, err = p.Request(img)
+	if want, _, werr := p.Pixels(img); err != nil || werr != nil || r.Method != "patch_embed" ||
+		grid != image.Pt(6, 4) || !slices.Equal(r.Inputs["pixel_values"].Data, want.Data) {
+		t.Errorf("of 3 blocks, where 2 are allowed: %v, %v, %v; want the rows", r.Method, grid, err)
+	}
+	if _, _, err := p.Request(image.NewGray(image.Rect(0, 0, 1, 201))); !errors.Is(err, ErrShape) {
+		t.Errorf("a strip: %v", err)
 	}
 }

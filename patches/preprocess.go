@@ -51,14 +51,12 @@ func (t *spec) bytes(rows, columns int) int64 {
 // (channel, frame, y, x), with equal frames. Rows are sorted by block, and inside a block line by line. The error is
 // that of grid.
 func (t *spec) rows(img image.Image) (values []float32, rows, columns int, err error) {
-	w, h := img.Bounds().Dx(), img.Bounds().Dy()
-	if rows, columns, err = t.grid(w, h); err != nil {
+	if rows, columns, err = t.grid(img.Bounds().Dx(), img.Bounds().Dy()); err != nil {
 		return nil, 0, 0, err
 	}
 	p, m := t.Patch, t.Merge
 	wide := columns * p
-	small := imaging.Resize(w, h, 3, imaging.Bicubic(w, wide, true), imaging.Bicubic(h, rows*p, true), true,
-		imaging.RGBRow(img))
+	small := t.resized(img, rows, columns)
 	var normal [3][256]float32
 	for c := range normal {
 		for v := range normal[c] {
@@ -83,6 +81,18 @@ func (t *spec) rows(img image.Image) (values []float32, rows, columns int, err e
 		}
 	}
 	return values, rows, columns, nil
+}
+
+// takesImage reports whether the model has a method for the resized image of a grid.
+func (t *spec) takesImage(rows, columns int) bool {
+	return t.ImageMethod != "" && max(rows, columns) <= t.MaxSide*t.Merge
+}
+
+// resized returns an image resized to a grid: lines of pixels of three values from 0 to 255.
+func (t *spec) resized(img image.Image, rows, columns int) []float32 {
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	return imaging.Resize(w, h, 3, imaging.Bicubic(w, columns*t.Patch, true), imaging.Bicubic(h, rows*t.Patch, true),
+		true, imaging.RGBRow(img))
 }
 
 // row returns the number of values of a patch.

@@ -7,6 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -20,7 +21,12 @@ var _ = Register(KindPatches, func() Task { return &Patches{} })
 //
 //	PixelsInput f32 [n,3*Frames*Patch*Patch] -> Embeddings f32 [n,width]
 //
-// Each row is a patch, and n can have every value from Merge*Merge to MaxPatches.
+// Each row is a patch, and n can have every value from Merge*Merge to MaxPatches. If ImageMethod is set, that method
+// computes the same from the pixels of an image that is resized but not normalised, with values from 0 to 255:
+//
+//	ImageInput f32 [h,w,3] -> Embeddings f32 [h*w/(Patch*Patch),width]
+//
+// The sides can have every multiple of Patch*Merge, up to MaxSide times that.
 type Patches struct {
 	Method      string `json:"method"`       // "patch_embed"
 	PixelsInput string `json:"pixels_input"` // "pixel_values"
@@ -33,6 +39,10 @@ type Patches struct {
 	MaxPixels  int `json:"max_pixels"`  // larger images are shrunk
 	MaxPatches int `json:"max_patches"` // per run
 
+	ImageMethod string `json:"image_method,omitempty"` // "embed_image"; empty if there is no such method
+	ImageInput  string `json:"image_input,omitempty"`  // "image"
+	MaxSide     int    `json:"max_side,omitempty"`     // of its image, in blocks
+
 	Mean [3]float64 `json:"mean"` // of R, G, B from 0 to 1
 	Std  [3]float64 `json:"std"`
 }
@@ -44,8 +54,12 @@ func (t *Patches) Kind() string { return KindPatches }
 func (t *Patches) Fields() []Field {
 	return []Field{
 		{Key: "embeddings", Value: &t.Embeddings}, {Key: "frames", Value: &t.Frames},
+		{Key: "image_input", Value: &t.ImageInput, Added: true},
+		{Key: "image_method", Value: &t.ImageMethod, Added: true},
 		{Key: "max_patches", Value: &t.MaxPatches},
-		{Key: "max_pixels", Value: &t.MaxPixels}, {Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge},
+		{Key: "max_pixels", Value: &t.MaxPixels},
+		{Key: "max_side", Value: &t.MaxSide, Added: true},
+		{Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge},
 		{Key: "method", Value: &t.Method},
 		{Key: "min_pixels", Value: &t.MinPixels}, {Key: "patch", Value: &t.Patch},
 		{Key: "pixels_input", Value: &t.PixelsInput}, {Key: "std", Value: t.Std[:]},
@@ -65,6 +79,8 @@ const (
 	maxMerge   = 1 << 6
 	maxPixels  = 1 << 28
 	maxPatches = 1 << 20
+	// maxSideBlocks is the longest side of an image in blocks.
+	maxSideBlocks = 1 << 14
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and
@@ -91,6 +107,11 @@ func (t *Patches) Validate() error {
 			return bad("%s is %d; allowed are %d to %d", n.field, n.value, n.min, n.most)
 		}
 	}
+	if image := t.ImageMethod != ""; image != (t.ImageInput != "") || image != (t.MaxSide > 0) ||
+		t.MaxSide < 0 || t.MaxSide > maxSideBlocks {
+		return bad("image_method %q, image_input %q and max_side %d do not belong together; max_side is at most %d",
+			t.ImageMethod, t.ImageInput, t.MaxSide, maxSideBlocks)
+	}
 	if block := t.Merge * t.Merge; t.MaxPatches < block {
 		return bad("max_patches is %d; a block has %d", t.MaxPatches, block)
 	}
@@ -105,8 +126,52 @@ func (t *Patches) Validate() error {
 // row returns the number of values of a patch.
 func (t *Patches) row() int { return 3 * t.Frames * t.Patch * t.Patch }
 
-// Check compares the task with the method that it names.
+// Check compares the task with the methods that it names.
 func (t *Patches) Check(m Methods) error {
+	if err := t.checkRows(m); err != nil || t.ImageMethod == "" {
+		return err
+	}
+	return t.checkImage(m)
+}
+
+// checkImage checks the method that takes an image.
+func (t *Patches) checkImage(m Methods) error {
+	f, err := m.Taking(t.ImageMethod, t.ImageInput)
+	if err != nil {
+		return err
+	}
+	in, err := f.Input(t.ImageInput, dtype.F32, Shape{AnySize, AnySize, Exactly(3)})
+	if err != nil {
+		return err
+	}
+	out, err := f.Output(t.Embeddings, dtype.F32, Shape{AnySize, AnySize})
+	if err != nil {
+		return err
+	}
+	block := int64(t.Patch * t.Merge)
+	var blocks [2]ir.Dim
+	for i := range blocks {
+		var ok bool
+		if blocks[i], ok = in.Shape[i].Div(ir.Static(block)); !ok || !f.TakesEvery(blocks[i], 1, int64(t.MaxSide)) {
+			return f.Bad("%s is %v; the task gives sides of %d to %d, multiples of %d", t.ImageInput, in, block,
+				block*int64(t.MaxSide), block)
+		}
+	}
+	if blocks[0] == blocks[1] && t.MaxSide > 1 {
+		return f.Bad("%s is %v; the task gives images that are not square", t.ImageInput, in)
+	}
+	rows, ok := blocks[0].Mul(blocks[1])
+	if ok {
+		rows, ok = rows.Mul(ir.Static(int64(t.Merge * t.Merge)))
+	}
+	if !ok || out.Shape[0] != rows {
+		return f.Bad("%s is %v and %s is %v; want a row for each patch", t.ImageInput, in, t.Embeddings, out)
+	}
+	return nil
+}
+
+// checkRows checks the method that takes patches.
+func (t *Patches) checkRows(m Methods) error {
 	f, err := m.Taking(t.Method, t.PixelsInput)
 	if err != nil {
 		return err

@@ -218,21 +218,24 @@ func TestGatedDeltaRule(t *testing.T) {
 	}
 }
 
-// TestLlamaDecoderBlock compares the layer with its formula. Heads are grouped; attention has a mask or is causal.
+// TestLlamaDecoderBlock compares the layer with its formula. Heads are grouped; attention has a mask, or is causal,
+// with or without a window.
 func TestLlamaDecoderBlock(t *testing.T) {
 	const tokens, heads, kvHeads, d, hidden, eps = 4, 4, 2, 6, 9, 1e-3
 	const width, kv = 8, kvHeads * d
-	for _, mask := range []string{op.MaskCausal, op.MaskBias} {
+	for mask, window := range map[string]int{op.MaskCausal: tokens, op.MaskSliding: 1, op.MaskBias: tokens} {
 		g := ir.NewGraph("g")
 		types := []ir.Type{f32(1, tokens, width), f32(width), f32(width), f32(heads*d, width), f32(kv, width),
 			f32(kv, width), f32(width, heads*d), f32(width), f32(width), f32(hidden, width), f32(hidden, width),
 			f32(width, hidden), f32(tokens+2, d/2), f32(tokens+2, d/2), f32(1, 1, tokens, tokens)}
-		if mask == op.MaskCausal {
+		attrs := hir.LlamaDecoderBlockAttrs{Heads: heads, KVHeads: kvHeads, Eps: eps, Mask: mask}
+		if mask == op.MaskSliding {
+			attrs.Window = window
+		}
+		if mask != op.MaskBias {
 			types = types[:14]
 		}
-		g.Return(
-			"y", hir.LlamaDecoderBlock(hir.LlamaDecoderBlockAttrs{Heads: heads, KVHeads: kvHeads, Eps: eps, Mask: mask},
-				inputs(g, types...)...))
+		g.Return("y", hir.LlamaDecoderBlock(attrs, inputs(g, types...)...))
 		in, got := run(t, g)
 		v := func(i int) vec { return in[string(rune('a'+i))].Floats }
 		turn := func(x vec, n int) vec {
@@ -253,8 +256,8 @@ func TestLlamaDecoderBlock(t *testing.T) {
 			for h := range heads {
 				total := 0.0
 				for j := range tokens {
-					if mask == op.MaskCausal && j > i {
-						break
+					if mask != op.MaskBias && (j > i || j < i-window) {
+						continue
 					}
 					s, at := 0.0, (j*kvHeads+h*kvHeads/heads)*d
 					for e := range d {
@@ -384,10 +387,23 @@ func TestBlockErrors(t *testing.T) {
 				inputs(g, types...)...)
 		}
 	}
+	window := func(a hir.LlamaDecoderBlockAttrs) func(g *ir.Graph) {
+		return func(g *ir.Graph) {
+			a.Heads, a.KVHeads = 2, 1
+			hir.LlamaDecoderBlock(a, inputs(g, f32(1, 3, 8), f32(8), f32(8), f32(12, 8), f32(6, 8), f32(6, 8),
+				f32(8, 12), f32(8), f32(8), f32(9, 8), f32(9, 8), f32(8, 9), f32(5, 3), f32(5, 3))...)
+		}
+	}
 	for _, c := range []struct {
 		want  string
 		build func(g *ir.Graph)
 	}{
+		{`llama_decoder_block: window is 2 with mask "causal"; want 0 or more, and 0 unless the mask is sliding`,
+			window(hir.LlamaDecoderBlockAttrs{Mask: op.MaskCausal, Window: 2})},
+		{`llama_decoder_block: window is -1 with mask "sliding"; want 0 or more`,
+			window(hir.LlamaDecoderBlockAttrs{Mask: op.MaskSliding, Window: -1})},
+		{`llama_decoder_block: mask is "bias"; want none, causal or sliding without the operand mask`,
+			window(hir.LlamaDecoderBlockAttrs{Mask: op.MaskBias})},
 		{"linear_fused: w is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 7))
 			hir.LinearFused(n[0], n[1], nil, "")

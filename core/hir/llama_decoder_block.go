@@ -2,6 +2,7 @@ package hir
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -12,7 +13,9 @@ type LlamaDecoderBlockAttrs struct {
 	Heads   int     `attr:"heads"`
 	KVHeads int     `attr:"kv_heads"`
 	Eps     float64 `attr:"eps"`
-	Mask    string  `attr:"mask"` // of attention: none, causal, custom or bias; the last two need the operand mask
+	// of attention: none, causal, sliding, custom or bias; the last two need the operand mask
+	Mask   string `attr:"mask"`
+	Window int    `attr:"window"` // of attention, for sliding: keys before the query's own position that it attends to
 }
 
 // llamaMask is the index of the optional operand of llama_decoder_block.
@@ -32,8 +35,13 @@ var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
 			return x, fmt.Errorf("x is %v; want floats of [B,S,E]", x)
 		}
 		masked := a.Mask == op.MaskCustom || a.Mask == op.MaskBias
-		if !masked && a.Mask != op.MaskNone && a.Mask != op.MaskCausal || masked != in[llamaMask].Present() {
-			return x, fmt.Errorf("mask is %q; want none or causal without the operand mask, or custom or bias with it",
+		plain := slices.Contains([]string{op.MaskNone, op.MaskCausal, op.MaskSliding}, a.Mask)
+		if !masked && !plain || masked != in[llamaMask].Present() {
+			return x, fmt.Errorf("mask is %q; want none, causal or sliding without the operand mask, or custom or bias "+
+				"with it", a.Mask)
+		}
+		if a.Window < 0 || a.Window > ir.MaxDim || a.Window != 0 && a.Mask != op.MaskSliding {
+			return x, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window,
 				a.Mask)
 		}
 		d, err := headDim("wq", in[3], a.Heads, a.KVHeads)
@@ -87,7 +95,7 @@ var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 	h := op.RmsNorm(x, f32(in[1]), f32(in[2]), a.Eps)
 	q, k, v := turn(Linear(h, in[3], nil, "")), turn(Linear(h, in[4], nil, "")), Linear(h, in[5], nil, "")
 	o := op.Attention(q, k, v, op.AttentionOperands{Mask: in[llamaMask]},
-		op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
+		op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask, Window: a.Window})
 	x = part(n, "attn_residual", op.Add(x, Linear(part(n, "heads", o), in[6], nil, "")))
 	h = op.RmsNorm(x, f32(in[7]), f32(in[8]), a.Eps)
 	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))

@@ -1,6 +1,7 @@
 // Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
 // names of the Transformers library. Method patch_embed maps patches, in the order of the published processor, to
-// embeddings. The task "patches" applies it to an image. The rest of the vision encoder and the language model are not
+// embeddings. Method embed_image does so with the pixels of an image: it normalises them, cuts patches and embeds them.
+// The task "patches" applies one of them to an image. The rest of the vision encoder and the language model are not
 // built yet; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
@@ -18,6 +19,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/task"
 )
 
 var _ = arch.Register(arch.Architecture{
@@ -85,7 +87,20 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &arch.Model{Arch: "qwen3_vl", Methods: []*ir.Graph{g}, Facts: []arch.Fact{
+	about, err := describe(d[1], d[2], d[3], cfg)
+	if err != nil {
+		return nil, err
+	}
+	methods := []*ir.Graph{g}
+	if about != nil {
+		g, err := w.Graph(about.ImageMethod, ir.Syms{{Name: "R", Min: 1, Max: int64(about.MaxSide)},
+			{Name: "C", Min: 1, Max: int64(about.MaxSide)}}, func(root nn.Scope) { embedImage(about, d, root) })
+		if err != nil {
+			return nil, err
+		}
+		methods = append(methods, g)
+	}
+	m := &arch.Model{Arch: "qwen3_vl", Methods: methods, Facts: []arch.Fact{
 		{Name: "patches", Value: fmt.Sprintf("%d x %d px, %d frames, %d channels", d[3], d[4], d[2], d[1])},
 		{Name: "width", Value: fmt.Sprint(d[0])},
 	}}
@@ -98,8 +113,40 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	if m.Task, err = describe(d[1], d[2], d[3], cfg); err != nil {
-		return nil, err
+	if about != nil {
+		m.Task = about
 	}
 	return m, nil
+}
+
+// embedImage maps image [R*b,C*b,3], values from 0 to 255, to embeddings [N,width] of its patches, in the order of the
+// published processor: by blocks of merge x merge patches, and line by line inside a block. b is the side of a block in
+// pixels. A still image repeats in all frames, so one product with the sum of the frames' kernels embeds it. d has the
+// dims of the weight.
+func embedImage(t *task.Patches, d []int64, root nn.Scope) {
+	g, s := root.Graph, root.At(proj)
+	p, m := int64(t.Patch), int64(t.Merge)
+	times := func(x ir.Dim, n int64) ir.Dim {
+		y, _ := x.Mul(ir.Static(n)) // sizes are small
+		return y
+	}
+	rows, columns := ir.Named("R"), ir.Named("C")
+	x := op.Input(g, t.ImageInput, ir.Type{DType: dtype.F32,
+		Shape: ir.Shape{times(rows, m*p), times(columns, m*p), ir.Static(3)}})
+	var scale, shift []*ir.Node // of each channel
+	for c := range t.Std {
+		one := ir.TypeOf(dtype.F32, 1, 1, 1)
+		scale = append(scale, op.Const(g, 1/(255*t.Std[c]), one))
+		shift = append(shift, op.Const(g, -t.Mean[c]/t.Std[c], one))
+	}
+	x = op.Reshape(x, append(ir.Shape{rows}, ir.Static(m), ir.Static(p), columns, ir.Static(m), ir.Static(p),
+		ir.Static(3)))
+	x = op.Transpose(x, 0, 3, 1, 4, 6, 2, 5) // blocks, patches of a block, channel, y, x
+	// after the transpose, so that it overwrites its operand
+	x = op.Add(op.Mul(x, op.Concat(0, scale...)), op.Concat(0, shift...)).Named("normalised")
+	n, _ := rows.Mul(columns)
+	x = op.Reshape(x, ir.Shape{times(n, m*m), ir.Static(3 * p * p)}).Named("patches")
+	w := op.ReduceSum(s.F32("weight", d...), false, 2)
+	w = op.Reshape(w, ir.ShapeOf(d[0], 3*p*p))
+	g.Return(t.Embeddings, hir.Linear(x, w, s.F32("bias", d[0]), "").Named(s.Path()))
 }

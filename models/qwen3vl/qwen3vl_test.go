@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
@@ -52,6 +53,42 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestImage embeds the pixels of an image on the reference and on the cpu backend, and compares with the embeddings of
+// the rows that the published processor makes of it. It also checks that the kernels of the frames are added once, when
+// the model is compiled.
+func TestImage(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
+	m := modeltest.Build(t, s, golden+"config.json")
+	u8 := tensortest.Golden(t, golden+"golden.safetensors:image.u8") // [3,64,96]
+	image := tensor.NewArray(dtype.F32, 64, 96, 3)
+	for i := range image.Floats {
+		image.Floats[i] = float64(u8.Ints[i%3*64*96+i/3])
+	}
+	want := tensortest.Golden(t, golden+"golden.safetensors:image.embeddings")
+	in, syms := map[string]*tensor.Array{"image": image}, map[string]int64{"R": 2, "C": 3}
+	out, err := interp.Run(m.Methods[1], syms, in,
+		func(name string) (*tensor.Array, error) { return modeltest.Param(s, "model.visual."+name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensortest.Near(t, "on the reference", out["embeddings"], want, 1e-5)
+	c := modeltest.Compile(t, m, s)
+	for _, target := range modeltest.Targets() {
+		p := c.Find(t, "embed_image", target.Name)
+		for _, n := range p.Graph.Nodes {
+			if n.Is(op.ReduceSumDef) {
+				t.Errorf("%s: %v adds kernels in each run", target.Name, n)
+			}
+		}
+		x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: c.Weights, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensortest.Near(t, "on "+target.Name, devicetest.Once(t, x, p, syms, in)["embeddings"], want, 1e-5)
+		x.Close()
+	}
+}
+
 // TestTask checks that the task has the settings of the image processor, and that bad ones are refused.
 func TestTask(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
@@ -73,7 +110,7 @@ func TestTask(t *testing.T) {
 	// the test of package patches compares rows of this task with the published processor
 	half := [3]float64{0.5, 0.5, 0.5}
 	want := task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16,
-		Frames: 2, Merge: 2,
+		Frames: 2, Merge: 2, ImageMethod: "embed_image", ImageInput: "image", MaxSide: 128,
 		MinPixels: 1024, MaxPixels: 65536, MaxPatches: maxPatches, Mean: half, Std: half}
 	if got := *m.Task.(*task.Patches); got != want {
 		t.Errorf("%+v; want %+v", got, want)

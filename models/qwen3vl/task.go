@@ -1,6 +1,8 @@
 package qwen3vl
 
 import (
+	"math"
+
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/task"
@@ -14,9 +16,9 @@ const processor = "preprocessor_config.json"
 
 // describe returns the task for the patch embedding. Sizes and colours that tensors do not determine come from the file
 // of the image processor, or have the published values. It returns nil if patches are not RGB.
-func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error) {
+func describe(channels, frames, patch int64, cfg arch.Config) (*task.Patches, error) {
 	t := &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch),
-		Frames: int(frames), MaxPatches: maxPatches}
+		Frames: int(frames), MaxPatches: maxPatches, ImageMethod: "embed_image", ImageInput: "image"}
 	if channels != 3 {
 		return nil, nil
 	}
@@ -28,6 +30,7 @@ func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error)
 		merge = 2
 	}
 	t.Merge = int(merge)
+	t.MaxSide = max(1, int(math.Sqrt(maxPatches))/t.Merge) // a square image then has as many patches as rows may have
 	var file arch.Config
 	raw, ok, err := cfg.File(processor, 1<<20)
 	if err == nil && ok {

@@ -154,6 +154,11 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 				*size = v
 			}
 		}
+		if c.imageSize%c.grid != 0 {
+			return diag.New(arch.ErrConfig, cfg.Origin(keyGrid),
+				"%s is %d, and the side of the image is %d pixels; want a whole number of pixels for each token",
+				keyGrid, c.grid, c.imageSize)
+		}
 	}
 	for has := true; has; c.decoderLayers++ {
 		_, has = w.Type(fmt.Sprintf("mask_decoder.transformer.layers.%d.norm1.weight", c.decoderLayers+1))

@@ -310,6 +310,8 @@ func TestRefused(t *testing.T) {
 			arch.ErrUnknown, "image_encoder.neck.0.weight"},
 		"a batch of no images": {func(n string) bool { return !encoder(n) }, nil, []string{keyBatch + "=2"},
 			arch.ErrConfig, "has no image encoder"},
+		"a grid that does not divide": {func(n string) bool { return !encoder(n) }, nil,
+			[]string{keyImageSize + "=1000", keyGrid + "=64"}, arch.ErrConfig, "want a whole number of pixels"},
 		"another configuration": {all, nil, []string{keyGrid + "=64"}, arch.ErrConfig, "the tensors say 8"},
 	} {
 		s := edit(t, c.keep)

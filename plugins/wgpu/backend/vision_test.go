@@ -57,6 +57,23 @@ func TestVision(t *testing.T) {
 	}
 }
 
+// TestPatchesOfImages: the embeddings of an image's pixels are those of the rows that the published processor makes.
+func TestPatchesOfImages(t *testing.T) {
+	const dir = "../../../testdata/goldens/qwen3vl_patch/"
+	s := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
+	m := modeltest.Compile(t, modeltest.Build(t, s, dir+"config.json"), s, compile.Defaults()...)
+	u8 := tensortest.Golden(t, dir+"golden.safetensors:image.u8") // [3,64,96]
+	image := tensor.NewArray(dtype.F32, 64, 96, 3)
+	for i := range image.Floats {
+		image.Floats[i] = float64(u8.Ints[i%3*64*96+i/3])
+	}
+	p := m.Find(t, "embed_image", "wgpu")
+	out := onDevice(t, load(t, shared, p, m.Weights), p, map[string]int64{"R": 2, "C": 3},
+		map[string]*tensor.Array{"image": image})
+	tensortest.Near(t, "embeddings", out["embeddings"],
+		tensortest.Golden(t, dir+"golden.safetensors:image.embeddings"), 1e-5)
+}
+
 // TestImages: images in one run have the embeddings of their authors.
 func TestImages(t *testing.T) {
 	g := modeltest.OpenSAM(t, golden)
