@@ -90,6 +90,9 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 	case f.tolerance < 0 && fs.Changed("tolerance"):
 		return "", cli.Usagef("--tolerance", "%v is negative", f.tolerance)
 	}
+	if err := onlyRegular("-o "+f.output, f.output); err != nil {
+		return "", err
+	}
 	f.bisect = f.bisect || f.minimize
 	other = args[len(args)-1]
 	if f.against == "" && len(args) == 1 && f.precision == "" && f.device == "" {
