@@ -116,7 +116,7 @@ type side struct {
 	in     map[string]rlx.Tensor
 	plan   *values.Plan
 	given  values.Given
-	alias  map[values.PlanStep][]string // names of the method's outputs, by the step of one that is the first result
+	alias  map[values.PlanStep][]string // names of the outputs, by the step that computes them
 }
 
 // diff runs both sides and prints how they differ.
@@ -176,6 +176,9 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		return err
 	}
 	r := c.report()
+	if err := r.unwatched(ctx, c); err != nil {
+		return err
+	}
 	if f.bisect {
 		if err := r.bisect(ctx, c); err != nil {
 			return err
@@ -240,6 +243,31 @@ func (x *side) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// plain runs the backend of a side without looking at the values of its steps, and returns the outputs.
+func (x *side) plain(ctx context.Context) (map[string]rlx.Tensor, error) {
+	r := rlx.Request{Method: x.method.Name, Inputs: x.in}
+	res, err := x.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return res.Outputs, nil
+}
+
+// request runs a request. Each run begins with the same state.
+func (x *side) request(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+	if x.method.Stateful {
+		st, err := x.s.keeps(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r.State, err = st.Clone(ctx); err != nil {
+			return nil, err
+		}
+		defer r.State.Close()
+	}
+	return x.s.Run(ctx, r)
+}
+
 // run runs a side and calls step for each step. Operands can be read in the steps that keep selects.
 func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step func(*values.Step) error) error {
 	if x.s == nil {
@@ -251,17 +279,7 @@ func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step fu
 	}
 	r := rlx.Request{Method: x.method.Name, Inputs: x.in,
 		Observe: func(v rlx.StepValue, t rlx.Tensor) error { return f.Observe(v.Step, v.Name, ofModel(t)) }}
-	if x.method.Stateful { // each run begins with the same state
-		st, err := x.s.keeps(ctx)
-		if err != nil {
-			return err
-		}
-		if r.State, err = st.Clone(ctx); err != nil {
-			return err
-		}
-		defer r.State.Close()
-	}
-	_, err = x.s.Run(ctx, r)
+	_, err = x.request(ctx, r)
 	return err
 }
 
