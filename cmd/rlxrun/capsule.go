@@ -108,8 +108,9 @@ func (s *session) writeCapsule(ctx context.Context, a *attempt, cause error) err
 	if errors.As(cause, &at) {
 		m.LastStep = at.LastStep()
 	}
-	for _, v := range a.method.Inputs {
-		m.Inputs = append(m.Inputs, v.Name)
+	signature, _ := s.graphs.Meta().Method(a.method.Name)
+	for _, v := range signature.Inputs {
+		m.Inputs = append(m.Inputs, capsule.Input{Name: v.Name, Type: v.Type.String()})
 	}
 	c := capsule.Contents{Split: plan.Split, Inputs: a.given.Inputs, States: map[string]tensor.Tensor{}}
 	for _, x := range plan.Split.Segments {

@@ -24,6 +24,7 @@ type diffFlags struct {
 	device    string
 	precision string
 	tolerance float64
+	strict    bool // whether tolerance was given
 	bisect    bool
 	minimize  bool
 	output    string
@@ -56,7 +57,7 @@ its op and --tolerance allow, and how the error grows. Fails if a value differs.
 				"`BACKEND` the other run: a backend, or reference (default reference; with OTHER or --against-precision, the same backend)")
 			fs.StringVar(&f.device, "against-device", "", "`ID` its device (default the backend's first)")
 			fs.StringVar(&f.precision, "against-precision", "", "`NAME` its precision (default the artifact's first)")
-			fs.Float64Var(&f.tolerance, "tolerance", -1,
+			fs.Float64Var(&f.tolerance, "tolerance", 0,
 				"`REL` beside the op's tolerance, allow this times the largest element of a value, as errors add up (default 1e-4; with bf16, 1/64)")
 			fs.BoolVar(&f.bisect, "bisect", false,
 				"find the first step that is wrong by itself: the reference has another result for the same operands")
@@ -87,13 +88,13 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 		return "", cli.Usagef("--minimize", "needs a file to write").WithHint("for example -o case.rlx")
 	case f.output != "" && !f.minimize:
 		return "", cli.Usagef("-o", "is the file of --minimize")
-	case f.tolerance < 0 && fs.Changed("tolerance"):
+	case f.tolerance < 0:
 		return "", cli.Usagef("--tolerance", "%v is negative", f.tolerance)
 	}
 	if err := onlyRegular("-o "+f.output, f.output); err != nil {
 		return "", err
 	}
-	f.bisect = f.bisect || f.minimize
+	f.bisect, f.strict = f.bisect || f.minimize, fs.Changed("tolerance")
 	other = args[len(args)-1]
 	if f.against == "" && len(args) == 1 && f.precision == "" && f.device == "" {
 		f.against = theReference
@@ -162,7 +163,7 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	if err != nil {
 		return err
 	}
-	if f.tolerance >= 0 {
+	if f.strict {
 		c.scale = f.tolerance
 	}
 	defer c.spool.Close()

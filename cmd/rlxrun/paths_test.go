@@ -31,9 +31,11 @@ func models(t *testing.T) (dir, backend string) {
 	p := tinymodel.Program(t, copyGraph, "cpu")
 	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, p)
 	var b bytes.Buffer
-	m := capsule.Manifest{Inputs: []string{"x"}, Precision: "f32", Model: "f"}
-	c := capsule.Contents{Split: program.Whole(p), Inputs: []tensor.Tensor{tensor.New(p.Graph.Inputs()[0].Type.DType,
-		p.Graph.Inputs()[0].Type.Shape.Eval(nil)...)}}
+	x, sizes := p.Graph.Inputs()[0].Type, map[string]int64{"N": 1}
+	m := capsule.Manifest{Sizes: sizes, Inputs: []capsule.Input{{Name: "x", Type: x.String()}}, Precision: "f32", Model: "f",
+		Backend: capsule.Backend{Name: "cpu"}}
+	c := capsule.Contents{Split: program.Whole(p), Inputs: []tensor.Tensor{tensor.New(x.DType,
+		x.Shape.Eval(sizes)...)}}
 	if err := capsule.Write(t.Context(), &b, m, c); err != nil {
 		t.Fatal(err)
 	}

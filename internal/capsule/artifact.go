@@ -58,8 +58,8 @@ func (f *File) WriteArtifact(ctx context.Context, path string, from *format.Veri
 	a := format.Artifact{Meta: format.Meta{Model: f.Model, Precisions: []string{f.Precision},
 		Producer: format.Producer{Name: "rlxrun", Version: release.Version}}}
 	method := format.Method{Name: f.Method, Syms: sig.Syms}
-	for i, name := range f.Inputs {
-		method.Inputs = append(method.Inputs, format.Value{Name: name, Type: sig.Inputs[i]})
+	for i, in := range f.Inputs {
+		method.Inputs = append(method.Inputs, format.Value{Name: in.Name, Type: sig.Inputs[i]})
 	}
 	for i, o := range f.Split.Outputs {
 		name := f.Split.Segments[o.Segment].Graph.Outputs[o.Index].Name

@@ -52,13 +52,19 @@ type Manifest struct {
 	Segments  []Segment        `json:"segments"`
 	Outputs   [][2]int         `json:"outputs"`
 	Sizes     map[string]int64 `json:"sizes"`
-	Inputs    []string         `json:"inputs"` // of the method, in order
+	Inputs    []Input          `json:"inputs"` // of the method, in order
 	Backend   Backend          `json:"backend"`
 	Precision string           `json:"precision"`
 	Threads   int              `json:"threads"` // 0: as many as the process may use
 	Error     Error            `json:"error"`
 	LastStep  string           `json:"last_step"` // "step 2 of 3 (softmax d)"; empty if it is not known
 	Weights   bool             `json:"weights"`   // whether the capsule has them
+}
+
+// An Input is an input of the method.
+type Input struct {
+	Name string `json:"name"`
+	Type string `json:"type"` // "f32[N,8]"
 }
 
 // A Segment has the sources of the inputs of a segment.
@@ -141,7 +147,7 @@ func Write(ctx context.Context, w io.Writer, m Manifest, c Contents) error {
 		m.Outputs = append(m.Outputs, [2]int{from.Segment, from.Index})
 	}
 	for i, t := range c.Inputs {
-		items = append(items, whole("input."+m.Inputs[i], t))
+		items = append(items, whole("input."+m.Inputs[i].Name, t))
 	}
 	for name, t := range c.States {
 		items = append(items, whole("state."+name, t))

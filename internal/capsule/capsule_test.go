@@ -65,7 +65,7 @@ func made(t testing.TB, weights bool) []byte {
 	}
 	var b bytes.Buffer
 	m := Manifest{Host: "test", Model: "m", From: "sha256:00", Sizes: map[string]int64{"N": 2},
-		Inputs: []string{"x", "i", "pos"}, Precision: "f32", Error: Error{"RLX5106", "it died"}, LastStep: "step 1"}
+		Inputs: []Input{{"x", "f32[N,3]"}, {"i", "i64[2]"}, {"pos", "i32[]"}}, Precision: "f32", Error: Error{"RLX5106", "it died"}, LastStep: "step 1"}
 	if err := Write(context.Background(), &b, m, c); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,9 @@ func TestRefused(t *testing.T) {
 		"cannot be read":        same(`\"last_step\"`, `\"last_stop\"`),
 		"programs do not allow": same(`\"N\":2`, `\"N\":9`),
 		"part":                  same(`"weight.w"`, `"weight.u"`),
-		"reads input 7":         same(`[-1,1]`, `[-1,7]`),
+		"value 7 of segment -1": same(`[-1,1]`, `[-1,7]`),
+		"symbol M":              same(`f32[N,3]`, `f32[M,3]`),
+		"comes from a value":    same(`f32[N,3]`, `f32[N,2]`),
 		"has no part program.0": same(`"program.0"`, `"program.1"`),
 		"program.0:":            signed(bytes.Replace(good, []byte("matmul"), []byte("matmil"), 1)),
 	} {

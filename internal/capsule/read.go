@@ -129,24 +129,19 @@ func (f *File) readPrograms() error {
 	return nil
 }
 
-// signature returns the types of the method's inputs and outputs, which follow from the programs.
+// signature returns the types of the method's inputs, as the manifest has them, and those of its outputs, which follow
+// from the programs.
 func (f *File) signature() (s program.Signature, err error) {
 	s.Syms = f.Split.Segments[0].Graph.Syms
-	s.Inputs = make([]ir.Type, len(f.Inputs))
-	for _, x := range f.Split.Segments {
-		in := x.Graph.Inputs()
-		if len(in) != len(x.Inputs) {
-			return s, fmt.Errorf("a program has %d inputs, and sources of %d", len(in), len(x.Inputs))
+	for _, in := range f.Inputs {
+		t, err := ir.ParseType(in.Type)
+		if err == nil {
+			err = s.Syms.CheckType(t)
 		}
-		for i, from := range x.Inputs {
-			if from.Segment != program.FromInput {
-				continue
-			}
-			if from.Index < 0 || from.Index >= len(s.Inputs) {
-				return s, fmt.Errorf("a program reads input %d of %d", from.Index, len(s.Inputs))
-			}
-			s.Inputs[from.Index] = in[i].Type
+		if err != nil {
+			return s, fmt.Errorf("input %.80q: %w", in.Name, err)
 		}
+		s.Inputs = append(s.Inputs, t)
 	}
 	for _, from := range f.Split.Outputs {
 		if from.Segment < 0 || from.Segment >= len(f.Split.Segments) || from.Index < 0 ||
@@ -177,11 +172,8 @@ func (f *File) checkParts() error {
 		name := fmt.Sprint("program.", k)
 		known[name] = f.parts[name].Size
 	}
-	for i, name := range f.Inputs {
-		if !sig.Inputs[i].Present() {
-			return f.bad("no program reads input %.80q", name)
-		}
-		known["input."+name] = sig.Inputs[i].Bytes(f.Sizes)
+	for i, in := range f.Inputs {
+		known["input."+in.Name] = sig.Inputs[i].Bytes(f.Sizes)
 	}
 	for _, x := range f.Split.Segments {
 		for _, n := range x.Graph.States() {
@@ -232,9 +224,9 @@ func (f *File) Weighted() bool { return len(f.params()) > 0 }
 func (f *File) ReadInputs() (map[string]tensor.Tensor, error) {
 	sig, err := f.signature()
 	out := map[string]tensor.Tensor{}
-	for i, name := range f.Inputs {
+	for i, in := range f.Inputs {
 		if err == nil {
-			out[name], err = f.read("input."+name, sig.Inputs[i], f.Sizes)
+			out[in.Name], err = f.read("input."+in.Name, sig.Inputs[i], f.Sizes)
 		}
 	}
 	return out, err
