@@ -123,6 +123,7 @@ var mayImport = map[string][]string{
 	"internal/...":         {"core/...", "task", "internal/..."},
 	"internal/peakrss":     {},
 	"internal/values":      {"core/...", "format", "internal/..."},
+	"internal/capsule":     {"core/...", "format", "internal/..."},
 	"internal/installed":   {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},
 	"internal/jinja":       {},
 	"internal/tensortest":  {"core/...", "internal/...", "models/weights"},

@@ -19,6 +19,7 @@ import (
 // debugFlags are flags that request diagnostic output of a run.
 type debugFlags struct {
 	profile, check, checkNaN, checkInf, stats bool
+	capsule                                   capsuleFlags
 	trace                                     string   // file of --trace
 	messages                                  string   // file of --log-protocol
 	dumps                                     cli.List // GLOB=DIR values of --dump-tensors
@@ -39,19 +40,23 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 		"print, for each input and each step's result, its range, mean absolute value, share of zeros, NaN and Inf")
 	fs.BoolVar(&d.check, "check", false,
 		"compare each step that the backend runs with the reference definition of its op (very slow); rlxc --check compares the steps with the model")
+	d.capsule.declare(fs)
 	fs.ListVarP(&d.dumps, "dump-tensors", "",
 		"`GLOB=DIR` write the results of steps whose name or op matches GLOB to DIR, as METHOD.STEP.NAME.npy (repeatable)")
 }
 
 // any reports whether the flags make a run useful that has no outputs.
 func (d *debugFlags) any() bool {
-	return d.profile || d.checkNaN || d.checkInf || d.stats || d.check || d.trace != "" || d.messages != "" || len(d.dumps.Values) > 0
+	return d.profile || d.checkNaN || d.checkInf || d.stats || d.check || d.trace != "" || d.messages != "" || d.capsule.path != "" || len(d.dumps.Values) > 0
 }
 
 // prepare checks the values and makes the directories of --dump-tensors.
 func (d *debugFlags) prepare() error {
 	if d.trace == "-" {
 		return cli.Usagef("--trace -", "a trace cannot go to stdout").WithHint("for example --trace trace.json")
+	}
+	if err := d.capsule.check(); err != nil {
+		return err
 	}
 	for _, v := range d.dumps.Values {
 		glob, dir, ok := strings.Cut(v, "=")

@@ -24,6 +24,7 @@ type diffFlags struct {
 	device    string
 	precision string
 	tolerance float64
+	strict    bool // whether tolerance was given
 	bisect    bool
 	minimize  bool
 	output    string
@@ -56,7 +57,7 @@ its op and --tolerance allow, and how the error grows. Fails if a value differs.
 				"`BACKEND` the other run: a backend, or reference (default reference; with OTHER or --against-precision, the same backend)")
 			fs.StringVar(&f.device, "against-device", "", "`ID` its device (default the backend's first)")
 			fs.StringVar(&f.precision, "against-precision", "", "`NAME` its precision (default the artifact's first)")
-			fs.Float64Var(&f.tolerance, "tolerance", -1,
+			fs.Float64Var(&f.tolerance, "tolerance", 0,
 				"`REL` beside the op's tolerance, allow this times the largest element of a value, as errors add up (default 1e-4; with bf16, 1/64)")
 			fs.BoolVar(&f.bisect, "bisect", false,
 				"find the first step that is wrong by itself: the reference has another result for the same operands")
@@ -87,10 +88,13 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 		return "", cli.Usagef("--minimize", "needs a file to write").WithHint("for example -o case.rlx")
 	case f.output != "" && !f.minimize:
 		return "", cli.Usagef("-o", "is the file of --minimize")
-	case f.tolerance < 0 && fs.Changed("tolerance"):
+	case f.tolerance < 0:
 		return "", cli.Usagef("--tolerance", "%v is negative", f.tolerance)
 	}
-	f.bisect = f.bisect || f.minimize
+	if err := onlyRegular("-o "+f.output, f.output); err != nil {
+		return "", err
+	}
+	f.bisect, f.strict = f.bisect || f.minimize, fs.Changed("tolerance")
 	other = args[len(args)-1]
 	if f.against == "" && len(args) == 1 && f.precision == "" && f.device == "" {
 		f.against = theReference
@@ -113,7 +117,7 @@ type side struct {
 	in     map[string]rlx.Tensor
 	plan   *values.Plan
 	given  values.Given
-	alias  map[values.PlanStep][]string // names of the method's outputs, by the step of one that is the first result
+	alias  map[values.PlanStep][]string // names of the outputs, by the step that computes them
 }
 
 // diff runs both sides and prints how they differ.
@@ -159,7 +163,7 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	if err != nil {
 		return err
 	}
-	if f.tolerance >= 0 {
+	if f.strict {
 		c.scale = f.tolerance
 	}
 	defer c.spool.Close()
@@ -173,6 +177,9 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		return err
 	}
 	r := c.report()
+	if err := r.unwatched(ctx, c); err != nil {
+		return err
+	}
 	if f.bisect {
 		if err := r.bisect(ctx, c); err != nil {
 			return err
@@ -237,6 +244,31 @@ func (x *side) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// plain runs the backend of a side without looking at the values of its steps, and returns the outputs.
+func (x *side) plain(ctx context.Context) (map[string]rlx.Tensor, error) {
+	r := rlx.Request{Method: x.method.Name, Inputs: x.in}
+	res, err := x.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return res.Outputs, nil
+}
+
+// request runs a request. Each run begins with the same state.
+func (x *side) request(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+	if x.method.Stateful {
+		st, err := x.s.keeps(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r.State, err = st.Clone(ctx); err != nil {
+			return nil, err
+		}
+		defer r.State.Close()
+	}
+	return x.s.Run(ctx, r)
+}
+
 // run runs a side and calls step for each step. Operands can be read in the steps that keep selects.
 func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step func(*values.Step) error) error {
 	if x.s == nil {
@@ -248,17 +280,7 @@ func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step fu
 	}
 	r := rlx.Request{Method: x.method.Name, Inputs: x.in,
 		Observe: func(v rlx.StepValue, t rlx.Tensor) error { return f.Observe(v.Step, v.Name, ofModel(t)) }}
-	if x.method.Stateful { // each run begins with the same state
-		st, err := x.s.keeps(ctx)
-		if err != nil {
-			return err
-		}
-		if r.State, err = st.Clone(ctx); err != nil {
-			return err
-		}
-		defer r.State.Close()
-	}
-	_, err = x.s.Run(ctx, r)
+	_, err = x.request(ctx, r)
 	return err
 }
 

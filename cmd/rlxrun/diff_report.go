@@ -23,7 +23,10 @@ type diffReport struct {
 	Differ   int              `json:"differ"`   // of these, those that differ beyond the tolerance
 	First    *diffRow         `json:"first,omitempty"`
 	Rows     []*diffRow       `json:"rows"`
-	Bisected bool             `json:"bisected"`
+	// Unwatched tells of an output that differs if the steps are not watched, because the backend then runs several
+	// together; empty if none does.
+	Unwatched string `json:"unwatched,omitempty"`
+	Bisected  bool   `json:"bisected"`
 	// Wrong is the first step of WrongSide that is wrong by itself; nil if there is none.
 	Wrong     *values.Wrong `json:"wrong,omitempty"`
 	WrongName string        `json:"wrong_name,omitempty"`
@@ -51,6 +54,30 @@ func (c *comparison) report() *diffReport {
 		}
 	}
 	return r
+}
+
+// unwatched runs the first side once more without looking at the values of steps, as most runs are, and compares the
+// outputs with those of the watched run.
+func (r *diffReport) unwatched(ctx context.Context, c *comparison) error {
+	outputs, err := c.got.plain(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range c.rows {
+		for _, name := range c.got.alias[row.step] {
+			watched, _, err := c.spool.Get(row.spool)
+			if err != nil {
+				return err
+			}
+			plain := ofModel(outputs[name])
+			plain.Shape = watched.Shape // a view of the value, with as many elements
+			d, err := values.Compare(plain.Array(), watched.Array(), row.tol, c.scale)
+			if err == nil && d.Bad > 0 && r.Unwatched == "" {
+				r.Unwatched = fmt.Sprintf("output %s differs in a run whose steps are not watched: %v", name, &d)
+			}
+		}
+	}
+	return nil
 }
 
 // bisect finds the first step that is wrong by itself, in the run of the first side and then in that of the other. The
@@ -129,6 +156,9 @@ func (r *diffReport) print(env *cli.Env) error {
 	case r.Bisected:
 		rows = append(rows, []string{"wrong", "no step is wrong by itself: small errors add up"})
 	}
+	if r.Unwatched != "" {
+		rows = append(rows, []string{"unwatched", r.Unwatched})
+	}
 	if r.Case != "" {
 		rows = append(rows, []string{"case", r.Case + ": " + r.CaseNote})
 	}
@@ -151,6 +181,9 @@ func (r *diffReport) print(env *cli.Env) error {
 // verdict returns an error if a value differs.
 func (r *diffReport) verdict(f *diffFlags) error {
 	if r.First == nil && r.Wrong == nil {
+		if r.Unwatched != "" {
+			return diag.New(code.Differs, r.Method, "%s", r.Unwatched)
+		}
 		if r.Compared == 0 {
 			return diag.New(code.Differs, r.Method, "the runs have no values of the same name to compare")
 		}

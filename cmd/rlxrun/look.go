@@ -137,7 +137,7 @@ func (x *look) print(found []values.Bad) error {
 	return cli.Table(x.s.env.Stderr, rows)
 }
 
-// plan returns the plan that the runs of a loaded method follow.
+// plan returns the plan that the runs of a method follow.
 func (s *session) plan(method string) (*values.Plan, error) {
 	if s.graphs == nil {
 		v, err := format.Open(s.model.Path(), format.Policy{Weights: format.None})
@@ -149,7 +149,7 @@ func (s *session) plan(method string) (*values.Plan, error) {
 	if s.graphs.Identity() != s.model.Facts().Identity {
 		return nil, diag.New(code.ArtifactChanged, s.model.Path(), "was replaced while it was used")
 	}
-	p, ok := values.PlanOf(s.graphs, method, s.loaded(method).Target)
+	p, ok := values.PlanOf(s.graphs, method, s.targetOf(method))
 	if !ok {
 		panic("BUG: no program of " + method)
 	}

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/capsule"
 	"github.com/rlx-go/rlx/internal/clitest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/task"
@@ -24,7 +28,20 @@ func models(t *testing.T) (dir, backend string) {
 	}
 	dir = t.TempDir()
 	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
-	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, tinymodel.Program(t, copyGraph, "cpu"))
+	p := tinymodel.Program(t, copyGraph, "cpu")
+	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, p)
+	var b bytes.Buffer
+	x, sizes := p.Graph.Inputs()[0].Type, map[string]int64{"N": 1}
+	m := capsule.Manifest{Sizes: sizes, Inputs: []capsule.Input{{Name: "x", Type: x.String()}}, Precision: "f32", Model: "f",
+		Backend: capsule.Backend{Name: "cpu"}}
+	c := capsule.Contents{Split: program.Whole(p), Inputs: []tensor.Tensor{tensor.New(x.DType,
+		x.Shape.Eval(sizes)...)}}
+	if err := capsule.Write(t.Context(), &b, m, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "f.capsule"), b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	err = writeTextModel(filepath.Join(dir, "text.rlx"), func(*task.Text, *string, *string) {})
 	if err := errors.Join(err, os.Rename(twoColours(t, 32, 16), filepath.Join(dir, "in.png"))); err != nil {
 		t.Fatal(err)
@@ -59,11 +76,24 @@ func TestPaths(t *testing.T) {
 		{Flag: "run --dump-tensors", Args: "run f.rlx -i x=1 -o y.npy --dump-tensors *=PATH" + b, Output: true,
 			Folder: true},
 		{Flag: "run --log-protocol", Args: "run f.rlx -i x=1 -o y.npy --log-protocol PATH" + b, Output: true},
+		{Flag: "run --expect", Args: "run f.rlx -i x=1 --expect PATH" + b},
+		{Flag: "run --capsule", Args: "run f.rlx -i x=1 -o y.npy --capsule PATH" + b, Output: true},
+		{Flag: "diff FILE", Args: "diff PATH" + b},
+		{Flag: "diff OTHER", Args: "diff f.rlx PATH" + b},
+		{Flag: "diff -i npy", Args: "diff f.rlx -i x=@PATH.npy" + b},
+		{Flag: "diff --output", Args: "diff f.rlx --minimize -o PATH" + b, Output: true},
+		{Flag: "replay FILE", Args: "replay PATH" + b},
+		{Flag: "replay --model", Args: "replay f.capsule --model PATH" + b},
+		{Flag: "replay --trace", Args: "replay f.capsule --trace PATH" + b, Output: true},
+		{Flag: "replay --dump-tensors", Args: "replay f.capsule --dump-tensors *=PATH" + b, Output: true, Folder: true},
+		{Flag: "replay --log-protocol", Args: "replay f.capsule --log-protocol PATH" + b, Output: true},
+		{Flag: "replay --capsule", Args: "replay f.capsule --capsule PATH" + b, Output: true},
 		{Flag: "serve FILE", Args: "serve PATH" + b},
 		{Flag: "serve --image", Args: "serve sam.rlx --image PATH" + b},
 		{Flag: "bench FILE", Args: "bench PATH" + b},
 		{Flag: "bench --trace", Args: "bench f.rlx -n 1 --trace PATH" + b, Output: true},
 		{Flag: "bench --dump-tensors", Args: "bench f.rlx -n 1 --dump-tensors *=PATH" + b, Output: true, Folder: true},
+		{Flag: "bench --capsule", Args: "bench f.rlx -n 1 --capsule PATH" + b, Output: true},
 		{Flag: "bench --log-protocol", Args: "bench f.rlx -n 1 --log-protocol PATH" + b, Output: true},
 		{Flag: "plugins install FILE", Args: "plugins install PATH"},
 		{Flag: "plugins test PATH", Args: "plugins test PATH"},
@@ -78,11 +108,13 @@ func TestPaths(t *testing.T) {
 		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
-		"plugins describe", "plugins install"} {
+		"plugins describe", "plugins install", "diff", "replay"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
-		case "run", "bench", "serve":
+		case "run", "bench", "serve", "diff":
 			args = strings.Replace(args, command, command+" sam.rlx", 1)
+		case "replay":
+			args = strings.Replace(args, command, command+" f.capsule", 1)
 		case "plugins install":
 			args = command + " " + os.Args[0] + " --plugin x=PATH"
 		case "plugins test", "plugins describe":

@@ -147,7 +147,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	if err := f.expect.check(s, j.methods(), products); err != nil {
-		return err
+		return s.failed(ctx, err)
 	}
 	var w files
 	defer w.abort()

@@ -37,6 +37,8 @@ type session struct {
 
 	graphs *format.Verified // the programs of model; nil until plan is called
 	stats  statsTable
+	// the last run, if --capsule asks for a capsule of one that fails
+	attempt *attempt
 
 	bar  *cli.Progress // for work that consists of many runs; these then have no progress bars of their own
 	runs []runRecord
@@ -162,6 +164,9 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if s.log != nil {
 		more = append(more, s.log.path)
 	}
+	if path := s.debug.capsule.path; path != "" {
+		more = append(more, path)
+	}
 	more = append(more, s.files.outputs()...)
 	inputs = append(inputs[:len(inputs):len(inputs)], s.weights...)
 	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
@@ -266,13 +271,16 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 			return nil, err
 		}
 	}
+	if err := s.begin(ctx, &r); err != nil {
+		return nil, err
+	}
 	looking, err := s.look(ctx, &r)
 	if err != nil {
-		return nil, err
+		return nil, s.failed(ctx, err)
 	}
 	res, err := s.host.Run(ctx, r)
 	if err = looking.end(err); err != nil {
-		return nil, err
+		return nil, s.failed(ctx, err)
 	}
 	if l := s.loaded(r.Method); !slices.ContainsFunc(s.runs, func(r2 runRecord) bool { return r2.method == r.Method }) {
 		s.trace.add("load "+r.Method, l.Start, l.Start.Add(l.Duration))

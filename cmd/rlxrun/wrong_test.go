@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/sdk/backend"
 )
@@ -45,6 +46,7 @@ func wrongKernel() (ok bool) {
 		return nil
 	}
 	backend.Main(backend.Config{Name: "wrong", Reference: true,
+		Types:   []dtype.DType{dtype.F32, dtype.I32, dtype.I64, dtype.Bool},
 		Kernels: []backend.Kernel{{Op: op, Takes: []string{"(f32...)"}, Run: run}}})
 	return true
 }

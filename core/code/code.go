@@ -111,6 +111,10 @@ has no tensor of that name. The message says which, or lists the available names
 	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
 The file was opened but then could not be read: a disk or network error, or the file was truncated meanwhile.`)
 
+	Capsule = diag.Define("RLX3206", "capsule cannot be used", `
+"rlxrun replay" reads capsules, which --capsule writes when a run fails. The file is missing, damaged, of another version, or its parts do
+not fit its programs. The message says which.`)
+
 	OtherModel = diag.Define("RLX3203", "saved state of another model", `
 A state, such as a key-value cache, holds numbers that the weights and settings of one model have produced. With another model it would
 give wrong results, even if the shapes are the same. So a saved state names its artifact by digest ("rlxc inspect FILE meta" prints it as

@@ -34,6 +34,9 @@ func (e *StepError) Error() string {
 	return s
 }
 
+// LastStep returns the text of the error, for callers that cannot name its type.
+func (e *StepError) LastStep() string { return e.Error() }
+
 const maxErrorText = 2 << 10 // bytes per field of an error on the wire
 
 // ToStatus converts a backend's error to a gRPC status that carries its code and fields. If at is nil or has no step,
