@@ -66,6 +66,13 @@ bf16 results may differ by one more unit in the last place, and sums of k produc
 lists the operands that the result may overwrite when nothing reads them later. An op that is not elementwise
 may not overwrite an operand that it has twice.
 
+**Sizes that a run chooses.** Where a symbol is a size, a run computes with the actual size N: no element beyond N is read, and
+means, norms, softmax and attention count N. The result is within the tolerance of the definition at N, and the same program
+on the same device gives the same bits in every run of that size. Whether these are also the bits of a program that was
+compiled for N alone, or for another bound, depends on the backend: it may choose the order of a sum by the bound, or by what divides the size.
+An op that neither adds nor multiplies floats along an axis gives the same bits in all such programs on every backend, and the conformance suite checks that
+("run/bounds"). The cpu backend gives the same bits for all ops.
+
 No op is mandatory for a backend. Its target description (target.md) lists the ops that it runs, and the compiler rewrites the others in terms of these.
 The primitive ops in the first part have no expansion. The ops in the second part have an *expansion* into the ops named there, each of which
 the compiler runs or rewrites in turn. Which of them a node needs depends on its attributes and types. The lists are computed: the test cases of the

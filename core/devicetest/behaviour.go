@@ -40,6 +40,7 @@ func (s *suite) runChecks() []check {
 		{name: "run/transfers", run: s.checkTransfers},
 		{name: "run/wanted", run: s.checkWanted},
 		{name: "run/generate", run: s.checkGenerate},
+		{name: "run/bounds", run: s.checkBounds},
 		{name: "run/weights", run: s.checkWeights},
 		{name: "run/denormals", run: s.checkDenormals},
 	}

@@ -35,6 +35,9 @@ func TestRandom(t *testing.T) {
 
 func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }
 
+// TestBounds checks that the bound of a size changes no bit.
+func TestBounds(t *testing.T) { devicetest.Bounds(t, Backend{}) }
+
 func compile(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 	out, report, err := pass.Run(g, Description(), pass.Options{})
 	if err != nil {
