@@ -55,7 +55,7 @@ type use struct {
 
 var (
 	token        = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
-	vectorName   = regexp.MustCompile(`^([XYZ])(\d+)$`)
+	vectorName   = regexp.MustCompile(`^([XYZ]|zmm)(\d+)$`)
 	registerName = regexp.MustCompile(`^([XYZ]\d+|[ABCD]X|[SD]I|R\d+)$`)
 	noOffset     = regexp.MustCompile(`(\s)\(`)
 	zeroOffset   = regexp.MustCompile(`(\s)0\(`)
@@ -293,7 +293,7 @@ func widened(here []string, names *[]string, values [][]string) string {
 			equal = equal && a != nil && b != nil && a[2] == b[2]
 		}
 		if equal {
-			return added(name+here[0][:1], here, names, values)
+			return added(name+vectorName.FindStringSubmatch(here[0])[1], here, names, values)
 		}
 	}
 	for _, h := range here {
