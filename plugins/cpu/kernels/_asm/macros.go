@@ -10,14 +10,13 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
-	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
 // param is a parameter of a macro: a register or a number.
 type param struct {
 	name  string
-	value any // Register or int
+	value any // Register, *VecVirtual that body sets, or int
 }
 
 // A section is a run of instructions that routines of a file have several times, with other registers and numbers. The
@@ -34,14 +33,17 @@ var sections []section
 // parameters too if they differ. doc describes the macro and begins with its name.
 func macroUse(name, doc string, params []param, body func()) {
 	sections = append(sections, section{name, doc, params})
-	var registers []Op
+	begin := &ir.Instruction{Opcode: fmt.Sprint("BEGIN_", len(sections)-1)}
+	Instruction(begin)
+	body()
 	for _, p := range params {
-		if r, ok := p.value.(Register); ok {
-			registers = append(registers, r)
+		switch r := p.value.(type) {
+		case *VecVirtual:
+			begin.Operands = append(begin.Operands, *r)
+		case Register:
+			begin.Operands = append(begin.Operands, r)
 		}
 	}
-	Instruction(&ir.Instruction{Opcode: fmt.Sprint("BEGIN_", len(sections)-1), Operands: registers})
-	body()
 	Instruction(&ir.Instruction{Opcode: "END"})
 }
 

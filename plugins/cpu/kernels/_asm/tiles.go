@@ -274,7 +274,7 @@ func (e tileEnd) rows() {
 		store = VMOVNTPS
 	}
 	name := "FINISH_ROWS_" + strings.ToUpper(e.name)
-	macroUse(name, fmt.Sprintf("%s finishes and stores %d rows of a block, and counts tileLeft down.", name, rowsPerStep), nil,
+	macroUse(name, fmt.Sprintf("%s finishes and stores %d rows of a block, and counts R9 down.", name, rowsPerStep), nil,
 		func() {
 			for r := range rowsPerStep {
 				e.row(r, store)
