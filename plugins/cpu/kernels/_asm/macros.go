@@ -128,10 +128,10 @@ func writeMacros(file string) error {
 	return os.WriteFile(file, []byte(out), 0o644)
 }
 
-// macroOf returns the macro for some uses and the lines that call it, or an empty text if there is only one use.
+// macroOf returns the macro for some uses and the lines that call it, or an empty text if it would not save lines.
 func macroOf(uses []use) (text string, calls []string) {
 	first := uses[0]
-	if len(uses) == 1 {
+	if len(uses) == 1 || len(first.lines) == 1 {
 		return "", nil
 	}
 	fail := func(i int, what string, args ...any) {
