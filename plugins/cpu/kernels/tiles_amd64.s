@@ -27,7 +27,7 @@
 	VMOVUPS y, 64(DI); \
 	ADDQ R8, DI
 
-// FINISH_ROWS_ROWS finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_ROWS finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_ROWS() \
 	FINISH_ROW_ROWS(0, Z0, Z4); \
 	FINISH_ROW_ROWS(128, Z8, Z12); \
@@ -49,7 +49,7 @@
 	VMOVUPS y, 64(DI); \
 	ADDQ R8, DI
 
-// FINISH_ROWS_ROWSRESIDUAL finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_ROWSRESIDUAL finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_ROWSRESIDUAL() \
 	FINISH_ROW_ROWSRESIDUAL(0, Z0, Z4); \
 	FINISH_ROW_ROWSRESIDUAL(128, Z8, Z12); \
@@ -66,7 +66,7 @@
 	VMOVNTPS y, 64(DI); \
 	ADDQ R8, DI
 
-// FINISH_ROWS_ROWSSTREAM finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_ROWSSTREAM finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_ROWSSTREAM() \
 	FINISH_ROW_ROWSSTREAM(0, Z0, Z4); \
 	FINISH_ROW_ROWSSTREAM(128, Z8, Z12); \
@@ -88,7 +88,7 @@
 	VMOVNTPS y, 64(DI); \
 	ADDQ R8, DI
 
-// FINISH_ROWS_ROWSRESIDUALSTREAM finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_ROWSRESIDUALSTREAM finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_ROWSRESIDUALSTREAM() \
 	FINISH_ROW_ROWSRESIDUALSTREAM(0, Z0, Z4); \
 	FINISH_ROW_ROWSRESIDUALSTREAM(128, Z8, Z12); \
@@ -105,7 +105,7 @@
 	VMOVNTPS x, (DI); \
 	ADDQ $0x40, DI
 
-// FINISH_ROWS_BLOCKED finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_BLOCKED finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_BLOCKED() \
 	FINISH_ROW_BLOCKED(0, Z0, Z4, zmm0, zmm4); \
 	FINISH_ROW_BLOCKED(128, Z8, Z12, zmm8, zmm12); \
@@ -152,7 +152,7 @@
 	VMOVNTPS x, (DI); \
 	ADDQ $0x40, DI
 
-// FINISH_ROWS_BLOCKEDGELU finishes and stores 4 rows of a block, and counts tileLeft down.
+// FINISH_ROWS_BLOCKEDGELU finishes and stores 4 rows of a block, and counts R9 down.
 #define FINISH_ROWS_BLOCKEDGELU() \
 	FINISH_ROW_BLOCKEDGELU(0, Z0, Z4, Z1, Z2, Z3, Z5, Z6, Z7, zmm0, zmm4); \
 	FINISH_ROW_BLOCKEDGELU(128, Z8, Z12, Z9, Z10, Z11, Z13, Z14, Z15, zmm8, zmm12); \
