@@ -3,6 +3,25 @@
 #include "textflag.h"
 
 
+// SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES8(r, x, t, rX) \
+	VEXTRACTF128 $0x01, r, x; \
+	VADDPS x, rX, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
+
+// SUM_LANES16 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES16(r, y, x, t, rY) \
+	VEXTRACTF64X4 $0x01, r, y; \
+	VADDPS y, rY, y; \
+	VEXTRACTF128 $0x01, y, x; \
+	VADDPS x, t, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
 // func sumAVX2(x *float32, blocks int) float32
 // Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-20
@@ -38,12 +57,7 @@ sum:
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VMOVSS       X1, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -98,22 +112,12 @@ sum:
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y7, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
+	SUM_LANES8(Y1, X0, X1, X1)
 	VMOVSS       X0, ret+32(FP)
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y8, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X0
-	VPERMILPS    $0x0e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x01, X0, X1
-	VADDSS       X1, X0, X0
+	SUM_LANES8(Y2, X0, X1, X2)
 	MOVQ         distance+24(FP), AX
 	VMOVSS       X0, (AX)
 	VZEROUPPER
@@ -180,14 +184,7 @@ sum:
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z3, Z2, Z2
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
-	VPERMILPS     $0x0e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x01, X0, X1
-	VADDSS        X1, X0, X0
+	SUM_LANES16(Z0, Y1, X0, X1, Y0)
 	VMOVSS        X0, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -242,26 +239,12 @@ sum:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z5, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X1
-	VPERMILPS     $0x0e, X1, X0
-	VADDPS        X0, X1, X1
-	VPERMILPS     $0x01, X1, X0
-	VADDSS        X0, X1, X1
+	SUM_LANES16(Z1, Y0, X1, X0, Y1)
 	VMOVSS        X1, ret+32(FP)
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z2, Z2
-	VEXTRACTF64X4 $0x01, Z2, Y0
-	VADDPS        Y0, Y2, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X1
-	VPERMILPS     $0x0e, X1, X0
-	VADDPS        X0, X1, X1
-	VPERMILPS     $0x01, X1, X0
-	VADDSS        X0, X1, X1
+	SUM_LANES16(Z2, Y0, X1, X0, Y2)
 	MOVQ          distance+24(FP), AX
 	VMOVSS        X1, (AX)
 	VZEROUPPER

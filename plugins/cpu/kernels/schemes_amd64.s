@@ -23,6 +23,96 @@
 	DATA name<>+(at)(SB)/8, $(b<<32+a); \
 	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
 
+// INT8_AVX2 loads a vector of weights as floats.
+#define INT8_AVX2(w, at, x) \
+	VPMOVSXBD at(w), x; \
+	VCVTDQ2PS x, x
+
+// INT8_ASYM_AVX2 loads a vector of weights as floats.
+#define INT8_ASYM_AVX2(w, at, x) \
+	VPMOVSXBD at(w), x; \
+	VCVTDQ2PS x, x
+
+// INT4_AVX2 loads a vector of weights as floats.
+#define INT4_AVX2(w, at, x, t3) \
+	VPMOVZXBQ at(w), x; \
+	VPSLLQ $0x1c, x, t3; \
+	VORPS t3, x, x; \
+	VPSLLD $0x1c, x, x; \
+	VPSRAD $0x1c, x, x; \
+	VCVTDQ2PS x, x
+
+// E2M1_AVX2 loads a vector of weights as floats.
+#define E2M1_AVX2(w, at, x, t3) \
+	VPMOVZXBQ at(w), t3; \
+	VPSLLQ $0x1c, t3, x; \
+	VORPS x, t3, t3; \
+	VPERMPS e2m1<>+0(SB), t3, x; \
+	VPSLLD $0x1c, t3, t3; \
+	VANDPS c80000000<>+0(SB), t3, t3; \
+	VORPS t3, x, x
+
+// E4M3_AVX2 loads a vector of weights as floats.
+#define E4M3_AVX2(w, at, x, xX, t4) \
+	VPMOVZXBW at(w), xX; \
+	VPAND c007f007f<>+0(SB), xX, t4; \
+	VPCMPEQW c007f007f<>+0(SB), t4, t4; \
+	VPSLLW $0x08, xX, xX; \
+	VPSRAW $0x01, xX, xX; \
+	VPAND cbfffbfff<>+0(SB), xX, xX; \
+	VPOR t4, xX, xX; \
+	VCVTPH2PS xX, x; \
+	VMULPS c43800000<>+0(SB), x, x
+
+// E5M2_AVX2 loads a vector of weights as floats.
+#define E5M2_AVX2(w, at, x, xX) \
+	VPMOVZXBW at(w), xX; \
+	VPSLLW $0x08, xX, xX; \
+	VCVTPH2PS xX, x
+
+// INT8_AVX512 loads a vector of weights as floats.
+#define INT8_AVX512(w, at, x) \
+	VPMOVSXBD at(w), x; \
+	VCVTDQ2PS x, x
+
+// INT8_ASYM_AVX512 loads a vector of weights as floats.
+#define INT8_ASYM_AVX512(w, at, x) \
+	VPMOVSXBD at(w), x; \
+	VCVTDQ2PS x, x
+
+// INT4_AVX512 loads a vector of weights as floats.
+#define INT4_AVX512(w, at, x, t3) \
+	VPMOVZXBQ at(w), x; \
+	VPSLLQ $0x1c, x, t3; \
+	VPORD t3, x, x; \
+	VPSLLD $0x1c, x, x; \
+	VPSRAD $0x1c, x, x; \
+	VCVTDQ2PS x, x
+
+// E2M1_AVX512 loads a vector of weights as floats.
+#define E2M1_AVX512(w, at, x, t3) \
+	VPMOVZXBQ at(w), x; \
+	VPSLLQ $0x1c, x, t3; \
+	VPORD t3, x, x; \
+	VPERMPS e2m1<>+0(SB), x, x
+
+// E4M3_AVX512 loads a vector of weights as floats.
+#define E4M3_AVX512(w, at, x, xY, t4) \
+	VPMOVZXBW at(w), xY; \
+	VPAND c007f007f<>+0(SB), xY, t4; \
+	VPCMPEQW c007f007f<>+0(SB), t4, t4; \
+	VPSLLW $0x08, xY, xY; \
+	VPSRAW $0x01, xY, xY; \
+	VPAND cbfffbfff<>+0(SB), xY, xY; \
+	VPOR t4, xY, xY; \
+	VCVTPH2PS xY, x; \
+	VMULPS.BCST c43800000<>+0(SB), x, x
+
+// E5M2_AVX512 loads a vector of weights as floats.
+#define E5M2_AVX512(w, at, x, xY) \
+	VPMOVZXBW at(w), xY; \
+	VPSLLW $0x08, xY, xY; \
+	VCVTPH2PS xY, x
 // func schemeDotInt8AVX2(dst *float32, w *byte, ld int, rows int, x *float32, scale *float32, zero *float32, vectors int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·schemeDotInt8AVX2(SB), NOSPLIT, $0-64
@@ -49,17 +139,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Y4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVSXBD    (R8), Y5
-	VCVTDQ2PS    Y5, Y5
+	INT8_AVX2(R8, 0, Y5)
 	VFMADD231PS  Y4, Y5, Y0
-	VPMOVSXBD    8(R8), Y5
-	VCVTDQ2PS    Y5, Y5
+	INT8_AVX2(R8, 8, Y5)
 	VFMADD231PS  Y4, Y5, Y1
-	VPMOVSXBD    16(R8), Y5
-	VCVTDQ2PS    Y5, Y5
+	INT8_AVX2(R8, 16, Y5)
 	VFMADD231PS  Y4, Y5, Y2
-	VPMOVSXBD    24(R8), Y5
-	VCVTDQ2PS    Y5, Y5
+	INT8_AVX2(R8, 24, Y5)
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -95,8 +181,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Y1
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVSXBD    (R8), Y2
-	VCVTDQ2PS    Y2, Y2
+	INT8_AVX2(R8, 0, Y2)
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -138,20 +223,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVSXBD (R9), Y4
-	VCVTDQ2PS Y4, Y4
+	INT8_AVX2(R9, 0, Y4)
 	VMULPS    Y0, Y4, Y4
 	VMOVUPS   Y4, (R8)
-	VPMOVSXBD 8(R9), Y4
-	VCVTDQ2PS Y4, Y4
+	INT8_AVX2(R9, 8, Y4)
 	VMULPS    Y1, Y4, Y4
 	VMOVUPS   Y4, 32(R8)
-	VPMOVSXBD 16(R9), Y4
-	VCVTDQ2PS Y4, Y4
+	INT8_AVX2(R9, 16, Y4)
 	VMULPS    Y2, Y4, Y4
 	VMOVUPS   Y4, 64(R8)
-	VPMOVSXBD 24(R9), Y4
-	VCVTDQ2PS Y4, Y4
+	INT8_AVX2(R9, 24, Y4)
 	VMULPS    Y3, Y4, Y4
 	VMOVUPS   Y4, 96(R8)
 	ADDQ      CX, R9
@@ -175,8 +256,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVSXBD (R9), Y1
-	VCVTDQ2PS Y1, Y1
+	INT8_AVX2(R9, 0, Y1)
 	VMULPS    Y0, Y1, Y1
 	VMOVUPS   Y1, (R8)
 	ADDQ      CX, R9
@@ -223,20 +303,16 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R10), Y8
 	PREFETCHT1   (R9)(R12*1)
-	VPMOVSXBD    (R9), Y9
-	VCVTDQ2PS    Y9, Y9
+	INT8_ASYM_AVX2(R9, 0, Y9)
 	VSUBPS       Y0, Y9, Y9
 	VFMADD231PS  Y8, Y9, Y4
-	VPMOVSXBD    8(R9), Y9
-	VCVTDQ2PS    Y9, Y9
+	INT8_ASYM_AVX2(R9, 8, Y9)
 	VSUBPS       Y1, Y9, Y9
 	VFMADD231PS  Y8, Y9, Y5
-	VPMOVSXBD    16(R9), Y9
-	VCVTDQ2PS    Y9, Y9
+	INT8_ASYM_AVX2(R9, 16, Y9)
 	VSUBPS       Y2, Y9, Y9
 	VFMADD231PS  Y8, Y9, Y6
-	VPMOVSXBD    24(R9), Y9
-	VCVTDQ2PS    Y9, Y9
+	INT8_ASYM_AVX2(R9, 24, Y9)
 	VSUBPS       Y3, Y9, Y9
 	VFMADD231PS  Y8, Y9, Y7
 	ADDQ         CX, R9
@@ -274,8 +350,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R10), Y2
 	PREFETCHT1   (R9)(R12*1)
-	VPMOVSXBD    (R9), Y3
-	VCVTDQ2PS    Y3, Y3
+	INT8_ASYM_AVX2(R9, 0, Y3)
 	VSUBPS       Y0, Y3, Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         CX, R9
@@ -323,23 +398,19 @@ four:
 	MOVQ    rows+32(FP), R11
 
 rowsOfFour:
-	VPMOVSXBD (R10), Y8
-	VCVTDQ2PS Y8, Y8
+	INT8_ASYM_AVX2(R10, 0, Y8)
 	VSUBPS    Y0, Y8, Y8
 	VMULPS    Y4, Y8, Y8
 	VMOVUPS   Y8, (R9)
-	VPMOVSXBD 8(R10), Y8
-	VCVTDQ2PS Y8, Y8
+	INT8_ASYM_AVX2(R10, 8, Y8)
 	VSUBPS    Y1, Y8, Y8
 	VMULPS    Y5, Y8, Y8
 	VMOVUPS   Y8, 32(R9)
-	VPMOVSXBD 16(R10), Y8
-	VCVTDQ2PS Y8, Y8
+	INT8_ASYM_AVX2(R10, 16, Y8)
 	VSUBPS    Y2, Y8, Y8
 	VMULPS    Y6, Y8, Y8
 	VMOVUPS   Y8, 64(R9)
-	VPMOVSXBD 24(R10), Y8
-	VCVTDQ2PS Y8, Y8
+	INT8_ASYM_AVX2(R10, 24, Y8)
 	VSUBPS    Y3, Y8, Y8
 	VMULPS    Y7, Y8, Y8
 	VMOVUPS   Y8, 96(R9)
@@ -365,8 +436,7 @@ one:
 	MOVQ    rows+32(FP), R11
 
 rowsOfOne:
-	VPMOVSXBD (R10), Y2
-	VCVTDQ2PS Y2, Y2
+	INT8_ASYM_AVX2(R10, 0, Y2)
 	VSUBPS    Y0, Y2, Y2
 	VMULPS    Y1, Y2, Y2
 	VMOVUPS   Y2, (R9)
@@ -409,33 +479,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Y4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
+	INT4_AVX2(R8, 0, Y5, Y6)
 	VFMADD231PS  Y4, Y5, Y0
-	VPMOVZXBQ    4(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
+	INT4_AVX2(R8, 4, Y5, Y6)
 	VFMADD231PS  Y4, Y5, Y1
-	VPMOVZXBQ    8(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
+	INT4_AVX2(R8, 8, Y5, Y6)
 	VFMADD231PS  Y4, Y5, Y2
-	VPMOVZXBQ    12(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
+	INT4_AVX2(R8, 12, Y5, Y6)
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -471,12 +521,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Y1
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VORPS        Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
+	INT4_AVX2(R8, 0, Y2, Y3)
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -518,36 +563,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBQ (R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPSLLD    $0x1c, Y4, Y4
-	VPSRAD    $0x1c, Y4, Y4
-	VCVTDQ2PS Y4, Y4
+	INT4_AVX2(R9, 0, Y4, Y5)
 	VMULPS    Y0, Y4, Y4
 	VMOVUPS   Y4, (R8)
-	VPMOVZXBQ 4(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPSLLD    $0x1c, Y4, Y4
-	VPSRAD    $0x1c, Y4, Y4
-	VCVTDQ2PS Y4, Y4
+	INT4_AVX2(R9, 4, Y4, Y5)
 	VMULPS    Y1, Y4, Y4
 	VMOVUPS   Y4, 32(R8)
-	VPMOVZXBQ 8(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPSLLD    $0x1c, Y4, Y4
-	VPSRAD    $0x1c, Y4, Y4
-	VCVTDQ2PS Y4, Y4
+	INT4_AVX2(R9, 8, Y4, Y5)
 	VMULPS    Y2, Y4, Y4
 	VMOVUPS   Y4, 64(R8)
-	VPMOVZXBQ 12(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPSLLD    $0x1c, Y4, Y4
-	VPSRAD    $0x1c, Y4, Y4
-	VCVTDQ2PS Y4, Y4
+	INT4_AVX2(R9, 12, Y4, Y5)
 	VMULPS    Y3, Y4, Y4
 	VMOVUPS   Y4, 96(R8)
 	ADDQ      CX, R9
@@ -571,12 +596,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBQ (R9), Y1
-	VPSLLQ    $0x1c, Y1, Y2
-	VORPS     Y2, Y1, Y1
-	VPSLLD    $0x1c, Y1, Y1
-	VPSRAD    $0x1c, Y1, Y1
-	VCVTDQ2PS Y1, Y1
+	INT4_AVX2(R9, 0, Y1, Y2)
 	VMULPS    Y0, Y1, Y1
 	VMOVUPS   Y1, (R8)
 	ADDQ      CX, R9
@@ -618,37 +638,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Y4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPERMPS      e2m1<>+0(SB), Y5, Y6
-	VPSLLD       $0x1c, Y5, Y5
-	VANDPS       c80000000<>+0(SB), Y5, Y5
-	VORPS        Y5, Y6, Y6
+	E2M1_AVX2(R8, 0, Y6, Y5)
 	VFMADD231PS  Y4, Y6, Y0
-	VPMOVZXBQ    4(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPERMPS      e2m1<>+0(SB), Y5, Y6
-	VPSLLD       $0x1c, Y5, Y5
-	VANDPS       c80000000<>+0(SB), Y5, Y5
-	VORPS        Y5, Y6, Y6
+	E2M1_AVX2(R8, 4, Y6, Y5)
 	VFMADD231PS  Y4, Y6, Y1
-	VPMOVZXBQ    8(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPERMPS      e2m1<>+0(SB), Y5, Y6
-	VPSLLD       $0x1c, Y5, Y5
-	VANDPS       c80000000<>+0(SB), Y5, Y5
-	VORPS        Y5, Y6, Y6
+	E2M1_AVX2(R8, 8, Y6, Y5)
 	VFMADD231PS  Y4, Y6, Y2
-	VPMOVZXBQ    12(R8), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VORPS        Y6, Y5, Y5
-	VPERMPS      e2m1<>+0(SB), Y5, Y6
-	VPSLLD       $0x1c, Y5, Y5
-	VANDPS       c80000000<>+0(SB), Y5, Y5
-	VORPS        Y5, Y6, Y6
+	E2M1_AVX2(R8, 12, Y6, Y5)
 	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -684,13 +680,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Y1
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VORPS        Y3, Y2, Y2
-	VPERMPS      e2m1<>+0(SB), Y2, Y3
-	VPSLLD       $0x1c, Y2, Y2
-	VANDPS       c80000000<>+0(SB), Y2, Y2
-	VORPS        Y2, Y3, Y3
+	E2M1_AVX2(R8, 0, Y3, Y2)
 	VFMADD231PS  Y1, Y3, Y0
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -740,40 +730,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBQ (R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPERMPS   e2m1<>+0(SB), Y4, Y5
-	VPSLLD    $0x1c, Y4, Y4
-	VANDPS    c80000000<>+0(SB), Y4, Y4
-	VORPS     Y4, Y5, Y5
+	E2M1_AVX2(R9, 0, Y5, Y4)
 	VMULPS    Y0, Y5, Y5
 	VMOVUPS   Y5, (R8)
-	VPMOVZXBQ 4(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPERMPS   e2m1<>+0(SB), Y4, Y5
-	VPSLLD    $0x1c, Y4, Y4
-	VANDPS    c80000000<>+0(SB), Y4, Y4
-	VORPS     Y4, Y5, Y5
+	E2M1_AVX2(R9, 4, Y5, Y4)
 	VMULPS    Y1, Y5, Y5
 	VMOVUPS   Y5, 32(R8)
-	VPMOVZXBQ 8(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPERMPS   e2m1<>+0(SB), Y4, Y5
-	VPSLLD    $0x1c, Y4, Y4
-	VANDPS    c80000000<>+0(SB), Y4, Y4
-	VORPS     Y4, Y5, Y5
+	E2M1_AVX2(R9, 8, Y5, Y4)
 	VMULPS    Y2, Y5, Y5
 	VMOVUPS   Y5, 64(R8)
-	VPMOVZXBQ 12(R9), Y4
-	VPSLLQ    $0x1c, Y4, Y5
-	VORPS     Y5, Y4, Y4
-	VPERMPS   e2m1<>+0(SB), Y4, Y5
-	VPSLLD    $0x1c, Y4, Y4
-	VANDPS    c80000000<>+0(SB), Y4, Y4
-	VORPS     Y4, Y5, Y5
+	E2M1_AVX2(R9, 12, Y5, Y4)
 	VMULPS    Y3, Y5, Y5
 	VMOVUPS   Y5, 96(R8)
 	ADDQ      CX, R9
@@ -797,13 +763,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBQ (R9), Y1
-	VPSLLQ    $0x1c, Y1, Y2
-	VORPS     Y2, Y1, Y1
-	VPERMPS   e2m1<>+0(SB), Y1, Y2
-	VPSLLD    $0x1c, Y1, Y1
-	VANDPS    c80000000<>+0(SB), Y1, Y1
-	VORPS     Y1, Y2, Y2
+	E2M1_AVX2(R9, 0, Y2, Y1)
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R8)
 	ADDQ      CX, R9
@@ -845,45 +805,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Y4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), X5
-	VPAND        c007f007f<>+0(SB), X5, X6
-	VPCMPEQW     c007f007f<>+0(SB), X6, X6
-	VPSLLW       $0x08, X5, X5
-	VPSRAW       $0x01, X5, X5
-	VPAND        cbfffbfff<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       c43800000<>+0(SB), Y5, Y5
+	E4M3_AVX2(R8, 0, Y5, X5, X6)
 	VFMADD231PS  Y4, Y5, Y0
-	VPMOVZXBW    8(R8), X5
-	VPAND        c007f007f<>+0(SB), X5, X6
-	VPCMPEQW     c007f007f<>+0(SB), X6, X6
-	VPSLLW       $0x08, X5, X5
-	VPSRAW       $0x01, X5, X5
-	VPAND        cbfffbfff<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       c43800000<>+0(SB), Y5, Y5
+	E4M3_AVX2(R8, 8, Y5, X5, X6)
 	VFMADD231PS  Y4, Y5, Y1
-	VPMOVZXBW    16(R8), X5
-	VPAND        c007f007f<>+0(SB), X5, X6
-	VPCMPEQW     c007f007f<>+0(SB), X6, X6
-	VPSLLW       $0x08, X5, X5
-	VPSRAW       $0x01, X5, X5
-	VPAND        cbfffbfff<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       c43800000<>+0(SB), Y5, Y5
+	E4M3_AVX2(R8, 16, Y5, X5, X6)
 	VFMADD231PS  Y4, Y5, Y2
-	VPMOVZXBW    24(R8), X5
-	VPAND        c007f007f<>+0(SB), X5, X6
-	VPCMPEQW     c007f007f<>+0(SB), X6, X6
-	VPSLLW       $0x08, X5, X5
-	VPSRAW       $0x01, X5, X5
-	VPAND        cbfffbfff<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       c43800000<>+0(SB), Y5, Y5
+	E4M3_AVX2(R8, 24, Y5, X5, X6)
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -919,15 +847,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Y1
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), X2
-	VPAND        c007f007f<>+0(SB), X2, X3
-	VPCMPEQW     c007f007f<>+0(SB), X3, X3
-	VPSLLW       $0x08, X2, X2
-	VPSRAW       $0x01, X2, X2
-	VPAND        cbfffbfff<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       c43800000<>+0(SB), Y2, Y2
+	E4M3_AVX2(R8, 0, Y2, X2, X3)
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -973,48 +893,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBW (R9), X4
-	VPAND     c007f007f<>+0(SB), X4, X5
-	VPCMPEQW  c007f007f<>+0(SB), X5, X5
-	VPSLLW    $0x08, X4, X4
-	VPSRAW    $0x01, X4, X4
-	VPAND     cbfffbfff<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    c43800000<>+0(SB), Y4, Y4
+	E4M3_AVX2(R9, 0, Y4, X4, X5)
 	VMULPS    Y0, Y4, Y4
 	VMOVUPS   Y4, (R8)
-	VPMOVZXBW 8(R9), X4
-	VPAND     c007f007f<>+0(SB), X4, X5
-	VPCMPEQW  c007f007f<>+0(SB), X5, X5
-	VPSLLW    $0x08, X4, X4
-	VPSRAW    $0x01, X4, X4
-	VPAND     cbfffbfff<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    c43800000<>+0(SB), Y4, Y4
+	E4M3_AVX2(R9, 8, Y4, X4, X5)
 	VMULPS    Y1, Y4, Y4
 	VMOVUPS   Y4, 32(R8)
-	VPMOVZXBW 16(R9), X4
-	VPAND     c007f007f<>+0(SB), X4, X5
-	VPCMPEQW  c007f007f<>+0(SB), X5, X5
-	VPSLLW    $0x08, X4, X4
-	VPSRAW    $0x01, X4, X4
-	VPAND     cbfffbfff<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    c43800000<>+0(SB), Y4, Y4
+	E4M3_AVX2(R9, 16, Y4, X4, X5)
 	VMULPS    Y2, Y4, Y4
 	VMOVUPS   Y4, 64(R8)
-	VPMOVZXBW 24(R9), X4
-	VPAND     c007f007f<>+0(SB), X4, X5
-	VPCMPEQW  c007f007f<>+0(SB), X5, X5
-	VPSLLW    $0x08, X4, X4
-	VPSRAW    $0x01, X4, X4
-	VPAND     cbfffbfff<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    c43800000<>+0(SB), Y4, Y4
+	E4M3_AVX2(R9, 24, Y4, X4, X5)
 	VMULPS    Y3, Y4, Y4
 	VMOVUPS   Y4, 96(R8)
 	ADDQ      CX, R9
@@ -1038,15 +926,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBW (R9), X1
-	VPAND     c007f007f<>+0(SB), X1, X2
-	VPCMPEQW  c007f007f<>+0(SB), X2, X2
-	VPSLLW    $0x08, X1, X1
-	VPSRAW    $0x01, X1, X1
-	VPAND     cbfffbfff<>+0(SB), X1, X1
-	VPOR      X2, X1, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    c43800000<>+0(SB), Y1, Y1
+	E4M3_AVX2(R9, 0, Y1, X1, X2)
 	VMULPS    Y0, Y1, Y1
 	VMOVUPS   Y1, (R8)
 	ADDQ      CX, R9
@@ -1088,21 +968,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Y4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
+	E5M2_AVX2(R8, 0, Y5, X5)
 	VFMADD231PS  Y4, Y5, Y0
-	VPMOVZXBW    8(R8), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
+	E5M2_AVX2(R8, 8, Y5, X5)
 	VFMADD231PS  Y4, Y5, Y1
-	VPMOVZXBW    16(R8), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
+	E5M2_AVX2(R8, 16, Y5, X5)
 	VFMADD231PS  Y4, Y5, Y2
-	VPMOVZXBW    24(R8), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
+	E5M2_AVX2(R8, 24, Y5, X5)
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1138,9 +1010,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Y1
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
+	E5M2_AVX2(R8, 0, Y2, X2)
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1182,24 +1052,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBW (R9), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
+	E5M2_AVX2(R9, 0, Y4, X4)
 	VMULPS    Y0, Y4, Y4
 	VMOVUPS   Y4, (R8)
-	VPMOVZXBW 8(R9), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
+	E5M2_AVX2(R9, 8, Y4, X4)
 	VMULPS    Y1, Y4, Y4
 	VMOVUPS   Y4, 32(R8)
-	VPMOVZXBW 16(R9), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
+	E5M2_AVX2(R9, 16, Y4, X4)
 	VMULPS    Y2, Y4, Y4
 	VMOVUPS   Y4, 64(R8)
-	VPMOVZXBW 24(R9), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
+	E5M2_AVX2(R9, 24, Y4, X4)
 	VMULPS    Y3, Y4, Y4
 	VMOVUPS   Y4, 96(R8)
 	ADDQ      CX, R9
@@ -1223,9 +1085,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBW (R9), X1
-	VPSLLW    $0x08, X1, X1
-	VCVTPH2PS X1, Y1
+	E5M2_AVX2(R9, 0, Y1, X1)
 	VMULPS    Y0, Y1, Y1
 	VMOVUPS   Y1, (R8)
 	ADDQ      CX, R9
@@ -1267,17 +1127,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Z4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVSXBD    (R8), Z5
-	VCVTDQ2PS    Z5, Z5
+	INT8_AVX512(R8, 0, Z5)
 	VFMADD231PS  Z4, Z5, Z0
-	VPMOVSXBD    16(R8), Z5
-	VCVTDQ2PS    Z5, Z5
+	INT8_AVX512(R8, 16, Z5)
 	VFMADD231PS  Z4, Z5, Z1
-	VPMOVSXBD    32(R8), Z5
-	VCVTDQ2PS    Z5, Z5
+	INT8_AVX512(R8, 32, Z5)
 	VFMADD231PS  Z4, Z5, Z2
-	VPMOVSXBD    48(R8), Z5
-	VCVTDQ2PS    Z5, Z5
+	INT8_AVX512(R8, 48, Z5)
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1313,8 +1169,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Z0
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVSXBD    (R8), Z1
-	VCVTDQ2PS    Z1, Z1
+	INT8_AVX512(R8, 0, Z1)
 	VFMADD231PS  Z0, Z1, Z6
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1356,20 +1211,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVSXBD (R9), Z4
-	VCVTDQ2PS Z4, Z4
+	INT8_AVX512(R9, 0, Z4)
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
-	VPMOVSXBD 16(R9), Z4
-	VCVTDQ2PS Z4, Z4
+	INT8_AVX512(R9, 16, Z4)
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VPMOVSXBD 32(R9), Z4
-	VCVTDQ2PS Z4, Z4
+	INT8_AVX512(R9, 32, Z4)
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
-	VPMOVSXBD 48(R9), Z4
-	VCVTDQ2PS Z4, Z4
+	INT8_AVX512(R9, 48, Z4)
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -1393,8 +1244,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVSXBD (R9), Z1
-	VCVTDQ2PS Z1, Z1
+	INT8_AVX512(R9, 0, Z1)
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9
@@ -1441,20 +1291,16 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R10), Z8
 	PREFETCHT1   (R9)(R12*1)
-	VPMOVSXBD    (R9), Z9
-	VCVTDQ2PS    Z9, Z9
+	INT8_ASYM_AVX512(R9, 0, Z9)
 	VSUBPS       Z0, Z9, Z9
 	VFMADD231PS  Z8, Z9, Z4
-	VPMOVSXBD    16(R9), Z9
-	VCVTDQ2PS    Z9, Z9
+	INT8_ASYM_AVX512(R9, 16, Z9)
 	VSUBPS       Z1, Z9, Z9
 	VFMADD231PS  Z8, Z9, Z5
-	VPMOVSXBD    32(R9), Z9
-	VCVTDQ2PS    Z9, Z9
+	INT8_ASYM_AVX512(R9, 32, Z9)
 	VSUBPS       Z2, Z9, Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VPMOVSXBD    48(R9), Z9
-	VCVTDQ2PS    Z9, Z9
+	INT8_ASYM_AVX512(R9, 48, Z9)
 	VSUBPS       Z3, Z9, Z9
 	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         CX, R9
@@ -1492,8 +1338,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R10), Z1
 	PREFETCHT1   (R9)(R12*1)
-	VPMOVSXBD    (R9), Z2
-	VCVTDQ2PS    Z2, Z2
+	INT8_ASYM_AVX512(R9, 0, Z2)
 	VSUBPS       Z0, Z2, Z2
 	VFMADD231PS  Z1, Z2, Z10
 	ADDQ         CX, R9
@@ -1541,23 +1386,19 @@ four:
 	MOVQ    rows+32(FP), R11
 
 rowsOfFour:
-	VPMOVSXBD (R10), Z8
-	VCVTDQ2PS Z8, Z8
+	INT8_ASYM_AVX512(R10, 0, Z8)
 	VSUBPS    Z0, Z8, Z8
 	VMULPS    Z4, Z8, Z8
 	VMOVUPS   Z8, (R9)
-	VPMOVSXBD 16(R10), Z8
-	VCVTDQ2PS Z8, Z8
+	INT8_ASYM_AVX512(R10, 16, Z8)
 	VSUBPS    Z1, Z8, Z8
 	VMULPS    Z5, Z8, Z8
 	VMOVUPS   Z8, 64(R9)
-	VPMOVSXBD 32(R10), Z8
-	VCVTDQ2PS Z8, Z8
+	INT8_ASYM_AVX512(R10, 32, Z8)
 	VSUBPS    Z2, Z8, Z8
 	VMULPS    Z6, Z8, Z8
 	VMOVUPS   Z8, 128(R9)
-	VPMOVSXBD 48(R10), Z8
-	VCVTDQ2PS Z8, Z8
+	INT8_ASYM_AVX512(R10, 48, Z8)
 	VSUBPS    Z3, Z8, Z8
 	VMULPS    Z7, Z8, Z8
 	VMOVUPS   Z8, 192(R9)
@@ -1583,8 +1424,7 @@ one:
 	MOVQ    rows+32(FP), R11
 
 rowsOfOne:
-	VPMOVSXBD (R10), Z2
-	VCVTDQ2PS Z2, Z2
+	INT8_ASYM_AVX512(R10, 0, Z2)
 	VSUBPS    Z0, Z2, Z2
 	VMULPS    Z1, Z2, Z2
 	VMOVUPS   Z2, (R9)
@@ -1627,33 +1467,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Z4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
+	INT4_AVX512(R8, 0, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z0
-	VPMOVZXBQ    8(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
+	INT4_AVX512(R8, 8, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z1
-	VPMOVZXBQ    16(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
+	INT4_AVX512(R8, 16, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z2
-	VPMOVZXBQ    24(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
+	INT4_AVX512(R8, 24, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1689,12 +1509,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Z0
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Z1
-	VPSLLQ       $0x1c, Z1, Z2
-	VPORD        Z2, Z1, Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRAD       $0x1c, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
+	INT4_AVX512(R8, 0, Z1, Z2)
 	VFMADD231PS  Z0, Z1, Z7
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1736,36 +1551,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBQ (R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPSLLD    $0x1c, Z4, Z4
-	VPSRAD    $0x1c, Z4, Z4
-	VCVTDQ2PS Z4, Z4
+	INT4_AVX512(R9, 0, Z4, Z5)
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
-	VPMOVZXBQ 8(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPSLLD    $0x1c, Z4, Z4
-	VPSRAD    $0x1c, Z4, Z4
-	VCVTDQ2PS Z4, Z4
+	INT4_AVX512(R9, 8, Z4, Z5)
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VPMOVZXBQ 16(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPSLLD    $0x1c, Z4, Z4
-	VPSRAD    $0x1c, Z4, Z4
-	VCVTDQ2PS Z4, Z4
+	INT4_AVX512(R9, 16, Z4, Z5)
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
-	VPMOVZXBQ 24(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPSLLD    $0x1c, Z4, Z4
-	VPSRAD    $0x1c, Z4, Z4
-	VCVTDQ2PS Z4, Z4
+	INT4_AVX512(R9, 24, Z4, Z5)
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -1789,12 +1584,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBQ (R9), Z1
-	VPSLLQ    $0x1c, Z1, Z2
-	VPORD     Z2, Z1, Z1
-	VPSLLD    $0x1c, Z1, Z1
-	VPSRAD    $0x1c, Z1, Z1
-	VCVTDQ2PS Z1, Z1
+	INT4_AVX512(R9, 0, Z1, Z2)
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9
@@ -1836,25 +1626,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Z4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPERMPS      e2m1<>+0(SB), Z5, Z5
+	E2M1_AVX512(R8, 0, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z0
-	VPMOVZXBQ    8(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPERMPS      e2m1<>+0(SB), Z5, Z5
+	E2M1_AVX512(R8, 8, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z1
-	VPMOVZXBQ    16(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPERMPS      e2m1<>+0(SB), Z5, Z5
+	E2M1_AVX512(R8, 16, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z2
-	VPMOVZXBQ    24(R8), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPERMPS      e2m1<>+0(SB), Z5, Z5
+	E2M1_AVX512(R8, 24, Z5, Z6)
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1890,10 +1668,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Z0
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBQ    (R8), Z1
-	VPSLLQ       $0x1c, Z1, Z2
-	VPORD        Z2, Z1, Z1
-	VPERMPS      e2m1<>+0(SB), Z1, Z1
+	E2M1_AVX512(R8, 0, Z1, Z2)
 	VFMADD231PS  Z0, Z1, Z7
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -1935,28 +1710,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBQ (R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPERMPS   e2m1<>+0(SB), Z4, Z4
+	E2M1_AVX512(R9, 0, Z4, Z5)
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
-	VPMOVZXBQ 8(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPERMPS   e2m1<>+0(SB), Z4, Z4
+	E2M1_AVX512(R9, 8, Z4, Z5)
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VPMOVZXBQ 16(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPERMPS   e2m1<>+0(SB), Z4, Z4
+	E2M1_AVX512(R9, 16, Z4, Z5)
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
-	VPMOVZXBQ 24(R9), Z4
-	VPSLLQ    $0x1c, Z4, Z5
-	VPORD     Z5, Z4, Z4
-	VPERMPS   e2m1<>+0(SB), Z4, Z4
+	E2M1_AVX512(R9, 24, Z4, Z5)
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -1980,10 +1743,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBQ (R9), Z1
-	VPSLLQ    $0x1c, Z1, Z2
-	VPORD     Z2, Z1, Z1
-	VPERMPS   e2m1<>+0(SB), Z1, Z1
+	E2M1_AVX512(R9, 0, Z1, Z2)
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9
@@ -2025,45 +1785,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Z4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), Y5
-	VPAND        c007f007f<>+0(SB), Y5, Y6
-	VPCMPEQW     c007f007f<>+0(SB), Y6, Y6
-	VPSLLW       $0x08, Y5, Y5
-	VPSRAW       $0x01, Y5, Y5
-	VPAND        cbfffbfff<>+0(SB), Y5, Y5
-	VPOR         Y6, Y5, Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
+	E4M3_AVX512(R8, 0, Z5, Y5, Y6)
 	VFMADD231PS  Z4, Z5, Z0
-	VPMOVZXBW    16(R8), Y5
-	VPAND        c007f007f<>+0(SB), Y5, Y6
-	VPCMPEQW     c007f007f<>+0(SB), Y6, Y6
-	VPSLLW       $0x08, Y5, Y5
-	VPSRAW       $0x01, Y5, Y5
-	VPAND        cbfffbfff<>+0(SB), Y5, Y5
-	VPOR         Y6, Y5, Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
+	E4M3_AVX512(R8, 16, Z5, Y5, Y6)
 	VFMADD231PS  Z4, Z5, Z1
-	VPMOVZXBW    32(R8), Y5
-	VPAND        c007f007f<>+0(SB), Y5, Y6
-	VPCMPEQW     c007f007f<>+0(SB), Y6, Y6
-	VPSLLW       $0x08, Y5, Y5
-	VPSRAW       $0x01, Y5, Y5
-	VPAND        cbfffbfff<>+0(SB), Y5, Y5
-	VPOR         Y6, Y5, Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
+	E4M3_AVX512(R8, 32, Z5, Y5, Y6)
 	VFMADD231PS  Z4, Z5, Z2
-	VPMOVZXBW    48(R8), Y5
-	VPAND        c007f007f<>+0(SB), Y5, Y6
-	VPCMPEQW     c007f007f<>+0(SB), Y6, Y6
-	VPSLLW       $0x08, Y5, Y5
-	VPSRAW       $0x01, Y5, Y5
-	VPAND        cbfffbfff<>+0(SB), Y5, Y5
-	VPOR         Y6, Y5, Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
+	E4M3_AVX512(R8, 48, Z5, Y5, Y6)
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2099,15 +1827,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Z0
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), Y1
-	VPAND        c007f007f<>+0(SB), Y1, Y2
-	VPCMPEQW     c007f007f<>+0(SB), Y2, Y2
-	VPSLLW       $0x08, Y1, Y1
-	VPSRAW       $0x01, Y1, Y1
-	VPAND        cbfffbfff<>+0(SB), Y1, Y1
-	VPOR         Y2, Y1, Y1
-	VCVTPH2PS    Y1, Z1
-	VMULPS.BCST  c43800000<>+0(SB), Z1, Z1
+	E4M3_AVX512(R8, 0, Z1, Y1, Y2)
 	VFMADD231PS  Z0, Z1, Z7
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2149,48 +1869,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBW (R9), Y4
-	VPAND     c007f007f<>+0(SB), Y4, Y5
-	VPCMPEQW  c007f007f<>+0(SB), Y5, Y5
-	VPSLLW    $0x08, Y4, Y4
-	VPSRAW    $0x01, Y4, Y4
-	VPAND     cbfffbfff<>+0(SB), Y4, Y4
-	VPOR      Y5, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
+	E4M3_AVX512(R9, 0, Z4, Y4, Y5)
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
-	VPMOVZXBW 16(R9), Y4
-	VPAND     c007f007f<>+0(SB), Y4, Y5
-	VPCMPEQW  c007f007f<>+0(SB), Y5, Y5
-	VPSLLW    $0x08, Y4, Y4
-	VPSRAW    $0x01, Y4, Y4
-	VPAND     cbfffbfff<>+0(SB), Y4, Y4
-	VPOR      Y5, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
+	E4M3_AVX512(R9, 16, Z4, Y4, Y5)
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VPMOVZXBW 32(R9), Y4
-	VPAND     c007f007f<>+0(SB), Y4, Y5
-	VPCMPEQW  c007f007f<>+0(SB), Y5, Y5
-	VPSLLW    $0x08, Y4, Y4
-	VPSRAW    $0x01, Y4, Y4
-	VPAND     cbfffbfff<>+0(SB), Y4, Y4
-	VPOR      Y5, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
+	E4M3_AVX512(R9, 32, Z4, Y4, Y5)
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
-	VPMOVZXBW 48(R9), Y4
-	VPAND     c007f007f<>+0(SB), Y4, Y5
-	VPCMPEQW  c007f007f<>+0(SB), Y5, Y5
-	VPSLLW    $0x08, Y4, Y4
-	VPSRAW    $0x01, Y4, Y4
-	VPAND     cbfffbfff<>+0(SB), Y4, Y4
-	VPOR      Y5, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
+	E4M3_AVX512(R9, 48, Z4, Y4, Y5)
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -2214,15 +1902,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBW (R9), Y1
-	VPAND     c007f007f<>+0(SB), Y1, Y2
-	VPCMPEQW  c007f007f<>+0(SB), Y2, Y2
-	VPSLLW    $0x08, Y1, Y1
-	VPSRAW    $0x01, Y1, Y1
-	VPAND     cbfffbfff<>+0(SB), Y1, Y1
-	VPOR      Y2, Y1, Y1
-	VCVTPH2PS Y1, Z1
-	VMULPS.BCST c43800000<>+0(SB), Z1, Z1
+	E4M3_AVX512(R9, 0, Z1, Y1, Y2)
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9
@@ -2264,21 +1944,13 @@ four:
 rowsOfFour:
 	VBROADCASTSS (R9), Z4
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), Y5
-	VPSLLW       $0x08, Y5, Y5
-	VCVTPH2PS    Y5, Z5
+	E5M2_AVX512(R8, 0, Z5, Y5)
 	VFMADD231PS  Z4, Z5, Z0
-	VPMOVZXBW    16(R8), Y5
-	VPSLLW       $0x08, Y5, Y5
-	VCVTPH2PS    Y5, Z5
+	E5M2_AVX512(R8, 16, Z5, Y5)
 	VFMADD231PS  Z4, Z5, Z1
-	VPMOVZXBW    32(R8), Y5
-	VPSLLW       $0x08, Y5, Y5
-	VCVTPH2PS    Y5, Z5
+	E5M2_AVX512(R8, 32, Z5, Y5)
 	VFMADD231PS  Z4, Z5, Z2
-	VPMOVZXBW    48(R8), Y5
-	VPSLLW       $0x08, Y5, Y5
-	VCVTPH2PS    Y5, Z5
+	E5M2_AVX512(R8, 48, Z5, Y5)
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2314,9 +1986,7 @@ one:
 rowsOfOne:
 	VBROADCASTSS (R9), Z0
 	PREFETCHT1   (R8)(R11*1)
-	VPMOVZXBW    (R8), Y1
-	VPSLLW       $0x08, Y1, Y1
-	VCVTPH2PS    Y1, Z1
+	E5M2_AVX512(R8, 0, Z1, Y1)
 	VFMADD231PS  Z0, Z1, Z6
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2358,24 +2028,16 @@ four:
 	MOVQ    rows+32(FP), R10
 
 rowsOfFour:
-	VPMOVZXBW (R9), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
+	E5M2_AVX512(R9, 0, Z4, Y4)
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
-	VPMOVZXBW 16(R9), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
+	E5M2_AVX512(R9, 16, Z4, Y4)
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VPMOVZXBW 32(R9), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
+	E5M2_AVX512(R9, 32, Z4, Y4)
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
-	VPMOVZXBW 48(R9), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
+	E5M2_AVX512(R9, 48, Z4, Y4)
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -2399,9 +2061,7 @@ one:
 	MOVQ    rows+32(FP), R10
 
 rowsOfOne:
-	VPMOVZXBW (R9), Y1
-	VPSLLW    $0x08, Y1, Y1
-	VCVTPH2PS Y1, Z1
+	E5M2_AVX512(R9, 0, Z1, Y1)
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9

@@ -38,18 +38,24 @@ func pairsRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 // rounded rounds the lanes of x to bfloat16, ties to even, in their high halves. NaN stays NaN. The low halves of the
 // result are arbitrary.
 func (v vec) rounded(x Register) VecVirtual {
-	r := v.reg()
-	VPSRLD(Imm(16), x, r)
-	if v.wide() {
-		VPANDD(bitsConst(1), r, r)
-	} else {
-		VPAND(bitsConst(1), r, r)
-	}
-	VPADDD(bitsConst(0x7fff), r, r)
-	VPADDD(x, r, r)
-	quiet := v.reg()
-	v.or(bitsConst(0x00400000), x, quiet)
-	return v.pick(cmpUnordered, x, x, quiet, r)
+	var out VecVirtual
+	name := "ROUND_BF16_" + v.name
+	macroUse(name, name+" rounds the lanes of x to bfloat16, in the high halves of out.",
+		[]param{{"x", x}, {"out", &out}}, func() {
+			r := v.reg()
+			VPSRLD(Imm(16), x, r)
+			if v.wide() {
+				VPANDD(bitsConst(1), r, r)
+			} else {
+				VPAND(bitsConst(1), r, r)
+			}
+			VPADDD(bitsConst(0x7fff), r, r)
+			VPADDD(x, r, r)
+			quiet := v.reg()
+			v.or(bitsConst(0x00400000), x, quiet)
+			out = v.pick(cmpUnordered, x, x, quiet, r)
+		})
+	return out
 }
 
 // pairBF16 writes the routine that packs rows of float32 as pairs.

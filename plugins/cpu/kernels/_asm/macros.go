@@ -10,14 +10,13 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
-	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
 // param is a parameter of a macro: a register or a number.
 type param struct {
 	name  string
-	value any // Register or int
+	value any // Register, *VecVirtual that body sets, or int
 }
 
 // A section is a run of instructions that routines of a file have several times, with other registers and numbers. The
@@ -34,14 +33,17 @@ var sections []section
 // parameters too if they differ. doc describes the macro and begins with its name.
 func macroUse(name, doc string, params []param, body func()) {
 	sections = append(sections, section{name, doc, params})
-	var registers []Op
+	begin := &ir.Instruction{Opcode: fmt.Sprint("BEGIN_", len(sections)-1)}
+	Instruction(begin)
+	body()
 	for _, p := range params {
-		if r, ok := p.value.(Register); ok {
-			registers = append(registers, r)
+		switch r := p.value.(type) {
+		case *VecVirtual:
+			begin.Operands = append(begin.Operands, *r)
+		case Register:
+			begin.Operands = append(begin.Operands, r)
 		}
 	}
-	Instruction(&ir.Instruction{Opcode: fmt.Sprint("BEGIN_", len(sections)-1), Operands: registers})
-	body()
 	Instruction(&ir.Instruction{Opcode: "END"})
 }
 
@@ -55,7 +57,7 @@ type use struct {
 
 var (
 	token        = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
-	vectorName   = regexp.MustCompile(`^([XYZ])(\d+)$`)
+	vectorName   = regexp.MustCompile(`^([XYZ]|zmm)(\d+)$`)
 	registerName = regexp.MustCompile(`^([XYZ]\d+|[ABCD]X|[SD]I|R\d+)$`)
 	noOffset     = regexp.MustCompile(`(\s)\(`)
 	zeroOffset   = regexp.MustCompile(`(\s)0\(`)
@@ -126,10 +128,10 @@ func writeMacros(file string) error {
 	return os.WriteFile(file, []byte(out), 0o644)
 }
 
-// macroOf returns the macro for some uses and the lines that call it, or an empty text if there is only one use.
+// macroOf returns the macro for some uses and the lines that call it, or an empty text if it would not save lines.
 func macroOf(uses []use) (text string, calls []string) {
 	first := uses[0]
-	if len(uses) == 1 {
+	if len(uses) == 1 || len(first.lines) == 1 {
 		return "", nil
 	}
 	fail := func(i int, what string, args ...any) {
@@ -293,7 +295,7 @@ func widened(here []string, names *[]string, values [][]string) string {
 			equal = equal && a != nil && b != nil && a[2] == b[2]
 		}
 		if equal {
-			return added(name+here[0][:1], here, names, values)
+			return added(name+vectorName.FindStringSubmatch(here[0])[1], here, names, values)
 		}
 	}
 	for _, h := range here {

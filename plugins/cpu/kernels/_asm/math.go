@@ -89,29 +89,35 @@ const ln2Hi = 0.693145751953125
 func (v vec) exp(x VecVirtual, low Register) VecVirtual {
 	// x*log2(e) = n + rest. Adding 1.5*2^23 rounds to an integer.
 	const shift = 0x4b400000
-	c := v.reg()
-	lo, hi := v.load(f32(-104)), v.load(f32(89))
-	VMAXPS(x, lo, c) // min and max return the last source, x, if it is NaN
-	VMINPS(c, hi, c)
-	n := v.load(bitsConst(shift))
-	VFMADD231PS(f32(math.Log2E), c, n)
-	shifted := v.reg()
-	if !v.wide() {
-		VMOVUPS(n, shifted)
-	}
-	VSUBPS(bitsConst(shift), n, n)
-	r := v.reg()
-	VMOVUPS(c, r)
-	VFNMADD231PS(f32(ln2Hi), n, r)
+	c, n, shifted := v.reg(), v.reg(), v.reg()
+	var q VecVirtual
+	name := "EXP_" + v.name
 	if low != nil {
-		VADDPS(low, r, r)
+		name = "EXP_LOW_" + v.name
 	}
-	VFNMADD231PS(f32(math.Ln2-ln2Hi), n, r)
-	q := v.horner(r, expPoly())
-	r2 := v.reg()
-	VMULPS(r, r, r2)
-	VFMADD213PS(r, r2, q) // r2*q + r
-	VADDPS(f32(1), q, q)
+	macroUse(name, name+" sets q and n so that e^x is q*2^n.", []param{{"x", x}, {"q", &q}, {"n", n}}, func() {
+		lo, hi := v.load(f32(-104)), v.load(f32(89))
+		VMAXPS(x, lo, c) // min and max return the last source, x, if it is NaN
+		VMINPS(c, hi, c)
+		VMOVUPS(bitsConst(shift), n)
+		VFMADD231PS(f32(math.Log2E), c, n)
+		if !v.wide() {
+			VMOVUPS(n, shifted)
+		}
+		VSUBPS(bitsConst(shift), n, n)
+		r := v.reg()
+		VMOVUPS(c, r)
+		VFNMADD231PS(f32(ln2Hi), n, r)
+		if low != nil {
+			VADDPS(low, r, r)
+		}
+		VFNMADD231PS(f32(math.Ln2-ln2Hi), n, r)
+		q = v.horner(r, expPoly())
+		r2 := v.reg()
+		VMULPS(r, r, r2)
+		VFMADD213PS(r, r2, q) // r2*q + r
+		VADDPS(f32(1), q, q)
+	})
 	v.scale(q, n, shifted)
 	return q
 }

@@ -84,12 +84,16 @@ func (f blockPair) dot() {
 	f.routineVNNI(2, f.constants, func(r *byteRoutine, blocks int) {
 		x, start, scale := f.activations(r.x, r.dx, blocks)
 		for i, w := range r.w {
-			u, d, t := f.integers(w, blocks), f.scales(w, blocks), ZMM()
-			VMOVDQA32(start, t)
-			vpdpbusd(x, u, t)
-			VCVTDQ2PS(t, t)
-			VMULPS(d, scale, d)
-			VFMADD231PS(d, t, r.acc[i])
+			macro := fmt.Sprintf("DOT_Q8_0_VNNI_%d", blocks)
+			macroUse(macro, macro+" adds the products of a row's blocks to its sum.", []param{{"w", w}, {"acc", r.acc[i]}},
+				func() {
+					u, d, t := f.integers(w, blocks), f.scales(w, blocks), ZMM()
+					VMOVDQA32(start, t)
+					vpdpbusd(x, u, t)
+					VCVTDQ2PS(t, t)
+					VMULPS(d, scale, d)
+					VFMADD231PS(d, t, r.acc[i])
+				})
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -102,7 +104,10 @@ func (f blockQuad) dot() {
 		for at := 0; at < blocks; at += 4 {
 			x, start, scale := f.activations(r.x, r.dx, at, min(blocks, 4))
 			for i, w := range r.w {
-				f.add(w, at, min(blocks, 4), x, start, scale, r.acc[i])
+				macro := fmt.Sprintf("DOT_Q4_0_VNNI_%d", min(blocks, 4))
+				macroUse(macro, macro+" adds the products of a row's blocks, from an offset on, to its sum.",
+					[]param{{"w", w}, {"at", f.bytes * at}, {"acc", r.acc[i]}},
+					func() { f.add(w, at, min(blocks, 4), x, start, scale, r.acc[i]) })
 			}
 		}
 	})

@@ -37,11 +37,15 @@ func (b *wideBlock) dot() {
 // scales.
 func (b *wideBlock) add(row int, u, x, start, order Register) {
 	t, s := ZMM(), ZMM()
-	VMOVDQA32(start, t)
-	vpdpbusd(x, u, t)
-	VCVTDQ2PS(t, t)
-	VPERMPS(b.scales[row], order, s)
-	VFMADD231PS(s, t, b.acc[row])
+	macroUse("ADD_WIDE", "ADD_WIDE adds the products of u and x, plus start, times scales, to the sum of a row.",
+		[]param{{"u", u}, {"x", x}, {"start", start}, {"order", order}, {"scales", b.scales[row]}, {"acc", b.acc[row]},
+			{"t", t}, {"s", s}}, func() {
+			VMOVDQA32(start, t)
+			vpdpbusd(x, u, t)
+			VCVTDQ2PS(t, t)
+			VPERMPS(b.scales[row], order, s)
+			VFMADD231PS(s, t, b.acc[row])
+		})
 }
 
 var wideOrders = []Register{Z21, Z20, Z19, Z18}
@@ -89,10 +93,13 @@ func (b *wideBlock) body4_K() {
 	VMOVUPS_Z(Mem{Base: b.xs, Disp: -32}, upperHalf, x)
 	VMULPS(Mem{Base: b.dx}, Z29, lowerHalf, x)
 	for row, w := range b.w {
-		s := b.sixes(w)
-		VMULPS(x, s, s)
-		VSUBPS(s, b.acc[row], upperHalf, b.acc[row])
-		b.scales[row] = s
+		macroUse("SCALES_Q4_K_VNNI", "SCALES_Q4_K_VNNI sets s to the scales of a row's block and subtracts its minimums from acc.",
+			[]param{{"w", w}, {"s", &b.scales[row]}, {"acc", b.acc[row]}}, func() {
+				s := b.sixes(w)
+				VMULPS(x, s, s)
+				VSUBPS(s, b.acc[row], upperHalf, b.acc[row])
+				b.scales[row] = s
+			})
 	}
 	for half := range 2 {
 		var x, pair [2]VecVirtual // x: the activations of low and of high nibbles
@@ -133,12 +140,15 @@ func (b *wideBlock) body6_K() {
 	VMOVSLDUP(dx, dx)
 	for row, w := range b.w {
 		s, d := ZMM(), ZMM()
-		VPBROADCASTW(Mem{Base: w, Disp: 208}, d.AsY())
-		VCVTPH2PS(d.AsY(), d)
-		VPMOVSXBD(Mem{Base: w, Disp: 192}, s)
-		VCVTDQ2PS(s, s)
-		VMULPS(d, s, s)
-		VMULPS(dx, s, s)
+		macroUse("SCALES_Q6_K_VNNI", "SCALES_Q6_K_VNNI sets s to the scales of a row's block.",
+			[]param{{"w", w}, {"s", s}, {"d", d}}, func() {
+				VPBROADCASTW(Mem{Base: w, Disp: 208}, d.AsY())
+				VCVTPH2PS(d.AsY(), d)
+				VPMOVSXBD(Mem{Base: w, Disp: 192}, s)
+				VCVTDQ2PS(s, s)
+				VMULPS(d, s, s)
+				VMULPS(dx, s, s)
+			})
 		b.scales[row] = s
 	}
 	for half := range 2 {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -430,7 +432,7 @@ func (v vec) decodeIntegers(f integerFormat) {
 	LEAQ(room, b.scale)
 	LEAQ(room.Offset(64), b.low)
 	dst, n := Load(Param("dst"), GP64()), Load(Param("blocks"), GP64())
-	b.put = func(i int, x VecVirtual) {
+	put := func(i int, x VecVirtual) {
 		VMOVDQU(x, room.Offset(128))
 		s, m := v.reg(), v.reg()
 		for at := 0; at < 32; at += v.lanes {
@@ -450,6 +452,14 @@ func (v vec) decodeIntegers(f integerFormat) {
 			}
 			VMOVUPS(y, Mem{Base: dst, Disp: 4 * (i + at)})
 		}
+	}
+	macro := fmt.Sprintf("SCALE%d_%s", f.group, v.name)
+	if f.lows {
+		macro += "_LOW"
+	}
+	b.put = func(i int, x VecVirtual) {
+		macroUse(macro, macro+" stores the values of the 32 integers of x, the first of which has index 32*n.",
+			[]param{{"n", i / 32}, {"dst", dst}, {"x", x}}, func() { put(i, x) })
 	}
 	Label("blocks")
 	f.body(b)

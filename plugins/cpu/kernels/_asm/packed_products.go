@@ -179,12 +179,14 @@ func integerTiles(lows bool) {
 	}
 	for m := range 16 {
 		t, by := vec{16, ""}.phys(16+m%6), vec{16, ""}.phys(22+m%6)
-		VCVTDQ2PS(Mem{Base: done, Disp: 64 * m}, t)
-		VMULPS_BCST(Mem{Base: dx, Disp: 4 * m}, Z30, by)
-		VFMADD231PS(by, t, acc(m))
-		if lows {
-			VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * m}, Z31, acc(m))
-		}
+		scaleSums("TILES", lows, m, acc(m), t, by, func() {
+			VCVTDQ2PS(Mem{Base: done, Disp: 64 * m}, t)
+			VMULPS_BCST(Mem{Base: dx, Disp: 4 * m}, Z30, by)
+			VFMADD231PS(by, t, acc(m))
+			if lows {
+				VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * m}, Z31, acc(m))
+			}
+		})
 	}
 	ADDQ(Imm(64), dx)
 	ADDQ(Imm(64), dw)
@@ -198,6 +200,16 @@ func integerTiles(lows bool) {
 	endIntegers(acc)
 }
 
+// scaleSums writes how the sums of a row of a group are scaled and added to the sums of the row.
+func scaleSums(kind string, lows bool, row int, acc, t, by VecPhysical, body func()) {
+	macro := "SCALE_ROW_" + kind
+	if lows {
+		macro += "_LOW"
+	}
+	macroUse(macro, macro+" adds the scaled sums t of a row of a group to acc.",
+		[]param{{"row", row}, {"acc", acc}, {"t", t}, {"by", by}}, body)
+}
+
 // startIntegers loads 16 vectors of sums from C, or sets them to zero. endIntegers stores them.
 func startIntegers(acc func(m int) VecPhysical) {
 	c, ldc := RAX, R14
@@ -207,8 +219,10 @@ func startIntegers(acc func(m int) VecPhysical) {
 	CMPQ(arg("resume"), Imm(0))
 	JEQ(LabelRef("fresh"))
 	for m := range 16 {
-		VMOVUPS(Mem{Base: c}, acc(m))
-		ADDQ(ldc, c)
+		macroUse("LOAD_ROW", "LOAD_ROW loads a row of C.", []param{{"acc", acc(m)}}, func() {
+			VMOVUPS(Mem{Base: c}, acc(m))
+			ADDQ(ldc, c)
+		})
 	}
 	JMP(LabelRef("begin"))
 	Label("fresh")
@@ -222,8 +236,10 @@ func endIntegers(acc func(m int) VecPhysical) {
 	c, ldc := RAX, R14
 	MOVQ(arg("c"), c)
 	for m := range 16 {
-		VMOVUPS(acc(m), Mem{Base: c})
-		ADDQ(ldc, c)
+		macroUse("STORE_ROW", "STORE_ROW stores a row of C.", []param{{"acc", acc(m)}}, func() {
+			VMOVUPS(acc(m), Mem{Base: c})
+			ADDQ(ldc, c)
+		})
 	}
 	VZEROUPPER()
 	RET()
@@ -304,12 +320,14 @@ func integerVectors(lows bool) {
 		JNE(LabelRef(label))
 		for m := range 8 {
 			t, by := reg(16+m), reg(24+m%4)
-			VCVTDQ2PS(t, t)
-			VMULPS_BCST(Mem{Base: dx, Disp: 4 * (from + m)}, Z30, by)
-			VFMADD231PS(by, t, reg(from+m))
-			if lows {
-				VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * (from + m)}, Z31, reg(from+m))
-			}
+			scaleSums("VECTORS", lows, from+m, reg(from+m), t, by, func() {
+				VCVTDQ2PS(t, t)
+				VMULPS_BCST(Mem{Base: dx, Disp: 4 * (from + m)}, Z30, by)
+				VFMADD231PS(by, t, reg(from+m))
+				if lows {
+					VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * (from + m)}, Z31, reg(from+m))
+				}
+			})
 		}
 	}
 	Label("group")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -192,8 +193,12 @@ func splitTiles(group int, lows bool) {
 		for panel := range 2 {
 			MOVQ(a, scale)
 			for m := range 16 {
-				f(Mem{Base: scale, Disp: 64 * panel}, Mem{Base: b, Disp: 1024*panel + 64*m})
-				ADDQ(t, scale)
+				macro := "ROW_" + strings.ToUpper(label)
+				macroUse(macro, macro+" moves a row of one of two panels to or from its block.",
+					[]param{{"from", 64 * panel}, {"to", 1024*panel + 64*m}}, func() {
+						f(Mem{Base: scale, Disp: 64 * panel}, Mem{Base: b, Disp: 1024*panel + 64*m})
+						ADDQ(t, scale)
+					})
 			}
 		}
 		ADDQ(U32(128), a)
@@ -234,12 +239,19 @@ func splitTiles(group int, lows bool) {
 			for m := range 16 {
 				at := 1024*h + 64*m
 				r := v16.phys(m % 8)
-				VMOVUPS(Mem{Base: c, Disp: at}, r)
-				VFMADD231PS(Mem{Base: room, Disp: at}, Z30, r)
+				macro := "SCALE_ROW"
 				if lows {
-					VFNMADD231PS_BCST(Mem{Base: sums, Disp: 4 * m}, Z31, r)
+					macro += "_LOW"
 				}
-				VMOVUPS(r, Mem{Base: c, Disp: at})
+				macroUse(macro, macro+" adds the scaled sums of a row of a group to C, whose block is at the same offset.",
+					[]param{{"at", at}, {"row", m}, {"sum", r}}, func() {
+						VMOVUPS(Mem{Base: c, Disp: at}, r)
+						VFMADD231PS(Mem{Base: room, Disp: at}, Z30, r)
+						if lows {
+							VFNMADD231PS_BCST(Mem{Base: sums, Disp: 4 * m}, Z31, r)
+						}
+						VMOVUPS(r, Mem{Base: c, Disp: at})
+					})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -141,33 +142,22 @@ func (p wordProduct) write() {
 			VMOVDQU(Mem{Base: b, Disp: 64*(column+q) + 32}, Y13)
 			// two rows at a time, so that additions are further from the products that they need
 			for r := 0; r < 4; r += 2 {
-				x := []VecPhysical{Y14, Y15}
-				for i := range x {
-					VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: (r+i)*p.group + 4*(first+q)},
-						x[i])
-				}
-				sums := []VecPhysical{Y10, Y14, Y11, Y15}
-				if q == 0 && !run.excess {
-					sums = []VecPhysical{acc(r, 0), acc(r, 1), acc(r+1, 0), acc(r+1, 1)}
-				}
-				for i := range sums {
-					VPMADDUBSW(x[i/2], []VecPhysical{Y12, Y13}[i%2], sums[i])
-				}
-				for i := 0; i < 4 && (q > 0 || run.excess); i++ {
-					VPADDW(sums[i], acc(r+i/2, i%2), acc(r+i/2, i%2))
-				}
+				p.quad(r, 4*(first+q), q == 0 && !run.excess, acc)
 			}
 		}
 		first, column = first+run.quads, column+run.quads
 		for v := range 8 {
 			x, kept := acc(0, v), Mem{Base: room, Disp: 1024 + 32*v}
-			VPMADDWD(bitsConst(uint32(run.weight)*0x00010001), x, x)
-			if i > 0 {
-				VPADDD(kept, x, x)
-			}
-			if i < len(p.runs)-1 {
-				VMOVDQU(x, kept)
-			}
+			macro := fmt.Sprintf("%s_SUM%d", strings.ToUpper(p.name), i)
+			macroUse(macro, macro+" adds up pairs of sums of a run.", []param{{"x", x}, {"v", v}}, func() {
+				VPMADDWD(bitsConst(uint32(run.weight)*0x00010001), x, x)
+				if i > 0 {
+					VPADDD(kept, x, x)
+				}
+				if i < len(p.runs)-1 {
+					VMOVDQU(x, kept)
+				}
+			})
 		}
 	}
 	for r := range 4 {
@@ -177,13 +167,20 @@ func (p wordProduct) write() {
 		}
 		for h := range 2 {
 			x, sum := acc(r, h), Mem{Base: to, Disp: 64*r + 32*h}
-			VCVTDQ2PS(x, x)
-			VMULPS(Mem{Base: dw, Disp: 32 * h}, Y12, Y14)
-			VFMADD213PS(sum, Y14, x)
+			macro := "SCALE_HALF"
 			if p.lows {
-				VFNMADD231PS(Mem{Base: low, Disp: 32 * h}, Y13, x)
+				macro += "_LOW"
 			}
-			VMOVUPS(x, sum)
+			macroUse(macro, macro+" adds the scaled sums x of half h of a row of a group to the sums of the row.",
+				[]param{{"x", x}, {"row", r}, {"h", h}}, func() {
+					VCVTDQ2PS(x, x)
+					VMULPS(Mem{Base: dw, Disp: 32 * h}, Y12, Y14)
+					VFMADD213PS(sum, Y14, x)
+					if p.lows {
+						VFNMADD231PS(Mem{Base: low, Disp: 32 * h}, Y13, x)
+					}
+					VMOVUPS(x, sum)
+				})
 		}
 	}
 	ADDQ(Imm(16), at)
@@ -207,6 +204,36 @@ func (p wordProduct) write() {
 	p.copyRows(false)
 	VZEROUPPER()
 	RET()
+}
+
+// quad adds the products of a quad and rows r and r+1, or sets sums to them. The activations of a row are at an offset.
+func (p wordProduct) quad(r, offset int, set bool, acc func(r, h int) VecPhysical) {
+	a, at := RSI, RCX
+	macro := fmt.Sprintf("ADD_QUAD%d", p.group)
+	if set {
+		macro = fmt.Sprintf("SET_QUAD%d", p.group)
+	}
+	all := []VecPhysical{acc(r, 0), acc(r, 1), acc(r+1, 0), acc(r+1, 1)}
+	params := []param{{"row", r}, {"at", offset}}
+	for i, s := range all {
+		params = append(params, param{fmt.Sprint("sum", i), s})
+	}
+	macroUse(macro, macro+" multiplies a quad and two rows.", params, func() {
+		x := []VecPhysical{Y14, Y15}
+		for i := range x {
+			VPBROADCASTD(Mem{Base: a, Index: at, Scale: uint8(p.group / 4), Disp: (r+i)*p.group + offset}, x[i])
+		}
+		sums := []VecPhysical{Y10, Y14, Y11, Y15}
+		if set {
+			sums = all
+		}
+		for i := range sums {
+			VPMADDUBSW(x[i/2], []VecPhysical{Y12, Y13}[i%2], sums[i])
+		}
+		for i := 0; i < 4 && !set; i++ {
+			VPADDW(sums[i], all[i], all[i])
+		}
+	})
 }
 
 // copyRows copies C to room, or zeros if the product does not resume, or room to C. R12 holds the number of fours of

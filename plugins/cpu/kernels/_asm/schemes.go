@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -172,8 +173,11 @@ func (s scheme) zeros(v vec, zero, at Register, count int) (all []VecVirtual) {
 	return all
 }
 
-func (s scheme) value(v vec, m Mem, zeros []VecVirtual, i int) VecVirtual {
-	x := s.load(v, m)
+func (s scheme) value(v vec, m Mem, zeros []VecVirtual, i int) (x VecVirtual) {
+	macro := strings.ToUpper(s.name + "_" + v.name)
+	macroUse(macro, macro+" loads a vector of weights as floats.", []param{{"w", m.Base}, {"at", m.Disp}, {"x", &x}}, func() {
+		x = s.load(v, m)
+	})
 	if s.zero {
 		VSUBPS(zeros[i], x, x)
 	}

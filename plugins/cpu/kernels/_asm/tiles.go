@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -267,43 +269,52 @@ func (e tileEnd) rest(label string) {
 
 // rows finishes and stores rowsPerStep rows. Its last instruction decrements tileLeft.
 func (e tileEnd) rows() {
-	bias := [2]VecPhysical{Z30, Z31}
 	store := func(x, m Op) { VMOVUPS(x, m) }
 	if e.stream {
 		store = VMOVNTPS
 	}
-	for r := range rowsPerStep {
-		var x [2]VecPhysical
-		for h := range x {
-			x[h] = vec{16, ""}.phys(8*(r%2) + 4*h)
-			VADDPS(Mem{Base: tileDone, Disp: r*128 + 64*h}, bias[h], x[h])
-			if e.gelu {
-				tileGelu(x[h], vec{16, ""}.phys(8*(r%2)+4*h+1), vec{16, ""}.phys(8*(r%2)+4*h+2),
-					vec{16, ""}.phys(8*(r%2)+4*h+3))
+	name := "FINISH_ROWS_" + strings.ToUpper(e.name)
+	macroUse(name, fmt.Sprintf("%s finishes and stores %d rows of a block, and counts R9 down.", name, rowsPerStep), nil,
+		func() {
+			for r := range rowsPerStep {
+				e.row(r, store)
+			}
+			ADDQ(U32(128*rowsPerStep), tileDone)
+			DECQ(tileLeft)
+		})
+}
+
+// row finishes and stores row r of a step.
+func (e tileEnd) row(r int, store func(x, m Op)) {
+	name := "FINISH_ROW_" + strings.ToUpper(e.name)
+	bias := [2]VecPhysical{Z30, Z31}
+	x := [2]VecPhysical{v16.phys(8 * (r % 2)), v16.phys(8*(r%2) + 4)}
+	macroUse(name, name+" finishes and stores a row of a block, from its sums at an offset.",
+		[]param{{"at", 128 * r}, {"x", x[0]}, {"y", x[1]}}, func() {
+			for h := range x {
+				VADDPS(Mem{Base: tileDone, Disp: r*128 + 64*h}, bias[h], x[h])
+				if e.gelu {
+					first := 8*(r%2) + 4*h
+					tileGelu(x[h], v16.phys(first+1), v16.phys(first+2), v16.phys(first+3))
+				}
+				if e.residual {
+					VADDPS(Mem{Base: tileRes, Disp: 64 * h}, x[h], x[h])
+					PREFETCHT0(Mem{Base: tileRes, Index: tileBlockAhead, Scale: 1, Disp: 64 * h})
+				}
 			}
 			if e.residual {
-				VADDPS(Mem{Base: tileRes, Disp: 64 * h}, x[h], x[h])
-				PREFETCHT0(Mem{Base: tileRes, Index: tileBlockAhead, Scale: 1, Disp: 64 * h})
+				ADDQ(arg("residualStep"), tileRes)
 			}
-		}
-		if e.residual {
-			ADDQ(arg("residualStep"), tileRes)
-		}
-		if e.blocked {
-			toBF16(x[0], x[1], x[0])
-			store(x[0], Mem{Base: tileOut})
-		} else {
-			store(x[0], Mem{Base: tileOut})
-			store(x[1], Mem{Base: tileOut, Disp: 64})
-		}
-		if e.blocked {
-			ADDQ(U8(64), tileOut)
-		} else {
-			ADDQ(tileOutStep, tileOut)
-		}
-	}
-	ADDQ(U32(128*rowsPerStep), tileDone)
-	DECQ(tileLeft)
+			if e.blocked {
+				toBF16(x[0], x[1], x[0])
+				store(x[0], Mem{Base: tileOut})
+				ADDQ(U8(64), tileOut)
+			} else {
+				store(x[0], Mem{Base: tileOut})
+				store(x[1], Mem{Base: tileOut, Disp: 64})
+				ADDQ(tileOutStep, tileOut)
+			}
+		})
 }
 
 // The range outside which tileGelu is 0 or x, and its polynomial: see phiNear.
