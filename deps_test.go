@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"core/tensor":  {"core/dtype"},
 	"core/ir":      {"core/dtype", "core/tensor"},
 	"core/op":      {"core/ir", "core/dtype", "core/quant", "core/tensor", "core/random"},
-	"core/hir":     {"core/op", "core/ir", "core/dtype"},
+	"core/hir":     {"core/op", "core/ir", "core/dtype", "core/tensor"},
 	"core/program": {"core/ir", "core/dtype", "core/tensor"},
 	"task":         {"core/code", "core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":  {"core/ir", "core/dtype"},

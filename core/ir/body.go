@@ -149,6 +149,13 @@ func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err err
 // Inline adds the nodes of a body to g, with the nodes in for its inputs, and returns its outputs. Names of nodes get
 // prefix in front, or are dropped if prefix is empty. Params keep their names; one that g has already is used.
 func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
+	return g.InlineWith(b, in, prefix, func(_ *Node, _ int, x *Node) *Node { return x })
+}
+
+// InlineWith is like Inline, and calls operand for operand k of each node n of the body. x is that operand in g; the
+// result takes its place.
+func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string, operand func(n *Node, k int, x *Node) *Node) (
+	out []*Node) {
 	to := make([]*Node, len(b.Nodes))
 	for _, n := range b.Nodes {
 		if n.Op == ResultDef { // added with its tuple node
@@ -162,6 +169,9 @@ func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
 			values = []*Node{g.paramLike(n)}
 		default:
 			args := n.MapIn(func(x *Node) *Node { return to[x.ID] })
+			for k := range n.Operands() {
+				args[k] = operand(n, k, args[k])
+			}
 			if n.Op.Tuple {
 				values = g.AddResults(len(n.Results), n.Op, n.Attrs, args...)
 			} else {
@@ -200,4 +210,30 @@ func (g *Graph) paramLike(n *Node) *Node {
 		g.Fail(fmt.Errorf("graph %s has a param %s of type %v; graph %s has %v", n.Graph.Name, n.Name, n.Type, g.Name, x))
 	}
 	return x
+}
+
+// LowerBlocks replaces each block by its own expansion (see Lower), until none is left. An op with several results is
+// lowered once, when its first result is reached. lowered, if not nil, is called with each block.
+func (g *Graph) LowerBlocks(lowered func(n *Node)) (*Graph, error) {
+	for {
+		expanded := map[*Node][]*Node{} // replacements of results, by tuple node
+		next, err := g.Rebuild(func(out *Graph, n *Node, _ []*Node, lookup func(*Node) *Node) *Node {
+			by, result := n.Maker()
+			if !by.Op.Block {
+				return nil
+			}
+			if expanded[by] == nil {
+				in := by.MapIn(lookup)
+				if lowered != nil {
+					lowered(by)
+				}
+				expanded[by] = by.Op.LowerTo(out, by, in)
+			}
+			return expanded[by][result]
+		})
+		if err != nil || len(expanded) == 0 {
+			return next, err
+		}
+		g = next
+	}
 }

@@ -53,6 +53,8 @@ type Def[A any] struct {
 	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these
 	// types, except blocks, for which the lowering decides.
 	Packed bool
+	// Checked lists the operands whose values Eval may refuse, such as indices.
+	Checked []Checked
 	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is
 	// never folded, merged or dropped, and it runs after everything that reads operand 0.
 	Updates bool
@@ -82,6 +84,14 @@ type Def[A any] struct {
 
 // RunBody evaluates a graph, see Def.EvalBodies.
 type RunBody func(g *Graph, in []*tensor.Array) ([]*tensor.Array, error)
+
+// Checked is an operand of which an op takes only some values. Safe is one that it takes in every element, whatever the
+// other operands are.
+type Checked struct {
+	Operand  int
+	Safe     float64
+	Integers bool // only integers are checked: a divisor
+}
 
 // Sig is the input of type inference.
 type Sig[A any] struct {
@@ -115,6 +125,7 @@ type OpDef struct {
 	Effects, Updates, Packed bool
 	InPlace       []int
 	AsI32         []dtype.DType
+	Checked       []Checked
 	Discontinuous func(a any, out Type) bool // nil: never
 
 	attrs attrCodec
@@ -153,7 +164,7 @@ func Define[A any](d Def[A]) *OpDef {
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
 		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates,
-		Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32,
+		Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32, Checked: d.Checked,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})

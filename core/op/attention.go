@@ -81,6 +81,7 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
 		"they may be the same product. Scores need not be stored.",
 	Operands: "q, k, v, mask?, position?, kv_len?, sinks?",
+	Checked:  []ir.Checked{{Operand: 5, Safe: 0}},
 	Infer:    func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
 	Eval:     evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {

@@ -27,9 +27,13 @@ func binary(b binarySpec) *ir.OpDef {
 	if b.float != nil {
 		scalars2.add(b.name, b.float)
 	}
+	var checked []ir.Checked
+	if b.zero != "" {
+		checked = []ir.Checked{{Operand: 1, Safe: 1, Integers: true}}
+	}
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: b.name, Doc: b.doc, Operands: "a, b", Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
-		AsI32: b.asI32,
+		AsI32: b.asI32, Checked: checked,
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if err := sameDType(s.In); err != nil {
 				return ir.Type{}, err

@@ -19,6 +19,7 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 	Doc: "Takes x (f32[M,K]), w [E,N,K/32] or [E,N,K/256] of a packed type, and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]]^T, f32[M,N]. " +
 		"An index outside 0 to E-1 is a run error. " + activationsDoc,
 	Operands: "x, w, idx",
+	Checked:  []ir.Checked{{Operand: 2, Safe: 0}},
 	Infer: func(s ir.Sig[DequantGroupedMatMulAttrs]) (ir.Type, error) {
 		x, w, idx := s.In[0], s.In[1], s.In[2]
 		if err := checkActivations(s.Attrs.Activations); err != nil {

@@ -14,6 +14,7 @@ var DequantRowsDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "dequant_rows", Packed: true,
 	Doc:      "Rows of table ([n,k/32] or [n,k/256] of a packed type), picked by idx (i32, i64 or u32), as f32: the shape is idx ++ [k]. An index outside 0 to n-1 is a run error.",
 	Operands: "table, idx",
+	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		table, idx := s.In[0], s.In[1]
 		if err := isIndex("index", idx); err != nil {

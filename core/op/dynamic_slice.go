@@ -20,6 +20,7 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 	Doc: "Takes x and start (one i32 or i64). The result is elements start to start+len-1 of an axis. A range outside the axis is a run error. " +
 		"narrow is the op for a start that the compiler knows.",
 	Operands: "x, start",
+	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[DynamicSliceAttrs]) (ir.Type, error) {
 		a, x, start := s.Attrs, s.In[0], s.In[1]
 		if err := checkAxis(a.Axis, x.Rank()); err != nil {

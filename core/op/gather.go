@@ -19,6 +19,7 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	Doc: "Takes table and idx. The result is the slices of table along an axis that idx (i32, i64 or u32) selects; its shape is table[..axis] ++ idx ++ table[axis+1..]. " +
 		"An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
 	Operands: "table, idx",
+	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[GatherAttrs]) (ir.Type, error) {
 		table, idx := s.In[0], s.In[1]
 		if err := checkAxis(s.Attrs.Axis, table.Rank()); err != nil {

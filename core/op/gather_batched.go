@@ -19,6 +19,7 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 	Doc: "Takes table and idx (i32, i64 or u32), whose first batch_dims axes are the same. For each position on those, selects slices of table along the next axis by idx: " +
 		"the shape is idx ++ table[batch_dims+1..]. TensorFlow's gather with batch_dims. An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
 	Operands: "table, idx",
+	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[GatherBatchedAttrs]) (ir.Type, error) {
 		table, idx, b := s.In[0], s.In[1], s.Attrs.BatchDims
 		if b < 1 || b >= table.Rank() || b > idx.Rank() {

@@ -18,6 +18,7 @@ var GroupedMatMulDef = ir.Define(ir.Def[GroupedMatMulAttrs]{
 	Doc: "Takes x [M,K], w [E,K,N] ([E,N,K] if trans_b) and idx [M] (i32, i64 or u32). Row m of the result is x[m] . w[idx[m]], [M,N]. " +
 		"w may be f16 or bf16 while x is f32. An index outside 0 to E-1 is a run error.",
 	Operands: "x, w, idx",
+	Checked:  []ir.Checked{{Operand: 2, Safe: 0}},
 	Infer: func(s ir.Sig[GroupedMatMulAttrs]) (ir.Type, error) {
 		x, w, idx := s.In[0], s.In[1], s.In[2]
 		if err := weightDType(x, w); err != nil {

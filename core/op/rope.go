@@ -51,6 +51,7 @@ var RopeDef = ir.Define(ir.Def[RopeAttrs]{
 		"[B,S] that of each token; without it token 0 is at 0. x is [B,S,E] (bse), [B,H,S,D] or [B,S,H,D]; with heads, rows of bse have these from element start on, and other " +
 		"values around them, which are not read: the result is [B,S,heads*D].",
 	Operands: "x, cos?, sin?, frequencies?, position?",
+	Checked:  []ir.Checked{{Operand: 4, Safe: 0}},
 	Infer:    func(s ir.Sig[RopeAttrs]) (ir.Type, error) { return s.Attrs.infer(s.In) },
 	Eval:     evalRope,
 	FLOPs:    perElement[RopeAttrs](3),

@@ -32,6 +32,7 @@ var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 		"outside its range and a temperature that is not finite. +Inf has all of the probability, and of -Inf only the first has. " +
 		"Devices agree but where two sums of logits / T + g, or a sum of probabilities and top_p, differ by less than a rounding of f32.",
 	Operands: "logits, temperature, top_k, top_p, seed, step, min_p?",
+	Checked:  []ir.Checked{{Operand: 0, Safe: 0}, {Operand: 1, Safe: 0}, {Operand: 2, Safe: 0}, {Operand: 3, Safe: 1}, {Operand: 6, Safe: 0}},
 	Infer: func(s ir.Sig[SampleAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := isFloat("logits", x); err != nil {

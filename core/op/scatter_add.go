@@ -15,6 +15,7 @@ var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 		"same in every run. An index outside 0 to m-1 is a run error. Integers wrap. PyTorch's index_add on zeros. Every row of the result looks at all indices: the op is for " +
 		"lists of thousands, such as the tokens of a mixture of experts, not of millions.",
 	Operands: "updates, idx", Declared: true,
+	Checked: []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, idx, out := s.In[0], s.In[1], s.Declared
 		if err := isIndex("index", idx); err != nil {

@@ -1,0 +1,95 @@
+package hir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// WhileAttrs are the attributes of while.
+type WhileAttrs struct {
+	Cond          *ir.Graph `attr:"cond"`           // whether to go on
+	Body          *ir.Graph `attr:"body"`           // the next carried values
+	MaxIterations int       `attr:"max_iterations"` // the loop ends after as many; required
+	Result        int       `attr:"result"`         // index of the carried value that is the result
+}
+
+// WhileDef is a loop that a condition ends.
+var WhileDef = ir.Define(ir.Def[WhileAttrs]{
+	Name: "while", Operands: "carried...", Block: true,
+	Doc: "Replaces the carried values by the outputs of the graph body while the graph cond returns true, at most max_iterations times. The inputs of both graphs are " +
+		"the carried values, in order; body returns as many values of the same types, and cond bool[], or several bools, all of which must be true to go on. " +
+		"The result is one of the carried values at the end. A value that the loop only reads is a carried value that body returns as it is. " +
+		"Lowering unrolls the loop: every iteration is computed, and those after the end do not change the values. They cannot fail.",
+	Infer: func(s ir.Sig[WhileAttrs]) (ir.Type, error) {
+		a := s.Attrs
+		cond, err := ir.CheckBody("cond", a.Cond, s.In, s.Syms)
+		if err == nil {
+			err = flag("cond", a.Cond, cond)
+		}
+		if err != nil {
+			return ir.Type{}, err
+		}
+		body, err := ir.CheckBody("body", a.Body, s.In, s.Syms)
+		if err == nil {
+			err = carried(a.Body, body, s.In)
+		}
+		switch {
+		case err != nil:
+			return ir.Type{}, err
+		case a.MaxIterations < 1:
+			return ir.Type{}, fmt.Errorf("max_iterations is %d; want 1 or more, the number of iterations that suffices",
+				a.MaxIterations)
+		case a.Result < 0 || a.Result >= len(s.In):
+			return ir.Type{}, fmt.Errorf("result is %d; want 0 to %d, the index of a carried value", a.Result, len(s.In)-1)
+		}
+		return s.In[a.Result], nil
+	},
+	EvalBodies: func(a WhileAttrs, run ir.RunBody, in []*tensor.Array, out *tensor.Array) error {
+		for i := range a.MaxIterations {
+			c, err := run(a.Cond, in)
+			if err != nil {
+				return fmt.Errorf("iteration %d: %w", i, err)
+			}
+			if all, _ := truth(c[0]); !all {
+				break
+			}
+			if in, err = run(a.Body, in); err != nil {
+				return fmt.Errorf("iteration %d: %w", i, err)
+			}
+		}
+		store(out, in[a.Result])
+		return nil
+	},
+})
+
+var _ = ir.Lower(WhileDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a := n.Attrs.(WhileAttrs)
+	cond, body := flat(g, a.Cond), flat(g, a.Body)
+	checkUnrolled(g, "max_iterations", a.MaxIterations, len(cond.Nodes)+len(body.Nodes))
+	var active *ir.Node
+	for i := range a.MaxIterations {
+		// After the end cond gets the values with which it returned false, so it needs no safe values.
+		c := reduced(op.All, inlined(g, cond, in, prefixOf(n, i, "cond"), nil)[0])
+		if active != nil {
+			c = op.And(active, c)
+		}
+		active = c
+		next := inlined(g, body, in, prefixOf(n, i, "body"), active)
+		for k := range next {
+			if next[k] != in[k] {
+				next[k] = op.Where(active, next[k], in[k])
+			}
+		}
+		in = next
+	}
+	return in[a.Result]
+})
+
+// While adds a loop. It returns the carried value that a.Result says.
+func While(a WhileAttrs, carried ...*ir.Node) *ir.Node {
+	return carried[0].Graph.Add(WhileDef, a, slices.Clone(carried)...)
+}
