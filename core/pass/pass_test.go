@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	_ "github.com/rlx-go/rlx/core/hir"
@@ -79,7 +80,12 @@ func TestPasses(t *testing.T) {
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			golden.Pass(t, "testdata/"+name, func(g *ir.Graph, f *golden.File) (golden.Rewritten, error) {
-				o := pass.Options{Params: weights(golden.Weights(g)), Verify: true}
+				o := pass.Options{Params: weights(golden.Weights(g)), Verify: true, Custom: &custom.Library{}}
+				if ops, ok := f.Section("ops"); ok {
+					if err := o.Custom.Parse(f.Path, ops); err != nil {
+						t.Fatal(err)
+					}
+				}
 				var out *ir.Graph
 				var r *pass.Report
 				var err error
