@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -40,10 +41,15 @@ func (m *Model) loadGraphs(ctx context.Context) error {
 		return aboutSource(m.path, err)
 	}
 	graphs, err := ctxio.Do(ctx, "parse", func() ([]*ir.Graph, error) {
-		return ir.ParseAll(string(text), textLimits)
+		limits := textLimits
+		limits.Unknown = m.custom.Resolve
+		return ir.ParseAll(string(text), limits)
 	}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if unknown, ok := errors.AsType[*diag.Error](err); ok {
+		return diag.New(unknown.Code, m.path, "%w", err)
 	}
 	if err != nil {
 		return diag.New(code.GraphText, m.path, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")

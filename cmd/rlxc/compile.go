@@ -28,7 +28,7 @@ type compileFlags struct {
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
 	targets, fallbacks, precisions          []string
-	set, dump                               cli.List
+	set, dump, ops                          cli.List
 	gaps                                    bool
 }
 
@@ -59,6 +59,8 @@ func compileCommand() *cli.Command {
 				Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
 			{About: "a graph written by hand, run on generated inputs and compared with the reference",
 				Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
+			{About: "with a fused kernel of your own backend in place of what it computes",
+				Line: "rlxc model.safetensors --op wave.rlxop --target ./npu.target -o model.rlx"},
 			{About: "print the graph after a pass",
 				Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
@@ -88,6 +90,8 @@ func compileCommand() *cli.Command {
 				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.Group("Compiler")
+			fs.ListVarP(&f.ops, "op", "",
+				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+
 				strings.Join(driver.TargetNames(), ", ")+
 				", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
@@ -151,6 +155,7 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
 		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, Weights: f.weights, Seed: f.seed,
+		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
 		Activations: f.activations.Value, StopAfter: f.stopAfter,
 	}

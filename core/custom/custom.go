@@ -74,9 +74,10 @@ func (l *Library) Definitions() []*Definition {
 	return l.list
 }
 
-// Resolve finds the op of a node in the text form, for ir.Limits.Unknown. The error for an unknown name has the code
-// code.UnknownOp.
-func (l *Library) Resolve(name string) (*ir.OpDef, func([]ir.Attr, []ir.Type) (any, error), error) {
+// Resolve finds the op of that name, for ir.Limits.Unknown and for importers of models, whose files name such ops by a
+// vendor's domain. attrs returns the attributes of a node. The error for an unknown name has the code code.UnknownOp.
+func (l *Library) Resolve(name string) (
+	def *ir.OpDef, attrs func(given []ir.Attr, in []ir.Type) (any, error), err error) {
 	d, ok := l.Find(name)
 	if !ok {
 		return nil, nil, l.unknown(name)
@@ -96,21 +97,6 @@ func (l *Library) unknown(name string) error {
 		return e.WithHint("defined are %s; --op FILE gives further definitions", strings.Join(known, ", "))
 	}
 	return e.WithHint("spec/ops.md lists the ops; --op FILE defines one of your own")
-}
-
-// Add returns nodes that compute the op on operands in g, one for each of its results. The attributes that given lacks
-// have their defaults. It is what an importer of models calls for an op of a vendor's domain.
-func (d *Definition) Add(g *ir.Graph, given []ir.Attr, in ...*ir.Node) []*ir.Node {
-	types := make([]ir.Type, len(in))
-	for k, x := range in {
-		types[k] = x.Type
-	}
-	a, err := d.Attrs(given, types)
-	if err != nil {
-		g.Fail(err)
-		return make([]*ir.Node, 1)
-	}
-	return g.AddResults(len(a.Expansion.Outputs), op.CustomDef, a, in...)
 }
 
 // Attrs returns the attributes of a node of op "custom" for operands of the given types. The attributes that given
