@@ -110,7 +110,7 @@ func (d *Definition) Attrs(given []ir.Attr, in []ir.Type) (op.CustomAttrs, error
 	if err != nil {
 		return op.CustomAttrs{}, err
 	}
-	return op.CustomAttrs{Name: d.Name, With: own, Expansion: g, Abs: d.Abs, Rel: d.Rel}, nil
+	return op.CustomAttrs{Name: d.Name, Own: own, Expansion: g, Abs: d.Abs, Rel: d.Rel}, nil
 }
 
 // own returns the values of all of the op's own attributes, sorted by name.

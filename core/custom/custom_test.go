@@ -74,7 +74,7 @@ func TestBuiltIn(t *testing.T) {
 		}
 		for i, x := range cases {
 			own := map[string]any{}
-			for _, a := range x.Attrs.(op.CustomAttrs).With {
+			for _, a := range x.Attrs.(op.CustomAttrs).Own {
 				own[a.Name] = a.Value
 			}
 			attrs := c.attrs(own)
@@ -140,7 +140,7 @@ return b=b, i=i, n=n
 	if again.String() != g.String() {
 		t.Errorf("printed and parsed again:\n%s\nwant\n%s", again, g)
 	}
-	for _, text := range []string{`name="acme.wave", with={alpha=2.0}`, "mul", "graph acme.wave\n"} {
+	for _, text := range []string{`name="acme.wave", own={alpha=2.0}`, "mul", "graph acme.wave\n"} {
 		if !strings.Contains(g.String(), text) {
 			t.Errorf("lacks %q:\n%s", text, g)
 		}
@@ -178,7 +178,7 @@ func TestErrors(t *testing.T) {
 		"attr k = 3":                     `line 1: found "attr k = 3"; want a line "op NAME" first`,
 		"op wave":                        "line 1: op \"wave\": want a name with a dot, such as acme.wave",
 		"op a.b\nattr k":                 `line 2: attr "k"; want attr NAME = DEFAULT`,
-		"op a.b\nattr name = 3":          "want lower-case letters, digits and _, and none of name, with",
+		"op a.b\nattr name = 3":          "want lower-case letters, digits and _, and none of name, own",
 		"op a.b\nattr k = 3\nattr k = 4": "line 3: attribute k is listed twice",
 		"op a.b\ncolour red":             `line 2: found "colour red"; want attr, tolerance`,
 		"op a.b\ntolerance 1":            `line 2: tolerance "1"; want tolerance ABSOLUTE RELATIVE`,

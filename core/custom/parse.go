@@ -139,7 +139,7 @@ func (f *file) begun(number int, what string) error {
 }
 
 // reserved are names that the conditions of target rules use for something else.
-var reserved = []string{"name", "with", "expansion", "abs", "rel", "broadcast", "parts"}
+var reserved = []string{"name", "own", "expansion", "abs", "rel", "broadcast", "parts"}
 
 func (d *Definition) attr(text string) error {
 	name, value, ok := strings.Cut(text, "=")

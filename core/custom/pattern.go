@@ -144,7 +144,7 @@ const (
 // compare compares the pattern with the expansion on random operands. It skips cases that are large.
 func (p *Pattern) compare(c ir.Case[any]) error {
 	a := c.Attrs.(op.CustomAttrs)
-	text, err := p.template.fill(a.With)
+	text, err := p.template.fill(a.Own)
 	if err != nil {
 		return err
 	}

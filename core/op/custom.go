@@ -13,9 +13,9 @@ import (
 // CustomAttrs are the attributes of custom.
 type CustomAttrs struct {
 	Name string `attr:"name"` // of the op, such as "acme.wave"
-	// With has the op's own attributes, such as {alpha=0.5, k=3}. They say nothing that the expansion does not say, too;
+	// Own has the op's own attributes, such as {alpha=0.5, k=3}. They say nothing that the expansion does not say, too;
 	// kernels and rules read them.
-	With []ir.Attr `attr:"with"`
+	Own []ir.Attr `attr:"own"`
 	// Expansion computes the results from the operands. Its symbols stand for sizes of operands.
 	Expansion *ir.Graph `attr:"expansion"`
 	// Abs and Rel are the tolerance; both 0 stand for the sum of the tolerances of the ops in the expansion.
@@ -46,8 +46,8 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		case !(a.Abs >= 0 && a.Rel >= 0) || math.IsInf(a.Abs+a.Rel, 1):
 			return nil, fmt.Errorf("%s: the tolerance is %v and %v; want finite numbers, at least 0", a.Name, a.Abs, a.Rel)
 		}
-		if err := ir.CheckOwn(a.With); err != nil {
-			return nil, fmt.Errorf("%s: with: %w", a.Name, err)
+		if err := ir.CheckOwn(a.Own); err != nil {
+			return nil, fmt.Errorf("%s: own: %w", a.Name, err)
 		}
 		if n := len(a.Expansion.Nodes); n > MaxExpansion {
 			return nil, fmt.Errorf("%s: the expansion has %d nodes; at most %d", a.Name, n, MaxExpansion)
@@ -186,12 +186,12 @@ func evalGraph(g *ir.Graph, in, out []*tensor.Array) error {
 
 // customCases are made of graphs in text form, with one and with several results, of f32, half floats and integers.
 func customCases() []ir.Case[CustomAttrs] {
-	c := func(name, text string, with []ir.Attr, in ...ir.Type) ir.Case[CustomAttrs] {
+	c := func(name, text string, own []ir.Attr, in ...ir.Type) ir.Case[CustomAttrs] {
 		g, err := ir.Parse("graph " + name + "\n" + text)
 		if err != nil {
 			panic("BUG: op: " + err.Error())
 		}
-		return ir.Case[CustomAttrs]{Attrs: CustomAttrs{Name: name, With: with, Expansion: g}, In: in}
+		return ir.Case[CustomAttrs]{Attrs: CustomAttrs{Name: name, Own: own, Expansion: g}, In: in}
 	}
 	const wave = `sym N = 0..4096
 x = input : f32[N]
