@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"core/runner":  {"core/device", "core/program", "core/diag", "core/ir", "core/tensor"},
 	"core/device": {"core/code", "core/target", "core/program", "core/diag", "core/ir", "core/dtype",
 		"core/tensor"},
-	"core/devicetest": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir",
+	"core/devicetest": {"core/code", "core/custom", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir",
 		"core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
 	"core/interp":  {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
 	"core/plan":    {"core/program", "core/ir"},
@@ -114,7 +114,7 @@ var mayImport = map[string][]string{
 		"internal/tokenizer", "task"},
 
 	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/..."},
-	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/device", "core/devicetest", "core/diag",
+	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},
 	"compile": {"core/...", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
