@@ -23,6 +23,9 @@ type CustomAttrs struct {
 	Rel float64 `attr:"rel"` // see abs
 }
 
+// String returns the name and the op's own attributes, without the expansion.
+func (a CustomAttrs) String() string { return a.Name + ir.Attr{Value: a.Own}.Text() }
+
 // MaxExpansion is the largest number of nodes in the expansion of a custom op.
 const MaxExpansion = 256
 
