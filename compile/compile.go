@@ -9,7 +9,7 @@
 // Errors are *diag.Error with a code, as rlxc prints them. An option that is wrong has the code diag.Usage, and the
 // error names it as the flag of rlxc that sets it: --quantize for Options.Quantize, --target for Options.Targets. The
 // codes of what a user meets are in package core/code: CheckpointRead and the other codes of checkpoints, Architecture,
-// ModelTensor, ModelConfig, GraphText, Target, TargetFile, and Untaken for an op that a target lacks. More memory than
+// ModelTensor, ModelConfig, GraphText, OpFile, UnknownOp, Target, TargetFile, and Untaken for an op that a target lacks. More memory than
 // is allowed is device.ErrMemory; an artifact that cannot be written is RLX2020. When a context ends, the error is its
 // cause, or diag.Interrupted while the artifact is written.
 //
@@ -51,6 +51,11 @@ type Options struct {
 	// Quantize stores the matrices of a language model in blocks of few bits: one of weights.Quantizations, such as
 	// "q4_k_m", or "none" or empty.
 	Quantize string
+
+	// Ops are files with definitions of ops of one's own (docs/custom-ops.md), and Definitions are texts like those in
+	// such files. Graphs in text form may have these ops. Where a target claims such an op and its definition has a
+	// pattern, nodes of any model that compute the same become the op.
+	Ops, Definitions []string
 
 	// Weights is, for graphs in text form, a safetensors file with their params, by name and in their types; a packed
 	// type is U8 there, its blocks along the last axis. Empty generates them from Seed.

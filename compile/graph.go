@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -42,10 +43,15 @@ func (m *Model) loadGraphs(ctx context.Context) error {
 		return aboutSource(m.path, err)
 	}
 	graphs, err := ctxio.Do(ctx, "parse", func() ([]*ir.Graph, error) {
-		return ir.ParseAll(string(text), textLimits)
+		limits := textLimits
+		limits.Unknown = m.custom.Resolve
+		return ir.ParseAll(string(text), limits)
 	}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if unknown, ok := errors.AsType[*diag.Error](err); ok {
+		return diag.New(unknown.Code, m.path, "%w", err)
 	}
 	if err != nil {
 		return diag.New(code.GraphText, m.path, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
@@ -83,7 +89,7 @@ func bindSizes(graphs []*ir.Graph, sizes map[string]int64) ([]*ir.Graph, error) 
 	out := make([]*ir.Graph, len(graphs))
 	for i, g := range graphs {
 		var err error
-		if out[i], err = g.Bind(sizes); err != nil {
+		if out[i], err = g.Fix(sizes); err != nil {
 			return nil, usage(strings.Join(flags, " "), "%w", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	driver "github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -46,6 +47,7 @@ type Model struct {
 	targets    []driver.Target
 	fallbacks  []driver.Target
 	precisions []string
+	custom     *custom.Library // of Options.Ops and Options.Definitions
 	memory     memory
 	values     *values
 	packings   packings
@@ -71,7 +73,7 @@ func IsGraph(path string) bool {
 // tensors.
 func Load(ctx context.Context, path string, o Options) (*Model, error) {
 	m := &Model{options: o, path: path, memory: newMemory(o.Memory)}
-	m.Files = targetFiles(slices.Concat(o.Targets, o.Fallbacks))
+	m.Files = append(targetFiles(slices.Concat(o.Targets, o.Fallbacks)), o.Ops...)
 	if err := m.choose(); err != nil {
 		return nil, err
 	}
@@ -122,6 +124,9 @@ func (m *Model) choose() (err error) {
 			return err
 		}
 		m.fallbacks = append(m.fallbacks, t)
+	}
+	if m.custom, err = readOps(o.Ops, o.Definitions); err != nil {
+		return err
 	}
 	m.precisions, err = choosePrecisions(o.Precisions)
 	return err

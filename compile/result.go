@@ -79,7 +79,8 @@ type Kept struct {
 // Gaps lists, for each target, all ops and element types that it lacks to run the model, and the rules that would do.
 // Options.Fallbacks do not count. Package core/compile defines the entries.
 func (m *Model) Gaps(ctx context.Context) ([]driver.TargetGaps, error) {
-	o := driver.Options{Targets: m.targets, Params: m.values, Activations: m.options.Activations}
+	o := driver.Options{Targets: m.targets, Params: m.values, Activations: m.options.Activations,
+		Custom: m.custom}
 	gaps, err := driver.Gaps(ctx, m.built.Methods, o)
 	return gaps, m.withCode(ctx, err)
 }
@@ -93,7 +94,7 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 	o := driver.Options{
 		Targets: m.targets, Fallbacks: m.fallbacks, StopAfter: m.options.StopAfter, Activations: m.options.Activations,
 		Dump: m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
-		Mutable: m.mutable,
+		Mutable: m.mutable, Custom: m.custom,
 	}
 	out, err := ctxio.Do(ctx, "compile", func() (*driver.Result, error) {
 		return driver.Compile(ctx, m.built.Methods, o)

@@ -230,8 +230,8 @@ func decodeNode(d *decoder) (n rawNode) {
 	return n
 }
 
-// encodeAttr writes [name, value]. An element type is {"dtype": name}, to distinguish it from a string, and a graph
-// {"graph": number}.
+// encodeAttr writes [name, value]. An element type is {"dtype": name}, to distinguish it from a string, a graph
+// {"graph": number}, and a list of attributes {"attrs": [[name, value], ...]}.
 func encodeAttr(e *encoder, a ir.Attr) {
 	e.list(2)
 	e.str(a.Name)
@@ -255,12 +255,22 @@ func encodeAttr(e *encoder, a ir.Attr) {
 	case rawRef:
 		e.object(1)
 		e.keyInt("graph", int64(v))
+	case []ir.Attr:
+		e.object(1)
+		e.key("attrs")
+		e.list(len(v))
+		for _, own := range v {
+			encodeAttr(e, own)
+		}
 	default:
 		panic("BUG: attribute " + a.Name + " has a type that attributes do not have")
 	}
 }
 
-func decodeAttr(d *decoder) (a ir.Attr) {
+func decodeAttr(d *decoder) (a ir.Attr) { return decodeAttrAt(d, 0) }
+
+// decodeAttrAt decodes an attribute, which is in a list of attributes if depth is 1. Such a list has no further lists.
+func decodeAttrAt(d *decoder, depth int) (a ir.Attr) {
 	d.tuple(2, "attribute")
 	a.Name = d.word(MaxName, "attribute")
 	number := func() int64 { return d.integer(math.MinInt64, math.MaxInt64, a.Name) }
@@ -280,10 +290,14 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 		switch key := d.word(MaxName, "a field's name"); {
 		case key == "dtype":
 			a.Value = rawDType(d.word(MaxName, a.Name))
-		case key == "graph":
+		case key == "graph" && depth == 0:
 			a.Value = rawRef(d.integer(-1, math.MaxInt32, a.Name))
+		case key == "attrs" && depth == 0:
+			a.Value = decodeList(d, MaxAttrs, 3, a.Name, func() ir.Attr { return decodeAttrAt(d, 1) })
+		case d.err == nil && depth > 0:
+			d.fail("attribute %q has the field %.40q; want dtype", a.Name, key)
 		case d.err == nil:
-			d.fail("attribute %q has the field %.40q; want dtype or graph", a.Name, key)
+			d.fail("attribute %q has the field %.40q; want dtype, graph or attrs", a.Name, key)
 		}
 	default:
 		d.fail("attribute %q is %s", a.Name, k)
@@ -390,6 +404,14 @@ func nodesOf(g *ir.Graph, bodies map[string]rawRef) (nodes []rawNode, outputs []
 				if v != nil {
 					r.attrs[i].Value = bodies[v.Name]
 				}
+			case []ir.Attr:
+				own := slices.Clone(v)
+				for k, x := range own {
+					if t, ok := x.Value.(dtype.DType); ok {
+						own[k].Value = rawDTypeOf(t)
+					}
+				}
+				r.attrs[i].Value = own
 			}
 		}
 		for k, x := range n.Operands() {

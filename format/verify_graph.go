@@ -294,13 +294,20 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		if a.Name != known[k] {
 			return nil, nil, bad(22, "op %s: attribute %d is %.80q; want %v", r.op, k, a.Name, known)
 		}
-		if name, ok := a.Value.(rawDType); ok {
-			d, ok := name.parse()
-			if !ok && name != "" {
-				return nil, nil,
-					bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, a.Name, string(name))
+		own := list[k : k+1]
+		if v, ok := a.Value.([]ir.Attr); ok {
+			own = slices.Clone(v)
+			list[k].Value = own
+		}
+		for i, x := range own {
+			if name, ok := x.Value.(rawDType); ok {
+				d, ok := name.parse()
+				if !ok && name != "" {
+					return nil, nil,
+						bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, x.Name, string(name))
+				}
+				own[i].Value = d
 			}
-			list[k].Value = d
 		}
 		if i, ok := a.Value.(rawRef); ok {
 			switch body := (*ir.Graph)(nil); {
@@ -348,6 +355,8 @@ func attrKind(v any) string {
 		return "dtype"
 	case *ir.Graph:
 		return "graph"
+	case []ir.Attr:
+		return "attrs"
 	}
 	return "unknown"
 }

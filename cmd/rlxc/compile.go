@@ -28,7 +28,7 @@ type compileFlags struct {
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
 	targets, fallbacks, precisions          []string
-	set, dump, sizes, mutable               cli.List
+	set, dump, sizes, mutable, ops          cli.List
 	gaps                                    bool
 }
 
@@ -60,6 +60,8 @@ func compileCommand() *cli.Command {
 			{About: "a graph written by hand, run on generated inputs and compared with the reference",
 				Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
 			{About: "the same for one size", Line: "rlxc softmax.txt --size N=128 -o softmax.rlx"},
+			{About: "with a fused kernel of your own backend in place of what it computes",
+				Line: "rlxc model.safetensors --op wave.rlxop --target ./npu.target -o model.rlx"},
 			{About: "print the graph after a pass",
 				Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
@@ -91,6 +93,8 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.sizes, "size", "",
 				"`SYMBOL=N` fix a size that the graph leaves open within a range, in all graphs that have the symbol (repeatable)")
 			fs.Group("Compiler")
+			fs.ListVarP(&f.ops, "op", "",
+				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+
 				strings.Join(driver.TargetNames(), ", ")+
 				", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
@@ -156,6 +160,7 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
 		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, Weights: f.weights, Seed: f.seed,
+		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
 		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}

@@ -13,10 +13,14 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 	"github.com/rlx-go/rlx/plugins/rpc/protocoltest"
 )
@@ -24,7 +28,7 @@ import (
 // conformanceFlags are the flags of `plugins test`.
 type conformanceFlags struct {
 	hostFlags
-	ops             cli.List
+	ops, define     cli.List
 	seed            string
 	quick, all      bool
 	transport, mode cli.Choice
@@ -53,11 +57,14 @@ the totals, and with status 1 if a check failed or a check of the protocol was s
 		Examples: []cli.Example{
 			{About: "test a backend", Line: "rlxrun plugins test ./rlx-backend-mine"},
 			{About: "all checks of one op", Line: "rlxrun plugins test ./rlx-backend-mine -o matmul --full"},
+			{About: "a kernel for an op of your own", Line: "rlxrun plugins test ./rlx-backend-mine --define wave.rlxop -o acme.wave --full"},
 			{About: "another sample of the checks", Line: "rlxrun plugins test cpu --seed 7"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f conformanceFlags
 			fs.ListVarP(&f.ops, "op", "o", "`OP` only the checks of this op (repeatable)")
+			fs.ListVarP(&f.define, "define", "",
+				"`FILE` definitions of custom ops; their cases are tested like those of other ops (repeatable)")
 			fs.BoolVar(&f.quick, "quick", false, "fewer cases, shapes and values")
 			fs.BoolVar(&f.all, "full", false, "every check (default a sample of about an eighth of each op's checks)")
 			fs.StringVar(&f.seed, "seed", "1", "`N|random` seed of the sample")
@@ -92,6 +99,9 @@ func (f *conformanceFlags) run(ctx context.Context, env *cli.Env, name string) e
 	} else if _, err := fmt.Sscan(f.seed, &c.Seed); err != nil {
 		return cli.Usagef("--seed "+f.seed, "is neither a number nor random")
 	}
+	if err := f.defineOps(); err != nil {
+		return err
+	}
 	if err := devicetest.CheckOps(c.Ops); err != nil {
 		return cli.Usagef("-o", "%w", err)
 	}
@@ -111,6 +121,21 @@ func (f *conformanceFlags) run(ctx context.Context, env *cli.Env, name string) e
 		return f.perf(ctx, env, reg, b, c)
 	}
 	return f.test(ctx, env, b, c)
+}
+
+// defineOps adds the ops of --define to the suite.
+func (f *conformanceFlags) defineOps() error {
+	var l custom.Library
+	for _, path := range f.define.Values {
+		text, err := regular.ReadFile(path, custom.MaxText)
+		if err != nil {
+			return diag.New(code.OpFile, path, "cannot be read: %w", err)
+		}
+		if err := l.Parse(path, string(text)); err != nil {
+			return err
+		}
+	}
+	return devicetest.Define(&l)
 }
 
 // findOrOpen finds a backend by name or by path. A path has a separator or is an existing file.

@@ -20,6 +20,13 @@ must have every param by its name and in its type.`)
 	TargetFile = diag.Define("RLX3060", "bad target description", `
 The file given to --target cannot be read or is not a target description. The message gives the line and column, what was found and what
 was expected. spec/target.md defines the language.`)
+	OpFile = diag.Define("RLX3062", "bad definition of an op", `
+The file given to --op cannot be read or does not define ops. The message gives the line, what was found and what is allowed. A definition has
+a line "op NAME", attributes, and a graph "expansion" that says what the op means in terms of other ops; docs/custom-ops.md describes it. A
+graph "pattern" must compute the same as the expansion.`)
+	UnknownOp = diag.Define("RLX3063", "op without a definition", `
+The model has an op that is not one of RLX (spec/ops.md), and no definition says what it means. Give the file with its definition (--op FILE;
+docs/custom-ops.md), or correct the name.`)
 	Untaken = diag.Define("RLX7002", "op that a target does not run", `
 The target does not run an op of the model, neither by a kernel nor by the reference, and the compiler cannot rewrite it in terms of ops
 that the target runs. The message names the op, its types, the layer, and what is missing. Compile for another target, let another backend

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/plan"
@@ -41,6 +42,8 @@ type Options struct {
 	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or
 	// op.ActivationsQ8.
 	Activations string
+	// Custom has the definitions of ops whose patterns are looked for in the methods; may be nil.
+	Custom *custom.Library
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
 	Memory pass.Memory
 }
@@ -104,7 +107,8 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared,
+			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
+				Custom: o.Custom, Shared: &shared,
 				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {

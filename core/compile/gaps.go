@@ -105,7 +105,7 @@ type lack struct {
 // programs returns the graph of each method as a target would run it, with the nodes that it does not run as they are.
 func (f *finder) programs(d *target.Description) (out []*ir.Graph, err error) {
 	for i, g := range f.methods {
-		o := pass.Options{Params: f.o.Params, Activations: f.o.Activations, Shared: &f.shared[i],
+		o := pass.Options{Params: f.o.Params, Activations: f.o.Activations, Custom: f.o.Custom, Shared: &f.shared[i],
 			Keep: true, StopAfter: splitAfter, Stop: func() error { return context.Cause(f.ctx) }}
 		last, _, err := pass.Run(g, d, o)
 		if err != nil {

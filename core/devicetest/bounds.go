@@ -131,7 +131,7 @@ func (s *suite) bounds(names map[string]bool, sizes map[int64][]int64, exact fun
 		for _, bound := range append([]int64{0}, bounds...) { // 0 stands for the program of one size
 			g, err := sizedGraph(max(bound, n), names)
 			if err == nil && bound == 0 {
-				g, err = g.Bind(syms)
+				g, err = g.Fix(syms)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("BUG: devicetest: %w", err)

@@ -144,7 +144,7 @@ func candidates(to *target.Description, d *ir.OpDef, more bool) (out []subject) 
 			out = append(out, s)
 		}
 	}
-	for i, c := range d.Cases() {
+	for i, c := range casesOf(d) {
 		if !more {
 			add(c)
 			continue

@@ -25,7 +25,7 @@ func TestWithout(t *testing.T) {
 		s := suiteOf(t, fake{not: not})
 		l := &ledger{}
 		for _, name := range []string{"fused_matmul", "add"} {
-			for _, err := range failures(s.opChecks(find(t, name), brief), l) {
+			for _, err := range failures(s.opChecks(testedOp(find(t, name)), brief), l) {
 				t.Errorf("without %s: %v", not, err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestFaults(t *testing.T) {
 		case "threads":
 			checks = s.threadChecks(find(t, "softmax"), 2, sample{all: true}.threads())
 		default:
-			checks = s.opChecks(find(t, c.checks), full)
+			checks = s.opChecks(testedOp(find(t, c.checks)), full)
 		}
 		errs := failures(checks, &ledger{})
 		if !slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), c.want) }) {
@@ -147,7 +147,7 @@ func TestFlushing(t *testing.T) {
 		if !runnable(def) {
 			continue
 		}
-		for _, c := range s.opChecks(def, brief) {
+		for _, c := range s.opChecks(testedOp(def), brief) {
 			if !slices.Contains(c.tags, "special") && !slices.Contains(c.tags, "spread") {
 				continue
 			}
@@ -161,7 +161,7 @@ func TestFlushing(t *testing.T) {
 		t.Errorf("%v, %v, %q", types, err, s.note())
 	}
 	blind := suiteOf(t, fake{fault: "flushes denormals", only: "run neg(f32)"})
-	for _, err := range failures(blind.opChecks(find(t, "neg"), brief), &ledger{}) {
+	for _, err := range failures(blind.opChecks(testedOp(find(t, "neg")), brief), &ledger{}) {
 		if strings.Contains(err.Error(), "special") {
 			strict++
 		}
@@ -176,7 +176,7 @@ func TestFlushing(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for fault, want := range map[string]string{"takes all": "that its description does not take",
 		"wrong refusal": "want device.ErrUnsupported"} {
-		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(find(t, "add"), brief), &ledger{})
+		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(testedOp(find(t, "add")), brief), &ledger{})
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%s: %v", fault, errs)
 		}
@@ -232,7 +232,7 @@ func TestLedger(t *testing.T) {
 func TestSample(t *testing.T) {
 	s := suiteOf(t, fake{})
 	for _, name := range []string{"cast", "matmul", "gather", "top_k", "add"} {
-		checks := s.opChecks(find(t, name), full)
+		checks := s.opChecks(testedOp(find(t, name)), full)
 		made := map[string]bool{}
 		for seed := range uint64(60) {
 			want := map[string]bool{}

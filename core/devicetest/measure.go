@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/ir"
 )
 
 // Timing is the time that one op takes on a backend.
@@ -32,11 +31,11 @@ func Measure(ctx context.Context, b device.Backend, ops []string, report func(Ti
 		return err
 	}
 	s := newSuite(b, info)
-	for _, def := range ir.Defs() {
-		if !runnable(def) || def.Eval == nil || ops != nil && !slices.Contains(ops, def.Name) {
+	for _, op := range testedOps() {
+		if op.def.Eval == nil || ops != nil && !slices.Contains(ops, op.name) {
 			continue
 		}
-		for _, sub := range largestFirst(def) {
+		for _, sub := range largestFirst(op) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -45,8 +44,9 @@ func Measure(ctx context.Context, b device.Backend, ops []string, report func(Ti
 				continue // the description may include another case
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", def.Name, err)
+				return fmt.Errorf("%s: %w", op.name, err)
 			}
+			t.Op = op.name
 			if t.Seconds > 0 {
 				report(t)
 			}
@@ -57,11 +57,11 @@ func Measure(ctx context.Context, b device.Backend, ops []string, report func(Ti
 }
 
 // largestFirst returns up to 12 cases of an op, each grown to the limits of a subject, with the largest first.
-func largestFirst(def *ir.OpDef) (out []subject) {
-	cases := def.Cases()
+func largestFirst(t tested) (out []subject) {
+	cases := t.cases()
 	for i, c := range cases[:min(len(cases), 12)] {
-		if sub, err := newSubject(def, c); err == nil && !sub.leaf() {
-			out = append(out, sub.grown(rand.New(rand.NewPCG(seedOf(fmt.Sprint(def.Name, i)), 15)), subject.elements))
+		if sub, err := newSubject(t.def, c); err == nil && !sub.leaf() {
+			out = append(out, sub.grown(rand.New(rand.NewPCG(seedOf(fmt.Sprint(t.name, i)), 15)), subject.elements))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b subject) int { return cmp.Compare(b.elements(), a.elements()) })

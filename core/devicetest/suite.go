@@ -41,11 +41,13 @@ func (s *suite) sections(e effort, chosen sample) []section {
 		{Programs, "graph", func() []check { return s.graphChecks(e, chosen) }},
 		{Programs, "regression", s.regressionChecks},
 	}
-	for _, def := range ir.Defs() {
-		if runnable(def) {
-			out = append(
-				out, section{Ops, def.Name, func() []check { return chosen.pick(def.Name, s.opChecks(def, e)) }})
-		}
+	for _, name := range undefined(s.info.Target) {
+		out = append(out, section{Behaviour, name, func() []check {
+			return []check{{name: name, run: func() error { return refusal{"no definition of the op is given (--define FILE)"} }}}
+		}})
+	}
+	for _, t := range testedOps() {
+		out = append(out, section{Ops, t.name, func() []check { return chosen.pick(t.name, s.opChecks(t, e)) }})
 	}
 	return out
 }
@@ -88,7 +90,7 @@ const maxRestarts = 20
 // CheckOps returns an error if a name is not that of an op that programs may contain.
 func CheckOps(names []string) error {
 	for _, name := range names {
-		if d, ok := ir.Find(name); !ok || !runnable(d) {
+		if !slices.ContainsFunc(testedOps(), func(t tested) bool { return t.name == name }) {
 			return fmt.Errorf("there is no op %q that a program may have", name)
 		}
 	}
@@ -175,12 +177,13 @@ type Claim struct {
 
 // Claims returns, for each op that programs may contain, how many of its cases a description includes.
 func Claims(to *target.Description) (out []Claim) {
-	for _, def := range ir.Defs() {
-		if !runnable(def) || def.Eval == nil {
+	for _, t := range testedOps() {
+		def := t.def
+		if def.Eval == nil {
 			continue
 		}
-		c := Claim{Op: def.Name}
-		for _, x := range def.Cases() {
+		c := Claim{Op: t.name}
+		for _, x := range t.cases() {
 			sub, err := newSubject(def, x)
 			if err != nil {
 				continue

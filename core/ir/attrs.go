@@ -12,7 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// Attr is the name and value of an attribute. Value is a bool, int64, float64, string, []int64, dtype.DType or *Graph.
+// Attr is the name and value of an attribute. Value is a bool, int64, float64, string, []int64, dtype.DType, *Graph, or
+// []Attr for attributes that a definition outside of RLX gives names to.
 type Attr struct {
 	Name  string
 	Value any
@@ -30,7 +31,10 @@ type attrField struct {
 	graph bool // see body.go
 }
 
-var dtypeType = reflect.TypeFor[dtype.DType]()
+var (
+	dtypeType = reflect.TypeFor[dtype.DType]()
+	attrsType = reflect.TypeFor[[]Attr]()
+)
 
 func newAttrCodec[A any](op string) attrCodec {
 	t := reflect.TypeFor[A]()
@@ -40,7 +44,7 @@ func newAttrCodec[A any](op string) attrCodec {
 		name := f.Tag.Get("attr")
 		ok := name != "" && f.IsExported()
 		switch {
-		case f.Type == dtypeType, f.Type == graphType:
+		case f.Type == dtypeType, f.Type == graphType, f.Type == attrsType:
 		case f.Type.Kind() == reflect.Slice:
 			ok = ok && f.Type.Elem().Kind() == reflect.Int
 		default:
@@ -69,7 +73,7 @@ func (d *OpDef) Attrs(a any) []Attr {
 		fv := v.Field(f.index)
 		var x any
 		switch {
-		case fv.Type() == dtypeType, f.graph:
+		case fv.Type() == dtypeType, fv.Type() == attrsType, f.graph:
 			x = fv.Interface()
 		case fv.Kind() == reflect.Bool:
 			x = fv.Bool()
@@ -100,7 +104,7 @@ func (d *OpDef) AttrNames() []string {
 	return out
 }
 
-// AttrKind returns the type of an attribute: bool, int, float, string, ints, dtype or graph.
+// AttrKind returns the type of an attribute: bool, int, float, string, ints, dtype, graph or attrs.
 func (d *OpDef) AttrKind(name string) string {
 	for _, f := range d.attrs.fields {
 		if f.name == name {
@@ -109,6 +113,8 @@ func (d *OpDef) AttrKind(name string) string {
 				return "dtype"
 			case f.graph:
 				return "graph"
+			case t == attrsType:
+				return "attrs"
 			case t.Kind() == reflect.Slice:
 				return "ints"
 			case t.Kind() == reflect.Float64:
@@ -163,6 +169,13 @@ func setAttr(f reflect.Value, val any) bool {
 			return false
 		}
 		f.Set(reflect.ValueOf(x))
+	case []Attr:
+		if f.Type() != attrsType {
+			return false
+		}
+		if len(x) > 0 { // nil and empty lists are equal
+			f.Set(reflect.ValueOf(x))
+		}
 	case bool:
 		if f.Kind() != reflect.Bool {
 			return false
@@ -210,6 +223,8 @@ func (a Attr) isZero() bool {
 	switch x := a.Value.(type) {
 	case []int64:
 		return len(x) == 0
+	case []Attr:
+		return len(x) == 0
 	default:
 		return reflect.ValueOf(x).IsZero() &&
 			!(reflect.TypeOf(x).Kind() == reflect.Float64 && math.Signbit(x.(float64)))
@@ -234,6 +249,12 @@ func (a Attr) Text() string {
 			parts[i] = strconv.FormatInt(n, 10)
 		}
 		return "[" + strings.Join(parts, ",") + "]"
+	case []Attr:
+		parts := make([]string, len(x))
+		for i, a := range x {
+			parts[i] = a.Name + "=" + a.Text()
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	case *Graph:
 		if x == nil {
 			return "@"
@@ -244,9 +265,11 @@ func (a Attr) Text() string {
 	}
 }
 
-// ParseValue parses the value of an attribute: true or false, "text", [1,2], an element type or a number.
+// ParseValue parses the value of an attribute: true or false, "text", [1,2], an element type, a number or {a=1, b=2.0}.
 func ParseValue(s string) (any, error) {
 	switch {
+	case strings.HasPrefix(s, "{"):
+		return parseOwn(s)
 	case s == "true" || s == "false":
 		return s == "true", nil
 	case strings.HasPrefix(s, `"`):
@@ -279,4 +302,49 @@ func ParseValue(s string) (any, error) {
 		return f, nil
 	}
 	return nil, fmt.Errorf("value %q is not a bool, number, string, list or element type", s)
+}
+
+// parseOwn parses {a=1, b="x"}. CheckOwn says what such a list may have.
+func parseOwn(s string) ([]Attr, error) {
+	inner, closed := strings.CutSuffix(s[1:], "}")
+	if !closed {
+		return nil, fmt.Errorf("attributes %q are not closed by }", s)
+	}
+	list, err := parseAttrs(inner, func(s string) (any, error) {
+		if strings.HasPrefix(s, "{") {
+			return nil, fmt.Errorf("value %q is not allowed inside of {}", s)
+		}
+		return ParseValue(s)
+	})
+	if err == nil {
+		err = CheckOwn(list)
+	}
+	return list, err
+}
+
+// CheckOwn returns an error unless the values of a list of type []Attr are a bool, int64, float64, string, []int64 or
+// dtype.DType each, and the names are symbols in ascending order.
+func CheckOwn(list []Attr) error {
+	if err := check(len(list), maxAttrs, "attributes"); err != nil {
+		return err
+	}
+	for k, a := range list {
+		if !IsSymbol(a.Name) || k > 0 && a.Name <= list[k-1].Name {
+			return fmt.Errorf("attribute %.40q; want names of letters, digits and _, in ascending order", a.Name)
+		}
+		switch x := a.Value.(type) {
+		case bool, int64, string, []int64:
+			continue
+		case dtype.DType:
+			if x != dtype.Invalid {
+				continue
+			}
+		case float64:
+			if !math.IsNaN(x) {
+				continue
+			}
+		}
+		return fmt.Errorf("attribute %s is %v; want a bool, number, string, list of integers or element type", a.Name, a.Value)
+	}
+	return nil
 }

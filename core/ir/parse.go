@@ -16,6 +16,10 @@ type Limits struct {
 	Signature   int // inputs, or outputs, of a graph
 	Operands    int // of a node
 	AllOperands int // of a graph
+
+	// Unknown, if not nil, finds the op of a node that is of no registered op, and makes its attributes from those in the
+	// text and the types of the operands.
+	Unknown func(op string) (def *OpDef, attrs func(given []Attr, in []Type) (any, error), err error)
 }
 
 // check returns an error if there are more than most.
@@ -268,19 +272,28 @@ func (p *parser) node(s string) error {
 		head, attrText = head[:j], head[j+1:end]
 	}
 	name, operands, _ := strings.Cut(strings.TrimSpace(head), " ")
-	def, ok := Find(name)
-	if !ok {
-		return fmt.Errorf("%s: unknown op %q", label, name)
-	}
-	list, err := p.attrs(attrText)
+	list, err := parseAttrs(attrText, p.value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
-	attrs, err := def.MakeAttrs(list)
+	def, known := Find(name)
+	var attrs any
+	var attrsOf func([]Attr, []Type) (any, error) // of an op that is not registered
+	switch {
+	case known:
+		attrs, err = def.MakeAttrs(list)
+	case p.limits.Unknown == nil:
+		return fmt.Errorf("%s: unknown op %q", label, name)
+	default:
+		def, attrsOf, err = p.limits.Unknown(name)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
 	in, err := p.operandList(def, strings.TrimSpace(operands))
+	if err == nil && attrsOf != nil {
+		attrs, err = attrsOf(list, (&Node{In: in}).InTypes())
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
@@ -430,8 +443,8 @@ func parseTypes(s string) ([]Type, error) {
 // maxAttrs bounds the attributes of a node. No op has more.
 const maxAttrs = 64
 
-// attrs parses a list of attributes, such as a=1, b=[2,3], c="x, y", d=@step.
-func (p *parser) attrs(s string) ([]Attr, error) {
+// parseAttrs parses a list of attributes, such as a=1, b=[2,3], c="x, y", d=@step. value parses one of their values.
+func parseAttrs(s string, value func(string) (any, error)) ([]Attr, error) {
 	var list []Attr
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
 		name, rest, ok := strings.Cut(s, "=")
@@ -439,7 +452,7 @@ func (p *parser) attrs(s string) ([]Attr, error) {
 			return nil, fmt.Errorf("attribute %q: want NAME=VALUE", s)
 		}
 		end := attrEnd(rest)
-		v, err := p.value(strings.TrimSpace(rest[:end]))
+		v, err := value(strings.TrimSpace(rest[:end]))
 		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
@@ -472,7 +485,7 @@ func (p *parser) value(s string) (any, error) {
 	return b.g, nil
 }
 
-// attrEnd returns the index of the comma that ends a value. Commas in lists and strings do not count.
+// attrEnd returns the index of the comma that ends a value. Commas in lists, in braces and in strings do not count.
 func attrEnd(s string) int {
 	if strings.HasPrefix(strings.TrimSpace(s), "@") { // names of graphs may have brackets
 		if i := strings.IndexByte(s, ','); i >= 0 {
@@ -488,9 +501,9 @@ func attrEnd(s string) int {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
-		case c == '[':
+		case c == '[' || c == '{':
 			depth++
-		case c == ']':
+		case c == ']' || c == '}':
 			depth--
 		case c == ',' && depth == 0:
 			return i

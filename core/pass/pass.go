@@ -2,7 +2,7 @@
 // known values, fuse chains of ops, and express ops that the target lacks by others. The target's description (package
 // target) decides what a pass may do. Each pass has its own file; passes.go has the pipeline.
 //
-// It imports core/rewrite, core/op and what these import, but no planner, no file format and no model. Only the
+// It imports core/rewrite, core/custom, core/op and what these import, but no planner, no file format and no model. Only the
 // compiler uses it.
 package pass
 
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/rewrite"
@@ -40,6 +41,9 @@ type Options struct {
 
 	// op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
 	Activations string
+
+	// Custom has the definitions whose patterns are looked for; may be nil. The custom ops of the graph need none.
+	Custom *custom.Library
 
 	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is.
 	// Any other node that the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
@@ -137,6 +141,7 @@ type context struct {
 	stop   func() error // may be nil
 
 	activations string                // see Options.Activations
+	custom      *custom.Library       // see Options.Custom
 	elsewhere   func(n *ir.Node) bool // see Options.Elsewhere
 	keep        bool                  // see Options.Keep
 }

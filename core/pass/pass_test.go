@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	_ "github.com/rlx-go/rlx/core/hir"
@@ -66,6 +67,39 @@ func builtin(t *testing.T, name string) *target.Description {
 	return d
 }
 
+// definitions returns the definitions of ops in the section "ops" of a test file.
+func definitions(t *testing.T, f *golden.File) *custom.Library {
+	l := &custom.Library{}
+	if text, ok := f.Section("ops"); ok {
+		if err := l.Parse(f.Path, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// TestCustomBeforeFusion runs all passes on the tests of the pass custom. The ops that the pass leaves or makes must be
+// in the result, as the target claims them.
+func TestCustomBeforeFusion(t *testing.T) {
+	golden.Files(t, "testdata/custom", func(t *testing.T, f *golden.File) string {
+		in, _ := f.Section("in")
+		want, _ := f.Section("out")
+		g, err := ir.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := pass.Run(g, targetOf(t, f), pass.Options{Params: weights(golden.Weights(g)), Verify: true,
+			Custom: definitions(t, f)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := strings.Count(out.String(), "= custom "), strings.Count(want, "= custom "); a != b {
+			t.Errorf("%d custom ops after all passes; %d after custom:\n%s", a, b, out)
+		}
+		return want
+	})
+}
+
 // TestPasses runs the pass that each folder of testdata is named after, or all passes for the folder "pipeline". Every
 // pass must have a folder.
 func TestPasses(t *testing.T) {
@@ -79,7 +113,7 @@ func TestPasses(t *testing.T) {
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			golden.Pass(t, "testdata/"+name, func(g *ir.Graph, f *golden.File) (golden.Rewritten, error) {
-				o := pass.Options{Params: weights(golden.Weights(g)), Verify: true}
+				o := pass.Options{Params: weights(golden.Weights(g)), Verify: true, Custom: definitions(t, f)}
 				var out *ir.Graph
 				var r *pass.Report
 				var err error

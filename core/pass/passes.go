@@ -26,6 +26,7 @@ var passes = []Pass{
 	{"absorb-casts", false, absorbCasts},
 	{"fold", false, fold},
 	{"cse", false, cse},
+	{"custom", true, customOps},
 	{"fuse-grid-attention", true, fuseGridAttention},
 	{"absorb-windows", true, absorbWindows},
 	{"fuse-attention", true, fuseAttention},
@@ -53,6 +54,8 @@ var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
+	{"cse", "custom", "patterns assume that equal values are one node"},
+	{"custom", "fuse-grid-attention", "parts of an op that is claimed must be whole, and those of one that is not are fused"},
 	{"fold", "fuse-grid-attention",
 		"relative positions are gathered from tables at compile time; the pattern sees params"},
 	{"cse", "fuse-grid-attention", "the query of the scores and of the positions must be one node"},
@@ -147,8 +150,9 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 				return nil, nil, err
 			}
 		}
-		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, mutable: o.Mutable, report: r, memory: o.Memory,
-			stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep}
+		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, mutable: o.Mutable, report: r,
+			memory: o.Memory, stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep,
+			custom: o.Custom}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()

@@ -123,7 +123,7 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 	case Parts:
 		return d.partsUnmet(n)
 	}
-	for _, a := range n.Op.Attrs(n.Attrs) {
+	for _, a := range named(n.Op.Attrs(n.Attrs)) {
 		if a.Name != c.Attr {
 			continue
 		}
@@ -135,6 +135,16 @@ func (d *Description) unmet(c Condition, n *ir.Node) string {
 		return fmt.Sprintf("%s is %s; want %s", a.Name, a.Text(), c)
 	}
 	return fmt.Sprintf("it has no attribute %s", c.Attr)
+}
+
+// named returns the attributes of a node, with those in lists that have names of their own.
+func named(attrs []ir.Attr) []ir.Attr {
+	for _, a := range attrs {
+		if own, ok := a.Value.([]ir.Attr); ok {
+			attrs = append(slices.Clone(attrs), own...)
+		}
+	}
+	return attrs
 }
 
 // holds reports whether the value of an attribute meets the condition with one of its values.

@@ -140,6 +140,9 @@ func (d *Description) rules(op string) []Rule {
 	return d.Rules[i : i+n]
 }
 
+// Has reports whether the description has a rule for an op.
+func (d *Description) Has(op string) bool { return len(d.rules(op)) > 0 }
+
 // HasType reports whether values may have the element type.
 func (d *Description) HasType(t dtype.DType) bool { return slices.Contains(d.Types, t) }
 

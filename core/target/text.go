@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,6 +156,9 @@ func (r Rule) check() error {
 			continue
 		}
 		kind := def.AttrKind(c.Attr)
+		if kind == "" && slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "attrs" }) {
+			continue // an attribute that a definition outside of RLX names
+		}
 		if kind == "" {
 			return fmt.Errorf("op %s has no attribute %q; it has %s", r.Op, c.Attr, strings.Join(def.AttrNames(), ", "))
 		}

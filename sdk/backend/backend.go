@@ -26,7 +26,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op" // the ops that kernels and programs name
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
@@ -56,7 +56,7 @@ type Config struct {
 
 // Kernel runs the nodes of one op that one of its rules accepts.
 type Kernel struct {
-	Op string // such as "neg"
+	Op string // such as "neg", or the name of a custom op such as "acme.wave" (docs/custom-ops.md)
 	// Takes has the rules, each as in a target description but without "run" and the op's name: "(f32)", "(f32, i32) if
 	// axis = 0".
 	Takes []string
@@ -88,6 +88,22 @@ type Call struct {
 
 // View returns the elements of a tensor without copying them. It panics if T is not the element type's size.
 func View[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
+
+// Attr returns the value of a node's attribute: a bool, int64, float64, string, []int64 or dtype.DType. Those of a
+// custom op are the ones of its definition. It is nil if there is none of that name. A kernel that needs speed asks in
+// Prepare, not in each call.
+func Attr(n *ir.Node, name string) any {
+	list := n.Op.Attrs(n.Attrs)
+	if a, ok := n.Attrs.(op.CustomAttrs); ok {
+		list = a.Own
+	}
+	for _, a := range list {
+		if a.Name == name {
+			return a.Value
+		}
+	}
+	return nil
+}
 
 // Main serves the backend to the host that started the process, and returns when the host ends the session. If the
 // configuration is wrong, it prints why and exits with status 1.
@@ -147,14 +163,30 @@ func (k Kernel) rules() (out []target.Rule, err error) {
 	case len(k.Takes) == 0:
 		return nil, fmt.Errorf(`no rule in Takes; want one or more, such as "(f32)"`)
 	}
+	custom := op.IsCustomName(k.Op)
 	for _, takes := range k.Takes {
-		r, err := target.ParseRule("run " + k.Op + takes)
+		name := k.Op
+		if custom {
+			name = op.CustomDef.Name
+		}
+		r, err := target.ParseRule("run " + name + takes)
 		if err != nil {
 			return nil, fmt.Errorf("rule %q: %w", takes, err)
+		}
+		if custom {
+			r.If = append(r.If, target.Condition{Attr: "name", Rel: "=", Values: []any{k.Op}})
 		}
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// kernelOf returns the name under which the kernel of a node is registered.
+func kernelOf(n *ir.Node) string {
+	if a, ok := n.Attrs.(op.CustomAttrs); ok {
+		return a.Name
+	}
+	return n.Op.Name
 }
 
 // typesOf returns the element types that rules name.

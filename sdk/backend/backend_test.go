@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/ir"
@@ -50,6 +51,17 @@ var kernels = []backend.Kernel{
 	{Op: "flip", Takes: []string{"(f32) if axes = last"}, Scratch: func(n *ir.Node) int64 {
 		return 4 * n.Graph.Syms.MaxElems(n.Type)
 	}, Run: flip},
+	{Op: "acme.wave", Takes: []string{"(f32) if alpha <= 4"},
+		Prepare: func(n *ir.Node) (func(*backend.Call) error, error) {
+			alpha := backend.Attr(n, "alpha").(float64)
+			return func(c *backend.Call) error {
+				x, y := backend.View[float32](c.In[0]), backend.View[float32](c.Out[0])
+				for i, v := range x {
+					y[i] = float32(math.Sin(float64(v)) * alpha)
+				}
+				return nil
+			}, nil
+		}},
 	{Op: "kv_append", Takes: []string{"(f32, same, i32) if axis = 0"}, Run: func(c *backend.Call) error {
 		row := len(c.In[1].Data) / max(1, c.In[1].Shape[0])
 		at := int(int32(binary.LittleEndian.Uint32(c.In[2].Data)))
@@ -91,7 +103,31 @@ func open(c backend.Config) func(t *testing.T) device.Backend {
 	}
 }
 
+// wave defines the custom op that one of the kernels runs.
+const wave = `op acme.wave
+attr alpha = 0.5
+case N=0
+case N=33 alpha=-2
+case N=200 alpha=3.5
+case N=5 alpha=5
+
+graph expansion
+sym N = 0..1024
+x = input : f32[N]
+a = const {value=$alpha} : f32[]
+s = sin x : f32[N]
+y = mul s, a : f32[N]
+return y=y
+`
+
 func TestConformance(t *testing.T) {
+	var l custom.Library
+	if err := l.Parse("wave", wave); err != nil {
+		t.Fatal(err)
+	}
+	if err := devicetest.Define(&l); err != nil {
+		t.Fatal(err)
+	}
 	devicetest.Run(t, open(backend.Config{Name: "sdk", Kernels: kernels}), devicetest.Options{MustHave: true})
 }
 
@@ -141,6 +177,8 @@ func TestNew(t *testing.T) {
 			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f31)"}, Run: run}}},
 		`op "negg" is unknown`: {Name: "x",
 			Kernels: []backend.Kernel{{Op: "negg", Takes: []string{"(f32)"}, Run: run}}},
+		`kernel of "acme.x": rule "(f31)": column`: {Name: "x",
+			Kernels: []backend.Kernel{{Op: "acme.x", Takes: []string{"(f31)"}, Run: run}}},
 		`op neg has no attribute "axis"`: {Name: "x",
 			Kernels: []backend.Kernel{{Op: "neg", Takes: []string{"(f32) if axis = 0"}, Run: run}}},
 	} {

@@ -56,7 +56,7 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 // find returns the function that runs a node. native is true if it is a kernel, false if it is the op's definition.
 func (b *backend) find(n *ir.Node) (run func(*Call) error, native bool, err error) {
 	how, why := b.target.Takes(n)
-	switch k := b.kernels[n.Op.Name]; {
+	switch k := b.kernels[kernelOf(n)]; {
 	case how == target.No:
 		return nil, false, diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s", n.Label(), why)
 	case how == target.Reference:
@@ -77,7 +77,7 @@ func (b *backend) scratch(n *ir.Node, native bool) (scratch, own int64) {
 	if !native {
 		return n.EvalMemory()
 	}
-	if f := b.kernels[n.Op.Name].Scratch; f != nil {
+	if f := b.kernels[kernelOf(n)].Scratch; f != nil {
 		return f(n), 0
 	}
 	return 0, 0

@@ -26,7 +26,7 @@ func python(t *testing.T) string {
 	t.Helper()
 	// open the files, so that a change invalidates cached test results
 	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*", "../../spec/testdata/session.txt",
-		"../../docs/backend-tutorial.md"} {
+		"../../docs/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			os.ReadFile(f)
@@ -349,20 +349,26 @@ serve(b)
 	}
 }
 
-// TestTutorial: the program and the commands of docs/backend-tutorial.md work in their order.
+// TestTutorial: the programs and the commands of two pages work in their order.
 func TestTutorial(t *testing.T) {
+	for _, page := range []string{"backend-tutorial.md", "custom-ops.md"} {
+		t.Run(page, func(t *testing.T) { tutorial(t, page) })
+	}
+}
+
+func tutorial(t *testing.T, name string) {
 	t.Parallel()
 	py, dir := python(t), t.TempDir()
 	sdk, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/backend-tutorial.md")
+	page, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```(python|sh)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 6 {
+	if len(blocks) < 5 {
 		t.Fatalf("the tutorial has %d blocks", len(blocks))
 	}
 	for _, b := range blocks {

@@ -52,8 +52,8 @@ class Backend:
     rules: dict[str, list[tuple[str, Rule]]] = field(default_factory=dict)  # by op
 
     def kernel(self, op: str, dtypes: Iterable[str] = ("f32",), rule: str = "") -> Callable[[Kernel], Kernel]:
-        """Registers a kernel for an op. It runs nodes whose operands all have one of dtypes or, if rule is given, nodes
-        that the rule allows.
+        """Registers a kernel for an op, or for a custom op by its name, such as acme.wave (docs/custom-ops.md). It runs
+        nodes whose operands all have one of dtypes or, if rule is given, nodes that the rule allows.
 
         A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`. Optional operands have
         their names in it: `(f32, f32, bias: f32)`. """
@@ -79,17 +79,24 @@ class Backend:
                                   self.name)
         for s in program.steps:
             n = program.nodes[s]
-            if n.op not in self.kernels:
-                raise Unsupported(f"{n.label}: there is no kernel for {n.op}", self.name)
-            if not any(r.takes(program, n) for _, r in self.rules[n.op]):
+            if n.kernel not in self.kernels:
+                raise Unsupported(f"{n.label}: there is no kernel for {n.kernel}", self.name)
+            if not any(r.takes(program, n) for _, r in self.rules[n.kernel]):
                 types = ", ".join(f"{program.nodes[i].dtype} of rank {len(program.nodes[i].shape)}" for i in n.inputs)
                 raise Unsupported(
-                    f"{n.label}: {n.op} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.op])}",
+                    f"{n.label}: {n.kernel} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.kernel])}",
                                   self.name)
 
     def target(self) -> str:
         """Returns the target description."""
         lines = [f"target {self.name} {self.version}", "types " + " ".join(sorted(self.types, key=_ORDER.index)), ""]
-        lines += [f"run {op}{text}" for op in sorted(self.rules) for text,
-                  _ in sorted(self.rules[op], key=lambda r: r[0])]
+        lines += [_line(op, text) for op in sorted(self.rules) for text, _ in sorted(self.rules[op], key=lambda r: r[0])]
         return "\n".join(lines) + "\n"
+
+
+def _line(op: str, rule: str) -> str:
+    """Returns a rule of the target description. A name with a dot is that of a custom op."""
+    if "." not in op:
+        return f"run {op}{rule}"
+    operands, found, conditions = rule.partition(" if ")
+    return f'run custom{operands} if name = "{op}"' + (f" and {conditions}" if found else "")

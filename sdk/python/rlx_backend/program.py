@@ -35,8 +35,9 @@ class Node:
 
     id: int
     op: str
+    kernel: str  # under which a kernel is registered: the op or, for a custom op, the name of its definition
     name: str
-    attrs: Attrs
+    attrs: Attrs  # those of a custom op are the ones of its definition
     inputs: list[int]  # the operands: required ones, then optional ones
     dtype: str
     shape: list[dims.Dim]
@@ -73,6 +74,18 @@ class Value:
         return flat.view(self.dtype).reshape(self.shape)
 
 
+def _attrs(pairs: Sequence[Any]) -> dict[str, Any]:
+    """Returns attributes by name. A graph stays {"graph": number}, its index in doc["graph"]["bodies"]."""
+    out: dict[str, Any] = {}
+    for name, v in pairs:
+        if isinstance(v, dict) and "dtype" in v:
+            v = v["dtype"]
+        elif isinstance(v, dict) and "attrs" in v:
+            v = _attrs(v["attrs"])
+        out[name] = v
+    return out
+
+
 class Program:
     """A decoded program. Places are checked to be inside their spaces. The host has verified everything else."""
 
@@ -93,9 +106,10 @@ class Program:
         self.arena, self.io, self.state = plan["arena"], plan["io"], plan["state"]
         self.nodes: list[Node] = []
         for i, (n, (space, offset, size, parent)) in enumerate(zip(graph["nodes"], plan["places"], strict=True)):
-            # A graph stays {"graph": number}, its index in doc["graph"]["bodies"].
-            attrs = {k: v["dtype"] if isinstance(v, dict) and "dtype" in v else v for k, v in n["attrs"]}
-            node = Node(i, n["op"], n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"],
+            attrs, kernel = _attrs(n["attrs"]), n["op"]
+            if kernel == "custom":
+                attrs, kernel = attrs["own"], attrs["name"]
+            node = Node(i, n["op"], kernel, n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"],
                         [dims.parse(d) for d in n["shape"]],
                         all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size, dict(n["optional"]))
             if any(not 0 <= k < i for k in node.inputs) or space not in (WEIGHTS, ARENA, IO, STATE):

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 from .program import Node, Program
 
 _RULE = re.compile(r"\((?P<operands>[^)]*)\)(?: -> (?P<results>[a-z0-9|, ]+?))?(?: if (?P<conditions>.+))?$")
-_CONDITION = re.compile(r"(?P<name>[a-z_]+) (?P<how>=|<=|>=) (?P<want>.+)$")
+_CONDITION = re.compile(r"(?P<name>[a-z_][a-z_0-9]*) (?P<how>=|<=|>=) (?P<want>.+)$")
 
 
 @dataclass
@@ -97,7 +97,9 @@ class Rule:
 
     @staticmethod
     def _holds(node: Node, inputs: Sequence[Node], name: str, how: str, want: Sequence[Any]) -> bool:
-        have = getattr(node.attrs, name)
+        have = getattr(node.attrs, name, None)  # a custom op may have other attributes than the rule's author thought
+        if have is None:
+            return False
         if not want:  # axis = last
             last = len(inputs[0].shape) - 1
             return have in (last, [last])

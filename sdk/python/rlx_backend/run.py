@@ -133,7 +133,7 @@ class Execution:
                     required = node.inputs[: len(node.inputs) - len(node.optional)]
                     operands = [self.values[i].array(self.spaces) for i in required]
                     named = {name: self.values[i].array(self.spaces) for name, i in node.optional.items()}
-                    e.backend.kernels[node.op](node.attrs, *operands, *results, **named)
+                    e.backend.kernels[node.kernel](node.attrs, *operands, *results, **named)
                 except RlxError as err:
                     raise self._at(err, s)
                 except Exception as err:

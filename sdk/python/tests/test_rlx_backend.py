@@ -176,6 +176,33 @@ def test_rules():
     assert backend().target() == "target t 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"
 
 
+def test_custom():
+    """The kernel of a custom op is found by its name and gets the attributes of its definition."""
+    doc = document()
+    own = {"attrs": [["alpha", 0.5], ["mode", "x"], ["t", {"dtype": "f32"}]]}
+    doc["graph"]["nodes"][1] |= {"op": "custom", "attrs": [["abs", 0.0], ["expansion", {"graph": 0}],
+                                                          ["name", "acme.wave"], ["own", own], ["rel", 0.0]]}
+    p, b = Program(pack(doc), 0), Backend("t", "1", [Device("0", "x")])
+    assert p.nodes[1].kernel == "acme.wave" and vars(p.nodes[1].attrs) == {"alpha": 0.5, "mode": "x", "t": "f32"}
+    with pytest.raises(Unsupported, match="no kernel for acme.wave"):
+        b.check(p)
+
+    @b.kernel("acme.wave", rule='(f32) if alpha <= 1 and mode = "x"')
+    def wave(attrs, x, out):
+        np.multiply(np.sin(x), np.float32(attrs.alpha), out=out)
+
+    b.check(p)
+    assert b.target().endswith('\nrun custom(f32) if name = "acme.wave" and alpha <= 1 and mode = "x"\n')
+    io = np.zeros(512, np.uint8)
+    io[:32].view(np.float32)[:] = np.arange(8)
+    e, h = Executable(b, p, np.zeros(0, np.uint8), io), messages.RunHeader(
+        executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)], outputs=[dict(offset=256, size=32)])
+    Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
+    assert np.allclose(io[256:288].view(np.float32), np.sin(np.arange(8)) / 2)
+    for rule in ("(f32) if alpha >= 1", "(f32) if beta = 1"):
+        assert not Rule(rule).takes(p, p.nodes[1])
+
+
 def test_transcript():
     """The messages of spec/testdata/session.txt are those of this package, and their program can be decoded."""
     path = pathlib.Path(__file__).parents[3] / "spec/testdata/session.txt"

@@ -109,8 +109,8 @@ impl Backend {
         self
     }
 
-    /// Registers a kernel for the nodes of an op that a rule allows. The rule is written as in spec/target.md, without
-    /// the op.
+    /// Registers a kernel for the nodes of an op that a rule allows, or of a custom op by its name, such as acme.wave
+    /// (docs/custom-ops.md). The rule is written as in spec/target.md, without the op.
     ///
     /// The kernel gets the attributes, the operands and the results, and writes the results. The sizes of its arrays
     /// fix how many operands and results a node may have; other nodes are refused. If an op has optional operands,
@@ -205,7 +205,7 @@ impl Backend {
             let mut texts: Vec<_> = kernels.iter().map(|k| k.text.as_str()).collect();
             texts.sort();
             texts.dedup();
-            texts.iter().for_each(|text| out += &format!("run {op}{text}\n"));
+            texts.iter().for_each(|text| out += &line(op, text));
         }
         out
     }
@@ -228,8 +228,8 @@ impl Backend {
         }
         let of_step = |s: &usize| {
             let n = &p.nodes[*s];
-            let Some(list) = self.kernels.get(&n.op) else {
-                return Err(refuse(format!("{}: there is no kernel for {}", p.label(*s), n.op)));
+            let Some(list) = self.kernels.get(&n.kernel) else {
+                return Err(refuse(format!("{}: there is no kernel for {}", p.label(*s), n.kernel)));
             };
             let fits = |k: &&Arc<Kernel>| {
                 k.counts.is_none_or(|c| c == (n.inputs.len(), n.results.len())) && k.rule.takes(p, n)
@@ -238,10 +238,19 @@ impl Backend {
                 let types: Vec<_> = n.inputs.iter().map(|x| p.nodes[*x].dtype.map_or("", DType::name)).collect();
                 let rules: Vec<_> = list.iter().map(|k| k.text.as_str()).collect();
                 let (label, types, rules) = (p.label(*s), types.join(", "), rules.join("; "));
-                refuse(format!("{label}: {} of {types} with {:?}; its rules are {rules}", n.op, n.attrs))
+                refuse(format!("{label}: {} of {types} with {:?}; its rules are {rules}", n.kernel, n.attrs))
             })
         };
         p.steps.iter().map(of_step).collect()
+    }
+}
+
+/// A rule of the target description. A name with a dot is that of a custom op.
+fn line(op: &str, rule: &str) -> String {
+    match (op.contains('.'), rule.split_once(" if ")) {
+        (false, _) => format!("run {op}{rule}\n"),
+        (true, None) => format!("run custom{rule} if name = \"{op}\"\n"),
+        (true, Some((operands, when))) => format!("run custom{operands} if name = \"{op}\" and {when}\n"),
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Attr {
     DType(Option<DType>),
     /// The number of a graph among the program's bodies, or None.
     Graph(Option<usize>),
+    /// Attributes that a definition outside of RLX names; kernels of custom ops get them in place of the op's.
+    Own(BTreeMap<String, Attr>),
 }
 
 /// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node
@@ -95,8 +97,9 @@ const SPACES: [Space; 4] = [Space::Weights, Space::Arena, Space::Io, Space::Stat
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub op: String,
+    pub kernel: String, // under which a kernel is registered: the op or, for a custom op, the name of its definition
     pub name: String,
-    pub attrs: Attrs,
+    pub attrs: Attrs,       // those of a custom op are the ones of its definition
     pub inputs: Vec<usize>, // the operands: required ones, then optional ones
     pub dtype: Option<DType>,
     pub shape: Vec<Dim>,
@@ -319,10 +322,14 @@ fn read(graph: &Value, plan: &Value, sched: &Value) -> Result<Program, Error> {
 
 fn node(n: &Value, place: &Value) -> Result<Node, Error> {
     let [space, offset, size, parent] = place.tuple()?;
-    let mut attrs = BTreeMap::new();
-    for a in n.get("attrs")?.array()? {
-        let [name, value] = a.tuple()?;
-        attrs.insert(name.str()?.to_string(), attr(value)?);
+    let mut attrs = attributes(n.get("attrs")?)?;
+    let op = n.get("op")?.str()?;
+    let mut kernel = op.to_string();
+    if op == "custom" {
+        match (attrs.remove("name"), attrs.remove("own")) {
+            (Some(Attr::Str(name)), Some(Attr::Own(own))) => (kernel, attrs) = (name, own),
+            _ => return Err(Error::refused("a custom op has no name or no attributes")),
+        }
     }
     let dim = |d: &Value| match d {
         Value::Str(s) => Dim::parse(s),
@@ -336,7 +343,8 @@ fn node(n: &Value, place: &Value) -> Result<Node, Error> {
         inputs.push(x.size()?);
     }
     Ok(Node {
-        op: n.get("op")?.str()?.into(),
+        op: op.into(),
+        kernel,
         name: n.get("name")?.str()?.into(),
         attrs: Attrs(attrs, optional),
         inputs,
@@ -364,6 +372,15 @@ fn dtype(name: &str) -> Result<Option<DType>, Error> {
     }
 }
 
+fn attributes(list: &Value) -> Result<BTreeMap<String, Attr>, Error> {
+    let mut attrs = BTreeMap::new();
+    for a in list.array()? {
+        let [name, value] = a.tuple()?;
+        attrs.insert(name.str()?.to_string(), attr(value)?);
+    }
+    Ok(attrs)
+}
+
 fn attr(v: &Value) -> Result<Attr, Error> {
     Ok(match v {
         Value::Bool(b) => Attr::Bool(*b),
@@ -374,7 +391,10 @@ fn attr(v: &Value) -> Result<Attr, Error> {
         Value::Map(_) => match v.get("graph") {
             Ok(n) if n.int()? < 0 => Attr::Graph(None),
             Ok(n) => Attr::Graph(Some(n.size()?)),
-            Err(_) => Attr::DType(dtype(v.get("dtype")?.str()?)?),
+            Err(_) => match v.get("attrs") {
+                Ok(own) => Attr::Own(attributes(own)?),
+                Err(_) => Attr::DType(dtype(v.get("dtype")?.str()?)?),
+            },
         },
         Value::Bin(_) => return Err(Error::refused("an attribute is bytes")),
     })

@@ -138,6 +138,43 @@ fn needed() {
     assert_eq!(p.needed(&[false, false], &[]), [true, false]);
 }
 
+/// The kernel of a custom op is found by its name and gets the attributes of its definition.
+#[test]
+fn custom() {
+    let (_, file) = artifacts().into_iter().find(|(p, _)| p.ends_with("v1.0-tiny.rlx")).unwrap();
+    let mut doc = msgpack::decode(&programs(&file).0[0]).unwrap();
+    let text = |s: &str| Value::Str(s.into());
+    let pair = |name: &str, v: Value| Value::Array(vec![text(name), v]);
+    let map = |key: &str, v: Value| Value::Map([(key.to_string(), v)].into());
+    let own = vec![pair("alpha", Value::Float(0.5)), pair("t", map("dtype", text("f32")))];
+    let attrs = vec![
+        pair("abs", Value::Float(0.0)),
+        pair("expansion", map("graph", Value::Int(0))),
+        pair("name", text("acme.wave")),
+        pair("own", map("attrs", Value::Array(own))),
+        pair("rel", Value::Float(0.0)),
+    ];
+    fn field<'a>(v: &'a mut Value, key: &str) -> &'a mut Value {
+        let Value::Map(fields) = v else { panic!("no map") };
+        &mut fields.iter_mut().find(|(k, _)| k == key).unwrap().1
+    }
+    let Value::Array(nodes) = field(field(&mut doc, "graph"), "nodes") else { panic!("no nodes") };
+    *field(&mut nodes[1], "op") = text("custom");
+    *field(&mut nodes[1], "attrs") = Value::Array(attrs);
+    let p = Program::decode(&encode(&doc), 0).unwrap();
+    let n = &p.nodes[1];
+    assert_eq!((&*n.op, &*n.kernel, n.attrs.float("alpha").unwrap()), ("custom", "acme.wave", 0.5));
+    assert!(n.attrs.dtype("t").unwrap() == Some(DType::F32) && n.attrs.get("name").is_none());
+
+    let mut b = crate::Backend::new("t", "1");
+    b.kernel("acme.wave", "(f32) if alpha >= 1", |_, [_], [_]| Ok(())).unwrap();
+    assert!(b.kernels(&p).is_err());
+    b.kernel("acme.wave", "(f32)", |_, [_], [_]| Ok(())).unwrap();
+    assert!(b.kernels(&p).is_ok());
+    let rules = "run custom(f32) if name = \"acme.wave\"\nrun custom(f32) if name = \"acme.wave\" and alpha >= 1\n";
+    assert!(b.target().ends_with(rules), "{}", b.target());
+}
+
 /// Binds and queries a decoded program. Nothing may panic.
 fn probe(wire: &[u8], weights: usize) {
     let Ok(p) = Program::decode(wire, weights) else { return };

@@ -4,10 +4,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestDimBind replaces some symbols of random dims. What remains has the same values, and no symbol that was replaced.
-func TestDimBind(t *testing.T) {
+// TestDimReplace replaces some symbols of random dims. What remains has the same values, and no symbol that was replaced.
+func TestDimReplace(t *testing.T) {
 	rng, bound := rand.New(rand.NewPCG(7, 8)), 0
 	for range 5000 {
 		e := randomExpr(rng, 4)
@@ -20,7 +22,7 @@ func TestDimBind(t *testing.T) {
 				some[name] = v
 			}
 		}
-		d, ok := e.dim.Bind(some)
+		d, ok := e.dim.Replace(static(some))
 		if !ok {
 			t.Fatalf("%v cannot be bound to %v", e.dim, some)
 		}
@@ -36,7 +38,7 @@ func TestDimBind(t *testing.T) {
 				t.Fatalf("%v bound to %v is %v, which is %d at %v; want %d", e.dim, some, d, got, all, want)
 			}
 		}
-		if full, ok := e.dim.Bind(values); !ok || !full.IsStatic() {
+		if full, ok := e.dim.Replace(static(values)); !ok || !full.IsStatic() {
 			t.Fatalf("%v bound to %v is %v", e.dim, values, full)
 		}
 		if d != e.dim {
@@ -46,4 +48,12 @@ func TestDimBind(t *testing.T) {
 	if bound < 500 {
 		t.Errorf("only %d dims changed", bound)
 	}
+}
+
+func static(values map[string]int64) map[string]ir.Dim {
+	dims := map[string]ir.Dim{}
+	for name, v := range values {
+		dims[name] = ir.Static(v)
+	}
+	return dims
 }

@@ -1,0 +1,144 @@
+package pass
+
+import (
+	"github.com/rlx-go/rlx/core/custom"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
+)
+
+// customOps decides which custom ops a program has. It runs before the passes that fuse, because these would take the
+// parts of an expansion or of a pattern.
+//
+// A custom op that the target does not claim becomes its expansion, whose nodes are optimized like those of the model:
+//
+//	y = custom x {name="acme.wave", expansion=@acme.wave}   ->   s = sin x
+//	                                                             y = mul s, a
+//
+// Where the target claims a custom op that has patterns, the opposite happens: nodes of a pattern become the op.
+func customOps(c *context, g *ir.Graph) (*ir.Graph, error) {
+	g, inlined, err := inlineCustom(c, g)
+	if err != nil {
+		return nil, err
+	}
+	if inlined {
+		plain := *c
+		plain.asks = false
+		for _, again := range []func(c *context, g *ir.Graph) (*ir.Graph, error){simplify, absorbCasts, fold, cse} {
+			if g, err = again(&plain, g); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return findCustom(c, g)
+}
+
+// inlineCustom expands the custom ops that the target does not claim.
+func inlineCustom(c *context, g *ir.Graph) (out *ir.Graph, inlined bool, err error) {
+	expanded := map[*ir.Node][]*ir.Node{}
+	out, err = g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		by, result := n.Maker()
+		if by.Op != op.CustomDef {
+			return nil
+		}
+		if how, _ := c.target.Takes(by); how == target.Native {
+			return nil
+		}
+		if expanded[by] == nil {
+			name := by.Attrs.(op.CustomAttrs).Name
+			c.fired("inline-"+name, by)
+			c.report.Rewritten = count(c.report.Rewritten, name)
+			expanded[by] = by.Op.LowerTo(out, by, by.MapIn(lookup))
+		}
+		return expanded[by][result]
+	})
+	return out, len(expanded) > 0, err
+}
+
+// findCustom replaces the nodes of patterns by the ops that they stand for, where the target claims these.
+func findCustom(c *context, g *ir.Graph) (*ir.Graph, error) {
+	if !c.target.Has(op.CustomDef.Name) {
+		return g, nil
+	}
+	patterns, err := c.custom.Patterns()
+	if err != nil || patterns == nil {
+		return g, err
+	}
+	uses := custom.NewUses(g)
+	found := map[*ir.Node]*replacement{} // by output
+	for _, p := range patterns {
+		for _, n := range g.Nodes {
+			m := p.Match(uses, n)
+			if m == nil {
+				continue
+			}
+			r := &replacement{in: m.In}
+			if r.attrs, err = p.Attrs(m.Own, nil); err != nil {
+				return nil, err
+			}
+			why := m.Miss
+			if why == "" {
+				why = r.refused(c, g)
+			}
+			if why != "" {
+				c.missed(p.Name, n, why)
+				continue
+			}
+			c.fired(p.Name, n)
+			uses.Take(m)
+			for k, o := range m.Outputs {
+				found[o] = r
+				r.outputs = append(r.outputs, output{o, k})
+			}
+		}
+	}
+	if len(found) == 0 {
+		return g, nil
+	}
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		r := found[n]
+		if r == nil {
+			return nil
+		}
+		if r.values == nil {
+			in := make([]*ir.Node, len(r.in))
+			for k, x := range r.in {
+				in[k] = lookup(x)
+			}
+			r.values = out.AddResults(len(r.attrs.Expansion.Outputs), op.CustomDef, r.attrs, in...)
+		}
+		for _, o := range r.outputs {
+			if o.node == n {
+				return r.values[o.result]
+			}
+		}
+		return nil
+	})
+}
+
+// replacement is a custom op that replaces nodes.
+type replacement struct {
+	attrs   op.CustomAttrs
+	in      []*ir.Node // in the old graph
+	outputs []output
+	values  []*ir.Node // in the new graph, once it is there
+}
+
+// output is a node that a result replaces.
+type output struct {
+	node   *ir.Node
+	result int
+}
+
+// refused returns the reason why the target does not claim the op, or "".
+func (r *replacement) refused(c *context, g *ir.Graph) string {
+	n := &ir.Node{ID: len(g.Nodes), Op: op.CustomDef, Attrs: r.attrs, In: r.in, Graph: g}
+	var err error
+	if n.Type, n.Results, err = n.Infer(ir.Type{}, g.Syms); err != nil {
+		return err.Error()
+	}
+	if how, why := c.target.Takes(n); how != target.Native {
+		return missTarget + ": " + why
+	}
+	return ""
+}
