@@ -59,7 +59,8 @@ func TestOneOp(t *testing.T) {
 			}
 			may := []string{"run/empty", "run/returned", "run/no-input", "run/equal-sizes", "run/index", "run/nan",
 				"run/results", "run/state",
-				"run/state-refused", "run/wanted", "run/generate", "run/weights", "run/denormals"}
+				"run/state-refused", "run/wanted", "run/generate", "run/weights", "run/bounds",
+				"run/denormals"}
 			if len(spec.Inputs) == 0 {
 				may = append(may, "run/transfers")
 			}
