@@ -326,7 +326,8 @@ func scripts(t *testing.T, dir string, demo bool) {
 			return false, fmt.Errorf("no condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"tensors": tensorsFile, "exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
+			"tensors": tensorsFile, "exit": exitStatus,
+			"halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
 		},
 	})
 }
