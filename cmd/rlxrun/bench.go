@@ -155,6 +155,9 @@ func (f *benchFlags) check() error {
 	if f.warmup < 1 {
 		return cli.Usagef("--warmup", "%d runs; allowed are 1 and more", f.warmup)
 	}
+	if f.debug.stats {
+		return cli.Usagef("--stats", "is for one run: rlxrun FILE --stats")
+	}
 	return nil
 }
 

@@ -47,7 +47,8 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 
 // any reports whether the flags make a run useful that has no outputs.
 func (d *debugFlags) any() bool {
-	return d.profile || d.checkNaN || d.checkInf || d.stats || d.check || d.trace != "" || d.messages != "" || d.capsule.path != "" || len(d.dumps.Values) > 0
+	return d.profile || d.checkNaN || d.checkInf || d.stats || d.check || d.trace != "" || d.messages != "" ||
+		d.capsule.path != "" || len(d.dumps.Values) > 0
 }
 
 // prepare checks the values and makes the directories of --dump-tensors.

@@ -71,9 +71,8 @@ its op and --tolerance allow, and how the error grows. Fails if a value differs.
 				if err != nil {
 					return err
 				}
-				return inSession(ctx, env, args[:1], &f.run.host, &f.run.debug, func(ctx context.Context, s *session) error {
-					return s.diff(ctx, &f, other)
-				})
+				diff := func(ctx context.Context, s *session) error { return s.diff(ctx, &f, other) }
+				return inSession(ctx, env, args[:1], &f.run.host, &f.run.debug, diff)
 			}
 		},
 	}

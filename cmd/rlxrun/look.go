@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/values"
 	"github.com/rlx-go/rlx/task"
 )
@@ -77,7 +78,7 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 		if x.finder == nil {
 			return nil
 		}
-		if err := x.finder.Step(step); err != nil {
+		if err := ctxio.Run(ctx, "check", func() error { return x.finder.Step(step) }); err != nil {
 			return err
 		}
 		if x.finder.Done() {

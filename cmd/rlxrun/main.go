@@ -21,9 +21,9 @@ func commandLine() cli.Program {
 		Name:    "rlxrun",
 		Short:   "rlxrun runs compiled models (.rlx) on a backend.",
 		Default: "run",
-		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), diffCommand(), replayCommand(), devicesCommand(), pluginsCommand(),
-			installCommand(), verifyCommand(), removeCommand(), describeCommand(), testCommand(), vectorsCommand(),
-			tokenizeCommand(), detokenizeCommand()},
+		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), diffCommand(), replayCommand(),
+			devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(),
+			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}

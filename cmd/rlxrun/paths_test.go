@@ -32,8 +32,8 @@ func models(t *testing.T) (dir, backend string) {
 	writeArtifact(t, filepath.Join(dir, "f.rlx"), nil, p)
 	var b bytes.Buffer
 	x, sizes := p.Graph.Inputs()[0].Type, map[string]int64{"N": 1}
-	m := capsule.Manifest{Sizes: sizes, Inputs: []capsule.Input{{Name: "x", Type: x.String()}}, Precision: "f32", Model: "f",
-		Backend: capsule.Backend{Name: "cpu"}}
+	m := capsule.Manifest{Sizes: sizes, Inputs: []capsule.Input{{Name: "x", Type: x.String()}}, Precision: "f32",
+		Model: "f", Backend: capsule.Backend{Name: "cpu"}}
 	c := capsule.Contents{Split: program.Whole(p), Inputs: []tensor.Tensor{tensor.New(x.DType,
 		x.Shape.Eval(sizes)...)}}
 	if err := capsule.Write(t.Context(), &b, m, c); err != nil {

@@ -81,6 +81,13 @@ func (f *replayFlags) replay(ctx context.Context, env *cli.Env, path string, fs 
 	case code.Check, code.Differs:
 		f.debug.check = true
 	}
+	o, err := f.host.options(env)
+	if err != nil {
+		return err
+	}
+	if err := o.Memory.Fits("weights", c.WeightBytes()); err != nil { // a small capsule may ask for many
+		return err
+	}
 	dir, err := os.MkdirTemp("", "rlx-replay")
 	if err != nil {
 		return diag.New(code.Output, "the artifact of the capsule", "cannot be written: %w", unpath(err))

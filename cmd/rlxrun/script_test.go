@@ -327,12 +327,16 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return slices.Contains(kernels.Features(), "avx2"), nil
 			}
 			if cond == "wgpu" {
+				if !wgpu() && os.Getenv("RLX_REQUIRE_GPU") != "" {
+					return false, errors.New("RLX_REQUIRE_GPU is set, and backend wgpu has no device")
+				}
 				return wgpu(), nil
 			}
 			return false, fmt.Errorf("no condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"tensors": tensorsFile, "exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
+			"tensors": tensorsFile, "exit": exitStatus,
+			"halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
 		},
 	})
 }

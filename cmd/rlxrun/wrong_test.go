@@ -12,10 +12,10 @@ import (
 	"github.com/rlx-go/rlx/sdk/backend"
 )
 
-// wrongKernel serves a backend that runs all ops by their definitions, except one. RLX_WRONG_FAULT has the fault and the
-// op, as in "adds:softmax": the kernel adds 1 to the last element of its result, makes the last one NaN (nan), ends the
-// process (dies), never ends (hangs), or fails (fails). ok is false if the variable has another form. The host passes
-// the variable to a backend called wrong.
+// wrongKernel serves a backend that runs all ops by their definitions, except one. RLX_WRONG_FAULT has the fault and
+// the op, as in "adds:softmax": the kernel adds 1 to the last element of its result, makes the last one NaN (nan), ends
+// the process (dies), never ends (hangs), or fails (fails). ok is false if the variable has another form. The host
+// passes the variable to a backend called wrong.
 func wrongKernel() (ok bool) {
 	fault, op, ok := strings.Cut(os.Getenv("RLX_WRONG_FAULT"), ":")
 	if !ok {

@@ -87,6 +87,10 @@ description takes, or the backend has no device. The output names the checks and
 With rlxrun --check, each step's result is compared with the reference definition of its op on the same operands. The named step is the first
 that differs by more than the op's tolerance. This is a bug in the backend.`)
 
+	Inf = diag.Define("RLX1206", "a step produced an infinity", `
+With --check-inf, the results of all steps are searched for infinities that a step made of finite operands, by an overflow, a division by
+0 or a logarithm of 0. Infinities of constants, weights, inputs and attributes, such as a mask's, and what is computed from them, do not
+count. See RLX1003 for the table and the message.`)
 	Differs = diag.Define("RLX1205", "a value differs", `
 "rlxrun diff" compares the values of two runs, and --expect the outputs of a run with a file. The message names the first value that
 differs by more than the op's tolerance and --tolerance allow. With --bisect, it names the first step that is wrong by itself: the reference

@@ -38,10 +38,6 @@ one.`)
 With --check-nan, the results of all steps are searched for NaN. The table has the first three such values, with the elements around the
 first NaN. The message names the first. If its operands are good, it also says which part of the op made the NaN, or that the reference
 makes none of the same operands: then the backend is wrong.`)
-	Inf = diag.Define("RLX1004", "a step produced an infinity", `
-With --check-inf, the results of all steps are searched for infinities that a step made of finite operands, by an overflow, a division by
-0 or a logarithm of 0. Infinities of constants, weights, inputs and attributes, such as a mask's, and what is computed from them, do not
-count. See RLX1003 for the table and the message.`)
 )
 
 // Of values in tensors, and of the settings of backends.

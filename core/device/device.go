@@ -182,9 +182,9 @@ func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", &AtNode{n.ID, err})
 }
 
-// AtNode wraps an error of a run to say which node's step it is about. Without one, callers take it to be about the last
-// step that Run.Progress reported. A backend that submits many steps at once reports progress late, so its errors need
-// an AtNode.
+// AtNode wraps an error of a run to say which node's step it is about. Without one, callers take it to be about the
+// last step that Run.Progress reported. A backend that submits many steps at once reports progress late, so its errors
+// need an AtNode.
 type AtNode struct {
 	Node int // in the program's graph; NoNode if the error is about several steps
 	Err  error

@@ -65,7 +65,8 @@ func made(t testing.TB, weights bool) []byte {
 	}
 	var b bytes.Buffer
 	m := Manifest{Host: "test", Model: "m", From: "sha256:00", Sizes: map[string]int64{"N": 2},
-		Inputs: []Input{{"x", "f32[N,3]"}, {"i", "i64[2]"}, {"pos", "i32[]"}}, Precision: "f32", Error: Error{"RLX5106", "it died"}, LastStep: "step 1"}
+		Inputs: []Input{{"x", "f32[N,3]"}, {"i", "i64[2]"}, {"pos", "i32[]"}}, Precision: "f32",
+		Error: Error{"RLX5106", "it died"}, LastStep: "step 1"}
 	if err := Write(context.Background(), &b, m, c); err != nil {
 		t.Fatal(err)
 	}

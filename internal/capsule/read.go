@@ -220,6 +220,14 @@ func (f *File) Bytes() (n int64) {
 // Weighted reports whether the programs have weights.
 func (f *File) Weighted() bool { return len(f.params()) > 0 }
 
+// WeightBytes returns the size of the weights that the programs use, in bytes.
+func (f *File) WeightBytes() (n int64) {
+	for _, x := range f.params() {
+		n += x.Type.Bytes(nil)
+	}
+	return n
+}
+
 // ReadInputs reads the inputs of the run, by name.
 func (f *File) ReadInputs() (map[string]tensor.Tensor, error) {
 	sig, err := f.signature()

@@ -174,7 +174,11 @@ func (f *Finder) Step(s *Step) error {
 		}
 		b.At, b.Around = index(b.First, t.Shape), around(t, b.First, reach)
 		var err error
-		if b.Inside, b.Sound, err = f.inside(s); err != nil {
+		test := hasNaN
+		if !f.NaN || sum.NaN == 0 {
+			test = hasInf
+		}
+		if b.Inside, b.Sound, err = s.inside(test); err != nil {
 			return err
 		}
 		f.Found = append(f.Found, b)
@@ -214,9 +218,7 @@ func (f *Finder) from(s *Step) (infinity, error) {
 		return made, nil
 	}
 	// One of its numbers is infinite, so parts decide.
-	first, _, err := f.part(s, func(v *tensor.Array, in []*tensor.Array) bool {
-		return hasInf(v) && !slices.ContainsFunc(in, hasInf)
-	})
+	first, err := s.part(hasInf)
 	if err == nil && first != "" {
 		return made, nil
 	}
@@ -246,18 +248,18 @@ func hasInf(a *tensor.Array) bool {
 
 func hasNaN(a *tensor.Array) bool { return a != nil && slices.ContainsFunc(a.Floats, math.IsNaN) }
 
-// inside returns the part of a step's op that makes the first bad element, and whether the reference makes none.
-func (f *Finder) inside(s *Step) (name string, sound bool, err error) {
+// inside returns the part of a step's op that makes the first bad element, and whether the reference makes none. bad
+// reports whether a value has bad elements.
+func (s *Step) inside(bad func(*tensor.Array) bool) (name string, sound bool, err error) {
 	in, err := s.Operands()
 	if err != nil || s.work() > maxWork {
 		return "", false, err
 	}
-	bad := func(a *tensor.Array) bool { return f.NaN && hasNaN(a) || f.Inf && hasInf(a) }
 	if slices.ContainsFunc(in, bad) {
 		return "", false, nil // it only passes on what others have made
 	}
 	if s.Node.Op.CanLower() {
-		name, _, err = f.part(s, func(v *tensor.Array, _ []*tensor.Array) bool { return bad(v) })
+		name, err = s.part(bad)
 		if name != "" || err != nil {
 			return name, false, err
 		}

@@ -27,8 +27,8 @@ type Delta struct {
 	Rel float64 `json:"tolerance_rel"`
 }
 
-// Compare compares two values. Beside the tolerance of the op, it allows scale times the largest finite element of want.
-// The error says why they cannot be compared.
+// Compare compares two values. Beside the tolerance of the op, it allows scale times the largest finite element of
+// want. The error says why they cannot be compared.
 func Compare(got, want *tensor.Array, tol ir.Tolerance, scale float64) (Delta, error) {
 	d := Delta{Type: got.DType.String() + Brackets(got.Shape), Len: got.Len(), Worst: -1, Abs: tol.Abs, Rel: tol.Rel}
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
@@ -71,8 +71,8 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance, scale float64) (Delta, e
 	return d, nil
 }
 
-// String describes a difference: "1 of 12 elements differs; the worst is at [1,5] of f32[2,6]: got 2, want 1 within 1e-05
-// + 1e-05*|want|".
+// String describes a difference: "1 of 12 elements differs; the worst is at [1,5] of f32[2,6]: got 2, want 1 within
+// 1e-05 + 1e-05*|want|".
 func (d *Delta) String() string {
 	verb := "differ"
 	if d.Bad == 1 {

@@ -40,8 +40,8 @@ type Step struct {
 	f *Follower
 }
 
-// Follow returns a Follower for a run. It calls step for each step. Operands can be read in the steps that keep selects;
-// nil means none.
+// Follow returns a Follower for a run. It calls step for each step. Operands can be read in the steps that keep
+// selects; nil means none.
 func (p *Plan) Follow(g Given, keep func(PlanStep) bool, step func(*Step) error) (*Follower, error) {
 	f := &Follower{plan: p, given: g, kept: map[key]tensor.Tensor{}, uses: map[key]int{}, keep: keep, step: step}
 	for k, x := range p.Split.Segments {

@@ -3,6 +3,7 @@ package values
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -15,15 +16,15 @@ import (
 const maxWork = 1 << 30
 
 // part evaluates the parts of a step's op one after the other, each rounded to its element type as a backend would, and
-// returns the first one whose result satisfies test: "v1=log(v0)". in are the part's own operands. ran is false if the
-// op has no parts or too much work.
-func (f *Finder) part(s *Step, test func(v *tensor.Array, in []*tensor.Array) bool) (name string, ran bool, err error) {
+// returns the first one whose result is bad although its own operands are not: "v1=log(v0)". name is empty if there is
+// none, or if the op has no parts or too much work.
+func (s *Step) part(bad func(*tensor.Array) bool) (name string, err error) {
 	if !s.Node.Op.CanLower() || s.work() > maxWork {
-		return "", false, nil
+		return "", nil
 	}
 	operands, err := s.Operands()
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	types := make([]ir.Type, len(operands))
 	for k, x := range operands {
@@ -31,7 +32,7 @@ func (f *Finder) part(s *Step, test func(v *tensor.Array, in []*tensor.Array) bo
 	}
 	g, err := interp.LowerOne(s.Node.Op, s.Node.Attrs, types, statics(s.Outs)[0])
 	if err != nil {
-		return "", false, nil
+		return "", nil
 	}
 	values, names := make([]*tensor.Array, len(g.Nodes)), make([]string, len(g.Nodes))
 	next := 0
@@ -39,7 +40,7 @@ func (f *Finder) part(s *Step, test func(v *tensor.Array, in []*tensor.Array) bo
 		if n.Op.Name == "input" {
 			var k int
 			if _, err := fmt.Sscanf(n.Name, "x%d", &k); err != nil {
-				return "", false, err
+				return "", err
 			}
 			values[n.ID], names[n.ID] = operands[k], fmt.Sprint("i", k)
 			continue
@@ -52,28 +53,28 @@ func (f *Finder) part(s *Step, test func(v *tensor.Array, in []*tensor.Array) bo
 			in[k], texts = values[x.ID], append(texts, names[x.ID])
 		}
 		if n.Op.Eval == nil {
-			return "", false, nil
+			return "", nil
 		}
 		results, err := interp.Eval(n, nil, in)
 		if err != nil {
-			return "", false, nil // bad data, which the step itself reports
+			return "", nil // bad data, which the step itself reports
 		}
 		text := n.Op.Name + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
 		for k, v := range n.Values() {
 			round(results[k])
 			values[v.ID] = results[k]
-			if n.Op.Name == "const" {
+			if n.Op.Name == "const" && results[k].Len() > 0 {
 				names[v.ID] = fmt.Sprint(results[k].At(0)) // in a region, the operand is a number
 				continue
 			}
 			names[v.ID] = fmt.Sprint("v", next)
 			next++
-			if test(results[k], in) {
-				return names[v.ID] + "=" + text, true, nil
+			if bad(results[k]) && !slices.ContainsFunc(in, bad) {
+				return names[v.ID] + "=" + text, nil
 			}
 		}
 	}
-	return "", true, nil
+	return "", nil
 }
 
 // round rounds the elements of an f32 value, which the reference computes in 64 bits, to f32.

@@ -110,6 +110,8 @@ func TestFinder(t *testing.T) {
 			[]float64{-1, 1e30}, false, true, "y", "v1=mul(i0,i0)"},
 		{`y = elementwise_region x {expr="v0=exp(i0); v1=div(v0,v0)"} : f32[2]`, []float64{1, 1e3}, true, false, "y",
 			"v1=div(v0,v0)"},
+		{`y = elementwise_region x {expr="v0=lt(i0,0.0); v1=where(v0,-Inf,i0); v2=sub(v1,v1)"} : f32[2]`,
+			[]float64{-1, 2}, true, true, "y", "v2=sub(v1,v1)"},
 		{"m = const {value=NaN} : f32[2]\ny = add x, m : f32[2]", []float64{1, 2}, true, false, "m y", ""},
 	} {
 		p := planOf(t, "graph f\nx = input : f32[2]\n"+c.text+"\nreturn y=y\n")
