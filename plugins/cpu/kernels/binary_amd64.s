@@ -42,6 +42,7 @@
 	VPORD.BCST c00400000<>+0(SB), x, t3; \
 	VCMPPS $0x03, x, x, K1; \
 	VBLENDMPS t3, t2, K1, out
+
 // func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX
 TEXT ·addIntoAVX2(SB), NOSPLIT, $0-32

@@ -80,6 +80,7 @@
 	VMULPS t4, t4, t5; \
 	VFMADD213PS t4, t5, q; \
 	VADDPS.BCST c3f800000<>+0(SB), q, q
+
 // func sumEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
 // Requires: AVX
 TEXT ·sumEachAVX2(SB), NOSPLIT, $0-40

@@ -110,6 +110,7 @@
 	VMULPS t5, t5, t7; \
 	VFMADD213PS t5, t7, q; \
 	VADDPS.BCST c3f800000<>+0(SB), q, q
+
 // func expAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-24

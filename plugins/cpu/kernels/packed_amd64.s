@@ -448,6 +448,7 @@
 	VFMADD231PS 960(AX), Z6, Z5; \
 	VPERMPS Z4, Z18, Z4; \
 	VFMADD231PS Z4, Z5, acc
+
 // func dotQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *float32, sums *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotQ8_0AVX2(SB), NOSPLIT, $256-72

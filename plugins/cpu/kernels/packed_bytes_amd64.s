@@ -1840,6 +1840,7 @@
 	VPDPBUSD 32*block(R8), Y6, Y7; \
 	VCVTDQ2PS Y7, Y7; \
 	VFMADD231PS Y5, Y7, acc
+
 // func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-88

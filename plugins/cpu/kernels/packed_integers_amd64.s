@@ -225,6 +225,7 @@
 	VMULPS.BCST 4*row(R8), Z30, by; \
 	VFMADD231PS by, t, acc; \
 	VFNMADD231PS.BCST 4*row(R13), Z31, acc
+
 // func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, F16C
 TEXT ·unpackQ4_0(SB), NOSPLIT, $0-40

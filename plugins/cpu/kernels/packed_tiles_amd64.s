@@ -59,6 +59,7 @@
 	VFMADD231PS at(R11), Z30, sum; \
 	VFNMADD231PS.BCST 4*row(R10), Z31, sum; \
 	VMOVUPS sum, at(DI)
+
 // func splitRows32(dst *float32, sums *float32, src *float32, ld int, rows int, steps int) uint32
 // Requires: AVX, AVX2, AVX512F, AVX512_BF16
 TEXT ·splitRows32(SB), NOSPLIT, $0-52

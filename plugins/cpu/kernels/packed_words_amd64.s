@@ -101,6 +101,7 @@
 #define INTEGERWORDS32NIBBLES_SUM1(x, v) \
 	VPMADDWD c00100010<>+0(SB), x, x; \
 	VPADDD 1024+32*v(BX), x, x
+
 // func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, F16C
 TEXT ·unpackUnsignedQ4_0(SB), NOSPLIT, $0-40

@@ -52,8 +52,8 @@ func BenchmarkRoutines(b *testing.B) {
 			for i, p := range []panel{s.panel, s.narrow} {
 				for rows := 1; rows <= s.mr; rows++ {
 					for _, k := range []int{16, 256} {
-						x, y, c, bias, residual := floats(rows*k), floats(p.nr*k+64*p.nr), floats(rows*p.nr), floats(p.nr),
-							floats(rows*p.nr)
+						x, y, c := floats(rows*k), floats(p.nr*k+64*p.nr), floats(rows*p.nr)
+						bias, residual := floats(p.nr), floats(rows*p.nr)
 						one := func(name string, gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool,
 							bias, residual []float32, ldr int)) {
 							if gemm == nil {
@@ -110,8 +110,8 @@ func BenchmarkRoutines(b *testing.B) {
 					run(b, fmt.Sprintf("decode/%v", d), values, func() { r.decode(values, w[:stride]) })
 				}
 				if dot := s.dotBytes[d].dot; dot != nil {
-					r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32), make([]float32, k/16),
-						make([]int32, k/4)}
+					r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32),
+						make([]float32, k/16), make([]int32, k/4)}
 					s.roundRow(r.q, r.scale, r.halves, x)
 					run(b, fmt.Sprintf("dotBytes/%v", d), dst, func() { dot(dst, w, stride, &r) })
 				}

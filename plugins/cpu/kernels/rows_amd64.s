@@ -22,6 +22,7 @@
 	VADDPS t, x, x; \
 	VPERMILPS $0x01, x, t; \
 	VADDSS t, x, x
+
 // func sumAVX2(x *float32, blocks int) float32
 // Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-20

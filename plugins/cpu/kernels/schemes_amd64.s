@@ -113,6 +113,7 @@
 	VPMOVZXBW at(w), xY; \
 	VPSLLW $0x08, xY, xY; \
 	VCVTPH2PS xY, x
+
 // func schemeDotInt8AVX2(dst *float32, w *byte, ld int, rows int, x *float32, scale *float32, zero *float32, vectors int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·schemeDotInt8AVX2(SB), NOSPLIT, $0-64

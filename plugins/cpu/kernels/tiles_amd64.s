@@ -160,6 +160,7 @@
 	FINISH_ROW_BLOCKEDGELU(384, Z8, Z12, Z9, Z10, Z11, Z13, Z14, Z15, zmm8, zmm12); \
 	ADDQ $0x00000200, R11; \
 	DECQ R9
+
 // func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AMX-BF16, AMX-TILE, MMX+
 TEXT ·tilesSum(SB), NOSPLIT, $0-144

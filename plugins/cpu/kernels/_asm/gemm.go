@@ -40,9 +40,10 @@ var (
 	productCursor = RDI
 )
 
-// unrolledRows is the number of rows from which on a step of AVX-512 along k is long enough that its loop costs nothing.
-// A step has 2*rows multiply-adds, of which two start in a cycle, and 3*rows+7 instructions with the loop. With AVX2,
-// whose kernels have fewer rows, the misprediction at the end of a loop of single steps costs 1 to 3 % for k = 256.
+// unrolledRows is the number of rows from which on a step of AVX-512 along k is long enough that its loop costs
+// nothing. A step has 2*rows multiply-adds, of which two start in a cycle, and 3*rows+7 instructions with the loop.
+// AVX2 has kernels of fewer rows, for which the misprediction at the end of a loop of single steps costs 1 to 3 % at
+// k = 256.
 const unrolledRows = 4
 
 // fmaRow writes what one step along k does for one row: it multiplies the element of A at offset disp by the row b of

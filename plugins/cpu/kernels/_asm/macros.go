@@ -123,7 +123,7 @@ func writeMacros(file string) error {
 	const after = "#include \"textflag.h\"\n"
 	out := strings.Join(lines, "\n")
 	if len(macros) > 0 {
-		out = strings.Replace(out, after, after+"\n"+strings.TrimSuffix(strings.Join(macros, "\n"), "\n"), 1)
+		out = strings.Replace(out, after, after+"\n"+strings.Join(macros, "\n"), 1)
 	}
 	return os.WriteFile(file, []byte(out), 0o644)
 }

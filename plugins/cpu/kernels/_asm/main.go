@@ -111,8 +111,8 @@ func main() {
 	}
 }
 
-// checkEncodings rejects instructions of SSE. Among those of AVX each costs tens of cycles, since it keeps the upper halves
-// of registers: MOVD instead of VMOVD made products with IQ4_XS 15 times slower.
+// checkEncodings rejects instructions of SSE. Among those of AVX each costs tens of cycles, since it keeps the upper
+// halves of registers: MOVD instead of VMOVD made products with IQ4_XS 15 times slower.
 func checkEncodings(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

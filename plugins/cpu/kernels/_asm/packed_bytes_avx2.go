@@ -74,7 +74,11 @@ func (p *byteBlock) eachRow(macro, doc string, f func(row int), with ...param) {
 	}
 }
 
-const dotRowDoc = "adds the products of a row's block to its sum."
+// What macros do, for their comments.
+const (
+	dotRowDoc = "adds the products of a row's block to its sum."
+	scalesDoc = "stores the scales of a row's block and subtracts its minimums from the sum."
+)
 
 // scaled returns the f16 at byte 0 of the block times the scale of the activations.
 func (p *byteBlock) scaled(scale VecVirtual) VecVirtual {
@@ -109,7 +113,7 @@ func avx2Of4_0(p *byteBlock) {
 func avx2Of4_K(p *byteBlock) {
 	dx, xs := vectorOf(Mem{Base: p.dx}), vectorOf(Mem{Base: p.xs})
 	room := func(row, i int) Mem { return p.room.Offset(32*row + 4*i) }
-	p.eachRow("SCALES_Q4_K", "stores the scales of a row's block and subtracts its minimums from the sum.", func(row int) {
+	p.eachRow("SCALES_Q4_K", scalesDoc, func(row int) {
 		s, m := (&packedBlock{vec: vec{8, "AVX2"}, w: p.w}).sixes()
 		VMULPS(p.broadcastHalf(0), s, s)
 		VMULPS(dx, s, s)
@@ -155,7 +159,8 @@ func avx2Of6_K(p *byteBlock) {
 			for k := range 2 {
 				x[k], excess[k] = vectorOf(Mem{Base: p.x, Disp: at[k]}), vectorOf(Mem{Base: p.products, Disp: at[k]})
 			}
-			p.eachRow(fmt.Sprint("DOT_Q6_K_AVX2_", j), "adds the products of 64 values of a row, in half h of the block.", func(row int) {
+			name := fmt.Sprint("DOT_Q6_K_AVX2_", j)
+			p.eachRow(name, "adds the products of 64 values of a row, in half h of the block.", func(row int) {
 				low, upper := vectorOf(p.at(64*h+32*j)), vectorOf(p.at(128+32*h))
 				for k := range 2 {
 					q, u := YMM(), YMM()

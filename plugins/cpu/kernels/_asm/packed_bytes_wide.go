@@ -93,7 +93,8 @@ func (b *wideBlock) body4_K() {
 	VMOVUPS_Z(Mem{Base: b.xs, Disp: -32}, upperHalf, x)
 	VMULPS(Mem{Base: b.dx}, Z29, lowerHalf, x)
 	for row, w := range b.w {
-		macroUse("SCALES_Q4_K_VNNI", "SCALES_Q4_K_VNNI sets s to the scales of a row's block and subtracts its minimums from acc.",
+		macroUse("SCALES_Q4_K_VNNI",
+			"SCALES_Q4_K_VNNI sets s to the scales of a row's block and subtracts its minimums from acc.",
 			[]param{{"w", w}, {"s", &b.scales[row]}, {"acc", b.acc[row]}}, func() {
 				s := b.sixes(w)
 				VMULPS(x, s, s)

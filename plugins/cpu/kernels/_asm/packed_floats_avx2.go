@@ -85,8 +85,8 @@ func (p *floatRows) add(q, x VecVirtual, t *VecVirtual) {
 	}
 }
 
-// eachRow calls f for each row, whose blocks at and halfAt then find. macro and doc are those of macroUse. The macro has
-// the row, its sum, the block and these parameters.
+// eachRow calls f for each row, whose blocks at and halfAt then find. macro and doc are those of macroUse. The macro
+// has the row, its sum, the block and these parameters.
 func (p *floatRows) eachRow(macro, doc string, f func(row int), with ...param) {
 	for row, w := range p.w {
 		p.packedBlock.w = w
@@ -167,7 +167,7 @@ func (p *floatRows) nibblesOf(i int) [2]VecVirtual {
 
 func (p *floatRows) q4_K() {
 	sums := vectorOf(Mem{Base: p.ps})
-	p.eachRow("SCALES_Q4_K", "stores the scales of a row's block and subtracts its minimums from the sum.", func(row int) {
+	p.eachRow("SCALES_Q4_K", scalesDoc, func(row int) {
 		s, m := p.sixes()
 		d := YMM()
 		p.halfAt(p.vec, 0, d)
@@ -213,7 +213,8 @@ func (p *floatRows) q6_K() {
 	for h := range 2 {
 		for j := range 4 {
 			var q [dotStreams]VecVirtual
-			p.eachRow(fmt.Sprint("UNPACK_Q6_K_", j), "unpacks 32 integers of a row, in half h of the block.", func(row int) {
+			name := fmt.Sprint("UNPACK_Q6_K_", j)
+			p.eachRow(name, "unpacks 32 integers of a row, in half h of the block.", func(row int) {
 				u, upper := shiftRight(vectorOf(p.at(64*h+32*(j%2))), j/2*4),
 					shiftRight(vectorOf(p.at(128+32*h)), 2*j-4)
 				VPAND(bytesConst(15), u, u)

@@ -175,9 +175,8 @@ func (s scheme) zeros(v vec, zero, at Register, count int) (all []VecVirtual) {
 
 func (s scheme) value(v vec, m Mem, zeros []VecVirtual, i int) (x VecVirtual) {
 	macro := strings.ToUpper(s.name + "_" + v.name)
-	macroUse(macro, macro+" loads a vector of weights as floats.", []param{{"w", m.Base}, {"at", m.Disp}, {"x", &x}}, func() {
-		x = s.load(v, m)
-	})
+	macroUse(macro, macro+" loads a vector of weights as floats.",
+		[]param{{"w", m.Base}, {"at", m.Disp}, {"x", &x}}, func() { x = s.load(v, m) })
 	if s.zero {
 		VSUBPS(zeros[i], x, x)
 	}

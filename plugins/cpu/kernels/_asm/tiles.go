@@ -274,14 +274,14 @@ func (e tileEnd) rows() {
 		store = VMOVNTPS
 	}
 	name := "FINISH_ROWS_" + strings.ToUpper(e.name)
-	macroUse(name, fmt.Sprintf("%s finishes and stores %d rows of a block, and counts R9 down.", name, rowsPerStep), nil,
-		func() {
-			for r := range rowsPerStep {
-				e.row(r, store)
-			}
-			ADDQ(U32(128*rowsPerStep), tileDone)
-			DECQ(tileLeft)
-		})
+	doc := fmt.Sprintf("%s finishes and stores %d rows of a block, and counts R9 down.", name, rowsPerStep)
+	macroUse(name, doc, nil, func() {
+		for r := range rowsPerStep {
+			e.row(r, store)
+		}
+		ADDQ(U32(128*rowsPerStep), tileDone)
+		DECQ(tileLeft)
+	})
 }
 
 // row finishes and stores row r of a step.
