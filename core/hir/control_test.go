@@ -1,7 +1,6 @@
 package hir_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -9,10 +8,9 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/hir/controltest"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -487,23 +485,16 @@ return y=y
 func TestRandomControl(t *testing.T) {
 	ran := 0
 	for seed := range uint64(400) {
-		r := &randomControl{rng: rand.New(rand.NewPCG(seed, 1))}
-		g := ir.NewGraph("main")
-		if err := g.Build(func() {
-			in := r.inputs(g)
-			out := r.ops(g, in, 3)
-			for k, n := range out {
-				g.Return(fmt.Sprint("o", k), n)
-			}
-		}); err != nil {
+		g, err := controltest.Random(seed)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if len(g.Bodies()) == 0 {
 			continue
 		}
-		in := map[string]*tensor.Array{}
+		in, rng := map[string]*tensor.Array{}, rand.New(rand.NewPCG(seed, 2))
 		for _, n := range g.Inputs() {
-			in[n.Name] = interp.Random(r.rng, n.Type, nil, ir.Range{Lo: -2, Hi: 5})
+			in[n.Name] = interp.Random(rng, n.Type, nil, ir.Range{Lo: -2, Hi: 5})
 		}
 		if _, err := both(t, g, nil, in, nil); err == nil {
 			ran++
@@ -514,75 +505,4 @@ func TestRandomControl(t *testing.T) {
 	if ran < 100 {
 		t.Errorf("only %d programs ran", ran)
 	}
-}
-
-// randomControl makes graphs with the inputs x f32[3], y f32[3] and i i32[], and outputs of these types.
-type randomControl struct {
-	rng   *rand.Rand
-	count int
-}
-
-func (r *randomControl) inputs(g *ir.Graph) []*ir.Node {
-	return []*ir.Node{op.Input(g, "x", f32(3)), op.Input(g, "y", f32(3)), op.Input(g, "i", ir.TypeOf(dtype.I32))}
-}
-
-// graph makes a body with that many outputs. 0 stands for one bool.
-func (r *randomControl) graph(depth, outputs int) *ir.Graph {
-	r.count++
-	g := ir.NewGraph(fmt.Sprint("g", r.count))
-	if err := g.Build(func() {
-		out := r.ops(g, r.inputs(g), depth)
-		if outputs == 0 {
-			g.Return("c", r.flag(g, out))
-		}
-		for k, n := range out[:outputs] {
-			g.Return(fmt.Sprint("o", k), n)
-		}
-	}); err != nil {
-		panic(err)
-	}
-	return g
-}
-
-func (r *randomControl) flag(g *ir.Graph, v []*ir.Node) *ir.Node {
-	if r.rng.IntN(2) == 0 {
-		return op.Lt(v[2], op.Const(g, float64(r.rng.IntN(8)), ir.TypeOf(dtype.I32)))
-	}
-	return op.Any(op.Gt(v[0], v[1]), false, 0)
-}
-
-func (r *randomControl) ops(g *ir.Graph, in []*ir.Node, depth int) []*ir.Node {
-	v := slices.Clone(in)
-	for range 2 + r.rng.IntN(4) {
-		k := r.rng.IntN(2)
-		switch c := r.rng.IntN(9); {
-		case c < 2:
-			v[k] = op.Tanh(op.Add(v[0], v[1]))
-		case c < 3:
-			v[k] = op.Div(v[0], v[1]) // may be infinite or NaN
-		case c < 4:
-			v[2] = op.Add(v[2], op.Const(g, float64(r.rng.IntN(5)-1), v[2].Type))
-		case c < 5:
-			at := v[2]
-			if depth == 3 || r.rng.IntN(2) == 0 {
-				at = op.Remainder(at, op.Const(g, 3, at.Type))
-			}
-			v[k] = op.Add(v[k], op.Gather(v[1-k], at, 0))
-		case depth == 0:
-		case c < 7:
-			p := r.flag(g, v)
-			v[k] = hir.If(p, r.graph(depth-1, 1), r.graph(depth-1, 1), v...)
-		case c < 8:
-			a := hir.WhileAttrs{Cond: r.graph(0, 0), Body: r.graph(depth-1, 3),
-				MaxIterations: 1 + r.rng.IntN(3), Result: k}
-			v[k] = hir.While(a, v...)
-		default:
-			a := hir.ScanAttrs{Body: r.graph(depth-1, 2), Carried: 2, Steps: 1, Result: k}
-			v[k] = hir.Scan(a, v[0], v[1], op.Add(v[2], op.Iota(g, 0, ir.TypeOf(dtype.I32, 2))))
-		}
-		if v[k].Name == "" && r.rng.IntN(3) == 0 {
-			v[k].Named(fmt.Sprint("n", v[k].ID))
-		}
-	}
-	return v
 }

@@ -55,6 +55,9 @@ type Def[A any] struct {
 	Packed bool
 	// Checked lists the operands whose values Eval may refuse, such as indices.
 	Checked []Checked
+	// Unread returns operands that do not matter for some values of others. A kernel may read them all the same, but
+	// whatever bytes they have must not change the result. Nil means none.
+	Unread func(a A) []Unread
 	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is
 	// never folded, merged or dropped, and it runs after everything that reads operand 0.
 	Updates bool
@@ -93,6 +96,12 @@ type Checked struct {
 	Integers bool // only integers are checked: a divisor
 }
 
+// Unread says that operand Operand does not matter if each element of operand By, a bool, is Value.
+type Unread struct {
+	Operand, By int
+	Value       bool
+}
+
 // Sig is the input of type inference.
 type Sig[A any] struct {
 	Attrs    A
@@ -126,6 +135,7 @@ type OpDef struct {
 	InPlace       []int
 	AsI32         []dtype.DType
 	Checked       []Checked
+	Unread        func(a any) []Unread       // never nil
 	Discontinuous func(a any, out Type) bool // nil: never
 
 	attrs attrCodec
@@ -171,9 +181,13 @@ func Define[A any](d Def[A]) *OpDef {
 			return []Type{t}, err
 		},
 		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
+		Unread: func(any) []Unread { return nil },
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
 		Cases:  eraseCases(d.Cases),
+	}
+	if d.Unread != nil {
+		def.Unread = func(a any) []Unread { return d.Unread(a.(A)) }
 	}
 	if d.Discontinuous != nil {
 		def.Discontinuous = func(a any, out Type) bool { return d.Discontinuous(a.(A), out) }

@@ -69,6 +69,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
 		},
 		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
+		Unread: func(any) []Unread { return nil },
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
 		Cases:  eraseCases(d.Cases),

@@ -7,6 +7,7 @@ var AndDef = binary(binarySpec{
 	name:        "and",
 	doc:         "z = a and b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
 	asI32:       narrowIntsAndBool,
+	unread:      []ir.Unread{{Operand: 0, By: 1, Value: false}, {Operand: 1, By: 0, Value: false}},
 	commutative: true,
 	tol:         exact[NoAttrs],
 	integer:     func(a, b int64) int64 { return a & b },

@@ -18,6 +18,7 @@ type binarySpec struct {
 	bits        func(d dtype.DType) func(a, b int64) int64 // replaces integer if the function depends on the type
 	logical     func(a, b bool) bool                       // nil if bools are not allowed
 	asI32       []dtype.DType                              // see ir.Def.AsI32
+	unread      []ir.Unread                                // see ir.Def.Unread
 	// name of an integer divisor of 0 in errors; empty if 0 is allowed
 	zero string
 	fill []ir.Range
@@ -33,7 +34,7 @@ func binary(b binarySpec) *ir.OpDef {
 	}
 	return ir.Define(ir.Def[NoAttrs]{
 		Name: b.name, Doc: b.doc, Operands: "a, b", Elementwise: true, Commutative: b.commutative, InPlace: []int{0, 1},
-		AsI32: b.asI32, Checked: checked,
+		AsI32: b.asI32, Checked: checked, Unread: func(NoAttrs) []ir.Unread { return b.unread },
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if err := sameDType(s.In); err != nil {
 				return ir.Type{}, err

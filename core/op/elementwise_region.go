@@ -23,6 +23,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		"is one of the other types if the last step casts f32 to it. Numbers in expr are f32.\n\n" + regionGrammar,
 	Operands: "x...", Elementwise: true,
 	InPlace: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	Unread:  regionUnread,
 	Infer: func(s ir.Sig[ElementwiseRegionAttrs]) (ir.Type, error) {
 		steps, err := ParseRegion(s.Attrs.Expr)
 		if err != nil {

@@ -221,3 +221,46 @@ func regionInputs(steps []RegionStep) int {
 	}
 	return n
 }
+
+// regionUnread returns which operands of a region its result does not depend on, for each value of an operand that is
+// the condition of one of its steps.
+func regionUnread(a ElementwiseRegionAttrs) (list []ir.Unread) {
+	steps, err := ParseRegion(a.Expr)
+	if err != nil {
+		return nil
+	}
+	n := regionInputs(steps)
+	for by := range n {
+		for _, value := range []bool{false, true} {
+			if needs := regionNeeds(steps, by, value); needs != 1<<n-1 {
+				for k := range n {
+					if k != by && needs>>k&1 == 0 {
+						list = append(list, ir.Unread{Operand: k, By: by, Value: value})
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// regionNeeds returns the operands on which the result of steps depends if operand by is a bool of that value, as bits.
+func regionNeeds(steps []RegionStep, by int, value bool) uint32 {
+	var needs [MaxRegionSteps]uint32
+	for i, s := range steps {
+		for k, o := range s.In {
+			if slices.ContainsFunc(s.Op.Unread(s.Attrs), func(u ir.Unread) bool {
+				return u.Operand == k && u.Value == value && s.In[u.By] == RegionOperand{Kind: RegionInput, Index: by}
+			}) {
+				continue
+			}
+			switch o.Kind {
+			case RegionInput:
+				needs[i] |= 1 << o.Index
+			case RegionResult:
+				needs[i] |= needs[o.Index]
+			}
+		}
+	}
+	return needs[len(steps)-1]
+}

@@ -13,6 +13,9 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 		"not 0. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
 	Operands: "cond, t, f", Elementwise: true, InPlace: []int{1, 2},
+	Unread: func(NoAttrs) []ir.Unread {
+		return []ir.Unread{{Operand: 1, By: 0, Value: false}, {Operand: 2, By: 0, Value: true}}
+	},
 	AsI32: narrowInts, // not bool: the plainer form makes the condition a bool
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		if err := sameDType(s.In[1:]); err != nil {

@@ -36,6 +36,9 @@ type Config struct {
 	// all; needed has the steps that the run needs, or is nil for all. An error, or a panic, is reported with the name
 	// of step i's node and its op.
 	Step func(i int, alone bool, needed []bool) (done int, err error)
+	// Skip lets a run leave out steps that compute what it does not use, once it knows the condition (program.Skips). The
+	// kernels must then cope with any bytes in operands that do not matter. Runs that look at values run all steps.
+	Skip bool
 	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before.
 	// observed is set if the run looks at values after each step.
 	Bound func(observed bool)
@@ -45,6 +48,8 @@ type Config struct {
 type Runner struct {
 	Config
 	inputs, outputs []int // node IDs
+	skips           *program.Skips
+	live            []bool // by step: whether the current run needs it, as far as is known
 
 	binder  *program.Binder
 	values  *program.Values
@@ -81,6 +86,11 @@ func New(c Config) *Runner {
 	}
 	for _, o := range c.Program.Graph.Outputs {
 		r.outputs = append(r.outputs, o.Node.ID)
+	}
+	if c.Skip {
+		if r.skips = c.Program.Skips(); r.skips != nil {
+			r.live = make([]bool, len(c.Program.Steps))
+		}
 	}
 	r.makeCalls()
 	return r
@@ -125,6 +135,19 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 		return stats, err
 	}
 	needed := r.Program.Needed(run.Computed(), run.Opts.Dump)
+	skips := r.skips
+	if r.bound.observed {
+		skips = nil
+	}
+	if skips != nil {
+		for i := range r.live {
+			r.live[i] = needed == nil || needed[i]
+		}
+		needed = r.live
+		for _, c := range skips.Inputs {
+			r.skip(c, r.ioValue(run.IO, c.Node))
+		}
+	}
 	if run.Opts.Profile {
 		stats.Steps = make([]device.Step, 0, len(r.calls))
 	}
@@ -148,6 +171,9 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 		if done, err = r.step(i, alone, needed); err != nil {
 			return stats, err
 		}
+		if skips != nil {
+			r.know(i, done)
+		}
 		if run.Opts.Profile {
 			stats.Steps = append(
 				stats.Steps, device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
@@ -166,6 +192,30 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 	}
 	stats.Total = time.Since(start)
 	return stats, nil
+}
+
+// know marks the steps that the run does not need, as it is known after the steps from i on.
+func (r *Runner) know(i, done int) {
+	for k := i; k < i+done; k++ {
+		for _, c := range r.skips.Steps[k] {
+			for j, v := range r.calls[k].Node.Values() {
+				if v.ID == c.Node {
+					r.skip(c, r.calls[k].Out[j].Data)
+				}
+			}
+		}
+	}
+}
+
+// skip marks the steps that a condition makes unnecessary.
+func (r *Runner) skip(c program.Condition, value []byte) {
+	k := 0
+	if value[0] != 0 {
+		k = 1
+	}
+	for _, step := range c.Steps[k] {
+		r.live[step] = false
+	}
 }
 
 // step calls Config.Step. Errors, and panics of a kernel, name the node and the op. The host adds the step's number.

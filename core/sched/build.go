@@ -45,16 +45,19 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	if err != nil {
 		return nil, plan.Report{}, err
 	}
-	var best *layout
-	for _, order := range [][]*ir.Node{graphOrder(g), frugalOrder(g)} {
-		l := newLayout(g, order)
-		if best == nil || l.plan.Size < best.plan.Size {
-			best = l
-		}
-	}
+	best := newLayout(g, graphOrder(g))
 	p, err := best.program(o)
 	if err != nil {
 		return nil, plan.Report{}, err
+	}
+	if l := newLayout(g, frugalOrder(g)); l.plan.Size < best.plan.Size {
+		q, err := l.program(o)
+		if err != nil {
+			return nil, plan.Report{}, err
+		}
+		if skippable(q) >= skippable(p) { // a condition that is known too late saves no time
+			best, p = l, q
+		}
 	}
 	if err := plan.CheckProgram(p); err != nil {
 		panic("BUG: sched: " + err.Error())
@@ -135,4 +138,12 @@ func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
 		add(l.root(o.Node))
 	}
 	return at
+}
+
+// skippable returns the number of steps that a condition may make unnecessary.
+func skippable(p *program.Program) int {
+	if s := p.Skips(); s != nil {
+		return s.Count
+	}
+	return 0
 }
