@@ -104,7 +104,7 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 	base, _ := v.WeightsSection()
 	var weights []Weight
 	for _, x := range v.Weights().Tensors() {
-		weights = append(weights, Weight{x.Name, x.Type, func(w io.Writer) error {
+		weights = append(weights, Weight{Name: x.Name, Type: x.Type, Write: func(w io.Writer) error {
 			_, err := w.Write(b[base+x.Offset:][:x.Size])
 			return err
 		}})

@@ -136,7 +136,7 @@ func testWeights() []Weight {
 		for i := range f {
 			f[i] = r.Float32() - 0.5
 		}
-		return Weight{name, t, func(w io.Writer) error {
+		return Weight{Name: name, Type: t, Mutable: name == "w", Write: func(w io.Writer) error {
 			_, err := w.Write(tensor.Bytes(f))
 			return err
 		}}

@@ -25,7 +25,7 @@ func TestLimits(t *testing.T) {
 		forge func(f *forgery, n int64)
 	}{
 		{"sections", MaxSections, 6, func(f *forgery, n int64) {
-			for i := range n - 8 {
+			for i := range n - 9 {
 				f.extra = append(
 					f.extra, Section{Kind: Kind{'X', 'T', byte('A' + i/16), byte('A' + i%16)}, Align: 64, Size: 1})
 			}

@@ -29,7 +29,8 @@ func TestSources(t *testing.T) {
 		if _, err := v.File().ReadAt(data, base+e.Offset); err != nil {
 			t.Fatal(err)
 		}
-		ws = append(ws, Weight{e.Name, e.Type, func(w io.Writer) error { _, err := w.Write(data); return err }})
+		write := func(w io.Writer) error { _, err := w.Write(data); return err }
+		ws = append(ws, Weight{Name: e.Name, Type: e.Type, Write: write})
 	}
 	full := v.Meta().Sources
 	bare := make([]Source, len(full))

@@ -25,7 +25,7 @@ func TestGuard(t *testing.T) {
 func TestVerifiedWithoutFile(t *testing.T) {
 	f := forge(t)
 	f.weights = nil
-	f.c.tensors, f.c.splits = nil, nil
+	f.c.tensors, f.c.mutable, f.c.splits = nil, nil, nil
 	k := slices.IndexFunc(f.c.graphs, func(g rawGraph) bool { return g.method == "peek" }) // has no weights
 	f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[k:k+1], f.c.plans[k:k+1], f.c.scheds[k:k+1]
 	var methods []Method

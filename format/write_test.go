@@ -83,7 +83,7 @@ func TestRoundTrip(t *testing.T) {
 // patterned returns a weight of n floats whose bytes depend on their positions.
 func patterned(name string, n int64, seed byte) Weight {
 	t := ir.TypeOf(dtype.F32, n)
-	return Weight{name, t, func(w io.Writer) error {
+	return Weight{Name: name, Type: t, Write: func(w io.Writer) error {
 		buf := make([]byte, 100_001) // divides no other size
 		for at := int64(0); at < 4*n; {
 			b := buf[:min(int64(len(buf)), 4*n-at)]
@@ -236,7 +236,7 @@ return y=y, c=c
 `
 	b := make([]byte, 32)
 	weight := func(name string, t ir.Type, data []byte) Weight {
-		return Weight{name, t, func(w io.Writer) error { _, err := w.Write(data); return err }}
+		return Weight{Name: name, Type: t, Write: func(w io.Writer) error { _, err := w.Write(data); return err }}
 	}
 	none, some, ints := weight("a", ir.TypeOf(dtype.F32, 0, 4), nil), weight("b", ir.TypeOf(dtype.F32, 2, 4), b),
 		weight("c", ir.TypeOf(dtype.I64, 3, 0), nil)

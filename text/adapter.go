@@ -37,8 +37,8 @@ type Adapter struct {
 	weights map[string]rlx.Tensor
 }
 
-// Weights returns the values of all weights of the model that belong to adapters: those of layers that this one does not
-// change are 0. The scale of the adapter is part of them. The tensors are shared; do not change them.
+// Weights returns the values of all weights of the model that belong to adapters: those of layers that this one does
+// not change are 0. The scale of the adapter is part of them. The tensors are shared; do not change them.
 func (a *Adapter) Weights() map[string]rlx.Tensor { return a.weights }
 
 // Names of the weights of adapters in an artifact end so; what comes before is the name of the layer.
@@ -246,7 +246,8 @@ func readFactors(path string, slots map[string]rlx.Weight) (map[string]*factors,
 			return nil, badAdapter(path, "tensor %s is not part of a LoRA adapter; want names that end in .lora_A.weight or .lora_B.weight",
 				e.Name)
 		case !ok:
-			return nil, badAdapter(path, "tensor %s is for layer %s, for which the model takes no adapter", e.Name, module)
+			return nil, badAdapter(path, "tensor %s is for layer %s, for which the model takes no adapter", e.Name,
+				module)
 		case len(e.Shape) != 2 || e.Shape[0]*e.Shape[1] > maxFactor:
 			return nil, badAdapter(path, "tensor %s has shape %v; want a matrix", e.Name, e.Shape)
 		case e.DType != dtype.F32 && e.DType != dtype.F16 && e.DType != dtype.BF16:

@@ -53,7 +53,8 @@ func TestAdapters(t *testing.T) {
 		s := rlxtest.Session(t, m, o)
 		check := func(what string, want []float64) {
 			t.Helper()
-			r, err := s.Run(t.Context(), rlx.Request{Method: "forward", Inputs: map[string]rlx.Tensor{"input_ids": ids}})
+			in := map[string]rlx.Tensor{"input_ids": ids}
+			r, err := s.Run(t.Context(), rlx.Request{Method: "forward", Inputs: in})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -157,7 +157,8 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 // line.
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
-		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora, Weights: f.weights, Seed: f.seed,
+		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora,
+		Weights: f.weights, Seed: f.seed,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
 		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}

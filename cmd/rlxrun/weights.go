@@ -31,7 +31,9 @@ func (s *session) replaceWeights(ctx context.Context, files []string, lora strin
 		maps.Copy(weights, read)
 	}
 	if lora != "" {
-		a, err := ctxio.Do(ctx, "adapter", func() (*text.Adapter, error) { return text.OpenAdapter(s.model, lora) }, nil)
+		a, err := ctxio.Do(ctx, "adapter", func() (*text.Adapter, error) {
+			return text.OpenAdapter(s.model, lora)
+		}, nil)
 		if err != nil {
 			return err
 		}

@@ -51,8 +51,8 @@ type Weight struct {
 	Type   ir.Type
 	Offset int64  // in the weights space, in bytes; set by Options.Layout
 	Data   []byte // of attachments and of weights that passes computed; nil means the model's param of that name
-	// Fixed is set if a session cannot replace the weight, because it is no param of the model, or because programs have
-	// constants that were computed from its values.
+	// Fixed is set if a session cannot replace the weight, because it is no param of the model, or because programs
+	// have constants that were computed from its values.
 	Fixed bool
 }
 
@@ -104,7 +104,8 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared,
+			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter,
+				Activations: o.Activations, Shared: &shared,
 				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {

@@ -11,9 +11,10 @@ import (
 
 // Adapt returns the graph with a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) at each linear layer whose
 // weight is a param that adapts selects: x·wᵀ becomes x·wᵀ + (x·aᵀ)·bᵀ, with params a f32[rank,in] and b f32[out,rank].
-// The factor alpha/r of adapters belongs to the values of b. The params are called like the weight, with LoraA and LoraB
-// in place of ".weight"; made has their types.
-func Adapt(g *ir.Graph, rank int64, adapts func(weight string) bool) (out *ir.Graph, made map[string]ir.Type, err error) {
+// The factor alpha/r of adapters belongs to the values of b. The params are called like the weight, with LoraA and
+// LoraB in place of ".weight"; made has their types.
+func Adapt(g *ir.Graph, rank int64, adapts func(weight string) bool) (
+	out *ir.Graph, made map[string]ir.Type, err error) {
 	a := adapter{rank: rank, adapts: adapts, params: map[string]*ir.Node{}}
 	out, err = g.Rebuild(func(_ *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
 		switch {

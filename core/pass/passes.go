@@ -147,8 +147,9 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 				return nil, nil, err
 			}
 		}
-		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, mutable: o.Mutable, report: r, memory: o.Memory,
-			stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep}
+		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, mutable: o.Mutable, report: r,
+			memory: o.Memory,
+			stop:   o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()
