@@ -82,7 +82,8 @@ func TestWriteFails(t *testing.T) {
 			code.ArtifactSource},
 		{"no elements", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[0]"), Write: big.Write},
 			code.ArtifactSource},
-		{"too large", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[1099511627776,2]"), Write: big.Write},
+		{"too large", context.Background(),
+			Weight{Name: "s", Type: ir.MustType("f32[1099511627776,2]"), Write: big.Write},
 			code.ArtifactSource},
 	} {
 		for _, old := range [][]byte{nil, []byte("the old file")} {
