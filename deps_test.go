@@ -57,8 +57,8 @@ var mayImport = map[string][]string{
 		"task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 	"segment": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
-	"text": {".", "core/code", "core/device", "core/diag", "core/tensor", "internal/tokenizer", "task",
-		"task/text/chat"},
+	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/regular",
+		"internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
 	"task/imaging":        {"core/code", "core/diag"},
 	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
 	// the kinds

@@ -91,13 +91,15 @@ func TestSetWeights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)
 			// s is folded in next, so its result y differs
-			old, next := compileWeights(t, "1", "--mutable-weights", "[bs]"), compileWeights(t, "2", "--mutable-weights", "b")
+			old := compileWeights(t, "1", "--mutable-weights", "[bs]")
+			next := compileWeights(t, "2", "--mutable-weights", "b")
 			s, want := session(t, old, o), session(t, next, o)
 			x := randomTensor(t, 160, 64)
 			row := rlx.Tensor{DType: rlx.F32, Shape: []int{64}, Data: x.Data[:256]}
 			run := func(s *rlx.Session, check bool) []byte {
 				t.Helper()
-				f, err := s.Run(t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": x}, Check: check})
+				in := map[string]rlx.Tensor{"x": x}
+				f, err := s.Run(t.Context(), rlx.Request{Method: "f", Inputs: in, Check: check})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +256,8 @@ func TestSetWeightsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, "failing backend", fails.SetWeights(t.Context(), good), rlx.ErrMemory)
-	_, err := fails.Run(t.Context(), rlx.Request{Method: "f", Inputs: map[string]rlx.Tensor{"x": randomTensor(t, 160, 64)}})
+	in := map[string]rlx.Tensor{"x": randomTensor(t, 160, 64)}
+	_, err := fails.Run(t.Context(), rlx.Request{Method: "f", Inputs: in})
 	wantError(t, "run of undefined weights", err, rlx.ErrMemory)
 	tight := session(t, m, rlx.Options{Memory: rlx.NewBudget(1)})
 	wantError(t, "memory", tight.SetWeights(t.Context(), good), rlx.ErrMemory)

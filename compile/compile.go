@@ -46,6 +46,9 @@ type Options struct {
 	// Context is how many tokens the caches of a language model hold. 0 stands for what the model was made for, at most
 	// 4096.
 	Context int
+	// LoRA is the rank of low-rank adapters that a session may give a language model (text.OpenAdapter). Its linear
+	// layers then have a product for the adapter, whose weights are 0 until then. 0 means none.
+	LoRA int
 	// DType is the element type of stored weights: "f32", "f16", "bf16", or "keep" or empty for that of each tensor.
 	DType string
 	// Quantize stores the matrices of a language model in blocks of few bits: one of weights.Quantizations, such as

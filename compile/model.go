@@ -50,6 +50,7 @@ type Model struct {
 	custom     *custom.Library // of Options.Ops and Options.Definitions
 	memory     memory
 	values     *values
+	adapters   map[string]ir.Type // weights of Options.LoRA
 	packings   packings
 	checkpoint *weights.Checkpoint // nil for graphs in text form
 	source     format.Source       // of graphs in text form
@@ -153,6 +154,7 @@ func (o *Options) check(path string) error {
 		given bool
 	}{
 		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"context", o.Context != 0},
+		{"lora", o.LoRA != 0},
 		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""}, {"quantize", o.Quantize != ""},
 	} {
 		if graph && x.given {
@@ -224,7 +226,10 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.values = &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}}
+	if err := m.addLoRA(); err != nil {
+		return err
+	}
+	m.values = &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}, zero: m.adapters}
 	for _, p := range m.built.Params {
 		m.values.source[p.Name] = p.Source
 	}
@@ -263,6 +268,10 @@ func (m *Model) build(stored weights.Stored) (*arch.Model, error) {
 	if m.options.quantizes() && family.Keys["context"] == "" {
 		return nil, usage("--quantize "+m.options.Quantize, "architecture %s is not a language model", family.Name).
 			WithHint("leave the flag out")
+	}
+	if m.options.LoRA != 0 && family.Keys["context"] == "" {
+		return nil, usage(fmt.Sprintf("--lora %d", m.options.LoRA), "architecture %s is not a language model",
+			family.Name).WithHint("leave the flag out")
 	}
 	for _, k := range []struct {
 		key   string

@@ -5,8 +5,12 @@ import (
 	"slices"
 )
 
-// mutable reports whether a weight matches a pattern of Options.MutableWeights.
+// mutable reports whether a weight belongs to an adapter of Options.LoRA, or matches a pattern of
+// Options.MutableWeights.
 func (m *Model) mutable(name string) bool {
+	if _, ok := m.adapters[name]; ok {
+		return true
+	}
 	return slices.ContainsFunc(m.options.MutableWeights, func(glob string) bool {
 		ok, _ := path.Match(glob, name)
 		return ok

@@ -92,7 +92,8 @@ func TestSizesContradict(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Load(t.Context(), path, Options{Sizes: map[string]int64{"S": 6, "T": 2}})
-	if d, ok := diag.CodeOf(err); !ok || d != diag.Usage || !strings.Contains(fmt.Sprint(err), "y of graph g: reshape") {
+	d, ok := diag.CodeOf(err)
+	if !ok || d != diag.Usage || !strings.Contains(fmt.Sprint(err), "y of graph g: reshape") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Load(t.Context(), path, Options{Sizes: map[string]int64{"S": 6, "T": 3}}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	driver "github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/models/weights"
@@ -16,6 +17,7 @@ type values struct {
 	stored   weights.Stored
 	source   map[string]string        // param -> tensor of the checkpoint
 	made     map[string]tensor.Tensor // params that are in memory, by name
+	zero     map[string]ir.Type       // params that are all 0
 	madeUp   *madeUp                  // generates params; may be nil
 	progress func(written int64)      // called with the bytes of weights written; may be nil
 
@@ -28,6 +30,9 @@ type values struct {
 func (v *values) Param(name string) (*tensor.Array, error) {
 	if t, ok := v.made[name]; ok {
 		return t.Array(), nil
+	}
+	if t, ok := v.zero[name]; ok {
+		return tensor.NewArray(t.DType, t.Shape.Eval(nil)...), nil
 	}
 	if v.madeUp != nil {
 		return v.madeUp.array(v.madeUp.params[name]), nil
@@ -45,6 +50,17 @@ func (v *values) copy(to io.Writer, name string) error {
 	if t, ok := v.made[name]; ok {
 		_, err := to.Write(t.Data)
 		return err
+	}
+	if t, ok := v.zero[name]; ok {
+		zeros := make([]byte, 1<<16)
+		for rest := t.Bytes(nil); rest > 0; {
+			n, err := to.Write(zeros[:min(rest, int64(len(zeros)))])
+			if err != nil {
+				return err
+			}
+			rest -= int64(n)
+		}
+		return nil
 	}
 	if v.madeUp != nil {
 		return v.madeUp.copy(to, v.madeUp.params[name])

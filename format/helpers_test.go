@@ -177,7 +177,7 @@ func testWeights() []Weight {
 		for i := range f {
 			f[i] = r.Float32() - 0.5
 		}
-		return Weight{Name: name, Type: t, Write: func(w io.Writer) error {
+		return Weight{Name: name, Type: t, Mutable: name == "w", Write: func(w io.Writer) error {
 			_, err := w.Write(tensor.Bytes(f))
 			return err
 		}}
@@ -244,7 +244,6 @@ func splitArtifact(t testing.TB) (Artifact, []Weight) {
 	}
 	s, m := chain(t, dir)
 	a.Splits, a.Meta.Methods = append(a.Splits, s), append(a.Meta.Methods, m)
-	weights[0].Mutable = true
 	return a, weights
 }
 

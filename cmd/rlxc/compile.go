@@ -26,7 +26,7 @@ type compileFlags struct {
 	seed                                    uint64
 	check                                   bool
 	dtype, quantize, activations            cli.Choice
-	batch, context                          int
+	batch, context, lora                    int
 	targets, fallbacks, precisions          []string
 	set, dump, sizes, mutable, ops          cli.List
 	gaps                                    bool
@@ -77,6 +77,8 @@ func compileCommand() *cli.Command {
 				"`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
 			fs.IntVar(&f.context, "context", 0,
 				"`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
+			fs.IntVar(&f.lora, "lora", 0,
+				"`RANK` language models: let runs take LoRA adapters of up to this rank (rlxrun --lora)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` set a configuration value (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type of stored weights", "keep", "f32", "f16", "bf16")
 			fs.ChoiceVar(
@@ -136,7 +138,7 @@ func compileCommand() *cli.Command {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}
 				}
-				for _, name := range []string{"batch", "context"} {
+				for _, name := range []string{"batch", "context", "lora"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
 						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
 							"without the flag, the default applies")
@@ -159,7 +161,8 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 // line.
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
-		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, Weights: f.weights, Seed: f.seed,
+		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora,
+		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
 		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,

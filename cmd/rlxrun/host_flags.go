@@ -33,6 +33,7 @@ type hostFlags struct {
 	verify, log, sandbox     cli.Choice
 	precision, memory        string
 	weights                  cli.List
+	lora                     string
 }
 
 const (
@@ -69,6 +70,8 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		"`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
 	fs.ListVarP(&f.weights, "weights", "",
 		"`FILE` a safetensors file with other values for weights, by name and in their types (repeatable; rlxc inspect lists the weights that can be replaced)")
+	fs.StringVar(&f.lora, "lora", "",
+		"`DIR` a LoRA adapter as PEFT saves it, for a language model that was compiled with rlxc --lora")
 	fs.ChoiceVar(
 		&f.verify, "verify",
 		"when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never",

@@ -95,7 +95,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		defer close(s.started)
 		defer s.trace.span("start backend")()
 		if s.host, s.err = s.model.NewSession(ctx, o); s.err == nil {
-			s.err = s.replaceWeights(ctx, f.weights.Values)
+			s.err = s.replaceWeights(ctx, f.weights.Values, f.lora)
 		}
 	}()
 	if f.verify.Value == verifyLazy {

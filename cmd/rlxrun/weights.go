@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -11,11 +12,13 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
+	"github.com/rlx-go/rlx/text"
 )
 
-// replaceWeights gives the session the weights of the files of --weights. A later file wins.
-func (s *session) replaceWeights(ctx context.Context, files []string) error {
-	if len(files) == 0 {
+// replaceWeights gives the session the weights of the files of --weights, of which a later one wins, and of the adapter
+// of --lora.
+func (s *session) replaceWeights(ctx context.Context, files []string, lora string) error {
+	if len(files) == 0 && lora == "" {
 		return nil
 	}
 	defer s.trace.span("weights")()
@@ -25,9 +28,16 @@ func (s *session) replaceWeights(ctx context.Context, files []string) error {
 		if err != nil {
 			return err
 		}
-		for name, t := range read {
-			weights[name] = t
+		maps.Copy(weights, read)
+	}
+	if lora != "" {
+		a, err := ctxio.Do(ctx, "adapter", func() (*text.Adapter, error) {
+			return text.OpenAdapter(s.model, lora)
+		}, nil)
+		if err != nil {
+			return err
 		}
+		maps.Copy(weights, a.Weights())
 	}
 	return s.host.SetWeights(ctx, weights)
 }

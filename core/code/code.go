@@ -104,6 +104,11 @@ the line. As a workaround, leave out --chat and write the model's special tokens
 The model's chat template failed for this conversation. It rejected it (often because roles must alternate, or because the model has no
 system prompt), used something undefined, or needed too many steps or too much memory. The message gives the reason.`)
 
+	Adapter = diag.Define("RLX3087", "adapter cannot be used", `
+The folder of --lora is no LoRA adapter as PEFT saves it (adapter_config.json, adapter_model.safetensors), is of a kind that is not
+supported, such as DoRA, or does not fit the model: another size, a layer that has no place for an adapter, or a rank above that of
+rlxc --lora. The message says which.`)
+
 	NpyRead = diag.Define("RLX3020", "tensor file cannot be read", `
 The .npy file is missing or the operating system refused to read it.`)
 	NpyFormat = diag.Define("RLX3021", "not a usable .npy file", `

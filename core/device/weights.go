@@ -10,8 +10,8 @@ import (
 type NewWeights struct {
 	// Params are the nodes whose values change.
 	Params []int
-	// Weights has the new values at the places of the params. Like Load.Weights it is the space of all weights, but only
-	// the bytes of params that have been replaced so far are valid. It is read-only, and valid until the next
+	// Weights has the new values at the places of the params. Like Load.Weights it is the space of all weights, but
+	// only the bytes of params that have been replaced so far are valid. It is read-only, and valid until the next
 	// SetWeights with other memory returns, or the Executable is closed. Its contents change only before such a call.
 	Weights []byte
 }

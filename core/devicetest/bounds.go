@@ -120,8 +120,8 @@ func Bounds(t *testing.T, b device.Backend) {
 	}
 }
 
-// bounds runs ops at sizes, the keys of sizes, in programs for that size alone and in programs for bounds. It returns an
-// error if an op for which exact returns true gives other bits, and the names of all ops that do.
+// bounds runs ops at sizes, the keys of sizes, in programs for that size alone and in programs for bounds. It returns
+// an error if an op for which exact returns true gives other bits, and the names of all ops that do.
 func (s *suite) bounds(names map[string]bool, sizes map[int64][]int64, exact func(sums bool) bool) (
 	differ map[string]bool, err error) {
 	differ = map[string]bool{}

@@ -120,7 +120,8 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 		return nil, err
 	}
 	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p},
-		mapped: w.Mapped && s.newWeights != nil, spins: wire.Accelerated(s.info, o.Device), constants: constants{is: p.Constant()}}
+		mapped: w.Mapped && s.newWeights != nil, spins: wire.Accelerated(s.info, o.Device),
+		constants: constants{is: p.Constant()}}
 	if e.id == 0 {
 		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
 	}

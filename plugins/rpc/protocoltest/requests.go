@@ -68,8 +68,8 @@ func (b *behaviour) loading(p *program.Program, weights []byte, spoil func(h *rl
 	}
 }
 
-// setting returns a maker of a SetWeights of a program whose weights were sent. spoil changes the header, which names the
-// first param.
+// setting returns a maker of a SetWeights of a program whose weights were sent. spoil changes the header, which names
+// the first param.
 func setting(x *Sample, spoil func(h *rlxv1.SetWeightsHeader)) maker {
 	return func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 		if x.Param == nil {

@@ -62,13 +62,28 @@ class Region:
 
 
 def map_weights(fd: int, offset: int, size: int) -> np.ndarray:
-    """Maps size bytes of the artifact at offset, read-only."""
+    """Maps size bytes of the artifact at offset. What is written to them stays in this process and takes memory of its
+    own, page by page."""
     whole = os.fstat(fd).st_size
     if not 0 <= offset <= whole or not 0 < size <= whole - offset:
         raise Refused(f"load: {size} bytes of weights at {offset} of a file of {whole}")
     lead = offset % mmap.ALLOCATIONGRANULARITY
-    m = mmap.mmap(fd, size + lead, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset - lead)
+    m = mmap.mmap(fd, size + lead, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset - lead)
     return np.frombuffer(m, np.uint8)[lead:]
+
+
+def read_weights(fd: int, into: np.ndarray, offset: int) -> None:
+    """Reads a weight at offset of the memory for new weights."""
+    have, seals = os.fstat(fd).st_size, fcntl.fcntl(fd, _F_GET_SEALS)
+    if offset + len(into) > have or seals & _ALL_SEALS != _ALL_SEALS:
+        raise Refused(f"weights: {len(into)} bytes at {offset} of memory of {have} bytes with seals {seals:#x}")
+    with memoryview(into) as view:
+        at = 0
+        while at < len(into):
+            n = os.preadv(fd, [view[at : at + (1 << 30)]], offset + at)
+            if n <= 0:
+                raise Refused(f"weights: the memory ends at {offset + at}")
+            at += n
 
 
 def aligned(size: int) -> np.ndarray:

@@ -28,7 +28,11 @@ class Executable:
             self.arena = aligned(program.arena)
         except MemoryError as e:
             raise OutOfMemory(f"an arena of {program.arena} bytes", backend.name) from e
-        self.backend, self.program, self.weights, self.io = backend, program, weights, io
+        self.backend, self.program, self.io = backend, program, io
+        self.own_weights = weights  # which SetWeights changes; kernels see them read-only
+        self.weights = weights.view()
+        self.weights.flags.writeable = False
+        self.mapped = False  # whether new weights are in the memory that was inherited for them
         self.computed = {r for s in program.steps for r in program.nodes[s].results}
         self.ops = sorted({program.nodes[s].op for s in program.steps})
         self.times: list[tuple[int, int, int]] = []  # (node, start, time) in ns, of the last profiled run

@@ -25,8 +25,8 @@ from . import messages
 from .errors import BadInput, Cancelled, OutOfMemory, Panicked, Refused, RlxError, Unavailable, Unsupported
 from .kernels import Backend
 from .program import Program
-from .region import Region, aligned, map_weights
-from .run import Executable, Execution, check_header
+from .region import Region, aligned, map_weights, read_weights
+from .run import MAX_LISTED, Executable, Execution, check_header
 
 COOKIE = ("RLX_BACKEND", "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4")
 VERSION = 2
@@ -81,7 +81,7 @@ class _Service:
     """The calls of the protocol, in the order of spec/protocol.md, section 6."""
 
     def __init__(self, backend: Backend, fds: dict[str, int]) -> None:
-        self.backend, self.artifact = backend, fds.get("artifact", -1)
+        self.backend, self.artifact, self.new_weights = backend, fds.get("artifact", -1), fds.get("weights", -1)
         self.region = Region(fds["io"]) if "io" in fds else None
         self.loaded: dict[int, Executable] = {}
         self.states: dict[int, np.ndarray] = {}
@@ -97,7 +97,7 @@ class _Service:
         if not b.devices:
             raise Unavailable("it has no devices", b.name)
         r = messages.InfoReply(name=b.name, version=b.version, max_alloc=b.max_alloc, target=b.target(),
-                               direct_runs=self.direct)
+                               direct_runs=self.direct, sets_weights=True)
         for d in b.devices:
             r.devices.add(id=d.id, name=d.name, type=d.type, memory=d.memory, features=list(d.features))
         return r
@@ -140,7 +140,6 @@ class _Service:
         else:
             memory = aligned(len(weights))
             memory[:] = np.frombuffer(bytes(weights), np.uint8)
-            memory.flags.writeable = False
         p = Program(bytes(program), len(memory))
         if self.region is None:
             io = aligned(p.io)
@@ -149,6 +148,7 @@ class _Service:
             if p.io > len(io):
                 raise Refused(f"load: the program's io space of {p.io} bytes in a region of {len(io)}")
         e = Executable(self.backend, p, memory, io[: p.io])
+        e.mapped = bool(w.mapped and w.size and self.new_weights >= 0)
         with self.lock:
             self.last += 1
             self.loaded[self.last] = e
@@ -387,6 +387,37 @@ class _Service:
         return messages.message("rlx.v1.WriteStateReply")()
 
 
+    def SetWeights(self, requests: Iterator[Any], context: Any) -> Any:
+        h = _first(requests, "header")
+        with self._exclusive():
+            e = self._find(h.executable)
+            places = {(n.offset, n.size) for n in e.program.nodes if n.op == "param" and n.size}
+            got = [(r.offset, r.size) for r in h.params]
+            if not 0 < len(got) <= MAX_LISTED or got != sorted(set(got)) or not set(got) <= places:
+                raise Refused("weights: want the places of params, by ascending offset, each once")
+            if h.mapped != e.mapped:
+                raise Refused(f"weights: mapped is {h.mapped}; want {e.mapped}")
+            if h.mapped:
+                for offset, size in got:
+                    read_weights(self.new_weights, e.own_weights[offset : offset + size], offset)
+            else:
+                data = self._receive_weights(requests, sum(size for _, size in got))
+                for offset, size in got:
+                    e.own_weights[offset : offset + size], data = data[:size], data[size:]
+        return messages.message("rlx.v1.SetWeightsReply")()
+
+    def _receive_weights(self, requests: Iterator[Any], total: int) -> np.ndarray:
+        if total > MAX_STREAMED:
+            raise Refused(f"weights: {total} bytes in chunks; at most {MAX_STREAMED}")
+        data = bytearray()
+        while len(data) < total:
+            m = next(requests, None)
+            if m is None or not 0 < len(m.data) <= min(total - len(data), MAX_CHUNK):
+                raise Refused(f"weights: {total - len(data)} bytes are missing")
+            data += m.data
+        return np.frombuffer(data, np.uint8)
+
+
 def _first(requests: Iterator[Any], part: str) -> Any:
     m = next(requests, None)
     if m is None or not m.HasField(part):
@@ -429,7 +460,7 @@ def _handler(f: Callable[..., Any], takes: Any, gives: Any, many_in: bool, many_
 
 
 _STREAMS = {"Load": (True, False), "Run": (True, True), "Stats": (False, True), "ReadState": (False, True),
-            "WriteState": (True, False)}
+            "WriteState": (True, False), "SetWeights": (True, False)}
 
 
 def _end() -> None:
