@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/custom"
+	_ "github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -185,14 +186,16 @@ func TestErrors(t *testing.T) {
 		"op a.b\nreplaces all":           "line 2: replaces \"all\"; want replaces expansion",
 		"op a.b":                         "line 1: has no expansion",
 		good + good:                      "op a.b is defined twice",
-		"op a.b\ngraph expansion\ny = neg x : f32[3]\nreturn y=y":                                                     `op a.b: line 3: y: unknown operand "x"`,
-		"op a.b\ngraph expansion\nx = input : f32[3]\nw = param : f32[3]\ny = add x, w : f32[3]\nreturn y=y":          "op param is not allowed; a value from outside must be an input",
-		"op a.b\ngraph expansion\nsym N = 1..4\nsym M = 2..8\nx = input : f32[2*N]\ny = neg x : f32[2*N]\nreturn y=y": "size N is no whole size of an input",
-		"op a.b\ngraph expansion\nx = input : f32[$k]\ny = neg x : f32[$k]\nreturn y=y":                               "line 2: $k is no attribute of the op",
-		"op a.b\nattr n = 3\ncase m=3\ngraph expansion\nx = input : f32[3]\ny = neg x : f32[3]\nreturn y=y":           `a.b: unknown attribute "m"`,
-		good + "graph pattern\nx = input : f32[3]\ny = abs x : f32[3]\nreturn y=y":                                    "line 6: the pattern is not what the op means: for operands [f32[3]], result 0",
-		good + "graph pattern\nx = input : f32[3]\nz = input : f32[3]\ny = neg x : f32[3]\nreturn y=y":                "line 6: the pattern does not use its input z",
-		good + "graph example\nx = input : f32[3]":                                                                    "line 6: graph \"example\"; want graph expansion or graph pattern",
+		"op a.b\ngraph expansion\ny = neg x : f32[3]\nreturn y=y":                                                                                                `op a.b: line 3: y: unknown operand "x"`,
+		"op a.b\ngraph expansion\nx = input : f32[3]\nw = param : f32[3]\ny = add x, w : f32[3]\nreturn y=y":                                                     "op param is not allowed; a value from outside must be an input",
+		"op a.b\ngraph expansion\nsym N = 1..4\nsym M = 2..8\nx = input : f32[2*N]\ny = neg x : f32[2*N]\nreturn y=y":                                            "size N is no whole size of an input",
+		"op a.b\ngraph expansion\nx = input : f32[$k]\ny = neg x : f32[$k]\nreturn y=y":                                                                          "line 2: $k is no attribute of the op",
+		"op a.b\nattr n = 3\ncase m=3\ngraph expansion\nx = input : f32[3]\ny = neg x : f32[3]\nreturn y=y":                                                      `a.b: unknown attribute "m"`,
+		good + "graph pattern\nx = input : f32[3]\ny = abs x : f32[3]\nreturn y=y":                                                                               "line 6: the pattern is not what the op means: for operands [f32[3]], result 0",
+		good + "graph pattern\nx = input : f32[3]\nz = input : f32[3]\ny = neg x : f32[3]\nreturn y=y":                                                           "line 6: the pattern does not use its input z",
+		"op a.b\ngraph expansion\nsym N = 1..4\nsym M = 1..4\nx = input : f32[N]\ny = input : f32[M]\nr = reshape x : f32[M]\nz = add r, y : f32[M]\nreturn z=z": "requires that M equals N; write them as one size",
+		"op a.b\ngraph expansion\nx = input : f32[3,2]\nw = input : f32[2,2]\ny = linear x, w : f32[3,2]\nreturn y=y":                                            "y: op linear is a block; write it in tensor ops",
+		good + "graph example\nx = input : f32[3]":                                                                                                               "line 6: graph \"example\"; want graph expansion or graph pattern",
 	} {
 		err := new(custom.Library).Parse("f", text)
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, code.OpFile) {

@@ -99,7 +99,7 @@ pub struct Node {
     pub op: String,
     pub kernel: String, // under which a kernel is registered: the op or, for a custom op, the name of its definition
     pub name: String,
-    pub attrs: Attrs, // those of a custom op are the ones of its definition
+    pub attrs: Attrs,       // those of a custom op are the ones of its definition
     pub inputs: Vec<usize>, // the operands: required ones, then optional ones
     pub dtype: Option<DType>,
     pub shape: Vec<Dim>,

@@ -154,12 +154,13 @@ fn custom() {
         pair("own", map("attrs", Value::Array(own))),
         pair("rel", Value::Float(0.0)),
     ];
-    let Value::Map(parts) = &mut doc else { panic!() };
-    let Some(Value::Map(graph)) = parts.get_mut("graph") else { panic!() };
-    let Some(Value::Array(nodes)) = graph.get_mut("nodes") else { panic!() };
-    let Value::Map(node) = &mut nodes[1] else { panic!() };
-    node.insert("op".into(), text("custom"));
-    node.insert("attrs".into(), Value::Array(attrs));
+    fn field<'a>(v: &'a mut Value, key: &str) -> &'a mut Value {
+        let Value::Map(fields) = v else { panic!("no map") };
+        &mut fields.iter_mut().find(|(k, _)| k == key).unwrap().1
+    }
+    let Value::Array(nodes) = field(field(&mut doc, "graph"), "nodes") else { panic!("no nodes") };
+    *field(&mut nodes[1], "op") = text("custom");
+    *field(&mut nodes[1], "attrs") = Value::Array(attrs);
     let p = Program::decode(&encode(&doc), 0).unwrap();
     let n = &p.nodes[1];
     assert_eq!((&*n.op, &*n.kernel, n.attrs.float("alpha").unwrap()), ("custom", "acme.wave", 0.5));
