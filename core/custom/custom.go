@@ -75,11 +75,15 @@ func (l *Library) Definitions() []*Definition {
 }
 
 // Resolve finds the op of that name, for ir.Limits.Unknown and for importers of models, whose files name such ops by a
-// vendor's domain. attrs returns the attributes of a node. The error for an unknown name has the code code.UnknownOp.
+// vendor's domain. attrs returns the attributes of a node. The error for an unknown name with a dot has the code
+// code.UnknownOp.
 func (l *Library) Resolve(name string) (
 	def *ir.OpDef, attrs func(given []ir.Attr, in []ir.Type) (any, error), err error) {
 	d, ok := l.Find(name)
-	if !ok {
+	switch {
+	case !ok && !op.IsCustomName(name):
+		return nil, nil, fmt.Errorf("unknown op %q", name)
+	case !ok:
 		return nil, nil, l.unknown(name)
 	}
 	return op.CustomDef, func(given []ir.Attr, in []ir.Type) (any, error) { return d.Attrs(given, in) }, nil
