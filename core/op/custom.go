@@ -38,6 +38,7 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		"docs/custom-ops.md tells how to define one.",
 	Results:  "those of the expansion",
 	Operands: "x...",
+	Called:   func(a CustomAttrs) string { return a.Name },
 	Infer: func(s ir.Sig[CustomAttrs]) (out []ir.Type, err error) {
 		a := s.Attrs
 		switch {
