@@ -97,8 +97,9 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Custom: o.Custom, Shared: &shared,
-				Stop: stop, Memory: o.Memory}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Custom: o.Custom,
+				Shared: &shared,
+				Stop:   stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
 				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }

@@ -45,8 +45,8 @@ type TupleDef[A any] struct {
 	Results  string
 	Operands string
 	Block    bool
-	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means the
-	// op's name.
+	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
+	// the op's name.
 	Called func(a A) string
 
 	// Infer returns the types of the results. There are 1 to MaxResults.

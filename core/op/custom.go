@@ -48,7 +48,8 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		case a.Expansion == nil:
 			return nil, fmt.Errorf("%s has no expansion, which says what it means", a.Name)
 		case !(a.Abs >= 0 && a.Rel >= 0) || math.IsInf(a.Abs+a.Rel, 1):
-			return nil, fmt.Errorf("%s: the tolerance is %v and %v; want finite numbers, at least 0", a.Name, a.Abs, a.Rel)
+			return nil, fmt.Errorf("%s: the tolerance is %v and %v; want finite numbers, at least 0", a.Name, a.Abs,
+				a.Rel)
 		}
 		if err := ir.CheckOwn(a.Own); err != nil {
 			return nil, fmt.Errorf("%s: own: %w", a.Name, err)
