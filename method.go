@@ -166,7 +166,7 @@ func (s *Schedule) Values() []StepValue {
 
 func stepValue(step int, n *ir.Node) StepValue {
 	by, _ := n.Maker()
-	return StepValue{step, by.Op.Name, n.Label()}
+	return StepValue{step, by.OpName(), n.Label()}
 }
 
 // FLOPs returns the number of arithmetic operations of one run. A multiply-add counts as two. The error matches

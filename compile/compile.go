@@ -8,10 +8,10 @@
 //
 // Errors are *diag.Error with a code, as rlxc prints them. An option that is wrong has the code diag.Usage, and the
 // error names it as the flag of rlxc that sets it: --quantize for Options.Quantize, --target for Options.Targets. The
-// codes of what a user meets are in package core/code: CheckpointRead and the other codes of checkpoints, Architecture,
-// ModelTensor, ModelConfig, GraphText, OpFile, UnknownOp, Target, TargetFile, and Untaken for an op that a target lacks. More memory than
-// is allowed is device.ErrMemory; an artifact that cannot be written is RLX2020. When a context ends, the error is its
-// cause, or diag.Interrupted while the artifact is written.
+// codes of what a user meets are in package core/code: CheckpointRead and the other codes of checkpoints,
+// Architecture, ModelTensor, ModelConfig, GraphText, OpFile, UnknownOp, Target, TargetFile, and Untaken for an op that
+// a target lacks. More memory than is allowed is device.ErrMemory; an artifact that cannot be written is RLX2020. When
+// a context ends, the error is its cause, or diag.Interrupted while the artifact is written.
 //
 // This package knows every stage, every model family and the file format. Package core/compile, which it uses, knows
 // neither checkpoints nor files: it turns graphs into programs.

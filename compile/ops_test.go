@@ -102,7 +102,8 @@ func TestOps(t *testing.T) {
 	}{
 		{compile.Options{}, code.UnknownOp, `named.txt: line 4: y: op "acme.wave": is not an op of RLX, and no definition`},
 		{compile.Options{Ops: []string{path("none.rlxop")}}, code.OpFile, "none.rlxop: cannot be read"},
-		{compile.Options{Ops: []string{path("bad.rlxop")}}, code.OpFile, "bad.rlxop: op acme.wave: line 1: has no expansion"},
+		{compile.Options{Ops: []string{path("bad.rlxop")}}, code.OpFile,
+			"bad.rlxop: op acme.wave: line 1: has no expansion"},
 		{compile.Options{Definitions: []string{waveOp, waveOp}}, code.OpFile,
 			"definition 2: line 1: op acme.wave is defined in definition 1 already"},
 	} {

@@ -27,8 +27,8 @@ y = custom x {abs=0.5, expansion=@acme.wave, name="acme.wave", own={a=1, b=2.5, 
 return y=y
 `
 
-// TestCustom checks that a program with a custom op survives being written and read, and that the verifier finds what is
-// wrong in one.
+// TestCustom checks that a program with a custom op survives being written and read, and that the verifier finds what
+// is wrong in one.
 func TestCustom(t *testing.T) {
 	p := build(t, customText, "npu", nil)
 	encode := func(change func(g *rawGraph)) []byte {
@@ -88,7 +88,9 @@ func TestCustom(t *testing.T) {
 		{26, "a size out of the symbol's range", body(func(b *rawBody) { b.syms[0].Max = 15 })},
 		{26, "more operands than inputs", func(g *rawGraph) { g.nodes[1].in = []int64{0, 0} }},
 		{26, "another type of the result", func(g *rawGraph) { g.nodes[2].typ.shape[0] = ir.Named("M") }},
-		{26, "a symbol that no operand has", body(func(b *rawBody) { b.syms = append(b.syms, ir.Sym{Name: "K", Max: 3}) })},
+		{26, "a symbol that no operand has", body(func(b *rawBody) {
+			b.syms = append(b.syms, ir.Sym{Name: "K", Max: 3})
+		})},
 		{26, "a custom op in an expansion", func(g *rawGraph) {
 			b := rawBody{name: "outer", syms: g.bodies[0].syms, outputs: []rawOutput{{"y", 2}}}
 			n, r := g.nodes[1], g.nodes[2]
@@ -106,7 +108,8 @@ func TestCustom(t *testing.T) {
 		{26, "a reshape that requires equal sizes", body(func(b *rawBody) {
 			b.syms = append(b.syms, ir.Sym{Name: "K", Max: 64})
 			b.nodes[0].typ.shape = ir.Shape{ir.Named("N")}
-			b.nodes = append(b.nodes, rawNode{op: "reshape", in: []int64{0}, typ: rawType{"f32", ir.Shape{ir.Named("K")}}})
+			typ := rawType{"f32", ir.Shape{ir.Named("K")}}
+			b.nodes = append(b.nodes, rawNode{op: "reshape", in: []int64{0}, typ: typ})
 		})},
 	} {
 		if _, err := DecodeProgram(encode(c.change)); !errors.Is(err, code.Verifier(c.check)) {

@@ -263,6 +263,9 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 			}
 			for _, a := range n.Op.Attrs(n.Attrs) {
 				x.Attrs[a.Name] = fmt.Sprint(a.Value)
+				if own, ok := a.Value.([]ir.Attr); ok {
+					x.Attrs[a.Name] = ir.Attr{Value: own}.Text()
+				}
 			}
 			nodes = append(nodes, x)
 		}
@@ -338,7 +341,7 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []listed) error {
 		for i, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
 			rows = append(
-				rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(),
+				rows, []string{fmt.Sprint(i), n.OpName(), n.Label(), n.TypeText(),
 					fmt.Sprintf("%.3f", float64(flops(p.Program, s))/1e9)})
 		}
 		header := p.label()

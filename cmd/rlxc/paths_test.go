@@ -41,6 +41,7 @@ func TestPaths(t *testing.T) {
 		{Flag: "compile --weights", Args: "compile g.txt -o x.rlx --weights PATH"},
 		{Flag: "compile --target", Args: "compile g.txt -o x.rlx --target PATH.target"},
 		{Flag: "compile --fallback", Args: "compile g.txt -o x.rlx --target cpu --fallback PATH.target"},
+		{Flag: "compile --op", Args: "compile g.txt -o x.rlx --op PATH"},
 		{Flag: "compile --dump", Args: "compile g.txt -o x.rlx --dump in=PATH", Output: true},
 		{Flag: "compile --report", Args: "compile g.txt -o x.rlx --report PATH", Output: true},
 		{Flag: "check FILE", Args: "check PATH"},

@@ -97,6 +97,7 @@ func TestPaths(t *testing.T) {
 		{Flag: "bench --log-protocol", Args: "bench f.rlx -n 1 --log-protocol PATH" + b, Output: true},
 		{Flag: "plugins install FILE", Args: "plugins install PATH"},
 		{Flag: "plugins test PATH", Args: "plugins test PATH"},
+		{Flag: "plugins test --define", Args: "plugins test cpu --define PATH"},
 		{Flag: "plugins describe --output", Args: "plugins describe cpu -o PATH --plugin cpu=" + strings.TrimPrefix(
 			b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
 		{Flag: "plugins describe --log-protocol", Args: "plugins describe cpu --log-protocol PATH --plugin cpu=" +

@@ -75,11 +75,15 @@ func (l *Library) Definitions() []*Definition {
 }
 
 // Resolve finds the op of that name, for ir.Limits.Unknown and for importers of models, whose files name such ops by a
-// vendor's domain. attrs returns the attributes of a node. The error for an unknown name has the code code.UnknownOp.
+// vendor's domain. attrs returns the attributes of a node. The error for an unknown name with a dot has the code
+// code.UnknownOp.
 func (l *Library) Resolve(name string) (
 	def *ir.OpDef, attrs func(given []ir.Attr, in []ir.Type) (any, error), err error) {
 	d, ok := l.Find(name)
-	if !ok {
+	switch {
+	case !ok && !op.IsCustomName(name):
+		return nil, nil, fmt.Errorf("unknown op %q", name)
+	case !ok:
 		return nil, nil, l.unknown(name)
 	}
 	return op.CustomDef, func(given []ir.Attr, in []ir.Type) (any, error) { return d.Attrs(given, in) }, nil
@@ -87,7 +91,8 @@ func (l *Library) Resolve(name string) (
 
 // unknown returns the error for an op that is neither registered nor defined.
 func (l *Library) unknown(name string) error {
-	e := diag.New(code.UnknownOp, fmt.Sprintf("op %.80q", name), "is not an op of RLX, and no definition of it is given")
+	e := diag.New(code.UnknownOp, fmt.Sprintf("op %.80q", name),
+		"is not an op of RLX, and no definition of it is given")
 	if len(l.Definitions()) > 0 {
 		var known []string
 		for _, d := range l.list {
@@ -127,8 +132,8 @@ func (d *Definition) own(given []ir.Attr, in []ir.Type) ([]ir.Attr, error) {
 		}
 		v, ok := convert(a.Value, own[k].Value)
 		if !ok {
-			return nil, fmt.Errorf("%s: attribute %q is %s; want a value like its default, %s", d.Name, a.Name, a.Text(),
-				own[k].Text())
+			return nil, fmt.Errorf("%s: attribute %q is %s; want a value like its default, %s", d.Name, a.Name,
+				a.Text(), own[k].Text())
 		}
 		own[k].Value, seen[a.Name] = v, true
 	}
@@ -239,8 +244,8 @@ func (t template) parse(d *Definition, text string) (*ir.Graph, error) {
 	return g, nil
 }
 
-// Cases returns attributes and operand types to test the op with: those of the definition's lines "case", or a few small
-// sizes.
+// Cases returns attributes and operand types to test the op with: those of the definition's lines "case", or a few
+// small sizes.
 func (d *Definition) Cases() ([]ir.Case[any], error) {
 	g, err := d.expand(d.Defaults)
 	if err != nil {
@@ -288,8 +293,8 @@ func (d *Definition) Cases() ([]ir.Case[any], error) {
 	return out, nil
 }
 
-// defaultSizes returns small sizes within the ranges of symbols: the least ones, ones that no vector length divides, and
-// some of which vectors are made.
+// defaultSizes returns small sizes within the ranges of symbols: the least ones, ones that no vector length divides,
+// and some of which vectors are made.
 func defaultSizes(syms ir.Syms) (out []map[string]any) {
 	for _, base := range []int64{0, 1, 5, 8, 33, 64} {
 		values := map[string]any{}

@@ -166,7 +166,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s\n%v; want %q", text, err, want)
 		}
 	}
-	_, err := ir.ParseAll("graph main\nx = input : f32[3]\ny = acme.wawe x : f32[3]\nreturn y=y", ir.Limits{Unknown: l.Resolve})
+	_, err := ir.ParseAll("graph main\nx = input : f32[3]\ny = acme.wawe x : f32[3]\nreturn y=y",
+		ir.Limits{Unknown: l.Resolve})
 	if !errors.Is(err, code.UnknownOp) {
 		t.Errorf("%v; want code %s", err, code.UnknownOp)
 	}

@@ -117,8 +117,8 @@ func (d *Definition) checkPattern(t template, expansion *ir.Graph) error {
 	}
 	in, want := p.graph.Inputs(), expansion.Inputs()
 	if len(in) != len(want) || len(p.graph.Outputs) != len(expansion.Outputs) {
-		return fail("has %d inputs and %d outputs; the expansion has %d and %d", len(in), len(p.graph.Outputs), len(want),
-			len(expansion.Outputs))
+		return fail("has %d inputs and %d outputs; the expansion has %d and %d", len(in), len(p.graph.Outputs),
+			len(want), len(expansion.Outputs))
 	}
 	if t == d.expansion {
 		return nil

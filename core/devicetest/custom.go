@@ -68,7 +68,8 @@ func undefined(to *target.Description) (names []string) {
 			}
 			for _, v := range c.Values {
 				name := fmt.Sprint(v)
-				if !slices.Contains(names, name) && !slices.ContainsFunc(defined, func(d tested) bool { return d.name == name }) {
+				known := slices.ContainsFunc(defined, func(d tested) bool { return d.name == name })
+				if !known && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}

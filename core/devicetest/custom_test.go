@@ -30,9 +30,9 @@ return y=y
 func TestDefine(t *testing.T) {
 	backend := fake{only: `run custom(f32) if name = "acme.wave"|"acme.other"`}
 	check := func(f fake, ops ...string) (passed int, skipped, failed []string) {
-		err := Test(t.Context(), Config{Ops: ops, Brief: true, All: ops != nil}, func(context.Context) (device.Backend, error) {
-			return f, nil
-		}, func(r Result) {
+		c := Config{Ops: ops, Brief: true, All: ops != nil}
+		open := func(context.Context) (device.Backend, error) { return f, nil }
+		err := Test(t.Context(), c, open, func(r Result) {
 			switch {
 			case r.Part == Ops && r.Section != "acme.wave":
 			case r.Outcome == Passed:
@@ -70,7 +70,8 @@ func TestDefine(t *testing.T) {
 		t.Errorf("no program of the op: %s", why)
 	}
 	backend.fault = "last element"
-	if _, _, failed := check(backend, "acme.wave"); len(failed) == 0 || !strings.HasPrefix(failed[0], "acme.wave/1/inputs: ") {
+	_, _, failed = check(backend, "acme.wave")
+	if len(failed) == 0 || !strings.HasPrefix(failed[0], "acme.wave/1/inputs: ") {
 		t.Errorf("a wrong kernel: failed are %q", failed)
 	}
 }

@@ -176,7 +176,8 @@ func TestFlushing(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for fault, want := range map[string]string{"takes all": "that its description does not take",
 		"wrong refusal": "want device.ErrUnsupported"} {
-		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(testedOp(find(t, "add")), brief), &ledger{})
+		s := suiteOf(t, fake{fault: fault, not: "bf16"})
+		errs := failures(s.opChecks(testedOp(find(t, "add")), brief), &ledger{})
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%s: %v", fault, errs)
 		}

@@ -47,8 +47,8 @@ func (t Type) replace(values map[string]Dim) (Type, error) {
 }
 
 // Bind returns b for inputs of the given types, whose symbols are syms. The symbols of b stand for sizes of its inputs:
-// with x = input : f32[N,2*N] and the type f32[3*M,6*M], N is 3*M. Each symbol must be a whole size of an input, and the
-// size must stay within the symbol's range. Sizes that differ and may be equal in some run are a Mismatch.
+// with x = input : f32[N,2*N] and the type f32[3*M,6*M], N is 3*M. Each symbol must be a whole size of an input, and
+// the size must stay within the symbol's range. Sizes that differ and may be equal in some run are a Mismatch.
 func (b *Graph) Bind(in []Type, syms Syms) (*Graph, error) {
 	inputs := b.Inputs()
 	values, err := b.bindSizes(inputs, in, syms)
@@ -87,8 +87,8 @@ func (b *Graph) Bind(in []Type, syms Syms) (*Graph, error) {
 	return out, nil
 }
 
-// BindTypes returns the types of the outputs of Bind's result. It infers no types again: those of b hold for all sizes in
-// the ranges of its symbols.
+// BindTypes returns the types of the outputs of Bind's result. It infers no types again: those of b hold for all sizes
+// in the ranges of its symbols.
 func (b *Graph) BindTypes(in []Type, syms Syms) (out []Type, err error) {
 	values, err := b.bindSizes(b.Inputs(), in, syms)
 	for i := 0; i < len(b.Outputs) && err == nil; i++ {
@@ -145,8 +145,8 @@ func rangeText(d Dim, lo, hi int64) string {
 	return fmt.Sprintf("%v, which is %d to %d", d, lo, hi)
 }
 
-// CheckGeneric returns an error unless b is of ops that compute and need nothing but their operands, and Bind accepts it
-// for all sizes in the ranges of its symbols. What b's nodes are is for Verify to check.
+// CheckGeneric returns an error unless b is of ops that compute and need nothing but their operands, and Bind accepts
+// it for all sizes in the ranges of its symbols. What b's nodes are is for Verify to check.
 func (b *Graph) CheckGeneric() error {
 	inputs := b.Inputs()
 	in := make([]Type, len(inputs))
@@ -164,7 +164,8 @@ func (b *Graph) CheckGeneric() error {
 			return fmt.Errorf("graph %s: %s: op %s is not allowed; a value from outside must be an input", b.Name, n.Label(),
 				n.Op.Name)
 		case len(n.Bodies()) > 0:
-			return fmt.Errorf("graph %s: %s: op %s has a graph of its own; write its nodes here", b.Name, n.Label(), n.Op.Name)
+			return fmt.Errorf("graph %s: %s: op %s has a graph of its own; write its nodes here", b.Name, n.Label(),
+				n.Op.Name)
 		}
 	}
 	if r := b.Requires(); len(r) > 0 {

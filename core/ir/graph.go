@@ -127,6 +127,14 @@ func (n *Node) Named(name string) *Node {
 	return n
 }
 
+// OpName returns the name of the node's op, for people: that of its definition if it is a custom op.
+func (n *Node) OpName() string {
+	if n.Op.called != nil {
+		return n.Op.called(n.Attrs)
+	}
+	return n.Op.Name
+}
+
 // Label returns the text that refers to the node, or to all results of a tuple node.
 func (n *Node) Label() string {
 	if n.Name != "" {

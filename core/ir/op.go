@@ -150,6 +150,7 @@ type OpDef struct {
 	memory   func(a any, in []Type, syms Syms, out []Type) int64 // never nil
 	view     func(a any, in, out Type) (int64, bool)             // may be nil, and so may requires
 	requires func(a any, in []Type, out Type) []Equality
+	called   func(a any) string
 	lower    func(g *Graph, n *Node, in []*Node) []*Node
 	plain    func(g *Graph, n *Node, in []*Node) *Node
 }

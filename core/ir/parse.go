@@ -17,8 +17,8 @@ type Limits struct {
 	Operands    int // of a node
 	AllOperands int // of a graph
 
-	// Unknown, if not nil, finds the op of a node that is of no registered op, and makes its attributes from those in the
-	// text and the types of the operands.
+	// Unknown, if not nil, finds the op of a node that is of no registered op, and makes its attributes from those in
+	// the text and the types of the operands.
 	Unknown func(op string) (def *OpDef, attrs func(given []Attr, in []Type) (any, error), err error)
 }
 

@@ -45,6 +45,9 @@ type TupleDef[A any] struct {
 	Results  string
 	Operands string
 	Block    bool
+	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
+	// the op's name.
+	Called func(a A) string
 
 	// Infer returns the types of the results. There are 1 to MaxResults.
 	Infer  func(s Sig[A]) ([]Type, error)
@@ -84,6 +87,9 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 			}
 			return nil
 		}
+	}
+	if d.Called != nil {
+		def.called = func(a any) string { return d.Called(a.(A)) }
 	}
 	if d.Memory != nil {
 		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {

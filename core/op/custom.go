@@ -38,6 +38,7 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		"docs/custom-ops.md tells how to define one.",
 	Results:  "those of the expansion",
 	Operands: "x...",
+	Called:   func(a CustomAttrs) string { return a.Name },
 	Infer: func(s ir.Sig[CustomAttrs]) (out []ir.Type, err error) {
 		a := s.Attrs
 		switch {
@@ -47,7 +48,8 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		case a.Expansion == nil:
 			return nil, fmt.Errorf("%s has no expansion, which says what it means", a.Name)
 		case !(a.Abs >= 0 && a.Rel >= 0) || math.IsInf(a.Abs+a.Rel, 1):
-			return nil, fmt.Errorf("%s: the tolerance is %v and %v; want finite numbers, at least 0", a.Name, a.Abs, a.Rel)
+			return nil, fmt.Errorf("%s: the tolerance is %v and %v; want finite numbers, at least 0", a.Name, a.Abs,
+				a.Rel)
 		}
 		if err := ir.CheckOwn(a.Own); err != nil {
 			return nil, fmt.Errorf("%s: own: %w", a.Name, err)

@@ -2,8 +2,8 @@
 // known values, fuse chains of ops, and express ops that the target lacks by others. The target's description (package
 // target) decides what a pass may do. Each pass has its own file; passes.go has the pipeline.
 //
-// It imports core/rewrite, core/custom, core/op and what these import, but no planner, no file format and no model. Only the
-// compiler uses it.
+// It imports core/rewrite, core/custom, core/op and what these import, but no planner, no file format and no model.
+// Only the compiler uses it.
 package pass
 
 import (

@@ -156,7 +156,8 @@ func (r Rule) check() error {
 			continue
 		}
 		kind := def.AttrKind(c.Attr)
-		if kind == "" && slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "attrs" }) {
+		named := func(a string) bool { return def.AttrKind(a) == "attrs" }
+		if kind == "" && slices.ContainsFunc(def.AttrNames(), named) {
 			continue // an attribute that a definition outside of RLX names
 		}
 		if kind == "" {

@@ -90,7 +90,8 @@ class Backend:
     def target(self) -> str:
         """Returns the target description."""
         lines = [f"target {self.name} {self.version}", "types " + " ".join(sorted(self.types, key=_ORDER.index)), ""]
-        lines += [_line(op, text) for op in sorted(self.rules) for text, _ in sorted(self.rules[op], key=lambda r: r[0])]
+        for op in sorted(self.rules):
+            lines += [_line(op, text) for text in sorted(text for text, _ in self.rules[op])]
         return "\n".join(lines) + "\n"
 
 

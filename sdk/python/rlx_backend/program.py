@@ -109,8 +109,8 @@ class Program:
             attrs, kernel = _attrs(n["attrs"]), n["op"]
             if kernel == "custom":
                 attrs, kernel = attrs["own"], attrs["name"]
-            node = Node(i, n["op"], kernel, n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]], n["dtype"],
-                        [dims.parse(d) for d in n["shape"]],
+            node = Node(i, n["op"], kernel, n["name"], Attrs(attrs), n["in"] + [k for _, k in n["optional"]],
+                        n["dtype"], [dims.parse(d) for d in n["shape"]],
                         all(isinstance(d, int) for d in n["shape"]), parent, space, offset, size, dict(n["optional"]))
             if any(not 0 <= k < i for k in node.inputs) or space not in (WEIGHTS, ARENA, IO, STATE):
                 raise ValueError(f"node {i} has operands {node.inputs} and space {space}")

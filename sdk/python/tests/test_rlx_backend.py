@@ -196,7 +196,8 @@ def test_custom():
     io = np.zeros(512, np.uint8)
     io[:32].view(np.float32)[:] = np.arange(8)
     e, h = Executable(b, p, np.zeros(0, np.uint8), io), messages.RunHeader(
-        executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)], outputs=[dict(offset=256, size=32)])
+        executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)],
+        outputs=[dict(offset=256, size=32)])
     Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert np.allclose(io[256:288].view(np.float32), np.sin(np.arange(8)) / 2)
     for rule in ("(f32) if alpha >= 1", "(f32) if beta = 1"):
