@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // tilePanelAMX is isa.tilePanel. It checks the bounds for the assembly: each index expression is the last element that
 // is read or written.
 func tilePanelAMX(t *tilePanel) {
@@ -40,12 +42,12 @@ func tilePanelAMX(t *tilePanel) {
 		run = tileResiduals
 	}
 	f := run[0]
-	if t.stream && (misaligned(head(t.out))|4*step)%64 == 0 {
+	if t.stream && (misaligned(isa.Head(t.out))|4*step)%64 == 0 {
 		f = run[1]
 	}
-	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], head(t.sum), resume, head(t.ahead), t.lines(), head(t.block),
-		head(t.bias),
-		head(t.out), 4*step, head(t.residual), 4*t.residualStep, times, 4*t.aStep, 4*t.bStep)
+	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], isa.Head(t.sum), resume, isa.Head(t.ahead), t.lines(), isa.Head(t.block),
+		isa.Head(t.bias),
+		isa.Head(t.out), 4*step, isa.Head(t.residual), 4*t.residualStep, times, 4*t.aStep, 4*t.bStep)
 }
 
 type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block,

@@ -8,88 +8,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
-
-// tilesByDefinition is isa.tiles in plain Go, with sums in the order of the instruction.
-func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int) {
-	halves := func(x float32) (low, high float32) {
-		u := math.Float32bits(x)
-		return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
-	}
-	for row := range blocks * tileSide {
-		for col := range tileSide {
-			sum := float32(0)
-			if init != nil {
-				sum = init[row*ldi+col]
-			}
-			for k := range steps * tileSide / 2 {
-				block := (row/tileSide*steps + k/(tileSide/2)) * tileSide * tileSide / 2
-				x0, x1 := halves(a[block+row%tileSide*tileSide/2+k%(tileSide/2)])
-				y0, y1 := halves(b[k*tileSide+col])
-				sum += x0 * y0
-				sum += x1 * y1
-			}
-			c[row*ldc+col] = sum
-		}
-	}
-}
-
-// tilePanelByDefinition is isa.tilePanel in plain Go.
-func tilePanelByDefinition(t *tilePanel) {
-	const area = tileSide * tileSide
-	sum := t.sum
-	if t.end != tileSum {
-		sum = make([]float32, t.blocks*area)
-		copy(sum, t.sum)
-	}
-	var init []float32
-	if t.resume {
-		init = sum
-	}
-	for i := range max(1, t.times) {
-		tilesByDefinition(t.blocks, t.steps, t.a[i*t.aStep:], t.b[i*t.bStep:], sum, tileSide, init, tileSide)
-		init = sum
-	}
-	if t.residual != nil && t.end != tileRows {
-		panic("BUG: a residual beside an activation, or of sums")
-	}
-	if t.end == tileSum {
-		return
-	}
-	for row := range t.blocks * tileSide {
-		x := make([]float32, tileSide)
-		for col := range x {
-			x[col] = sum[row*tileSide+col] + t.bias[col]
-			if t.end == tileBlockedGelu {
-				x[col] = float32(reference64(Gelu, float64(x[col])))
-			}
-			if t.residual != nil {
-				x[col] += t.residual[row*t.residualStep+col]
-			}
-		}
-		switch t.end {
-		case tileRows:
-			copy(t.out[row*t.outStep:], x)
-		default:
-			for i := range tileSide / 2 {
-				lo, hi := math.Float32bits(roundBF16(x[2*i])), math.Float32bits(roundBF16(x[2*i+1]))
-				t.out[row/tileSide*t.outStep+row%tileSide*tileSide/2+i] = math.Float32frombits(hi | lo>>16)
-			}
-		}
-	}
-}
 
 // withoutTiles calls f with a pool that emulates tiles if the processor has none, so that packing is tested there, too.
 func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
-	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
+	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
 		return
 	}
 	t.Run("tiles by definition", func(t *testing.T) {
 		p := newPool(t, 3, "avx512bf16")
-		s := *p.isa
-		s.tiles, s.tileRow, s.blockRowsOut = tilesByDefinition, tileRowAMX, blockRowsAMX
-		s.tilePanel, s.storeFence = tilePanelByDefinition, storeFence
-		p.isa = &s
+		p.Set = EmulatedTiles()
 		f(t, p)
 	})
 }
@@ -106,7 +36,7 @@ func randomPairs(r *rand.Rand, n int) []float32 {
 
 // TestTilePanel compares the assembly with tilePanelByDefinition.
 func TestTilePanel(t *testing.T) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		t.Skip("no AMX on this processor")
 	}
 	const area = tileSide * tileSide
@@ -178,7 +108,7 @@ func TestTilePanel(t *testing.T) {
 // TestTileGelu checks that the error of gelu is within the bound stated at tileGelu. The product is 0, so the bias is
 // the argument.
 func TestTileGelu(t *testing.T) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		t.Skip("no AMX on this processor")
 	}
 	const area = tileSide * tileSide
@@ -224,7 +154,7 @@ func unpaired(x []float32) []float32 {
 
 // TestTiles compares the assembly with tilesByDefinition.
 func TestTiles(t *testing.T) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		t.Skip("no AMX on this processor")
 	}
 	r := rng(1)

@@ -55,7 +55,7 @@ type argFloatRows struct {
 }
 
 func (g *argFloatRows) do(lo, hi, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	buf, lanes := g.src.buffer(sc, min(g.n, reduceBlock)), sc.floats(reduceLanes)
 	for r := lo; r < hi; r++ {
 		block := func(i int) []float32 { return g.src.row(s, r*g.n+i, min(reduceBlock, g.n-i), buf) }
@@ -133,7 +133,7 @@ func (g *argColumns[T]) do(lo, hi, worker int) {
 			if buf == nil {
 				x = g.src[at+j*g.inner:][:w]
 			} else {
-				x = any(g.half.row(g.p.isa, at+j*g.inner, w, buf)).([]T)
+				x = any(g.half.row(g.p.Set, at+j*g.inner, w, buf)).([]T)
 			}
 			switch {
 			case j == 0:

@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // MaskKind selects the keys that a query attends to.
 type MaskKind uint8
@@ -107,11 +111,11 @@ func (g *AttentionArgs) mostPanels() int {
 // perTask returns the number of queries of a task: few enough that each worker gets four tasks, and about the same in
 // all tasks.
 func (g *AttentionArgs) perTask(p *Pool) int {
-	panels, most := ceilDiv(g.SQ, p.isa.nr), g.mostPanels()
+	panels, most := ceilDiv(g.SQ, productOn(p.Set).nr), g.mostPanels()
 	if n := len(p.workers); n > 1 {
 		most = min(most, max(1, panels*g.B*g.Heads/(4*n)))
 	}
-	return ceilDiv(panels, ceilDiv(panels, most)) * p.isa.nr
+	return ceilDiv(panels, ceilDiv(panels, most)) * productOn(p.Set).nr
 }
 
 // attending is the state of a call of Attention.
@@ -125,7 +129,7 @@ type attending struct {
 func (x *attending) do(lo, hi, worker int) {
 	for t := lo; t < hi; t++ {
 		q0 := t % x.tiles * x.perTile
-		x.task(&x.state[worker], x.p.isa, x.p.scratch(worker), t/x.tiles/x.Heads, t/x.tiles%x.Heads, q0,
+		x.task(&x.state[worker], x.p.Set, x.p.scratch(worker), t/x.tiles/x.Heads, t/x.tiles%x.Heads, q0,
 			min(x.SQ, q0+x.perTile))
 	}
 }
@@ -150,11 +154,11 @@ func (g *AttentionArgs) check() {
 }
 
 // task computes queries [q0, q1) of one batch element and head.
-func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
+func (g *AttentionArgs) task(a *attnTile, s *isa.Set, sc *scratch, b, head, q0, q1 int) {
 	// The result must not depend on the number of threads, but the queries of a task do. So the bounds of tiles depend
 	// on the positions of keys alone, not on the queries. A query may then get a tile without any key that it attends
 	// to; that must add exact zeros.
-	high := s.panelRows(s.packing(g.Precision))
+	high := rowsOfPanel(s, packingOf(s, g.Precision))
 	keys, offset := g.span(b)
 	lo, hi := g.visible(keys, offset, q0, q1)
 	lo = lo / high * high
@@ -203,7 +207,7 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
 			// makes -0 into 0, as adding a tile of zeros does
-			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros)
+			elemOn(s).binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros)
 		}
 	}
 }
@@ -222,7 +226,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 		p.scoreMax(sco, g.Scale*log2e, a.junk) // to scale; the maximum is taken after masking
 	} else {
 		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
-		a.s.apply(Tanh, sco, sco)
+		apply(a.s, Tanh, sco, sco)
 		p.scoreMax(sco, g.Softcap*log2e, a.junk)
 	}
 	if partial {

@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Attention with few queries and many keys, as in text generation. The time goes into reading keys and values, so each
@@ -35,7 +37,7 @@ func (x *attendingFew) init(p *Pool, shared *scratch, keys int) {
 	x.p = p
 	x.rows = x.Heads / x.KVHeads * x.SQ
 	x.blocks = max(1, ceilDiv(keys, fewBlock))
-	x.width = (x.DV+p.isa.nr-1)/p.isa.nr*p.isa.nr + 2
+	x.width = (x.DV+productOn(p.Set).nr-1)/productOn(p.Set).nr*productOn(p.Set).nr + 2
 	x.parts = shared.floats(x.B * x.KVHeads * x.blocks * x.rows * x.width)
 }
 
@@ -102,7 +104,7 @@ func (x *attendingFew) after(t fewPlace) fewPlace {
 
 // prefetch brings one of so many parts of the rows of a tile into the cache. m holds K or V, with rows of d elements.
 func (x *attendingFew) prefetch(t fewPlace, m Weights, s Strides, d, part, parts int) {
-	if x.p.isa.prefetchRows == nil || t.hi <= t.lo {
+	if vecOn(x.p.Set).prefetchRows == nil || t.hi <= t.lo {
 		return
 	}
 	base, size := uintptr(unsafe.Pointer(unsafe.SliceData(m.f32))), 4
@@ -111,7 +113,7 @@ func (x *attendingFew) prefetch(t fewPlace, m Weights, s Strides, d, part, parts
 	}
 	lines := ceilDiv(d*size, 64)
 	for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
-		x.p.isa.prefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size),
+		vecOn(x.p.Set).prefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size),
 			t.hi-t.lo)
 	}
 }
@@ -130,14 +132,14 @@ type fewRows struct {
 }
 
 func (w *fewRows) init(x *attendingFew, sc *scratch) {
-	s := x.p.isa
-	padded := ceilDiv(x.rows, s.lanes) * s.lanes
+	s := x.p.Set
+	padded := ceilDiv(x.rows, s.Lanes) * s.Lanes
 	w.score, w.power = sc.floats(padded*fewTile+spill), sc.floats(padded*fewTile+spill)
 	clear(w.score) // lanes without a row are computed, too
 	w.most, w.total = sc.floats(padded), sc.floats(padded)
-	w.shift, w.was, w.by, w.junk = sc.floats(s.lanes), sc.floats(s.lanes), sc.floats(s.lanes), sc.floats(s.lanes)
+	w.shift, w.was, w.by, w.junk = sc.floats(s.Lanes), sc.floats(s.Lanes), sc.floats(s.Lanes), sc.floats(s.Lanes)
 	w.k, w.v = sc.floats(fewTile*x.DK), sc.floats(fewTile*x.DV)
-	w.panel = sc.floats(fewTile * s.nr)
+	w.panel = sc.floats(fewTile * productOn(s).nr)
 }
 
 // part returns the partial result of a block for a row.
@@ -153,7 +155,7 @@ func (x *attendingFew) at(b, kv, block, row int) int {
 
 // tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they
 // are stride elements apart, in the result ld.
-func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []float32, ld int) {
+func tileOf(s *isa.Set, m Weights, at, stride, n, d int, buf []float32) (rows []float32, ld int) {
 	if m.kind == 0 || m.f32 != nil {
 		return m.f32[at : at+(n-1)*stride+d], stride
 	}
@@ -166,7 +168,7 @@ func tileOf(s *isa, m Weights, at, stride, n, d int, buf []float32) (rows []floa
 // block computes the partial result of a task. While it computes a tile, it prefetches the next one: the rows of a head
 // lie too far apart for the processor to foresee them.
 func (x *attendingFew) block(w *fewRows, task int) {
-	s, nr, lanes := x.p.isa, x.p.isa.nr, x.p.isa.lanes
+	s, nr, lanes := x.p.Set, productOn(x.p.Set).nr, x.p.Set.Lanes
 	t := x.first(task)
 	b, kv, block := t.b, t.kv, t.block
 	for r := range x.rows {
@@ -185,7 +187,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 		for r := range x.rows {
 			x.prefetch(next, x.K, x.KStride, x.DK, r, x.rows)
 			q := x.Q[b*x.QStride.Batch+(kv*group+r/x.SQ)*x.QStride.Head+r%x.SQ*x.QStride.Seq:][:x.DK]
-			s.dotRows(w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, mat, ld, n, q)
+			vecOn(s).dotRows(w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, mat, ld, n, q)
 		}
 		masked := false
 		for r := 0; r < x.rows; r += lanes {
@@ -197,12 +199,14 @@ func (x *attendingFew) block(w *fewRows, task int) {
 			continue
 		}
 		x.eachProduct(
-			func(r, h int) { s.copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n) })
+			func(r, h int) {
+				vecOn(s).copyRows(w.power[r*fewTile:], h, w.score[r/lanes*fewTile*lanes+r%lanes:], lanes, n)
+			})
 		for d := 0; d < x.DV; d += nr {
 			x.prefetch(next, x.V, x.VStride, x.DV, d/nr, ceilDiv(x.DV, nr))
 			if x.DV-d >= nr {
 				for e := 0; e < nr; e += lanes {
-					s.copyRows(w.panel[e:], nr, values[d+e:], vld, n)
+					vecOn(s).copyRows(w.panel[e:], nr, values[d+e:], vld, n)
 				}
 			} else {
 				clear(w.panel)
@@ -211,7 +215,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 				}
 			}
 			x.eachProduct(func(r, h int) {
-				s.gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[x.at(b, kv, block, r)+d:], x.width, true, nil, nil,
+				productOn(s).gemm(h, n, w.power[r*fewTile:], w.panel, x.parts[x.at(b, kv, block, r)+d:], x.width, true, nil, nil,
 					0)
 			})
 		}
@@ -227,9 +231,9 @@ func (x *attendingFew) block(w *fewRows, task int) {
 
 // eachProduct calls f for rows [r, r+h) that are multiplied by values together. They lie in one panel of scores.
 func (x *attendingFew) eachProduct(f func(r, h int)) {
-	lanes := x.p.isa.lanes
+	lanes := x.p.Set.Lanes
 	for r := 0; r < x.rows; {
-		h := min(x.p.isa.mr, lanes-r%lanes, x.rows-r)
+		h := min(productOn(x.p.Set).mr, lanes-r%lanes, x.rows-r)
 		f(r, h)
 		r += h
 	}
@@ -238,7 +242,7 @@ func (x *attendingFew) eachProduct(f func(r, h int)) {
 // weigh turns the products q·k of n keys with the panel that begins at row r into weights. If that raises the largest
 // score of a row, it scales the row's sums. It reports whether any key may be masked.
 func (x *attendingFew) weigh(w *fewRows, b, kv, block, r, k0, n, offset int) (masked bool) {
-	s, lanes := &x.p.isa.narrow, x.p.isa.lanes
+	s, lanes := &normOn(x.p.Set).narrow, x.p.Set.Lanes
 	sco, most, total := w.score[r*fewTile:][:n*lanes], w.most[r:][:lanes], w.total[r:][:lanes]
 	copy(w.was, most)
 	masked = x.Mask == MaskCustom || x.Mask == MaskBias ||
@@ -246,7 +250,7 @@ func (x *attendingFew) weigh(w *fewRows, b, kv, block, r, k0, n, offset int) (ma
 	switch {
 	case x.Softcap != 0:
 		s.scoreMax(sco, x.Scale/x.Softcap, w.junk)
-		x.p.isa.apply(Tanh, sco, sco)
+		apply(x.p.Set, Tanh, sco, sco)
 		s.scoreMax(sco, x.Softcap*log2e, w.junk)
 	case masked:
 		s.scoreMax(sco, x.Scale*log2e, w.junk) // to scale
@@ -280,7 +284,7 @@ func (x *attendingFew) scale(w *fewRows, v []float32, by float32) {
 	for i := range w.by {
 		w.by[i] = by
 	}
-	x.p.isa.narrow.scaleRows(v, w.by)
+	normOn(x.p.Set).narrow.scaleRows(v, w.by)
 }
 
 func exp2(x float32) float32 {
@@ -290,7 +294,7 @@ func exp2(x float32) float32 {
 	return float32(math.Exp2(float64(x)))
 }
 
-func rowsFinite(s *isa, x []float32, ld, n, d int) bool {
+func rowsFinite(s *isa.Set, x []float32, ld, n, d int) bool {
 	for i := range n {
 		if !allFinite(s, x[i*ld:][:d]) {
 			return false
@@ -300,7 +304,7 @@ func rowsFinite(s *isa, x []float32, ld, n, d int) bool {
 }
 
 func (x *attendingFew) addOneByOne(w *fewRows, b, kv, block, n int, values []float32, ld int) {
-	lanes := x.p.isa.lanes
+	lanes := x.p.Set.Lanes
 	for r := range x.rows {
 		part, weights := x.part(b, kv, block, r), w.score[r/lanes*fewTile*lanes+r%lanes:]
 		for j := range n {
@@ -363,7 +367,7 @@ func (x *attendingFew) finish(w *fewRows, b, head, i int) {
 		part := x.part(b, kv, k, row)
 		if part[x.width-1] != 0 {
 			x.scale(w, part[:x.width-2], exp2(part[x.width-2]-shift)/total)
-			x.p.isa.binary[Add](out, out, part[:x.DV])
+			elemOn(x.p.Set).binary[Add](out, out, part[:x.DV])
 		}
 	}
 }

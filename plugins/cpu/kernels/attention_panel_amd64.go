@@ -1,9 +1,16 @@
 package kernels
 
-// setPanels gives a set the routines for attention in AMX tiles.
-func (s *isa) setPanels() {
-	s.attend, s.tileTerms = attendAMX, tileTermsAMX
-	s.tileRows, s.tileRowsSplit, s.tilePairs, s.tileOut = tileRowsAMX, tileRowsSplitAMX, tilePairsAMX, tileOutAMX
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+func init() {
+	attnTable.Add(isa.AVX2, func() *attnRoutines { return &attnRoutines{} })
+	attnTable.Add(isa.AVX512, func() *attnRoutines { return &attnRoutines{} })
+	attnTable.Add(isa.AMX, attnAMX)
+}
+
+func attnAMX() *attnRoutines {
+	return &attnRoutines{attend: attendAMX, tileRows: tileRowsAMX, tileRowsSplit: tileRowsSplitAMX,
+		tilePairs: tilePairsAMX, tileTerms: tileTermsAMX, tileOut: tileOutAMX}
 }
 
 func attendAMX(a *attendPanel) {

@@ -7,7 +7,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // bf16At returns the i-th bfloat16 of a row of pairs.
@@ -86,22 +89,35 @@ func tileTermsByDefinition(t *termTiles) {
 // emulates the tiles.
 func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachPool(t, f)
-	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
+	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
 		return
 	}
 	t.Run("panels by definition", func(t *testing.T) {
 		p := newPool(t, 3, "avx512bf16")
-		s := *p.isa
-		s.setPanels()
-		s.attend, s.tileTerms = attendByDefinition, tileTermsByDefinition
-		p.isa = &s
+		p.Set = emulatedPanels()
 		f(t, p)
 	})
 }
 
+// emulatedPanels extends AVX512BF16 with attention in plain Go, emulatedBoth also has tiles in plain Go.
+var (
+	emulatedPanels = sync.OnceValue(func() *isa.Set { return emulatePanels(isa.AVX512BF16) })
+	emulatedBoth   = sync.OnceValue(func() *isa.Set { return emulatePanels(EmulatedTiles()) })
+)
+
+func emulatePanels(base *isa.Set) *isa.Set {
+	s := isa.Extend(base, base.Name+" with panels")
+	attnTable.Add(s, func() *attnRoutines {
+		r := attnAMX()
+		r.attend, r.tileTerms = attendByDefinition, tileTermsByDefinition
+		return r
+	})
+	return s
+}
+
 // TestAttend compares the assembly with attendByDefinition.
 func TestAttend(t *testing.T) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		t.Skip("no AMX on this processor")
 	}
 	r := rng(1)
@@ -180,7 +196,7 @@ func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 // BenchmarkAttend runs attend on panels as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the
 // first block and with that of all blocks.
 func BenchmarkAttend(b *testing.B) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		b.Skip("no AMX on this processor")
 	}
 	for steps := 1; steps <= attendMost; steps++ {
@@ -209,7 +225,7 @@ func pair(low, high float64) float32 {
 
 // TestTileTerms compares the assembly with tileTermsByDefinition.
 func TestTileTerms(t *testing.T) {
-	if !slices.Contains(Features(), "amx") {
+	if !slices.Contains(isa.Features(), "amx") {
 		t.Skip("no AMX on this processor")
 	}
 	r := rng(2)
@@ -241,11 +257,10 @@ func TestTileTerms(t *testing.T) {
 
 // TestTilePacking tests packing for tiles and the transposition of their results.
 func TestTilePacking(t *testing.T) {
-	if !slices.Contains(Features(), "avx512bf16") {
+	if !slices.Contains(isa.Features(), "avx512bf16") {
 		t.Skip("no bfloat16 on this processor")
 	}
-	var s isa
-	s.setPanels()
+	panels := attnAMX()
 	r := rng(3)
 	for steps := 1; steps <= attendMost; steps++ {
 		for _, n := range []int{1, 3, 8, 14, 16} {
@@ -262,11 +277,11 @@ func TestTilePacking(t *testing.T) {
 			}
 			fill(tiles)
 			fill(low)
-			s.tileRowsSplit(tiles, low, src, ld, n, steps, ld)
+			panels.tileRowsSplit(tiles, low, src, ld, n, steps, ld)
 			check(t, what)
 			checkLow(t, what)
 			plain := make([]float32, len(tiles))
-			s.tileRows(plain, src, ld, n, steps)
+			panels.tileRows(plain, src, ld, n, steps)
 			for i := range n {
 				for e := range steps * tileSide {
 					at := e/tileSide*tileFloats + i*groupSize
@@ -284,7 +299,7 @@ func TestTilePacking(t *testing.T) {
 			}
 			if n%2 == 0 {
 				pairs, check := guarded(n / 2 * steps * tileSide)
-				s.tilePairs(pairs, src, ld, n/2, 2*steps)
+				panels.tilePairs(pairs, src, ld, n/2, 2*steps)
 				check(t, what)
 				for i := range n {
 					for e := range steps * tileSide {
@@ -302,7 +317,7 @@ func TestTilePacking(t *testing.T) {
 			for i := range n - 1 {
 				clear(out[i*ldd+2*steps*groupSize : (i+1)*ldd])
 			}
-			s.tileOut(out, ldd, o, l, n, 2*steps)
+			panels.tileOut(out, ldd, o, l, n, 2*steps)
 			check(t, what)
 			for i := range n {
 				for e := range 2 * steps * groupSize {

@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Attention in tiles of keys. Scores are held transposed, one panel of queries at a time: s[keys, n], a row per key and
 // a column per query. Then
@@ -25,18 +29,19 @@ func keyTile(high int) int { return 128 / high * high }
 // span is the columns [at, at+n) of a matrix that lie in one panel, of panel.nr columns.
 type span struct {
 	*panel
+	*passes
 	at, n int
 }
 
 // appendSpans divides n columns into wide panels, the last one narrow if that holds the rest. All but the last are
 // full. Products of tiles have wide panels only.
-func (s *isa) appendSpans(out []span, way packing, n int) []span {
-	for at := 0; at < n; at += s.nr {
-		p := &s.panel
-		if n-at <= s.narrow.nr && way != tiled {
-			p = &s.narrow
+func appendSpans(s *isa.Set, out []span, way packing, n int) []span {
+	for at := 0; at < n; at += productOn(s).nr {
+		p, f := &productOn(s).panel, &normOn(s).passes
+		if n-at <= productOn(s).narrow.nr && way != tiled {
+			p, f = &productOn(s).narrow, &normOn(s).narrow
 		}
-		out = append(out, span{p, at, min(p.nr, n-at)})
+		out = append(out, span{p, f, at, min(p.nr, n-at)})
 	}
 	return out
 }
@@ -52,7 +57,7 @@ func padded(spans []span) int {
 
 // attnTile is the state of one task: some panels of queries against all keys.
 type attnTile struct {
-	s      *isa
+	s      *isa.Set
 	way    packing
 	dk, dv int // elements of a query or key, and of a value
 	depth  int // way.depth(dk)
@@ -79,16 +84,16 @@ type attnTile struct {
 	outliers []outlier // see setAside
 }
 
-func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys, dk, dv int) {
-	way := s.packing(precision)
-	high := s.panelRows(way)
+func (a *attnTile) init(s *isa.Set, sc *scratch, precision Precision, queries, keys, dk, dv int) {
+	way := packingOf(s, precision)
+	high := rowsOfPanel(s, way)
 	tile := keyTile(high)
 	t := min(tile, keys) // maximum number of keys in a tile
-	sc.spans = s.appendSpans(sc.spans[:0], way, queries)
+	sc.spans = appendSpans(s, sc.spans[:0], way, queries)
 	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high,
 		spans: sc.spans, tile: tile,
 		outliers: a.outliers[:0]}
-	nr, cols := s.nr, padded(a.spans)
+	nr, cols := productOn(s).nr, padded(a.spans)
 	a.q = sc.floats(cols*a.depth + spill)
 	a.o = sc.floats(cols * a.rowsO)
 	a.m, a.l = sc.floats(cols), sc.floats(cols)
@@ -101,7 +106,7 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	case tiled:
 		a.plain = sc.floats(max(way.buffer(nr, dk), a.dv*(t+spill)))
 	case pairs:
-		a.plain = sc.floats(max(way.buffer(nr, dk), way.buffer(s.mr, t)))
+		a.plain = sc.floats(max(way.buffer(nr, dk), way.buffer(productOn(s).mr, t)))
 	}
 	if way == pairs || way == tiled {
 		a.power = sc.floats(way.depth(t)*nr + spill)
@@ -130,23 +135,23 @@ func (a *attnTile) packQueries(p span) {
 	dst := a.q[p.at*a.depth:]
 	q := a.before(dst)
 	clear(a.rows[p.n*a.dk : p.nr*a.dk])
-	whole := a.dk / s.lanes * s.lanes
-	for h := 0; h < p.nr; h += s.lanes {
+	whole := a.dk / s.Lanes * s.Lanes
+	for h := 0; h < p.nr; h += s.Lanes {
 		rows := a.rows[h*a.dk:]
-		s.transpose(q[h:], p.nr, rows, a.dk, s.lanes, whole)
+		vecOn(s).transpose(q[h:], p.nr, rows, a.dk, s.Lanes, whole)
 		for d := whole; d < a.dk; d++ {
-			for i := range s.lanes {
+			for i := range s.Lanes {
 				q[d*p.nr+h+i] = rows[i*a.dk+d]
 			}
 		}
 	}
-	s.convert(a.way, dst, q, p.nr, a.dk)
+	convert(s, a.way, dst, q, p.nr, a.dk)
 }
 
 // packKeys packs keys [lo, hi) of the tile, where lo starts a panel, from rows of dk elements, ld apart.
 func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 	if a.way == tiled {
-		a.s.packTileRows(a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
+		packTileRows(a.s, a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
 		return
 	}
 	for r := lo; r < hi; r += a.high {
@@ -154,7 +159,7 @@ func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 		dst := a.k[r*a.depth:]
 		panel := a.before(dst)
 		packRows(a.s, panel, rows[(r-lo)*ld:], ld, h, a.dk)
-		a.s.convert(a.way, dst, panel, h, a.dk)
+		convert(a.s, a.way, dst, panel, h, a.dk)
 	}
 }
 
@@ -167,33 +172,33 @@ func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count
 		ld := n + spill
 		for at := 0; at < n; {
 			rows, from, count := run(at)
-			for i := 0; i < count; i += s.lanes {
-				a.transposeValues(a.plain[at+i:], ld, rows[i*from:], from, min(s.lanes, count-i))
+			for i := 0; i < count; i += s.Lanes {
+				a.transposeValues(a.plain[at+i:], ld, rows[i*from:], from, min(s.Lanes, count-i))
 			}
 			at += count
 		}
-		s.packTileRows(a.v, a.plain, ld, a.dv, n)
+		packTileRows(s, a.v, a.plain, ld, a.dv, n)
 		return
 	}
 	depth := a.way.depth(n)
-	for r := 0; r < a.dv; r += s.mr {
-		h := min(s.mr, a.dv-r)
+	for r := 0; r < a.dv; r += productOn(s).mr {
+		h := min(productOn(s).mr, a.dv-r)
 		dst := a.v[r*depth:]
 		panel := a.before(dst)
 		for at := 0; at < n; {
 			rows, ld, count := run(at)
-			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into rows that a later iteration writes
+			vecOn(s).copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into rows that a later iteration writes
 			at += count
 		}
-		s.convert(a.way, dst, panel, h, n)
+		convert(s, a.way, dst, panel, h, n)
 	}
 }
 
 // transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may overwrite floats past the end of a
 // row of dst.
 func (a *attnTile) transposeValues(dst []float32, ld int, rows []float32, from, n int) {
-	whole := a.dv / a.s.lanes * a.s.lanes
-	a.s.transpose(dst, ld, rows, from, n, whole)
+	whole := a.dv / a.s.Lanes * a.s.Lanes
+	vecOn(a.s).transpose(dst, ld, rows, from, n, whole)
 	for e := whole; e < a.dv; e++ {
 		for i := range n {
 			dst[e*ld+i] = rows[i*from+e]
@@ -214,7 +219,7 @@ func (a *attnTile) multiply(p span, h, depth int, left, right, c []float32, accu
 func (a *attnTile) scores(p span, n int) []float32 {
 	q := a.q[p.at*a.depth:]
 	if a.way == tiled {
-		a.s.tiles(a.way.rows(n)/tileSide, a.depth/(tileSide/2), a.k, q, a.score, p.nr, nil, 0)
+		productOn(a.s).tiles(a.way.rows(n)/tileSide, a.depth/(tileSide/2), a.k, q, a.score, p.nr, nil, 0)
 		return a.score[:n*p.nr]
 	}
 	for r := 0; r < n; r += a.high {
@@ -247,18 +252,18 @@ func (a *attnTile) accumulate(p span, n int) {
 		p.scaleRows(o, a.alpha)
 	}
 	p.expSum(a.score[:n*nr], a.mNew, l)
-	a.s.convert(a.way, a.power, a.score, nr, n)
+	convert(a.s, a.way, a.power, a.score, nr, n)
 	depth := a.way.depth(n)
 	if a.way == tiled {
 		init := o
 		if !a.started {
 			init = nil
 		}
-		a.s.tiles(a.rowsO/tileSide, depth/(tileSide/2), a.v, a.power, o, nr, init, nr)
+		productOn(a.s).tiles(a.rowsO/tileSide, depth/(tileSide/2), a.v, a.power, o, nr, init, nr)
 		return
 	}
-	for r := 0; r < a.dv; r += a.s.mr {
-		a.multiply(p, min(a.s.mr, a.dv-r), depth, a.v[r*depth:], a.power, o[r*nr:], a.started)
+	for r := 0; r < a.dv; r += productOn(a.s).mr {
+		a.multiply(p, min(productOn(a.s).mr, a.dv-r), depth, a.v[r*depth:], a.power, o[r*nr:], a.started)
 	}
 }
 
@@ -286,10 +291,10 @@ func (a *attnTile) finish(p span) []float32 {
 	}
 	p.scaleRows(o, a.alpha)
 	// Each transpose takes up to lanes rows of Oᵀ. It spills into columns that a later iteration writes.
-	for d := 0; d < dv; d += s.lanes {
-		h := min(s.lanes, dv-d)
-		if h == s.lanes {
-			s.transpose(a.rows[d:], dv, o[d*nr:], nr, h, nr)
+	for d := 0; d < dv; d += s.Lanes {
+		h := min(s.Lanes, dv-d)
+		if h == s.Lanes {
+			vecOn(s).transpose(a.rows[d:], dv, o[d*nr:], nr, h, nr)
 			continue
 		}
 		for i := range nr {

@@ -127,7 +127,7 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 	}
 	if d, ok := any(dst).([]float32); ok {
 		x, y := any(a).([]float32)[:product(aShape)], any(b).([]float32)[:product(bShape)]
-		split(p, n, elementGrain, binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, p.isa.binary[op], x, y})
+		split(p, n, elementGrain, binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, elemOn(p.Set).binary[op], x, y})
 		return nil
 	}
 	switch d := any(dst).(type) {
@@ -256,7 +256,7 @@ func Compare[T Number](p *Pool, op CompareOp, dst []uint8, a []T, aShape []int, 
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
 	if x, ok := any(a).([]float32); ok {
-		split(p, n, elementGrain, compareVectors{p, g, p.isa.compare[op], dst, x, any(b).([]float32)})
+		split(p, n, elementGrain, compareVectors{p, g, elemOn(p.Set).compare[op], dst, x, any(b).([]float32)})
 		return
 	}
 	split(p, n, elementGrain, compareRows[T]{g, op, dst, a, b})

@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // The blocked layout stores a matrix in bfloat16, in the order in which products in AMX tiles load it. Such a product
 // has nothing to pack and reads half the memory. It would round its operand anyway, so the result is the same; GemmArgs
 // names the exception.
@@ -9,7 +11,7 @@ package kernels
 // arbitrary values.
 
 // TakesBlocked reports whether products of this precision can read and write the blocked layout.
-func (p *Pool) TakesBlocked(precision Precision) bool { return p.isa.packing(precision) == tiled }
+func (p *Pool) TakesBlocked(precision Precision) bool { return packingOf(p.Set, precision) == tiled }
 
 // BlockedLen returns the size of a blocked matrix in units of float32.
 func BlockedLen(rows, cols int) int { return tiled.rows(rows) * tiled.depth(cols) }
@@ -38,12 +40,12 @@ func (q blocked) at(r, k int) int {
 
 // put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32.
 // Its stores bypass the caches, so the caller must call isa.storeFence.
-func (q blocked) put(s *isa, r, k int, x []float32, ld, n, cols int) {
+func (q blocked) put(s *isa.Set, r, k int, x []float32, ld, n, cols int) {
 	for row, rows := 0, 0; row < n; row += rows { // divided where blocks and groups end
 		rows = min(n-row, tileSide-(r+row)%tileSide)
 		for col, width := 0, 0; col < cols; col += width {
 			width = min(cols-col, q.kb-(k+col)%q.kb)
-			s.blockRowsOut(q.data[q.at(r+row, k+col):], x[row*ld+col:], ld, rows, width/tileSide)
+			productOn(s).blockRowsOut(q.data[q.at(r+row, k+col):], x[row*ld+col:], ld, rows, width/tileSide)
 		}
 	}
 }
@@ -56,19 +58,19 @@ func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps f
 	if n == 0 {
 		return
 	}
-	s, q := p.isa, newBlocked(dst, rows, n)
+	s, q := p.Set, newBlocked(dst, rows, n)
 	p.split(rows, rowGrain(n), func(lo, hi, w int) {
 		d := p.scratch(w).floats(n)
 		for r := lo; r < hi; r++ {
 			normRow(s, d, x[r*n:(r+1)*n], gamma, beta, eps, true)
 			q.put(s, r, 0, d, n, 1, n)
 		}
-		s.storeFence()
+		vecOn(s).storeFence()
 	})
 }
 
 // normRow normalizes one row. d may be x.
-func normRow(s *isa, d, x, gamma, beta []float32, eps float32, center bool) {
-	mean, scale, shift := s.moments(x, eps, center)
-	s.normalize(d, x, gamma, beta, mean, scale, shift)
+func normRow(s *isa.Set, d, x, gamma, beta []float32, eps float32, center bool) {
+	mean, scale, shift := moments(s, x, eps, center)
+	reduceOn(s).normalize(d, x, gamma, beta, mean, scale, shift)
 }

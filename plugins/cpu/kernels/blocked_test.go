@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // lines returns n floats, aligned to a cache line.
@@ -18,7 +20,7 @@ func lines(n int) []float32 {
 }
 
 // toBlocked stores a matrix in the blocked layout, and fromBlocked reads one back as rows of floats.
-func toBlocked(s *isa, x []float32, rows, cols int) []float32 {
+func toBlocked(s *isa.Set, x []float32, rows, cols int) []float32 {
 	q := newBlocked(lines(BlockedLen(rows, cols)), rows, cols)
 	for i := range q.data { // padding
 		q.data[i] = float32(math.NaN())
@@ -71,7 +73,7 @@ func TestGemmBlocked(t *testing.T) {
 				what := fmt.Sprint(describe(g))
 				want := runGemm(t, p, g, what)
 				blocked := *g
-				blocked.A, blocked.ABlocked = nil, toBlocked(p.isa, g.A, m, k)
+				blocked.A, blocked.ABlocked = nil, toBlocked(p.Set, g.A, m, k)
 				blocked.Packed, blocked.B = PackWeights(p, g), Weights{}
 				got := runGemm(t, p, &blocked, what)
 				for i := range want {
@@ -124,11 +126,8 @@ func TestLayerNormBlocked(t *testing.T) {
 // TestGridAttentionBlocked checks that the blocked result is the plain one, rounded.
 func TestGridAttentionBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
-		if p.isa.attend == nil { // a pool that emulates tiles
-			s := *p.isa
-			s.setPanels()
-			s.attend, s.tileTerms = attendByDefinition, tileTermsByDefinition
-			p.isa = &s
+		if attnOn(p.Set).attend == nil { // a pool that emulates tiles
+			p.Set = emulatedBoth()
 		}
 		r := rng(23)
 		for _, c := range []struct{ b, gh, gw, heads, dim, win int }{{1, 8, 8, 2, 32, 3}, {2, 5, 37, 3, 64, 0},

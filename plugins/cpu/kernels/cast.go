@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Cast converts elements. The slices have the types that store elements: []float32, []float64, []uint16 for f16 and
@@ -21,32 +22,32 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	if n == 0 {
 		return
 	}
-	switch f := p.isa; { // these have vector routines for any length
+	switch f := p.Set; { // these have vector routines for any length
 	case to == dtype.F32 && from == dtype.F16:
-		split(p, n, elementGrain, mapping[float32, uint16]{f.widenF16, dst.([]float32), src.([]uint16)})
+		split(p, n, elementGrain, mapping[float32, uint16]{vecOn(f).widenF16, dst.([]float32), src.([]uint16)})
 	case to == dtype.F32 && from == dtype.BF16:
-		split(p, n, elementGrain, mapping[float32, uint16]{f.widenBF16, dst.([]float32), src.([]uint16)})
+		split(p, n, elementGrain, mapping[float32, uint16]{vecOn(f).widenBF16, dst.([]float32), src.([]uint16)})
 	case to == dtype.F16 && from == dtype.F32:
-		split(p, n, elementGrain, mapping[uint16, float32]{f.narrowF16, dst.([]uint16), src.([]float32)})
+		split(p, n, elementGrain, mapping[uint16, float32]{vecOn(f).narrowF16, dst.([]uint16), src.([]float32)})
 	case to == dtype.BF16 && from == dtype.F32:
-		split(p, n, elementGrain, mapping[uint16, float32]{f.narrowBF16, dst.([]uint16), src.([]float32)})
+		split(p, n, elementGrain, mapping[uint16, float32]{vecOn(f).narrowBF16, dst.([]uint16), src.([]float32)})
 	default:
-		split(p, n, elementGrain, casting{p.isa, to, from, dst, src})
+		split(p, n, elementGrain, casting{p.Set, to, from, dst, src})
 	}
 }
 
 // widen converts elements of type from to floats, narrowTo does the opposite. They support the types of regions; see
 // regionTypes.
-func (s *isa) widen(dst []float32, from dtype.DType, src []uint8) {
+func widen(s *isa.Set, dst []float32, from dtype.DType, src []uint8) {
 	switch from {
 	case dtype.F16:
-		s.widenF16(dst, elementsOf[uint16](src))
+		vecOn(s).widenF16(dst, elementsOf[uint16](src))
 		return
 	case dtype.BF16:
-		s.widenBF16(dst, elementsOf[uint16](src))
+		vecOn(s).widenBF16(dst, elementsOf[uint16](src))
 		return
 	}
-	done := s.castVectors(dtype.F32, pointer(dst, 0), from, &src[0], len(dst))
+	done := castVectors(s, dtype.F32, pointer(dst, 0), from, &src[0], len(dst))
 	dst, src = dst[done:], src[done*from.Size():]
 	switch from {
 	case dtype.I8:
@@ -62,16 +63,16 @@ func (s *isa) widen(dst []float32, from dtype.DType, src []uint8) {
 	}
 }
 
-func (s *isa) narrowTo(to dtype.DType, dst []uint8, src []float32) {
+func narrowTo(s *isa.Set, to dtype.DType, dst []uint8, src []float32) {
 	switch to {
 	case dtype.F16:
-		s.narrowF16(elementsOf[uint16](dst), src)
+		vecOn(s).narrowF16(elementsOf[uint16](dst), src)
 		return
 	case dtype.BF16:
-		s.narrowBF16(elementsOf[uint16](dst), src)
+		vecOn(s).narrowBF16(elementsOf[uint16](dst), src)
 		return
 	}
-	done := s.castVectors(to, &dst[0], dtype.F32, pointer(src, 0), len(src))
+	done := castVectors(s, to, &dst[0], dtype.F32, pointer(src, 0), len(src))
 	dst, src = dst[done*to.Size():], src[done:]
 	switch to {
 	case dtype.I8:
@@ -86,13 +87,13 @@ func (s *isa) narrowTo(to dtype.DType, dst []uint8, src []float32) {
 }
 
 type casting struct {
-	isa      *isa
+	isa      *isa.Set
 	to, from dtype.DType
 	dst, src any
 }
 
 func (c *casting) do(lo, hi, _ int) {
-	lo += c.isa.castVectors(c.to, address(c.dst, lo), c.from, address(c.src, lo), hi-lo)
+	lo += castVectors(c.isa, c.to, address(c.dst, lo), c.from, address(c.src, lo), hi-lo)
 	if !c.direct(lo, hi) {
 		c.blocks(lo, hi)
 	}
@@ -110,14 +111,14 @@ type affineRoutines struct {
 }
 
 // affineOf is dst = (x - zero) * scale for x of type i8 or u8. dst may be zero or scale.
-func (s *isa) affineOf(dst []float32, from dtype.DType, x []uint8, zero, scale []float32) {
+func affineOf(s *isa.Set, dst []float32, from dtype.DType, x []uint8, zero, scale []float32) {
 	done := 0
-	if blocks := len(dst) / s.lanes; s.affine != nil && blocks > 0 {
-		f := s.affine.i8
+	if blocks := len(dst) / s.Lanes; elemOn(s).affine != nil && blocks > 0 {
+		f := elemOn(s).affine.i8
 		if from == dtype.U8 {
-			f = s.affine.u8
+			f = elemOn(s).affine.u8
 		}
-		done = blocks * s.lanes
+		done = blocks * s.Lanes
 		_, _, _ = x[done-1], zero[done-1], scale[done-1]
 		f(&dst[0], &x[0], &zero[0], &scale[0], blocks)
 	}
@@ -131,7 +132,7 @@ func (s *isa) affineOf(dst []float32, from dtype.DType, x []uint8, zero, scale [
 }
 
 // setCasts gives a set its routines of casts by their names, such as f32_i8 for a cast from f32 to i8.
-func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) *isa {
+func (s *elemRoutines) setCasts(routines map[string]castRoutine, affine *affineRoutines) *elemRoutines {
 	s.affine = affine
 	s.casts = &castRoutines{}
 	found := 0
@@ -144,20 +145,20 @@ func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) 
 		}
 	}
 	if found != len(routines) {
-		panic("BUG: " + s.name + " has a cast of an unknown type")
+		panic("BUG: an instruction set has a cast of an unknown type")
 	}
 	return s
 }
 
 // castVectors casts as many of n elements as form whole vectors, if the set has a routine, and returns how many it has
 // cast.
-func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
-	blocks := n / s.lanes
-	if s.casts == nil || s.casts[from][to] == nil || blocks == 0 {
+func castVectors(s *isa.Set, to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
+	blocks := n / s.Lanes
+	if elemOn(s).casts == nil || elemOn(s).casts[from][to] == nil || blocks == 0 {
 		return 0
 	}
-	s.casts[from][to](dst, src, blocks)
-	return blocks * s.lanes
+	elemOn(s).casts[from][to](dst, src, blocks)
+	return blocks * s.Lanes
 }
 
 // direct converts elements one by one. It returns false if it cannot: for f16 and bf16, and from bool.

@@ -3,6 +3,8 @@ package kernels
 import (
 	"fmt"
 	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are
@@ -217,14 +219,14 @@ func (g *convolution) padded() bool { return g.Transposed || g.Pad != [3]int{} }
 // check sets bad if a weight is infinite or NaN and there is padding. Padding is computed as 0 times the weight, which
 // would be NaN.
 func (g *convolution) check(weights []float32) {
-	if g.padded() && !allFinite(g.p.isa, weights) {
+	if g.padded() && !allFinite(g.p.Set, weights) {
 		g.p.bad.Store(1)
 	}
 }
 
 // allFinite reports whether no element is infinite or NaN.
-func allFinite(s *isa, x []float32) bool {
-	if sum := s.sum(x); sum-sum == 0 {
+func allFinite(s *isa.Set, x []float32) bool {
+	if sum := reduceOn(s).sum(x); sum-sum == 0 {
 		return true
 	}
 	for _, v := range x { // the sum of finite numbers may be infinite
@@ -281,7 +283,7 @@ type convOrder convolution
 
 func (x *convOrder) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, cg, n, taps := g.p.isa, g.cg, len(g.phaseTaps), volume(g.Kernel)
+	s, cg, n, taps := g.p.Set, g.cg, len(g.phaseTaps), volume(g.Kernel)
 	row := g.p.scratch(worker).floats(taps)
 	for o := lo; o < hi; o++ {
 		dst := g.weights[o*g.k : (o+1)*g.k]
@@ -361,7 +363,7 @@ type convDefinition convolution
 func (x *convDefinition) do(lo, hi, worker int) {
 	(*convBias)(x).do(lo, hi, worker)
 	g := (*convolution)(x)
-	s, taps := g.p.isa, volume(g.Kernel)
+	s, taps := g.p.Set, volume(g.Kernel)
 	row := g.p.scratch(worker).floats(taps)
 	fromImage, fromChannel, fromPixel := g.strides(g.In, g.Cin)
 	image, channel, pixel := g.strides(g.out, g.Cout)

@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // Convolutions with channels first, as matrix products whose columns are read from a band: a copy of the part of x that
 // a task reads. The copy includes the padding, so taps need no checks, and separates even and odd columns if the stride
 // is 2, so that loads are contiguous. A transpose computes all its phases from one band, and writes whole lines.
@@ -20,7 +22,7 @@ func (g *convolution) banded() bool {
 	case g.Stride[2] > 2, g.Stride[2] == 1 && g.cg >= manyChannels:
 		return false
 	}
-	b, nr := g.productBand(g.mostColumns()), g.p.isa.nr
+	b, nr := g.productBand(g.mostColumns()), productOn(g.p.Set).nr
 	made := (b.high*b.line + nr - 1) / nr * nr
 	return g.cg*b.size(g) <= bandRoom && 10*b.high*b.wide >= 9*made
 }
@@ -60,7 +62,7 @@ func (g *convolution) keptRows() int {
 	if !g.Transposed {
 		return min(g.og, g.blockRows())
 	}
-	return min(g.og, max(1, columnsRoom/(4*g.p.isa.nr*g.Stride[2]*g.blockRows()))*g.blockRows())
+	return min(g.og, max(1, columnsRoom/(4*productOn(g.p.Set).nr*g.Stride[2]*g.blockRows()))*g.blockRows())
 }
 
 // lineStep returns the distance of two elements of a phase in a line of the result.
@@ -73,13 +75,13 @@ func (g *convolution) lineStep() int {
 
 // mostColumns returns the maximum number of elements of the grid that a task computes.
 func (g *convolution) mostColumns() int {
-	nr := g.p.isa.nr
+	nr := productOn(g.p.Set).nr
 	return max(nr, min(columnsRoom/max(1, g.deep), columnsRoom/(g.lineStep()*g.keptRows()), panelsMost*nr)/nr*nr)
 }
 
 // productBand returns the size of bands for products of up to most columns, a multiple of nr.
 func (g *convolution) productBand(most int) (b band) {
-	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
+	lanes, halo := g.p.Set.Lanes, g.span[2]/g.step[2]
 	b.wide, b.step = min(g.grid[2], most), 1
 	b.line = (b.wide + lanes - 1) / lanes * lanes
 	b.pitch = b.line + halo
@@ -94,11 +96,11 @@ func (g *convolution) productBand(most int) (b band) {
 
 // productScratch returns what a worker needs, also for smaller results, in bytes.
 func (g *convolution) productScratch() int64 {
-	s, most, halo := g.p.isa, g.mostColumns(), g.span[2]/g.step[2]
-	line := min(most, (g.grid[2]+s.lanes-1)/s.lanes*s.lanes)
+	s, most, halo := g.p.Set, g.mostColumns(), g.span[2]/g.step[2]
+	line := min(most, (g.grid[2]+s.Lanes-1)/s.Lanes*s.Lanes)
 	copied := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
-	return floats(g.cg*copied+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr,
-		line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr, g.blockRows()*s.nr)
+	return floats(g.cg*copied+2*s.Lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+productOn(s).nr,
+		line*g.lineStep()+s.Lanes*(1+g.lineStep()), productOn(s).mr*productOn(s).nr, g.blockRows()*productOn(s).nr)
 }
 
 // bands computes all phases.
@@ -130,7 +132,7 @@ func (g *convolution) blocks() int { return (g.og + g.blockRows() - 1) / g.block
 
 // cut chooses the bands and the tasks, and lists where each tap begins to read in a band.
 func (g *convolution) cut() {
-	want, nr := 4*len(g.p.workers), g.p.isa.nr
+	want, nr := 4*len(g.p.workers), productOn(g.p.Set).nr
 	each := (g.N*g.Groups*volume(g.grid)/want + nr) / nr * nr // elements of a task
 	b := g.productBand(min(g.mostColumns(), max(4*nr, each)))
 	g.band = b
@@ -179,16 +181,16 @@ type convPhases convolution
 
 func (x *convPhases) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, taps, blocks := g.p.isa, volume(g.Kernel), g.blocks()
+	s, taps, blocks := g.p.Set, volume(g.Kernel), g.blocks()
 	buf, turned := g.p.scratch(worker).floats(g.blockRows()*taps),
-		g.p.scratch(worker).floats(g.blockRows()/s.mr*taps*s.lanes)
+		g.p.scratch(worker).floats(g.blockRows()/productOn(s).mr*taps*s.Lanes)
 	for t := lo; t < hi; t++ {
 		first := t % blocks * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
 		for c := range g.cg {
 			w := g.Weight.row(s, g.weightAt(t/blocks*g.og+first, c), rows*taps, buf)
-			for r, h, at := 0, 0, 0; r < rows; r, at = r+h, at+taps*s.lanes {
-				h = s.panelHeight(rows - r)
+			for r, h, at := 0, 0, 0; r < rows; r, at = r+h, at+taps*s.Lanes {
+				h = panelHeight(s, rows-r)
 				turnRows(s, turned[at:], w[r*taps:], h, taps)
 			}
 			for i := range g.phases {
@@ -200,9 +202,9 @@ func (x *convPhases) do(lo, hi, worker int) {
 					if l == k+kb {
 						k = l
 					}
-					at, size := g.taps[f.first+l-c*n].place*s.lanes, min(kb, f.k-k)
-					for r, h := 0, 0; r < rows; r, at = r+h, at+taps*s.lanes {
-						h = s.panelHeight(rows - r)
+					at, size := g.taps[f.first+l-c*n].place*s.Lanes, min(kb, f.k-k)
+					for r, h := 0, 0; r < rows; r, at = r+h, at+taps*s.Lanes {
+						h = panelHeight(s, rows-r)
 						copy(block[k*rows+r*size+(l-k)*h:][:h], turned[at:][:h])
 					}
 				}
@@ -215,12 +217,12 @@ func (x *convPhases) do(lo, hi, worker int) {
 }
 
 // turnRows is dst[j*lanes+i] = src[i*cols+j], i < rows <= lanes, j < cols.
-func turnRows(s *isa, dst, src []float32, rows, cols int) {
-	whole := cols / s.lanes * s.lanes
-	s.transpose(dst, s.lanes, src, cols, rows, whole)
+func turnRows(s *isa.Set, dst, src []float32, rows, cols int) {
+	whole := cols / s.Lanes * s.Lanes
+	vecOn(s).transpose(dst, s.Lanes, src, cols, rows, whole)
 	for j := whole; j < cols; j++ {
 		for i := range rows {
-			dst[j*s.lanes+i] = src[i*cols+j]
+			dst[j*s.Lanes+i] = src[i*cols+j]
 		}
 	}
 }
@@ -262,7 +264,7 @@ func (g *convolution) part(t int) bandPart {
 // copyInput copies what a part reads of x.
 func (g *convolution) copyInput(x *bandPart, sc *scratch) []float32 {
 	size := g.band.size(g)
-	copied := sc.floats(g.cg*size + 2*g.p.isa.lanes)
+	copied := sc.floats(g.cg*size + 2*g.p.Set.Lanes)
 	clear(copied[g.cg*size:])
 	for c := range g.cg {
 		g.copyBand(copied[c*size:], &g.band, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
@@ -272,17 +274,17 @@ func (g *convolution) copyInput(x *bandPart, sc *scratch) []float32 {
 
 // bandTask computes a part.
 func (g *convolution) bandTask(t, worker int) {
-	s, sc, b, blocks := g.p.isa, g.p.scratch(worker), &g.band, g.blocks()
+	s, sc, b, blocks := g.p.Set, g.p.scratch(worker), &g.band, g.blocks()
 	used, need := sc.used, sc.need
 	x := g.part(t)
-	panels := (x.cols + s.nr - 1) / s.nr
+	panels := (x.cols + productOn(s).nr - 1) / productOn(s).nr
 	copied := g.copyInput(&x, sc)
-	right := sc.floats(panels*s.nr*g.deep + spill)
+	right := sc.floats(panels*productOn(s).nr*g.deep + spill)
 	direct := !g.Transposed && b.line == g.out[2]
-	if x.ldc, x.rows = panels*s.nr, min(g.keptRows(), x.end-x.first); !direct {
-		x.c = sc.floats(g.lineStep()*x.rows*x.ldc + s.nr)
+	if x.ldc, x.rows = panels*productOn(s).nr, min(g.keptRows(), x.end-x.first); !direct {
+		x.c = sc.floats(g.lineStep()*x.rows*x.ldc + productOn(s).nr)
 	}
-	bias := sc.floats(g.blockRows() * s.nr)
+	bias := sc.floats(g.blockRows() * productOn(s).nr)
 	like := -1
 	for i := 0; i < len(g.phases); {
 		f := &g.phases[i]
@@ -352,16 +354,16 @@ func (g *convolution) startRow(row []float32, o int) {
 
 // packBand packs what a phase reads of a band as panels, in blocks of kb products.
 func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb int) {
-	s, b := g.p.isa, &g.band
+	s, b := g.p.Set, &g.band
 	places := g.at[g.cg*f.first:][:f.k]
-	for v := 0; v < panels*s.nr; v += s.lanes {
-		from := min(v, (cols-1)/s.lanes*s.lanes) // past the last column, anything will do
+	for v := 0; v < panels*productOn(s).nr; v += s.Lanes {
+		from := min(v, (cols-1)/s.Lanes*s.Lanes) // past the last column, anything will do
 		if !b.flat {
 			from = from/b.line*b.pitch + from%b.line
 		}
 		for k := 0; k < f.k; k += kb {
 			n := min(kb, f.k-k)
-			s.copyAt(dst[k*panels*s.nr+v/s.nr*s.nr*n+v%s.nr:], s.nr, copied[from:], places[k:k+n], f.most)
+			vecOn(s).copyAt(dst[k*panels*productOn(s).nr+v/productOn(s).nr*productOn(s).nr*n+v%productOn(s).nr:], productOn(s).nr, copied[from:], places[k:k+n], f.most)
 		}
 	}
 }
@@ -369,15 +371,15 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb
 // writeLines writes the lines of a part for output channels [first, first+rows). A line has the elements of f,
 // interleaved with those of the other phases that compute the same lines.
 func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scratch) {
-	s, b, step, size := g.p.isa, &g.band, g.lineStep(), g.out
+	s, b, step, size := g.p.Set, &g.band, g.lineStep(), g.out
 	used, need := sc.used, sc.need
 	at := [3]int{f.start[0] + x.at[0]*f.every[0], 0, x.at[2] * step}
 	n := min(x.wide*step, size[2]-at[2])
 	apart := x.rows * x.ldc // distance from a phase to the next
 	var line []float32
-	vectors := (x.wide + s.lanes - 1) / s.lanes * s.lanes
-	if step > 2 && step <= s.lanes {
-		line = sc.floats(vectors*step + s.lanes)
+	vectors := (x.wide + s.Lanes - 1) / s.Lanes * s.Lanes
+	if step > 2 && step <= s.Lanes {
+		line = sc.floats(vectors*step + s.Lanes)
 	}
 	for r := range rows {
 		image := g.Out[(x.n*g.Cout+x.group*g.og+first+r)*volume(size):]
@@ -388,12 +390,12 @@ func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scr
 			case step == 1:
 				copy(dst, c)
 			case step == 2:
-				s.zip(dst[:n/2*2], c[:n/2], c[apart:])
+				vecOn(s).zip(dst[:n/2*2], c[:n/2], c[apart:])
 				if n%2 > 0 {
 					dst[n-1] = c[n/2]
 				}
 			case line != nil:
-				s.transpose(line, step, c, apart, step, vectors)
+				vecOn(s).transpose(line, step, c, apart, step, vectors)
 				copy(dst, line)
 			default:
 				for i := range dst {

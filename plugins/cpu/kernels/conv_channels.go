@@ -32,7 +32,7 @@ func (g *convolution) channels() {
 	p.shared.reset()
 	if g.weights = g.Weight.f32; g.weights == nil {
 		g.weights = p.shared.floats(g.Cout * taps)
-		g.Weight.row(p.isa, 0, g.Cout*taps, g.weights)
+		g.Weight.row(p.Set, 0, g.Cout*taps, g.weights)
 	}
 	g.check(g.weights[:g.Cout*taps])
 	if p.bad.Load() != 0 {
@@ -64,7 +64,7 @@ type convLines convolution
 
 func (x *convLines) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, sc, c := g.p.isa, g.p.scratch(worker), g.Cout
+	s, sc, c := g.p.Set, g.p.scratch(worker), g.Cout
 	for t := lo; t < hi; t++ {
 		n, d, h := t/g.out[1]/g.out[0], t/g.out[1]%g.out[0], t%g.out[1]
 		image := g.X[n*volume(g.In)*c:]
@@ -75,7 +75,7 @@ func (x *convLines) do(lo, hi, worker int) {
 					sc.at, sc.place = append(sc.at, dot3(from, places(g.In))*c), append(sc.place, k*c)
 				}
 			}
-			s.stencilEach(g.Out[(t*g.out[2]+w)*c:][:c], image, sc.at, g.packed, sc.place, g.bias)
+			vecOn(s).stencilEach(g.Out[(t*g.out[2]+w)*c:][:c], image, sc.at, g.packed, sc.place, g.bias)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (g *convolution) channelBands() (b band) {
 	b.wide = min(g.out[2], channelLine/g.Stride[2])
 	b.high = min(g.out[1], max(1, channelBand/(b.wide*g.Stride[1]*g.Stride[2])))
 	b.lines = b.high + g.span[1]/g.Stride[1]
-	lanes := g.p.isa.lanes
+	lanes := g.p.Set.Lanes
 	b.pitch = b.wide
 	if b.flat = b.wide < 4*lanes; !b.flat {
 		b.pitch = (b.wide + lanes - 1) / lanes * lanes
@@ -120,7 +120,7 @@ func (b *band) size(g *convolution) int {
 
 // bandScratch returns what a worker needs for bands, also for smaller results, in bytes.
 func (g *convolution) bandScratch() int64 {
-	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.isa.lanes
+	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.Set.Lanes
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
 	tall, broad := g.span[1]/sh, g.span[2]/sw+lanes
 	made := min(high*wide, channelBand/(sh*sw)) + high*broad
@@ -152,17 +152,17 @@ type convBands convolution
 
 func (x *convBands) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, sc, b, taps := g.p.isa, g.p.scratch(worker), g.channelBands(), volume(g.Kernel)
+	s, sc, b, taps := g.p.Set, g.p.scratch(worker), g.channelBands(), volume(g.Kernel)
 	across := (g.out[2] + b.wide - 1) / b.wide
 	down := (g.out[1] + b.high - 1) / b.high
-	stencil, apart := s.stencil, b.pitch/b.step // apart is the distance of lines of results if b is flat
+	stencil, apart := vecOn(s).stencil, b.pitch/b.step // apart is the distance of lines of results if b is flat
 	if b.step == 2 {
-		stencil = s.stencilEvens
+		stencil = vecOn(s).stencilEvens
 	}
-	room := (b.high*apart + s.lanes) / s.lanes * s.lanes
+	room := (b.high*apart + s.Lanes) / s.Lanes * s.Lanes
 	most := slices.Max(g.at)
 	used, need := sc.used, sc.need
-	copied, made := sc.floats(b.size(g)+b.pitch+2*b.step*s.lanes), sc.floats(room)
+	copied, made := sc.floats(b.size(g)+b.pitch+2*b.step*s.Lanes), sc.floats(room)
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
 		h0, d := rest%down*b.high, rest/down%g.out[0]
@@ -176,14 +176,14 @@ func (x *convBands) do(lo, hi, worker int) {
 		}
 		first := ((channel*g.out[0]+d)*g.out[1]+h0)*g.out[2] + w0
 		if b.flat {
-			n := ((high-1)*apart + wide + s.lanes - 1) / s.lanes * s.lanes
+			n := ((high-1)*apart + wide + s.Lanes - 1) / s.Lanes * s.Lanes
 			stencil(made[:n], copied, g.at, most, weights, bias)
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
 			continue
 		}
-		n := (wide + s.lanes - 1) / s.lanes * s.lanes
+		n := (wide + s.Lanes - 1) / s.Lanes * s.Lanes
 		for h := range high {
 			dst := g.Out[first+h*g.out[2]:]
 			if across == 1 && h+1 < high && n <= 2*wide { // what spills into the next line is then overwritten
@@ -246,15 +246,15 @@ func (g *convolution) copyLine(dst, line []float32, cut *lineCut, step int, sc *
 		return
 	case 2:
 		// the routine reads pairs, so perhaps one element after the line
-		g.p.isa.evens(to, from[:min(2*len(to), cap(from))])
+		vecOn(g.p.Set).evens(to, from[:min(2*len(to), cap(from))])
 		return
 	}
-	s, vectors := g.p.isa, len(to)/g.p.isa.lanes
+	s, vectors := g.p.Set, len(to)/g.p.Set.Lanes
 	for i := range sc.index {
 		sc.index[i] = int32(i * step)
 	}
-	s.gatherRows(to, s.lanes, from, s.lanes*step, vectors, sc.index[:])
-	for i := vectors * s.lanes; i < len(to); i++ {
+	vecOn(s).gatherRows(to, s.Lanes, from, s.Lanes*step, vectors, sc.index[:])
+	for i := vectors * s.Lanes; i < len(to); i++ {
 		to[i] = from[i*step]
 	}
 }

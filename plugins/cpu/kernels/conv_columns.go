@@ -11,23 +11,25 @@ const (
 )
 
 // blockRows returns the number of output channels of a block of packed weights.
-func (g *convolution) blockRows() int { return 4 * g.p.isa.mr }
+func (g *convolution) blockRows() int { return 4 * productOn(g.p.Set).mr }
 
 // blockSize returns the distance of two blocks of packed weights.
 func (g *convolution) blockSize() int { return g.blockRows()*g.k + spill }
 
 // mostPanels returns the maximum number of panels that a task gathers.
-func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.nr*g.k)), panelsMost) }
+func (g *convolution) mostPanels() int {
+	return min(max(1, columnsRoom/(productOn(g.p.Set).nr*g.k)), panelsMost)
+}
 
 // columns computes the phase.
 func (g *convolution) columns() {
-	p, s := g.p, g.p.isa
+	p, s := g.p, g.p.Set
 	blocks := g.blocks()
 	want := 4 * len(p.workers)
-	panels := (volume(g.count) + s.nr - 1) / s.nr
+	panels := (volume(g.count) + productOn(s).nr - 1) / productOn(s).nr
 	g.wide = min(g.mostPanels(), max(4, (panels*g.N*g.Groups+want-1)/want))
 	g.across = (panels + g.wide - 1) / g.wide
-	g.wide *= s.nr
+	g.wide *= productOn(s).nr
 	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
 	if g.packed = nil; g.N*g.across > 1 { // otherwise each block is used once, so it is packed there
 		g.packed = p.shared.floats(g.Groups * blocks * g.blockSize())
@@ -55,7 +57,7 @@ func (g *convolution) packBlock(dst []float32, t int, sc *scratch) {
 	rows := min(g.blockRows(), g.og-m)
 	q := GemmArgs{M: g.og, K: g.k, A: g.weights[t/g.blocks()*g.og*g.k:], LDA: g.k}
 	used, need := sc.used, sc.need
-	q.packA(g.p.isa, sc, dst, 0, m, rows)
+	q.packA(g.p.Set, sc, dst, 0, m, rows)
 	sc.giveBack(used, need)
 	g.check(dst[:rows*g.k])
 }
@@ -72,16 +74,16 @@ func (x *convColumns) do(lo, hi, worker int) {
 
 // block computes elements [m, m+wide) of image n, for a chunk of the output channels of a group.
 func (g *convolution) block(n, group, m, chunk, worker int) {
-	s, sc, area := g.p.isa, g.p.scratch(worker), volume(g.count)
+	s, sc, area := g.p.Set, g.p.scratch(worker), volume(g.count)
 	cols := min(g.wide, area-m)
-	panels := (cols + s.nr - 1) / s.nr
+	panels := (cols + productOn(s).nr - 1) / productOn(s).nr
 	used, need := sc.used, sc.need
-	b := sc.floats(panels*s.nr*g.k + spill)
+	b := sc.floats(panels*productOn(s).nr*g.k + spill)
 	g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
 	blocks := g.blocks()
 	image := g.Out[(n*g.Cout+group*g.og)*volume(g.out):]
 	ldc := volume(g.out)
-	bias := sc.floats(g.blockRows() * s.nr)
+	bias := sc.floats(g.blockRows() * productOn(s).nr)
 	var packed []float32
 	if g.packed == nil {
 		packed = sc.floats(g.blockSize())
@@ -109,7 +111,7 @@ func (g *convolution) addBias(q *GemmArgs, buf []float32, o int) {
 	if g.Bias == nil {
 		return
 	}
-	nr := g.p.isa.nr
+	nr := productOn(g.p.Set).nr
 	for r := range q.M {
 		fillWith(buf[r*nr:][:nr], g.Bias[o+r])
 	}
@@ -139,12 +141,12 @@ type segment struct {
 // gatherColumns packs what elements [m, m+cols) of image n read of channels [c0, c0+cg), as panels, with zeros outside
 // of the image.
 func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, sc *scratch) {
-	s, taps, plane := g.p.isa, len(g.phaseTaps), volume(g.In)
+	s, taps, plane := g.p.Set, len(g.phaseTaps), volume(g.In)
 	kb, image, pixels := plain.kSplit(g.k), g.X[(n*g.Cin+c0)*plane:], places(g.In)
-	lanes := s.lanes
+	lanes := s.Lanes
 	var segments [16]segment
 	index := sc.index[:]
-	for v := 0; v < panels*s.nr; v += lanes { // a vector of elements
+	for v := 0; v < panels*productOn(s).nr; v += lanes { // a vector of elements
 		parts := segments[:0]
 		for i := v; i < min(v+lanes, cols); {
 			at := g.pixel(m + i)
@@ -188,7 +190,7 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 					}
 				}
 			}
-			base := v % s.nr
+			base := v % productOn(s).nr
 			for k := 0; k < g.k; k += kb { // see kSplit
 				size := min(kb, g.k-k)
 				c := (k - t + taps - 1) / taps
@@ -199,11 +201,11 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 				if k+size <= t || rows <= 0 {
 					continue
 				}
-				to := dst[k*panels*s.nr+v/s.nr*s.nr*size+(c*taps+t-k)*s.nr+base:]
+				to := dst[k*panels*productOn(s).nr+v/productOn(s).nr*productOn(s).nr*size+(c*taps+t-k)*productOn(s).nr+base:]
 				if from >= 0 {
-					s.copyRows(to, taps*s.nr, image[c*plane+from:], plane, rows)
+					vecOn(s).copyRows(to, taps*productOn(s).nr, image[c*plane+from:], plane, rows)
 				} else {
-					s.gatherRows(to, taps*s.nr, image[c*plane:], plane, rows, index)
+					vecOn(s).gatherRows(to, taps*productOn(s).nr, image[c*plane:], plane, rows, index)
 				}
 			}
 		}
@@ -213,8 +215,8 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 // gatherPatches is gatherColumns for a vector of elements in one line, by transposes: taps along the width read
 // adjacent elements of x. It returns false for kernels narrower than a vector, and if a tap is outside of the image.
 func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segment) bool {
-	s, taps, wide, plane, pixels := g.p.isa, len(g.phaseTaps), g.Kernel[2], volume(g.In), places(g.In)
-	lanes, step := s.lanes, g.step[2]
+	s, taps, wide, plane, pixels := g.p.Set, len(g.phaseTaps), g.Kernel[2], volume(g.In), places(g.In)
+	lanes, step := s.Lanes, g.step[2]
 	if wide < lanes || g.Dilation[2] != 1 || g.Transposed {
 		return false
 	}
@@ -234,13 +236,13 @@ func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segm
 			i := min(i, wide-lanes)
 			first, last := (k+i)/kb*kb, (k+i+lanes-1)/kb*kb // blocks of k; see kSplit
 			if size := min(kb, g.k-first); first == last {
-				s.transpose(dst[first*panels*s.nr+v/s.nr*s.nr*size+(k+i-first)*s.nr+v%s.nr:], s.nr, from[i:], step,
+				vecOn(s).transpose(dst[first*panels*productOn(s).nr+v/productOn(s).nr*productOn(s).nr*size+(k+i-first)*productOn(s).nr+v%productOn(s).nr:], productOn(s).nr, from[i:], step,
 					lanes, lanes)
 				continue
 			}
 			for j := i; j < i+lanes; j++ {
 				first := (k + j) / kb * kb
-				to := dst[first*panels*s.nr+v/s.nr*s.nr*min(kb, g.k-first)+(k+j-first)*s.nr+v%s.nr:][:lanes]
+				to := dst[first*panels*productOn(s).nr+v/productOn(s).nr*productOn(s).nr*min(kb, g.k-first)+(k+j-first)*productOn(s).nr+v%productOn(s).nr:][:lanes]
 				for n := range to {
 					to[n] = from[j+n*step]
 				}

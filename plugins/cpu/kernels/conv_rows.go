@@ -32,7 +32,7 @@ func (g *convolution) spread() {
 	line := g.out[2] * g.Cout
 	for k := range taps / kw {
 		for c := range g.Cin {
-			row := g.Weight.row(p.isa, c*g.Cout*taps, g.Cout*taps, g.row)
+			row := g.Weight.row(p.Set, c*g.Cout*taps, g.Cout*taps, g.row)
 			for o := range g.Cout {
 				for x := range kw {
 					g.patch[c*cols+x*g.Cout+o] = row[o*taps+k*kw+x]
@@ -52,13 +52,13 @@ func (g *convolution) spread() {
 
 // rows computes the phase.
 func (g *convolution) rows() {
-	p, s := g.p, g.p.isa
+	p, s := g.p, g.p.Set
 	g.check(g.weights[:g.Cout*g.k])
 	if p.bad.Load() != 0 {
 		return
 	}
-	g.panels = (g.og + s.nr - 1) / s.nr
-	g.packed = p.shared.floats(g.Groups*g.panels*s.nr*g.k + spill)
+	g.panels = (g.og + productOn(s).nr - 1) / productOn(s).nr
+	g.packed = p.shared.floats(g.Groups*g.panels*productOn(s).nr*g.k + spill)
 	g.each = slices.Grow(g.each[:0], g.Groups)
 	area := volume(g.count)
 	for i := range g.Groups {
@@ -69,9 +69,9 @@ func (g *convolution) rows() {
 		g.each = append(g.each, q)
 	}
 	for i := range g.each {
-		p.packPanels(&g.each[i], g.packed[i*g.panels*s.nr*g.k:], 0, 1, 0, g.panels)
+		p.packPanels(&g.each[i], g.packed[i*g.panels*productOn(s).nr*g.k:], 0, 1, 0, g.panels)
 	}
-	g.wide = rowsHigh * s.mr
+	g.wide = rowsHigh * productOn(s).mr
 	g.across = (area + g.wide - 1) / g.wide
 	p.each(g.N*g.across, 1, (*convRows)(g))
 }
@@ -82,7 +82,7 @@ type convRows convolution
 
 func (x *convRows) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, sc, area := g.p.isa, g.p.scratch(worker), volume(g.count)
+	s, sc, area := g.p.Set, g.p.scratch(worker), volume(g.count)
 	for t := lo; t < hi; t++ {
 		n, m := t/g.across, t%g.across*g.wide
 		used, need := sc.used, sc.need
@@ -100,7 +100,7 @@ func (x *convRows) do(lo, hi, worker int) {
 			q.A, q.LDA, q.C = gathered, g.k, out[i*g.og:]
 			used, need := sc.used, sc.need
 			q.packA(s, sc, a, 0, 0, rows)
-			q.tiles(s, sc, 0, 0, rows, 0, g.og, a, g.packed[i*g.panels*s.nr*g.k:], g.panels, 0)
+			q.tiles(s, sc, 0, 0, rows, 0, g.og, a, g.packed[i*g.panels*productOn(s).nr*g.k:], g.panels, 0)
 			sc.giveBack(used, need)
 		}
 		for r := 0; !g.whole() && r < rows; r++ {

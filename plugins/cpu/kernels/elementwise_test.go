@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // at returns which element of a tensor of the given shape is read for an index of the broadcast result.
@@ -117,7 +118,7 @@ func TestBinaryRest(t *testing.T) {
 	r := rng(6)
 	inf := float32(math.Inf(1))
 	special := []float32{float32(math.NaN()), inf, -inf, 0, float32(math.Copysign(0, -1)), 1e-40, math.MaxFloat32}
-	for _, name := range Features()[1:] {
+	for _, name := range isa.Features()[1:] {
 		p := newPool(t, 1, name)
 		for _, op := range []BinaryOp{Add, Sub, Mul, Div, Max, Min} {
 			for n := 1; n < 40; n++ {
@@ -129,13 +130,13 @@ func TestBinaryRest(t *testing.T) {
 				}
 				dst, check := guarded(n)
 				clear(dst)
-				p.isa.binary[op](dst, a, b)
+				elemOn(p.Set).binary[op](dst, a, b)
 				inPlace := slices.Clone(b)
-				p.isa.binary[op](inPlace, a, inPlace)
+				elemOn(p.Set).binary[op](inPlace, a, inPlace)
 				for i, got := range dst {
 					whole := make([]float32, 16)
 					x, y := slices.Repeat(a[i:i+1], 16), slices.Repeat(b[i:i+1], 16)
-					p.isa.binary[op](whole, x, y)
+					elemOn(p.Set).binary[op](whole, x, y)
 					for _, got := range []float32{got, inPlace[i]} {
 						if math.Float32bits(got) != math.Float32bits(whole[0]) && (got == got || whole[0] == whole[0]) {
 							t.Fatalf("%s: %v of %v and %v is %v at %d of %d, %v in a vector", name, op, a[i], b[i], got,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // FFTKind is a kind of Fourier transform. A row of complex numbers is stored as all real parts followed by all
@@ -82,14 +84,14 @@ func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
 	if plan, ok := p.kept[k].(*fftPlan[T]); ok {
 		return plan
 	}
-	plan := newFFTPlan(fftRoutinesOf[T](p.isa), spec)
+	plan := newFFTPlan(fftRoutinesOf[T](p.Set), spec)
 	p.kept[k] = plan
 	return plan
 }
 
 // fftRoutinesOf returns the routines of an instruction set, or loops in Go.
-func fftRoutinesOf[T float32 | float64](s *isa) *fftRoutines[T] {
-	if f, ok := any(s.fft).(*fftRoutines[T]); ok && f != nil {
+func fftRoutinesOf[T float32 | float64](s *isa.Set) *fftRoutines[T] {
+	if f, ok := any(fftTable.On(s)).(*fftRoutines[T]); ok {
 		return f
 	}
 	return fftRoutinesInGo[T]()

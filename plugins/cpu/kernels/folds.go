@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // foldRoutines are the routines of reductions, for at least one element.
 type foldRoutines struct {
@@ -26,9 +30,9 @@ type softmaxRoutines struct {
 }
 
 // setFolds gives a set its routines of softmax, and of reductions by their names.
-func (s *isa) setFolds(row map[string]func(x *float32, n int) float64,
+func (s *reduceRoutines) setFolds(row map[string]func(x *float32, n int) float64,
 	rows map[string]func(acc, x *float32, n, ld, rows int),
-	each map[string]func(dst, x *float32, n, ld, rows int), softmax softmaxRoutines) *isa {
+	each map[string]func(dst, x *float32, n, ld, rows int), softmax softmaxRoutines) *reduceRoutines {
 	s.folds = &foldRoutines{}
 	for op, name := range reduceNames {
 		if op == int(Mean) {
@@ -41,8 +45,8 @@ func (s *isa) setFolds(row map[string]func(x *float32, n int) float64,
 }
 
 // row computes the softmax of one row, or its logarithm.
-func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
-	top := float32(s.folds.row[ReduceMax](&x[0], len(x))) // NaN if x has one
+func (f *softmaxRoutines) row(s *isa.Set, dst, x []float32, log bool) {
+	top := float32(reduceOn(s).folds.row[ReduceMax](&x[0], len(x))) // NaN if x has one
 	var sum float64
 	for i := 0; i < len(x); i += reduceBlock {
 		if n := min(reduceBlock, len(x)-i); log {
@@ -60,13 +64,13 @@ func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
 
 // columns computes the softmax of len(top) adjacent columns of n elements, with rows ld elements apart. top, part, by
 // and sum are buffers of equal length.
-func (f *softmaxRoutines) columns(s *isa, dst, x []float32, n, ld int, log bool, top, part, by []float32,
+func (f *softmaxRoutines) columns(s *isa.Set, dst, x []float32, n, ld int, log bool, top, part, by []float32,
 	sum []float64) {
 	w := len(top)
 	_, _, _, _ = dst[(n-1)*ld+w-1], x[(n-1)*ld+w-1], part[w-1], by[w-1]
 	copy(top, x)
 	if n > 1 {
-		s.folds.rows[ReduceMax](&top[0], &x[ld], w, ld, n-1)
+		reduceOn(s).folds.rows[ReduceMax](&top[0], &x[ld], w, ld, n-1)
 	}
 	clear(sum)
 	for j := 0; j < n; j += reduceRows {

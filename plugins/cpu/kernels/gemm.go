@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // GemmArgs describes C = act(A·B + bias) + residual, for each of Batch independent products. Matrices are row-major
 // with a leading dimension: the distance between rows in elements.
 type GemmArgs struct {
@@ -55,8 +57,8 @@ func Gemm(p *Pool, args *GemmArgs) {
 		g.Precision = Float32 // the sum is empty, so no operand is rounded
 	}
 	switch {
-	case g.dotsPacked(p.isa, batch) && gemvPacked(p, g):
-	case g.splitsPacked(p.isa, batch) && gemmSplit(p, g):
+	case g.dotsPacked(p.Set, batch) && gemvPacked(p, g):
+	case g.splitsPacked(p.Set, batch) && gemmSplit(p, g):
 	case g.dots():
 		gemv(p, g, batch)
 	case batch == 1 && g.byRows(p):
@@ -112,11 +114,11 @@ func (g *GemmArgs) depth(w packing) int {
 }
 
 // packA packs rows [m, m+rows) of product i, all blocks of k, as panels that lie one after the other within each block.
-func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
-	w := s.packing(g.Precision)
+func (g *GemmArgs) packA(s *isa.Set, sc *scratch, dst []float32, i, m, rows int) {
+	w := packingOf(s, g.Precision)
 	kb := w.kSplit(g.K)
 	at := 0
-	buf := sc.floats(w.buffer(s.mr, kb))
+	buf := sc.floats(w.buffer(productOn(s).mr, kb))
 	for k := 0; k < g.K; k += kb {
 		n := min(kb, g.K-k)
 		if w == tiled {
@@ -125,7 +127,7 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 			continue
 		}
 		for r, h := 0, 0; r < rows; r += h {
-			h = s.panelHeight(rows - r)
+			h = panelHeight(s, rows-r)
 			panel := dst[at:]
 			if w == pairs {
 				panel = buf
@@ -135,7 +137,7 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 			} else {
 				packRows(s, panel, g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
 			}
-			s.convert(w, dst[at:], panel, h, n)
+			convert(s, w, dst[at:], panel, h, n)
 			at += h * w.depth(n)
 		}
 	}
@@ -143,17 +145,17 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 
 // panelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about
 // equal height, because a panel of one or two rows takes as long as one of three.
-func (s *isa) panelHeight(left int) int {
-	if s.mr < left && left < 2*s.mr {
+func panelHeight(s *isa.Set, left int) int {
+	if productOn(s).mr < left && left < 2*productOn(s).mr {
 		return (left + 1) / 2
 	}
-	return min(s.mr, left)
+	return min(productOn(s).mr, left)
 }
 
 // packBlocked is packA for one block of k of a product of tiles.
-func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k, n int) {
+func (g *GemmArgs) packBlocked(s *isa.Set, sc *scratch, dst []float32, i, m, rows, k, n int) {
 	if !g.TransA {
-		s.packTileRows(dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
+		packTileRows(s, dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
 		return
 	}
 	transposed := sc.floats(rows * n)
@@ -162,17 +164,17 @@ func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k
 			transposed[r*n+l] = x
 		}
 	}
-	s.packTileRows(dst, transposed, n, rows, n)
+	packTileRows(s, dst, transposed, n, rows, n)
 }
 
 // packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n
 // floats, and then as many as w.buffer returns.
-func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
-	cols := min(s.nr, g.N-j)
+func (g *GemmArgs) packB(s *isa.Set, w packing, dst []float32, i, j, k, n int, buf []float32) {
+	cols := min(productOn(s).nr, g.N-j)
 	nr := g.panelFor(s, w, cols).nr
 	panel := dst
 	if w == pairs || w == tiled {
-		panel = buf[s.lanes*n:]
+		panel = buf[s.Lanes*n:]
 	}
 	if w == tiled && g.TransB {
 		src, ld := g.B.f32, g.LDB
@@ -184,7 +186,7 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 				g.B.row(s, i*g.StrideB+(j+c)*g.LDB+k, n, src[c*n:])
 			}
 		}
-		s.pairBlocked(dst, panel, src, ld, cols, n)
+		pairBlocked(s, dst, panel, src, ld, cols, n)
 		return
 	}
 	if g.TransB {
@@ -192,22 +194,22 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 	} else {
 		packCols(s, nr, panel, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
 	}
-	s.convert(w, dst, panel, nr, n)
+	convert(s, w, dst, panel, nr, n)
 }
 
 // panelFor returns the kind of panel for this number of columns. The last panel of a matrix may be narrow. It starts
 // where a wide one would.
-func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
-	if cols <= s.narrow.nr && w != tiled && !g.wide {
-		return &s.narrow
+func (g *GemmArgs) panelFor(s *isa.Set, w packing, cols int) *panel {
+	if cols <= productOn(s).narrow.nr && w != tiled && !g.wide {
+		return &productOn(s).narrow
 	}
-	return &s.panel
+	return &productOn(s).panel
 }
 
 // tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several
 // panels, `panels` for each block of k. Column j begins panel number first.
-func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
-	way := s.packing(g.Precision)
+func (g *GemmArgs) tiles(s *isa.Set, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
+	way := packingOf(s, g.Precision)
 	if way == tiled {
 		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
 		return
@@ -218,34 +220,34 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= way.kSplit(g.K) && g.Bias == nil && g.Residual == nil
 	wide := cols
 	if !spills {
-		wide = min(cols, groupPanels*s.nr)
+		wide = min(cols, groupPanels*productOn(s).nr)
 	}
 	used, need := sc.used, sc.need
 	for at := 0; at < cols; at += wide {
-		g.columns(s, sc, i, m, rows, j+at, min(wide, cols-at), a, b, panels, first+at/s.nr, spills)
+		g.columns(s, sc, i, m, rows, j+at, min(wide, cols-at), a, b, panels, first+at/productOn(s).nr, spills)
 		sc.giveBack(used, need)
 	}
 }
 
 // columns is tiles for few columns, so that their part of C stays in the second-level cache from one block of k to the
 // next. spills allows the last panel to overwrite the beginning of the next row.
-func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int,
+func (g *GemmArgs) columns(s *isa.Set, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int,
 	spills bool) {
-	way := s.packing(g.Precision)
-	tile := sc.floats(s.mr * s.nr)
+	way := packingOf(s, g.Precision)
+	tile := sc.floats(productOn(s).mr * productOn(s).nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := way.kSplit(g.K)
-	across := (cols + s.nr - 1) / s.nr // panels
+	across := (cols + productOn(s).nr - 1) / productOn(s).nr // panels
 	atA, atB := 0, 0
 	for k := 0; k == 0 || k < g.K; k += kb {
 		n := way.depth(min(kb, g.K-k))
 		for t := range across {
-			q := (t + across - 1) % across * s.nr
-			g.multiplyPanel(s, tile, i, m, rows, j+q, min(s.nr, cols-q), k, a[atA:], b[atB+(first+q/s.nr)*s.nr*n:],
+			q := (t + across - 1) % across * productOn(s).nr
+			g.multiplyPanel(s, tile, i, m, rows, j+q, min(productOn(s).nr, cols-q), k, a[atA:], b[atB+(first+q/productOn(s).nr)*productOn(s).nr*n:],
 				spills, nil)
 		}
 		atA += rows * n
-		atB += panels * s.nr * n
+		atB += panels * productOn(s).nr * n
 	}
 	if g.Act != Identity {
 		g.epilogue(s, i, m, rows, j, cols, kept)
@@ -255,9 +257,9 @@ func (g *GemmArgs) columns(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []
 // multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the
 // products to C. pa and pb are packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead
 // is not nil, its memory is prefetched meanwhile.
-func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool,
+func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool,
 	ahead *prefetching) {
-	way := s.packing(g.Precision)
+	way := packingOf(s, g.Precision)
 	kb := way.kSplit(g.K)
 	n := way.depth(min(kb, g.K-k))
 	panel := g.panelFor(s, way, w)
@@ -275,7 +277,7 @@ func (g *GemmArgs) multiplyPanel(s *isa, tile []float32, i, m, rows, j, w, k int
 		residual = g.Residual[i*g.StrideR:]
 	}
 	for r, h := 0, 0; r < rows; r += h {
-		h = s.panelHeight(rows - r)
+		h = panelHeight(s, rows-r)
 		at := (m+r)*g.LDC + j
 		var res []float32
 		switch {
@@ -316,15 +318,15 @@ func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
 }
 
 // epilogue applies the activation, and then the residual, to a finished block of C.
-func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
+func (g *GemmArgs) epilogue(s *isa.Set, i, m, rows, j, cols int, kept []float32) {
 	for r := m; r < m+rows; r++ {
 		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
-		s.apply(g.Act, c, c)
+		apply(s, g.Act, c, c)
 		switch {
 		case kept != nil:
-			s.binary[Add](c, c, kept[(r-m)*cols:][:cols])
+			elemOn(s).binary[Add](c, c, kept[(r-m)*cols:][:cols])
 		case g.Residual != nil:
-			s.binary[Add](c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
+			elemOn(s).binary[Add](c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
 		}
 	}
 }
@@ -332,14 +334,14 @@ func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
 // gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into
 // blocks.
 func gemmPacked(p *Pool, g *GemmArgs, batch int) {
-	s := p.isa
-	depth := g.depth(s.packing(g.Precision))
+	s := p.Set
+	depth := g.depth(packingOf(s, g.Precision))
 	if g.ownsProducts(p, batch) {
 		split(p, batch, 1+(1<<16)/(g.M*g.N*g.K), wholeProducts{p, g, depth})
 		return
 	}
-	panelSize := s.nr * depth
-	panels := (g.N + s.nr - 1) / s.nr
+	panelSize := productOn(s).nr * depth
+	panels := (g.N + productOn(s).nr - 1) / productOn(s).nr
 	distinct := batch // number of different matrices B
 	if g.StrideB == 0 {
 		distinct = 1
@@ -357,7 +359,7 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	case g.Packed != nil:
 		packed, chunk, distinct = g.Packed.panels, panels, 1
 	case len(p.workers) > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*len(p.workers) &&
-		s.packing(g.Precision) != tiled:
+		packingOf(s, g.Precision) != tiled:
 		own, chunk = keep[ownPanels](p), panels
 		own.begin(len(p.workers), panels*panelSize+spill)
 	default:
@@ -393,7 +395,7 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 	if g.K == 0 {
 		return
 	}
-	split(p, matrices*width, max(1+(1<<14)/(g.K*p.isa.nr), min(panelsTogether, matrices*width/len(p.workers))),
+	split(p, matrices*width, max(1+(1<<14)/(g.K*productOn(p.Set).nr), min(panelsTogether, matrices*width/len(p.workers))),
 		panelPacking{p, *g, packed, i0, q0, width})
 }
 
@@ -405,20 +407,20 @@ type panelPacking struct {
 }
 
 func (x *panelPacking) do(lo, hi, w int) {
-	s, g, width := x.p.isa, &x.g, x.width
-	way := s.packing(g.Precision)
+	s, g, width := x.p.Set, &x.g, x.width
+	way := packingOf(s, g.Precision)
 	kb, depth := way.kSplit(g.K), g.depth(way)
-	buf := x.p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
+	buf := x.p.scratch(w).floats(s.Lanes*kb + way.buffer(productOn(s).nr, kb))
 	for t := lo; t < hi; {
-		i, q, j := t/width, t%width, (x.q0+t%width)*s.nr
+		i, q, j := t/width, t%width, (x.q0+t%width)*productOn(s).nr
 		together := 0
 		if g.packsTogether(way) {
-			together = min(panelsTogether, hi-t, width-q, (g.N-j)/s.nr)
+			together = min(panelsTogether, hi-t, width-q, (g.N-j)/productOn(s).nr)
 		}
-		base := x.packed[i*width*s.nr*depth:]
+		base := x.packed[i*width*productOn(s).nr*depth:]
 		for k := 0; k < g.K; k += kb {
 			n := min(kb, g.K-k)
-			dst := base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:]
+			dst := base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*productOn(s).nr:]
 			if together > 0 {
 				g.packTogether(s, dst, x.i0+i, j, k, n, together, buf)
 			} else {
@@ -453,8 +455,8 @@ type gemmBlocks struct {
 
 func (b gemmBlocks) run(products int) {
 	p, g, panels := b.p, b.g, b.width
-	way := p.isa.packing(g.Precision)
-	b.mr = p.isa.panelRows(way)
+	way := packingOf(p.Set, g.Precision)
+	b.mr = rowsOfPanel(p.Set, way)
 	b.rowPanels = ceilDiv(g.M, b.mr)
 	// number of tasks; panels of A in a block, at most; panels of B in it, at least
 	want, most, least := 1, blockPanels, groupPanels
@@ -482,21 +484,21 @@ func (b gemmBlocks) run(products int) {
 }
 
 func (b *gemmBlocks) do(lo, hi, w int) {
-	s, g, sc := b.p.isa, b.g, b.p.scratch(w)
+	s, g, sc := b.p.Set, b.g, b.p.scratch(w)
 	for t := lo; t < hi; t++ {
 		q, r, i := t%b.pieces*b.wide, t/b.pieces%b.across, t/b.pieces/b.across
 		m := r * b.rowPanels / b.across * b.mr
-		rows, j := min((r+1)*b.rowPanels/b.across*b.mr, g.M)-m, (b.at+q)*s.nr
+		rows, j := min((r+1)*b.rowPanels/b.across*b.mr, g.M)-m, (b.at+q)*productOn(s).nr
 		var a []float32
 		if g.ABlocked == nil {
-			a = sc.floats(s.packing(g.Precision).rows(rows)*b.depth + spill)
+			a = sc.floats(packingOf(s, g.Precision).rows(rows)*b.depth + spill)
 			g.packA(s, sc, a, b.first+i, m, rows)
 		}
 		panels := b.packed
 		if b.own != nil {
 			panels = b.own.of(b, w)
 		}
-		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*s.nr, g.N-j), a, panels[i*b.next:], b.width, q)
+		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*productOn(s).nr, g.N-j), a, panels[i*b.next:], b.width, q)
 	}
 }
 
@@ -529,7 +531,7 @@ const (
 )
 
 func (x *gemvStrips) do(lo, hi, w int) {
-	s, sc, g := x.p.isa, x.p.scratch(w), x.g
+	s, sc, g := x.p.Set, x.p.scratch(w), x.g
 	buf, dots := sc.floats(g.K), sc.floats(gemvRun)
 	for t := lo; t < hi; {
 		i, j, count := t/x.strips, t%x.strips*x.strip, 1
@@ -551,20 +553,20 @@ func (x *gemvStrips) do(lo, hi, w int) {
 				c = dots[:n]
 			}
 			if b.f32 != nil {
-				s.dotRows(c, 1, b.f32, g.LDB, n, a)
+				vecOn(s).dotRows(c, 1, b.f32, g.LDB, n, a)
 			} else if !b.dotHalves(s, c, g.LDB, a) {
 				for r := range n {
-					s.dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
+					vecOn(s).dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
 				}
 			}
 			if g.Bias != nil {
-				s.binary[Add](c, c, g.Bias[j:j+n])
+				elemOn(s).binary[Add](c, c, g.Bias[j:j+n])
 			}
 			if g.Act != Identity {
-				s.apply(g.Act, c, c)
+				apply(s, g.Act, c, c)
 			}
 			if g.Residual != nil {
-				s.binary[Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
+				elemOn(s).binary[Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
 			}
 			if !direct {
 				copy(to, c)

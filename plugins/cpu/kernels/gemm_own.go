@@ -39,7 +39,7 @@ func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 // computes a whole product: it packs both operands and multiplies them.
 func (g *GemmArgs) ownsProducts(p *Pool, batch int) bool {
 	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize &&
-		p.isa.packing(g.Precision) != tiled
+		packingOf(p.Set, g.Precision) != tiled
 }
 
 // wholeProducts computes products of a batch one by one.
@@ -50,9 +50,9 @@ type wholeProducts struct {
 }
 
 func (x *wholeProducts) do(lo, hi, w int) {
-	s, g, sc := x.p.isa, x.g, x.p.scratch(w)
-	panels, high := (g.N+s.nr-1)/s.nr, min(g.M, 8*s.mr)
-	b, a := sc.floats(panels*s.nr*x.depth+spill), sc.floats(high*x.depth+spill)
+	s, g, sc := x.p.Set, x.g, x.p.scratch(w)
+	panels, high := (g.N+productOn(s).nr-1)/productOn(s).nr, min(g.M, 8*productOn(s).mr)
+	b, a := sc.floats(panels*productOn(s).nr*x.depth+spill), sc.floats(high*x.depth+spill)
 	used, need := sc.used, sc.need
 	for i := lo; i < hi; i++ {
 		all := panelPacking{p: x.p, g: *g, packed: b, i0: i, width: panels}

@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Products of many rows and a B stored as [N, K], such as the weights of a linear layer. Here the kernel multiplies
 // elements of B by vectors with one element each of nr rows of A, so that rows of B are only widened. Other products
@@ -17,26 +20,26 @@ const (
 // empty, because that costs more than it saves, if there are so few columns that the workers would not end together, or
 // if the sums are so short that transposing C takes longer than transposing B. The bits are those of other products.
 func (g *GemmArgs) byRows(p *Pool) bool {
-	s := p.isa
-	return s.rowsProduct != nil && g.TransB && g.Packed == nil && s.packing(g.Precision) == plain && g.K > 0 &&
-		g.M > s.mr && g.M <= 2*stripRows && s.paddedRows(g.M)-g.M <= s.lanes/2 && g.N >= 4*s.mr*len(p.workers) &&
+	s := p.Set
+	return productOn(s).rowsProduct != nil && g.TransB && g.Packed == nil && packingOf(s, g.Precision) == plain && g.K > 0 &&
+		g.M > productOn(s).mr && g.M <= 2*stripRows && paddedRows(s, g.M)-g.M <= s.Lanes/2 && g.N >= 4*productOn(s).mr*len(p.workers) &&
 		g.K >= 4*min(g.M, 2*rowsBlock)
 }
 
 func gemmRows(p *Pool, g *GemmArgs) {
-	s := p.isa
+	s := p.Set
 	for m := 0; m < g.M; m += stripRows {
 		p.shared.reset()
 		x := rowProduct{p: p, g: g, m: m, rows: min(stripRows, g.M-m), kb: plain.kSplit(g.K)}
-		x.wide = s.paddedRows(x.rows)
+		x.wide = paddedRows(s, x.rows)
 		x.a = p.shared.floats(x.wide*g.K + spill)
-		split(p, ceilDiv(x.rows, s.nr)*ceilDiv(g.K, x.kb), 1, rowPacking{x})
-		split(p, ceilDiv(g.N, s.mr), 1, x)
+		split(p, ceilDiv(x.rows, productOn(s).nr)*ceilDiv(g.K, x.kb), 1, rowPacking{x})
+		split(p, ceilDiv(g.N, productOn(s).mr), 1, x)
 	}
 }
 
 // paddedRows returns the width of all panels for so many rows of A. The last panel may be narrow.
-func (s *isa) paddedRows(rows int) int { return ceilDiv(rows, s.lanes) * s.lanes }
+func paddedRows(s *isa.Set, rows int) int { return ceilDiv(rows, s.Lanes) * s.Lanes }
 
 // rowProduct computes rows [m, m+rows) of C.
 type rowProduct struct {
@@ -50,12 +53,12 @@ type rowProduct struct {
 type rowPacking struct{ rowProduct }
 
 func (x *rowPacking) do(lo, hi, _ int) {
-	s, g := x.p.isa, x.g
-	panels := ceilDiv(x.rows, s.nr)
+	s, g := x.p.Set, x.g
+	panels := ceilDiv(x.rows, productOn(s).nr)
 	for t := lo; t < hi; t++ {
-		k, r := t/panels*x.kb, t%panels*s.nr
-		n, rows := min(x.kb, g.K-k), min(s.nr, x.rows-r)
-		nr := min(s.nr, x.wide-r)
+		k, r := t/panels*x.kb, t%panels*productOn(s).nr
+		n, rows := min(x.kb, g.K-k), min(productOn(s).nr, x.rows-r)
+		nr := min(productOn(s).nr, x.wide-r)
 		dst := x.a[k*x.wide+r*n:]
 		if g.TransA {
 			packCols(s, nr, dst, F32(g.A[k*g.LDA+x.m+r:]), g.LDA, rows, n)
@@ -71,15 +74,15 @@ func (x *rowProduct) do(lo, hi, w int) {
 	used, need := sc.used, sc.need
 	for groups := 0; lo < hi; lo += groups {
 		groups = ceilDiv(hi-lo, ceilDiv(hi-lo, rowGroups))
-		x.strip(sc, lo*x.p.isa.mr, groups)
+		x.strip(sc, lo*productOn(x.p.Set).mr, groups)
 		sc.giveBack(used, need)
 	}
 }
 
 // strip computes the columns of C from j on, in so many groups of mr.
 func (x *rowProduct) strip(sc *scratch, j, groups int) {
-	s, g := x.p.isa, x.g
-	mr, cols := s.mr, min(groups*s.mr, g.N-j)
+	s, g := x.p.Set, x.g
+	mr, cols := productOn(s).mr, min(groups*productOn(s).mr, g.N-j)
 	first := g.residualFirst()
 	sums := sc.floats(groups * mr * x.wide)
 	if first {
@@ -87,7 +90,7 @@ func (x *rowProduct) strip(sc *scratch, j, groups int) {
 	}
 	ld := min(x.kb, g.K) + rowsGap
 	blocks := ceilDiv(x.rows, rowsBlock)
-	high := ceilDiv(ceilDiv(x.rows, s.nr), blocks) * s.nr
+	high := ceilDiv(ceilDiv(x.rows, productOn(s).nr), blocks) * productOn(s).nr
 	kept := 1 // groups of widened rows
 	if blocks > 1 {
 		kept = groups
@@ -106,17 +109,17 @@ func (x *rowProduct) strip(sc *scratch, j, groups int) {
 				} else if r == 0 {
 					g.B.rows(s, at, g.LDB, rows, n, b, ld)
 				}
-				whole := h / s.nr
+				whole := h / productOn(s).nr
 				var ahead rowsAhead
 				if r == 0 {
 					ahead = x.ahead(j, groups, t+1, k, whole)
 				}
 				c, add := sums[t*mr*x.wide+r:], k > 0 || first
 				if whole > 0 {
-					s.rowsProduct(n, b, ldb, a, c, x.wide, whole, add, ahead)
+					productOn(s).rowsProduct(n, b, ldb, a, c, x.wide, whole, add, ahead)
 				}
-				if h%s.nr > 0 {
-					s.narrow.rowsProduct(n, b, ldb, a[whole*s.nr*n:], c[whole*s.nr:], x.wide, 1, add, rowsAhead{})
+				if h%productOn(s).nr > 0 {
+					productOn(s).narrow.rowsProduct(n, b, ldb, a[whole*productOn(s).nr*n:], c[whole*productOn(s).nr:], x.wide, 1, add, rowsAhead{})
 				}
 			}
 		}
@@ -134,20 +137,20 @@ type rowsAhead struct {
 // ahead returns the rows of group t of a strip, or of what is multiplied after it if t is the number of groups. A
 // product prefetches one of them for each panel; ahead prefetches the others.
 func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
-	s, g := x.p.isa, x.g
+	s, g := x.p.Set, x.g
 	if t == groups {
 		t, k = 0, k+x.kb
 	}
 	if k >= g.K {
-		j, k = j+groups*s.mr, 0
+		j, k = j+groups*productOn(s).mr, 0
 	}
-	if j += t * s.mr; j >= g.N {
+	if j += t * productOn(s).mr; j >= g.N {
 		return rowsAhead{}
 	}
 	bytes := func(n int) int { return n * g.B.kind.Size() / g.B.kind.Values() }
 	next := rowsAhead{g.B.address() + uintptr(bytes(j*g.LDB+k)), bytes(32), bytes(g.LDB)}
-	for i := panels; i < min(s.mr, g.N-j); i++ {
-		s.prefetchRows(next.at+uintptr(i*next.row), 64, ceilDiv(bytes(min(x.kb, g.K-k)), 64))
+	for i := panels; i < min(productOn(s).mr, g.N-j); i++ {
+		vecOn(s).prefetchRows(next.at+uintptr(i*next.row), 64, ceilDiv(bytes(min(x.kb, g.K-k)), 64))
 	}
 	return next
 }
@@ -161,7 +164,7 @@ func (g *GemmArgs) residualFirst() bool {
 // finish adds and applies what follows the product, and transposes the sums of a strip. An activation is applied to the
 // sums as they lie, because their rows are long and a call for each row of a strip costs as much as 50 elements.
 func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
-	s, g := x.p.isa, x.g
+	s, g := x.p.Set, x.g
 	if g.Act != Identity {
 		for q := range cols {
 			row := sums[q*x.wide:][:x.rows]
@@ -170,24 +173,24 @@ func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
 					row[i] = b + g.Bias[j+q]
 				}
 			}
-			s.apply(g.Act, row, row)
+			apply(s, g.Act, row, row)
 		}
 	}
 	const vectors = 2
-	ld := s.paddedRows(cols)
-	c := sc.floats(vectors*s.lanes*ld + spill)
-	for r := 0; r < x.rows; r += vectors * s.lanes {
-		n := min(vectors*s.lanes, x.wide-r)
-		for q := 0; q < cols; q += s.lanes {
-			s.transpose(c[q:], ld, sums[q*x.wide+r:], x.wide, min(s.lanes, cols-q), n)
+	ld := paddedRows(s, cols)
+	c := sc.floats(vectors*s.Lanes*ld + spill)
+	for r := 0; r < x.rows; r += vectors * s.Lanes {
+		n := min(vectors*s.Lanes, x.wide-r)
+		for q := 0; q < cols; q += s.Lanes {
+			vecOn(s).transpose(c[q:], ld, sums[q*x.wide+r:], x.wide, min(s.Lanes, cols-q), n)
 		}
 		for i := range min(n, x.rows-r) {
 			row := c[i*ld:][:cols]
 			if g.Bias != nil && g.Act == Identity {
-				s.binary[Add](row, row, g.Bias[j:][:cols])
+				elemOn(s).binary[Add](row, row, g.Bias[j:][:cols])
 			}
 			if g.Residual != nil && !g.residualFirst() {
-				s.binary[Add](row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])
+				elemOn(s).binary[Add](row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])
 			}
 			copy(g.C[(x.m+r+i)*g.LDC+j:], row)
 		}
@@ -195,19 +198,19 @@ func (x *rowProduct) finish(sc *scratch, sums []float32, j, cols int) {
 }
 
 // rowsShared returns the memory that gemmRows needs for up to M rows of A, in bytes.
-func (g *GemmArgs) rowsShared(s *isa) int64 {
-	if s.rowsProduct == nil {
+func (g *GemmArgs) rowsShared(s *isa.Set) int64 {
+	if productOn(s).rowsProduct == nil {
 		return 0
 	}
-	return floats(s.paddedRows(min(g.M, stripRows))*g.K + spill)
+	return floats(paddedRows(s, min(g.M, stripRows))*g.K + spill)
 }
 
 // rowsWorker returns the memory that each worker needs for it.
-func (g *GemmArgs) rowsWorker(s *isa) int64 {
-	if s.rowsProduct == nil {
+func (g *GemmArgs) rowsWorker(s *isa.Set) int64 {
+	if productOn(s).rowsProduct == nil {
 		return 0
 	}
-	cols := rowGroups * s.mr
-	return floats(cols*s.paddedRows(min(g.M, stripRows)), cols*(plain.kSplit(g.K)+rowsGap),
-		2*s.lanes*s.paddedRows(cols)+spill)
+	cols := rowGroups * productOn(s).mr
+	return floats(cols*paddedRows(s, min(g.M, stripRows)), cols*(plain.kSplit(g.K)+rowsGap),
+		2*s.Lanes*paddedRows(s, cols)+spill)
 }

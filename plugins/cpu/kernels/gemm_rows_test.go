@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestGemmRows checks that products by rows have the bits of the other ways to compute them, which the number of
@@ -16,23 +17,27 @@ func TestGemmRows(t *testing.T) {
 		dtype.Q3_K, dtype.IQ4_NL}
 	for _, name := range sets(t) {
 		p, other := newPool(t, 3, name), newPool(t, 3, name)
-		if p.isa.rowsProduct == nil {
+		if productOn(p.Set).rowsProduct == nil {
 			continue
 		}
-		without := *other.isa
-		without.rowsProduct, other.isa = nil, &without
-		s, r := p.isa, rng(12)
-		rows := []int{s.lanes, s.nr, 2 * s.nr, 3*s.nr + s.lanes, rowsBlock, rowsBlock + s.lanes, stripRows,
-			stripRows + s.nr}
+		other.Set = isa.Extend(p.Set, "packed")
+		productTable.Add(other.Set, func() *productRoutines {
+			r := *productOn(p.Set)
+			r.rowsProduct = nil
+			return &r
+		})
+		s, r := p.Set, rng(12)
+		rows := []int{s.Lanes, productOn(s).nr, 2 * productOn(s).nr, 3*productOn(s).nr + s.Lanes, rowsBlock, rowsBlock + s.Lanes, stripRows,
+			stripRows + productOn(s).nr}
 		depths := []int{0, 1, 31, kBlock, kBlock + 256, 2*kBlock + 3}
 		for i := range some(4 * len(kinds)) {
-			m := rows[i%len(rows)] - r.IntN(s.lanes/2+1)
-			n := 4*s.mr*len(p.workers) + r.IntN(3*rowGroups*s.mr)
+			m := rows[i%len(rows)] - r.IntN(s.Lanes/2+1)
+			n := 4*productOn(s).mr*len(p.workers) + r.IntN(3*rowGroups*productOn(s).mr)
 			k := depths[r.IntN(len(depths))]
 			if least := 4 * min(m, 2*rowsBlock); k < least {
 				k += least
 			}
-			g := randomGemm(r, max(m, s.mr+1), n, k, 1)
+			g := randomGemm(r, max(m, productOn(s).mr+1), n, k, 1)
 			g.TransB, g.Precision = true, Float32
 			d := kinds[i%len(kinds)]
 			if d.IsPacked() {

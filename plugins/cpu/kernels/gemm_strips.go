@@ -1,6 +1,10 @@
 package kernels
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Products in strips of columns. A is packed once, by all workers. The task that computes a strip packs its columns of
 // B, one block of k at a time, and multiplies all rows by them while they are in the second-level cache. So weights are
@@ -17,22 +21,22 @@ const (
 
 // inStrips reports whether gemmStrips computes a single product.
 func (g *GemmArgs) inStrips(p *Pool) bool {
-	s := p.isa
+	s := p.Set
 	switch {
 	case g.Packed != nil || g.ABlocked != nil || g.CBlocked != nil:
 		return false
-	case g.M <= 4*s.mr:
+	case g.M <= 4*productOn(s).mr:
 		return true
 	}
-	return g.M <= 2*stripRows && s.packing(g.Precision) != tiled && ceilDiv(g.N, s.nr) >= stripPanels*len(p.workers)
+	return g.M <= 2*stripRows && packingOf(s, g.Precision) != tiled && ceilDiv(g.N, productOn(s).nr) >= stripPanels*len(p.workers)
 }
 
 func gemmStrips(p *Pool, g *GemmArgs) {
-	s := p.isa
-	way := s.packing(g.Precision)
-	panels := ceilDiv(g.N, s.nr)
+	s := p.Set
+	way := packingOf(s, g.Precision)
+	panels := ceilDiv(g.N, productOn(s).nr)
 	// the last strips are narrow, so that all workers end at about the same time
-	grain := 1 + (1<<16)/max(1, g.K*s.nr*g.M)
+	grain := 1 + (1<<16)/max(1, g.K*productOn(s).nr*g.M)
 	for m := 0; m < g.M; m += stripRows {
 		p.shared.reset()
 		x := columnStrips{p: p, g: g, depth: g.depth(way), m: m, rows: min(stripRows, g.M-m)}
@@ -45,17 +49,17 @@ func gemmStrips(p *Pool, g *GemmArgs) {
 
 // stripHigh returns the number of rows of a block of A, of so many rows.
 func (g *GemmArgs) stripHigh(p *Pool, rows int) int {
-	s := p.isa
-	if s.packing(g.Precision) == tiled {
+	s := p.Set
+	if packingOf(s, g.Precision) == tiled {
 		return rows
 	}
-	panels := ceilDiv(rows, s.mr)
-	return s.mr * min(stripBlock, ceilDiv(panels, min(len(p.workers), ceilDiv(panels, 2))))
+	panels := ceilDiv(rows, productOn(s).mr)
+	return productOn(s).mr * min(stripBlock, ceilDiv(panels, min(len(p.workers), ceilDiv(panels, 2))))
 }
 
 // stripWidth returns the number of panels of B in a strip.
-func (g *GemmArgs) stripWidth(s *isa) int {
-	if s.packing(g.Precision) == tiled {
+func (g *GemmArgs) stripWidth(s *isa.Set) int {
+	if packingOf(s, g.Precision) == tiled {
 		return 1
 	}
 	return stripPanels
@@ -63,30 +67,30 @@ func (g *GemmArgs) stripWidth(s *isa) int {
 
 // stripRoom returns how many floats of memory the packed columns of a strip take: one block of k, but all of k in
 // tiles.
-func (g *GemmArgs) stripRoom(s *isa) int {
-	way := s.packing(g.Precision)
+func (g *GemmArgs) stripRoom(s *isa.Set) int {
+	way := packingOf(s, g.Precision)
 	if way == tiled {
-		return s.nr*g.depth(way) + spill
+		return productOn(s).nr*g.depth(way) + spill
 	}
-	return stripPanels*s.nr*way.depth(min(way.kSplit(g.K), g.K)) + spill
+	return stripPanels*productOn(s).nr*way.depth(min(way.kSplit(g.K), g.K)) + spill
 }
 
 // stripShared returns the memory that gemmStrips needs for up to M rows of A, in bytes.
-func (g *GemmArgs) stripShared(s *isa) int64 {
-	way := s.packing(g.Precision)
+func (g *GemmArgs) stripShared(s *isa.Set) int64 {
+	way := packingOf(s, g.Precision)
 	if way == tiled {
-		r := floats(way.rows(min(g.M, 4*s.mr))*g.depth(way) + spill)
+		r := floats(way.rows(min(g.M, 4*productOn(s).mr))*g.depth(way) + spill)
 		return r
 	}
-	rows := min(g.M, stripRows) + stripBlock*s.mr
-	return floats(rows*g.depth(way) + ceilDiv(rows, s.mr)*spill)
+	rows := min(g.M, stripRows) + stripBlock*productOn(s).mr
+	return floats(rows*g.depth(way) + ceilDiv(rows, productOn(s).mr)*spill)
 }
 
 // stripWorker returns the memory that each worker needs for it, beside the buffers of packB and tiles.
-func (g *GemmArgs) stripWorker(s *isa) int64 {
-	r := floats(g.stripRoom(s), s.mr*s.nr)
-	if s.packing(g.Precision) != tiled && g.Act != Identity {
-		r += floats(min(g.M, stripRows) * stripPanels * s.nr) // a copy of the residual
+func (g *GemmArgs) stripWorker(s *isa.Set) int64 {
+	r := floats(g.stripRoom(s), productOn(s).mr*productOn(s).nr)
+	if packingOf(s, g.Precision) != tiled && g.Act != Identity {
+		r += floats(min(g.M, stripRows) * stripPanels * productOn(s).nr) // a copy of the residual
 	}
 	return r
 }
@@ -104,7 +108,7 @@ func (x *columnStrips) blocks() int { return ceilDiv(x.rows, x.high) }
 
 // block returns the distance from one block of A to the next.
 func (x *columnStrips) block() int {
-	return x.p.isa.packing(x.g.Precision).rows(x.high)*x.depth + spill
+	return packingOf(x.p.Set, x.g.Precision).rows(x.high)*x.depth + spill
 }
 
 // stripPacking packs blocks of A.
@@ -113,25 +117,25 @@ type stripPacking struct{ columnStrips }
 func (x *stripPacking) do(lo, hi, w int) {
 	for b := lo; b < hi; b++ {
 		r := b * x.high
-		x.g.packA(x.p.isa, x.p.scratch(w), x.a[b*x.block():], 0, x.m+r, min(x.high, x.rows-r))
+		x.g.packA(x.p.Set, x.p.scratch(w), x.a[b*x.block():], 0, x.m+r, min(x.high, x.rows-r))
 	}
 }
 
 // do computes the columns of panels [lo, hi).
 func (x *columnStrips) do(lo, hi, w int) {
-	s, g, sc := x.p.isa, x.g, x.p.scratch(w)
-	way := s.packing(g.Precision)
+	s, g, sc := x.p.Set, x.g, x.p.scratch(w)
+	way := packingOf(s, g.Precision)
 	kb, wide := way.kSplit(g.K), g.stripWidth(s)
 	b := sc.floats(g.stripRoom(s))
-	buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
-	tile := sc.floats(s.mr * s.nr)
+	buf := sc.floats(s.Lanes*kb + way.buffer(productOn(s).nr, kb))
+	tile := sc.floats(productOn(s).mr * productOn(s).nr)
 	used, need := sc.used, sc.need
 	for panels := 0; lo < hi; lo += panels {
 		panels = ceilDiv(hi-lo, ceilDiv(hi-lo, wide)) // strips of about equal width
-		j, cols := lo*s.nr, min(panels*s.nr, g.N-lo*s.nr)
+		j, cols := lo*productOn(s).nr, min(panels*productOn(s).nr, g.N-lo*productOn(s).nr)
 		if way == tiled {
 			for k := 0; k < g.K; k += kb {
-				x.pack(b[panels*s.nr*way.depth(k):], j, panels, k, buf)
+				x.pack(b[panels*productOn(s).nr*way.depth(k):], j, panels, k, buf)
 			}
 			g.tiles(s, sc, 0, x.m, x.rows, j, cols, x.a, b, panels, 0)
 			sc.giveBack(used, need)
@@ -153,29 +157,29 @@ func (x *columnStrips) do(lo, hi, w int) {
 
 // pack packs the block of k that begins at k of so many panels of B.
 func (x *columnStrips) pack(dst []float32, j, panels, k int, buf []float32) {
-	s, g := x.p.isa, x.g
-	way := s.packing(g.Precision)
+	s, g := x.p.Set, x.g
+	way := packingOf(s, g.Precision)
 	n := min(way.kSplit(g.K), g.K-k)
 	together := 0
-	if whole := min(panels, (g.N-j)/s.nr); whole > 0 && g.packsTogether(way) {
+	if whole := min(panels, (g.N-j)/productOn(s).nr); whole > 0 && g.packsTogether(way) {
 		together = whole
 		g.packTogether(s, dst, 0, j, k, n, together, buf)
 	}
 	for q := together; q < panels; q++ {
-		g.packB(s, way, dst[q*s.nr*way.depth(n):], 0, j+q*s.nr, k, n, buf)
+		g.packB(s, way, dst[q*productOn(s).nr*way.depth(n):], 0, j+q*productOn(s).nr, k, n, buf)
 	}
 }
 
 // multiply adds the products of a block of k to columns [j, j+cols) of C. b is what pack has packed.
 func (x *columnStrips) multiply(tile []float32, j, cols, k int, b []float32, ahead prefetching) {
-	s, g := x.p.isa, x.g
-	way := s.packing(g.Precision)
+	s, g := x.p.Set, x.g
+	way := packingOf(s, g.Precision)
 	n := way.depth(min(way.kSplit(g.K), g.K-k))
 	for r := 0; r < x.rows; r += x.high {
 		rows := min(x.high, x.rows-r)
 		a := x.a[r/x.high*x.block()+rows*way.depth(k):]
-		for q := 0; q < cols; q += s.nr {
-			g.multiplyPanel(s, tile, 0, x.m+r, rows, j+q, min(s.nr, cols-q), k, a, b[q*n:], false, &ahead)
+		for q := 0; q < cols; q += productOn(s).nr {
+			g.multiplyPanel(s, tile, 0, x.m+r, rows, j+q, min(productOn(s).nr, cols-q), k, a, b[q*n:], false, &ahead)
 		}
 	}
 }
@@ -188,13 +192,13 @@ type prefetching struct {
 }
 
 // some prefetches a piece. It does nothing if x is nil.
-func (x *prefetching) some(s *isa) {
+func (x *prefetching) some(s *isa.Set) {
 	if x == nil {
 		return
 	}
 	n := ceilDiv(x.rows, max(1, x.pieces))
 	for range n {
-		s.prefetchRows(x.at, 64, x.lines)
+		vecOn(s).prefetchRows(x.at, 64, x.lines)
 		x.at += x.stride
 	}
 	x.rows, x.pieces = x.rows-n, x.pieces-1
@@ -203,20 +207,20 @@ func (x *prefetching) some(s *isa) {
 // ahead returns the weights that are packed next, after so many panels from column j on: those of the block of k that
 // begins at k or, if that is past the end, the first block of the next panels, up to panel hi.
 func (x *columnStrips) ahead(j, panels, hi, k int) (p prefetching) {
-	s, g := x.p.isa, x.g
+	s, g := x.p.Set, x.g
 	if k >= g.K {
-		k, j = 0, j+panels*s.nr
+		k, j = 0, j+panels*productOn(s).nr
 	}
-	cols := min(stripPanels*s.nr, min(hi*s.nr, g.N)-j)
-	if s.prefetchRows == nil || !g.TransB || cols <= 0 || g.K == 0 {
+	cols := min(stripPanels*productOn(s).nr, min(hi*productOn(s).nr, g.N)-j)
+	if vecOn(s).prefetchRows == nil || !g.TransB || cols <= 0 || g.K == 0 {
 		return p
 	}
 	values, size := g.B.kind.Values(), g.B.kind.Size()
 	bytes := func(n int) int { return n / values * size }
-	n := min(s.packing(g.Precision).kSplit(g.K), g.K-k)
+	n := min(packingOf(s, g.Precision).kSplit(g.K), g.K-k)
 	p.at, p.stride = g.B.address()+uintptr(bytes(j*g.LDB+k)), uintptr(bytes(g.LDB))
 	p.rows, p.lines = cols, ceilDiv(bytes(n), 64)
-	p.pieces = ceilDiv(x.rows, s.mr) * panels
+	p.pieces = ceilDiv(x.rows, productOn(s).mr) * panels
 	return p
 }
 

@@ -16,16 +16,16 @@ func TestGemmStrips(t *testing.T) {
 		dtype.Q3_K, dtype.IQ4_NL}
 	for _, name := range sets(t) {
 		pools := []*Pool{newPool(t, 1, name), newPool(t, 3, name), newPool(t, 16, name)}
-		s, r := pools[0].isa, rng(11)
+		s, r := pools[0].Set, rng(11)
 		around := func(n int) int { return max(1, n-2+r.IntN(5)) }
-		rows := []int{4*s.mr + 1, 5 * s.mr, stripBlock * s.mr, 2*stripBlock*s.mr + s.mr/2, 128}
-		cols := []int{s.nr, stripPanels * s.nr, 3 * stripPanels * s.nr, 5*stripPanels*s.nr + s.nr/2}
+		rows := []int{4*productOn(s).mr + 1, 5 * productOn(s).mr, stripBlock * productOn(s).mr, 2*stripBlock*productOn(s).mr + productOn(s).mr/2, 128}
+		cols := []int{productOn(s).nr, stripPanels * productOn(s).nr, 3 * stripPanels * productOn(s).nr, 5*stripPanels*productOn(s).nr + productOn(s).nr/2}
 		depths := []int{16, 256, kBlock, kBlock + 256, 3 * kBlock}
 		for i := range some(3 * len(kinds)) {
 			g := randomGemm(r, around(rows[r.IntN(len(rows))]), around(cols[r.IntN(len(cols))]),
 				around(depths[r.IntN(len(depths))]), 1)
 			if i%10 == 0 {
-				g = randomGemm(r, stripRows+s.mr+1, s.nr+3, 40, 1) // two blocks of rows
+				g = randomGemm(r, stripRows+productOn(s).mr+1, productOn(s).nr+3, 40, 1) // two blocks of rows
 			}
 			wide := *g // with float32 weights of the same values
 			if d := kinds[i%len(kinds)]; d.IsPacked() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // gemm64 computes the product by its definition, in float64.
@@ -146,7 +147,7 @@ func describe(g *GemmArgs) string {
 func TestGemm(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
-		mr, nr := p.isa.mr, p.isa.nr
+		mr, nr := productOn(p.Set).mr, productOn(p.Set).nr
 		sizes := []int{0, 1, 2, 3, 5, mr - 1, mr, mr + 1, nr - 1, nr, nr + 1, 2*nr + 3, 5*nr + 1, 4*mr + 1, 100}
 		depths := []int{0, 1, 2, 4, 15, 16, 17, 64, 100, kBlock, kBlock + 1}
 		check := func(m, n, k, batch int) {
@@ -170,11 +171,11 @@ func TestGemm(t *testing.T) {
 func TestGemmChunks(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(2)
-		for _, limit := range []int{1, 3 * p.isa.nr * 600, 10 * p.isa.nr * 600} {
+		for _, limit := range []int{1, 3 * productOn(p.Set).nr * 600, 10 * productOn(p.Set).nr * 600} {
 			p.packedLimit = limit
-			g := randomGemm(r, 5*p.isa.mr+1, 6*p.isa.nr+3, 600, 1)
+			g := randomGemm(r, 5*productOn(p.Set).mr+1, 6*productOn(p.Set).nr+3, 600, 1)
 			compare(t, "wide", runGemm(t, p, g, "wide"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
-			g = randomGemm(r, 20, 2*p.isa.nr+3, 520, 7)
+			g = randomGemm(r, 20, 2*productOn(p.Set).nr+3, 520, 7)
 			compare(t, "batched", runGemm(t, p, g, "batched"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
 		}
 	})
@@ -291,7 +292,7 @@ func TestGemmRejectsShortSlices(t *testing.T) {
 }
 
 func BenchmarkPeak(b *testing.B) {
-	for _, name := range Features()[1:] {
+	for _, name := range isa.Features()[1:] {
 		for _, n := range []int{1, 0} {
 			p := newPool(b, n, name)
 			b.Run(fmt.Sprintf("%s/threads%d", name, p.Threads()), func(b *testing.B) {
@@ -306,7 +307,7 @@ func BenchmarkPeak(b *testing.B) {
 }
 
 func BenchmarkGemm(b *testing.B) {
-	for _, name := range Features() {
+	for _, name := range isa.Features() {
 		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 768}, {4096, 3072, 768}, {4096, 768, 3072},
 			{1024, 1024, 1024}, {4096, 4096, 4096}, {7, 2048, 256}, {1, 2048, 256}} {
 			if name == "generic" && d[0] != 1024 {
@@ -331,7 +332,7 @@ func BenchmarkGemm(b *testing.B) {
 }
 
 func BenchmarkGemmHalf(b *testing.B) {
-	for _, name := range Features()[1:] {
+	for _, name := range isa.Features()[1:] {
 		p := newPool(b, 0, name)
 		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 3072}} {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d/threads%d", name, d[0], d[2], d[1], p.Threads()), func(b *testing.B) {

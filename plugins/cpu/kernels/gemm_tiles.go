@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // Matrix products with AMX. C is computed in panels of 32 columns. The sums of a panel stay in the second-level cache
 // from one block of k to the next. A block of k is so short that its part of a panel of B stays in the first-level
 // cache, while blocks of 32 rows of A pass through.
@@ -63,14 +65,14 @@ func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
 	if !p.TakesBlocked(g.Precision) || g.N*g.K == 0 {
 		return nil
 	}
-	panels := (g.N + p.isa.nr - 1) / p.isa.nr
-	w := &PackedWeights{g.N, g.K, make([]float32, panels*p.isa.nr*g.depth(tiled)+spill)}
+	panels := (g.N + productOn(p.Set).nr - 1) / productOn(p.Set).nr
+	w := &PackedWeights{g.N, g.K, make([]float32, panels*productOn(p.Set).nr*g.depth(tiled)+spill)}
 	p.packPanels(g, w.panels, 0, 1, 0, panels)
 	return w
 }
 
 // tileBlock is tiles for a set with AMX. With ABlocked, a is nil.
-func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
+func (g *GemmArgs) tileBlock(s *isa.Set, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	const way, area = tiled, tileSide * tileSide
 	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := way.kSplit(g.K)
@@ -105,7 +107,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			t.a, t.b = left.data[left.at(row, 0):], b[panel(q/tileSide, 0):]
 			t.times, t.aStep, t.bStep = last/kb, left.rows*way.depth(kb), panels*tileSide*way.depth(kb)
 			t.ahead = b[panel(q/tileSide, kb):][:tileSide*way.depth(min(kb, g.K-kb))]
-			s.tilePanel(&t)
+			productOn(s).tilePanel(&t)
 		}
 		t.times, t.steps, t.resume = 1, depth/(tileSide/2), last > 0
 		t.b, t.ahead = b[panel(q/tileSide, last):], nil
@@ -121,7 +123,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		if g.CBlocked != nil { // the padding below the rows may take arbitrary values
 			t.blocks, t.a = blocks, a
 			t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
-			s.tilePanel(&t)
+			productOn(s).tilePanel(&t)
 			continue
 		}
 		c := g.C[i*g.StrideC+m*g.LDC+j+q:]
@@ -136,7 +138,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		if whole > 0 {
 			t.blocks, t.a = whole, a
 			t.out, t.outStep, t.residual, t.residualStep = c, g.LDC, residual, g.LDR
-			s.tilePanel(&t)
+			productOn(s).tilePanel(&t)
 		}
 		if whole == blocks {
 			continue
@@ -152,13 +154,13 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			}
 			e.residual, e.residualStep = edge, tileSide
 		}
-		s.tilePanel(&e)
+		productOn(s).tilePanel(&e)
 		for r := from; r < rows; r++ {
 			copy(c[r*g.LDC:][:w], edge[(r-from)*tileSide:])
 		}
 	}
 	if t.stream || g.CBlocked != nil {
-		s.storeFence()
+		vecOn(s).storeFence()
 	}
 	if !fused {
 		g.epilogue(s, i, m, rows, j, cols, kept)

@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // GridAttentionArgs describes self-attention of tokens on a grid, within windows, with decomposed relative positions.
 //
 // Window > 0 divides the grid into windows of Window x Window tokens; 0 means that the whole grid is one window. Tokens
@@ -26,7 +28,7 @@ type GridAttentionArgs struct {
 
 // MakesBlocked reports whether the result can have the blocked layout.
 func (g *GridAttentionArgs) MakesBlocked(p *Pool) bool {
-	return p.TakesBlocked(g.Precision) && g.panels(p.isa) && g.Dim%tileSide == 0
+	return p.TakesBlocked(g.Precision) && g.panels(p.Set) && g.Dim%tileSide == 0
 }
 
 // window is one window: its place, and how much of it lies on the grid.
@@ -61,12 +63,12 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	if x.state == nil {
 		x.state = make([]gridState, len(p.workers))
 	}
-	if g.panels(p.isa) {
+	if g.panels(p.Set) {
 		x.runPanels()
 		return
 	}
 	x.rel.pack(p, g, wh, ww)
-	x.perTile = queryPanels * p.isa.nr
+	x.perTile = queryPanels * productOn(p.Set).nr
 	// of a full window; at the edge of the grid some tasks have nothing to do
 	x.parts = (wh*ww + x.perTile - 1) / x.perTile
 	p.each(x.windows()*g.Heads*x.parts, 1, (*gridTiles)(x))
@@ -115,7 +117,7 @@ func (x *gridTiles) do(lo, hi, worker int) {
 		*t = gridTask{g: &x.GridAttentionArgs, rel: x.rel, window: (*gridWork)(x).place(i / x.parts / x.Heads),
 			head: i / x.parts % x.Heads, q0: i % x.parts * x.perTile}
 		if t.q1 = min(t.vh*t.vw, t.q0+x.perTile); t.q0 < t.q1 {
-			t.run(x.p.isa, x.p.scratch(worker))
+			t.run(x.p.Set, x.p.scratch(worker))
 		}
 	}
 }
@@ -140,7 +142,7 @@ type gridTask struct {
 	relWScale    float32 // the factor by which relW is added to scores, which are exponents of two
 }
 
-func (t *gridTask) run(s *isa, sc *scratch) {
+func (t *gridTask) run(s *isa.Set, sc *scratch) {
 	g, d := t.g, t.g.Dim
 	keys := t.vh * t.vw
 	t.init(s, sc, g.Precision, t.q1-t.q0, keys, d, d)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // gridAttention64 computes grid attention in float64 by its definition: it builds each padded window, then computes
@@ -143,7 +145,7 @@ func TestGridAttention(t *testing.T) {
 // rounded: the mean moves by a quarter of the error of their ratio. If the largest score is subtracted first, the
 // largest weight is 1, which is exact.
 func weightError(p *Pool) float64 {
-	if p.isa.attend != nil {
+	if attnOn(p.Set).attend != nil {
 		return 4.0 / 4 * 2 / 256
 	}
 	return 4e-3
@@ -289,7 +291,7 @@ func TestGridAttentionAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkGridAttention(b *testing.B) {
-	for _, name := range Features()[1:] {
+	for _, name := range isa.Features()[1:] {
 		for _, precision := range []Precision{Float32, BFloat16} {
 			for _, win := range []int{0, 14} {
 				p := newPool(b, 0, name)

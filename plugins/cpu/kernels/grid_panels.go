@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"slices"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Grid attention in AMX tiles, see attendPanel. Tokens form groups of 16. A group lies in one row of a window; if the
@@ -35,8 +37,8 @@ type panelPlan struct {
 type panelKeys struct{ k, v []float32 }
 
 // panels reports whether attention is computed in AMX tiles.
-func (g *GridAttentionArgs) panels(s *isa) bool {
-	return s.attend != nil && g.Precision == BFloat16 && g.Dim <= attendMost*tileSide && g.Scale > 1e-10 &&
+func (g *GridAttentionArgs) panels(s *isa.Set) bool {
+	return attnOn(s).attend != nil && g.Precision == BFloat16 && g.Dim <= attendMost*tileSide && g.Scale > 1e-10 &&
 		g.Scale < 1e10
 }
 
@@ -161,7 +163,7 @@ func (x *gridParts) do(lo, hi, worker int) {
 		t, sc := (*gridWork)(x).start(worker, i/x.parts/x.Heads, i/x.parts%x.Heads)
 		y0 := i % x.parts * panelRows
 		if y0 < t.vh {
-			t.runPanels(x.p.isa, sc, x.keys[i/x.parts], y0, min(t.vh, y0+panelRows))
+			t.runPanels(x.p.Set, sc, x.keys[i/x.parts], y0, min(t.vh, y0+panelRows))
 		}
 	}
 }
@@ -174,7 +176,7 @@ func (x *gridWindows) do(lo, hi, worker int) {
 		for head := i % x.parts * x.heads; head < min(x.Heads, (i%x.parts+1)*x.heads); head++ {
 			t, sc := (*gridWork)(x).start(worker, i/x.parts, head)
 			sc.reset()
-			t.runPanels(x.p.isa, sc, panelKeys{}, 0, t.vh)
+			t.runPanels(x.p.Set, sc, panelKeys{}, 0, t.vh)
 		}
 	}
 }
@@ -204,13 +206,13 @@ func (x *gridKeys) do(lo, hi, worker int) {
 			t, sc := w.start(worker, i/pieces, head)
 			sc.reset()
 			from := i % pieces * keyGrain
-			t.packPanelKeys(x.p.isa, sc, x.keys[i/pieces*x.Heads+head], from, min(from+keyGrain, t.plan.blocks))
+			t.packPanelKeys(x.p.Set, sc, x.keys[i/pieces*x.Heads+head], from, min(from+keyGrain, t.plan.blocks))
 		}
 	}
 }
 
 // packPanelKeys packs the keys and values of blocks [lo, hi).
-func (t *gridTask) packPanelKeys(s *isa, sc *scratch, keys panelKeys, lo, hi int) {
+func (t *gridTask) packPanelKeys(s *isa.Set, sc *scratch, keys panelKeys, lo, hi int) {
 	p := t.plan
 	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	wide := p.steps * tileSide
@@ -225,17 +227,17 @@ func (t *gridTask) packPanelKeys(s *isa, sc *scratch, keys panelKeys, lo, hi int
 		}
 		if n > 0 {
 			src := t.at(first)
-			s.tileRows(k, t.wideRows(rows, src[e+t.head*d:], n, wide), t.rowStep(wide), n, p.steps)
+			attnOn(s).tileRows(k, t.wideRows(rows, src[e+t.head*d:], n, wide), t.rowStep(wide), n, p.steps)
 			values, step := src[2*e+t.head*d:], 3*e
 			if d < wide || n%2 != 0 {
 				clear(rows[n*wide:])
 				copyRowsTo(rows, wide, values, step, n, d)
 				values, step = rows, wide
 			}
-			s.tilePairs(half, values, step, (n+1)/2, 2*p.steps)
+			attnOn(s).tilePairs(half, values, step, (n+1)/2, 2*p.steps)
 		}
 		if i%2 == 1 {
-			s.transpose(keys.v[(i-1)*size:], groupSize, pairs, wide, groupSize, wide)
+			vecOn(s).transpose(keys.v[(i-1)*size:], groupSize, pairs, wide, groupSize, wide)
 		}
 	}
 }
@@ -276,7 +278,7 @@ type panelWork struct {
 }
 
 // runPanels computes the queries of rows [y0, y1) of the window.
-func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
+func (t *gridTask) runPanels(s *isa.Set, sc *scratch, keys panelKeys, y0, y1 int) {
 	g, p := t.g, t.plan
 	size := p.steps * tileFloats
 	w := &t.state.work
@@ -304,12 +306,12 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 		w.run(s, sc, y, min(y1, y+rows))
 	}
 	if g.OutBlocked != nil {
-		s.storeFence()
+		vecOn(s).storeFence()
 	}
 }
 
 // packQueries packs the queries of all groups.
-func (w *panelWork) packQueries(s *isa, sc *scratch) {
+func (w *panelWork) packQueries(s *isa.Set, sc *scratch) {
 	t, p := w.t, w.t.plan
 	d, wide := t.g.Dim, p.steps*tileSide
 	size := p.steps * tileFloats
@@ -325,14 +327,14 @@ func (w *panelWork) packQueries(s *isa, sc *scratch) {
 		if next, m := p.group(w.y0*p.across + i + 1); m > 0 {
 			ahead = (t.index(next) - t.index(first)) * 3 * t.g.Heads * d
 		}
-		s.tileRowsSplit(high, low, t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps,
+		attnOn(s).tileRowsSplit(high, low, t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps,
 			ahead)
 	}
 }
 
 // reserve allocates memory for the queries of the given number of rows. It sets up attnTile so that its methods, which
 // padding and run use, take every half of a panel for a narrow panel of pairs.
-func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
+func (t *gridTask) reserve(s *isa.Set, sc *scratch, rows int) {
 	p := t.plan
 	halves := (rows*p.across + 1) &^ 1
 	wide := p.steps * tileSide
@@ -350,7 +352,7 @@ func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
 }
 
 // run computes the queries of rows [y0, y1), for which reserve has allocated memory.
-func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
+func (w *panelWork) run(s *isa.Set, sc *scratch, y0, y1 int) {
 	t, p, a := w.t, w.t.plan, &w.a
 	g, d := t.g, t.g.Dim
 	size := p.steps * tileFloats
@@ -359,14 +361,14 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 	halves := (groups + 1) &^ 1
 	t.spans = t.spans[:halves]
 	for i := range t.spans {
-		t.spans[i] = span{&s.narrow, i * groupSize, 0}
+		t.spans[i] = span{&productOn(s).narrow, &normOn(s).narrow, i * groupSize, 0}
 		if i == groups {
 			clear(t.q[i*size:][:size])
 			continue
 		}
 		_, t.spans[i].n = p.group(y0*p.across + i)
 		for step := range p.steps {
-			s.transpose(t.q[i*size+step*tileFloats:], groupSize, w.high[(from+i)*size+step*tileFloats:], groupSize,
+			vecOn(s).transpose(t.q[i*size+step*tileFloats:], groupSize, w.high[(from+i)*size+step*tileFloats:], groupSize,
 				groupSize, groupSize)
 		}
 	}
@@ -395,7 +397,7 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 	for i := 0; i < halves; i += 2 {
 		a.q, a.o, a.m, a.l = t.q[i*size:], t.o[2*i*size:], t.m[i*groupSize:], t.l[i*groupSize:]
 		a.init, a.row = init[i*a.initHalf:], row[i*a.rowHalf:]
-		s.attend(a)
+		attnOn(s).attend(a)
 	}
 	e := g.Heads * d
 	var out blocked
@@ -405,13 +407,13 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 	for i, half := range t.spans[:groups] {
 		first, n := p.group(y0*p.across + i)
 		if g.OutBlocked != nil {
-			s.tileOut(t.rows, d, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
+			attnOn(s).tileOut(t.rows, d, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
 			out.put(s, t.index(first), t.head*d, t.rows, d, n, d)
 			continue
 		}
 		out := g.Out[t.index(first)*e+t.head*d:]
 		if d%groupSize == 0 {
-			s.tileOut(out, e, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
+			attnOn(s).tileOut(out, e, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
 			continue
 		}
 		rows := t.finish(half)

@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Two parts of grid attention that attention has not: decomposed relative positions, and padding keys, which are all
 // equal.
@@ -27,17 +31,17 @@ func (r *relative) pack(p *Pool, g *GridAttentionArgs, wh, ww int) {
 		if i == 1 {
 			rel, t.n = g.RelW, ww
 		}
-		t.spans = p.isa.appendSpans(t.spans[:0], plain, t.n)
+		t.spans = appendSpans(p.Set, t.spans[:0], plain, t.n)
 		t.width = padded(t.spans)
 		t.packed = p.shared.floats(t.n * g.Dim * t.width)
-		split(p, t.n, 1+elementGrain/(t.n*g.Dim), tablePacking{t, p.isa, rel, g.Dim})
+		split(p, t.n, 1+elementGrain/(t.n*g.Dim), tablePacking{t, p.Set, rel, g.Dim})
 	}
 }
 
 // tablePacking packs a table.
 type tablePacking struct {
 	*table
-	s   *isa
+	s   *isa.Set
 	rel []float32
 	d   int
 }
@@ -56,7 +60,7 @@ func (t *tablePacking) do(lo, hi, _ int) {
 
 // positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query, as matrix products: all queries in row y
 // of the window share the matrix RelH[y], and those in column x the matrix RelW[x].
-func (t *gridTask) positions(s *isa, sc *scratch) {
+func (t *gridTask) positions(s *isa.Set, sc *scratch) {
 	if t.g.RelH == nil {
 		return
 	}
@@ -64,7 +68,7 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 	t.termH, t.termW, t.relWScale = t.rel.h.width, t.rel.w.width, 1
 	t.relH, t.relW = sc.floats(cols*t.termH), sc.floats(cols*t.termW)
 	byQuery := sc.floats(cols * max(t.rel.h.width, t.rel.w.width))
-	a := sc.floats(s.mr*t.g.Dim + spill)
+	a := sc.floats(productOn(s).mr*t.g.Dim + spill)
 	e3 := 3 * t.g.Heads * t.g.Dim
 	clear(byQuery)
 	for q := 0; q < n; {
@@ -82,11 +86,11 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 
 // product multiplies queries q, q+step, ..., count of them, by the matrix for position at. They are ld floats apart in
 // QKV.
-func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
+func (t *gridTask) product(s *isa.Set, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
 	d := t.g.Dim
 	src := t.at(t.q0 + q)[t.head*d:]
-	for r := 0; r < count; r += s.mr {
-		h := min(s.mr, count-r)
+	for r := 0; r < count; r += productOn(s).mr {
+		h := min(productOn(s).mr, count-r)
 		packRows(s, a, src[r*ld:], ld, h, d)
 		for _, c := range tab.spans {
 			c.gemm(h, d, a, tab.packed[(at*tab.width+c.at)*d:], byQuery[(q+r*step)*tab.width+c.at:], step*tab.width,
@@ -96,10 +100,10 @@ func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []fl
 }
 
 // transposeTerms transposes rows of terms, one per query, into panels with a column per query.
-func (t *gridTask) transposeTerms(s *isa, dst, byQuery []float32, width int) {
+func (t *gridTask) transposeTerms(s *isa.Set, dst, byQuery []float32, width int) {
 	for _, p := range t.spans {
-		for h := 0; h < p.nr; h += s.lanes {
-			s.transpose(dst[p.at*width+h:], p.nr, byQuery[(p.at+h)*width:], width, s.lanes, width)
+		for h := 0; h < p.nr; h += s.Lanes {
+			vecOn(s).transpose(dst[p.at*width+h:], p.nr, byQuery[(p.at+h)*width:], width, s.Lanes, width)
 		}
 	}
 }
@@ -118,11 +122,11 @@ func (t *gridTask) padding(sc *scratch) {
 	packedKey, panel := sc.floats(d+spill), sc.floats(d+2*spill)
 	copy(packedKey, panel[:copy(panel, key)])
 	if t.way == pairs || t.way == tiled {
-		t.s.convert(pairs, packedKey, panel, 1, d)
+		convert(t.s, pairs, packedKey, panel, 1, d)
 	} else {
-		t.s.convert(t.way, packedKey, packedKey, 1, d)
+		convert(t.s, t.way, packedKey, packedKey, 1, d)
 	}
-	nr := t.s.nr
+	nr := productOn(t.s).nr
 	product, base := sc.floats(nr), sc.floats(nr)
 	score, weight := sc.floats(2*nr), sc.floats(2*nr) // for two rectangles: right of the grid, and below it
 	side := [2]axisSum{{max: sc.floats(nr), sum: sc.floats(nr)}, {max: sc.floats(nr), sum: sc.floats(nr)}}
@@ -155,8 +159,8 @@ func (t *gridTask) padding(sc *scratch) {
 				l[i] += score[p.nr+i] * weight[p.nr+i]
 			}
 		}
-		for r := 0; r < d; r += t.s.mr { // the outer product of the value and the weights
-			p.gemm(min(t.s.mr, d-r), 1, value[r:], l, t.o[p.at*t.rowsO+r*p.nr:], p.nr, false, nil, nil, 0)
+		for r := 0; r < d; r += productOn(t.s).mr { // the outer product of the value and the weights
+			p.gemm(min(productOn(t.s).mr, d-r), 1, value[r:], l, t.o[p.at*t.rowsO+r*p.nr:], p.nr, false, nil, nil, 0)
 		}
 	}
 	t.started = true

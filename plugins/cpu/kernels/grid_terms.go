@@ -3,6 +3,8 @@ package kernels
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Position terms of grid attention in AMX tiles. Operands are sums of two bfloat16, so that the terms are nearly as
@@ -93,7 +95,7 @@ func (t *panelTable) vector(matrix, col int) []float32 {
 
 // do packs matrices.
 func (t *panelTable) do(lo, hi, worker int) {
-	s, sc, steps := t.p.isa, t.p.scratch(worker), t.steps()
+	s, sc, steps := t.p.Set, t.p.scratch(worker), t.steps()
 	wide := steps * tileSide
 	rows, tiles := sc.floats(groupSize*wide), sc.floats(2*steps*tileFloats)
 	for at := lo; at < hi; at++ {
@@ -105,9 +107,9 @@ func (t *panelTable) do(lo, hi, worker int) {
 					rows[i*wide+j] = x * t.factor
 				}
 			}
-			s.tileRowsSplit(tiles, tiles[steps*tileFloats:], rows, wide, groupSize, steps, 0)
+			attnOn(s).tileRowsSplit(tiles, tiles[steps*tileFloats:], rows, wide, groupSize, steps, 0)
 			for i := range 2 * steps {
-				s.transpose(dst[i*groupSize*t.cols+col:], t.cols, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
+				vecOn(s).transpose(dst[i*groupSize*t.cols+col:], t.cols, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
 			}
 		}
 	}
@@ -115,17 +117,17 @@ func (t *panelTable) do(lo, hi, worker int) {
 
 // multiplyTerms multiplies queries of the task, from a group on, by the matrix at offset matrix of a table. It stores
 // tiles in w.tiles.
-func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStride int, items []int32) {
+func (w *panelWork) multiplyTerms(s *isa.Set, tab *panelTable, matrix, group, aStride int, items []int32) {
 	size := w.a.steps * tileFloats
 	t := &w.t.state.terms
 	*t = termTiles{steps: w.a.steps, items: items, a: w.high[group*size:], aLow: w.low[group*size:], aStride: aStride,
 		b: tab.packed[matrix:], bLow: tab.packed[matrix+tab.matrix/2:], bStride: tab.cols, c: w.tiles}
-	s.tileTerms(t)
+	attnOn(s).tileTerms(t)
 }
 
 // termsH computes t.relH = log2(e)*q·RelH for the queries of rows [y0, y1): for each group of queries a matrix with a
 // row for each row of the window, and a column for each query.
-func (w *panelWork) termsH(s *isa, y0, y1 int) {
+func (w *panelWork) termsH(s *isa.Set, y0, y1 int) {
 	t, p, h := w.t, w.t.plan, &w.t.terms.h
 	perRow := p.across * h.tiles
 	clear(t.relH[(y1-y0)*perRow*tileFloats:]) // for a half without queries
@@ -137,7 +139,7 @@ func (w *panelWork) termsH(s *isa, y0, y1 int) {
 		n := min(p.rowsH, y1-y) * perRow
 		w.multiplyTerms(s, h, matrix, (y-w.y0)*p.across, groupSize, p.itemsH[:3*n])
 		for i := range n {
-			s.transpose(t.relH[((y-y0)*perRow+i)*tileFloats:], groupSize, w.tiles[i*tileFloats:], groupSize, groupSize,
+			vecOn(s).transpose(t.relH[((y-y0)*perRow+i)*tileFloats:], groupSize, w.tiles[i*tileFloats:], groupSize, groupSize,
 				groupSize)
 		}
 	}
@@ -145,7 +147,7 @@ func (w *panelWork) termsH(s *isa, y0, y1 int) {
 
 // termsW computes t.relW = q·RelW/Scale for all queries of the task: for each group of queries a matrix with a row for
 // each column of the window, and a column for each query.
-func (w *panelWork) termsW(s *isa, sc *scratch) {
+func (w *panelWork) termsW(s *isa.Set, sc *scratch) {
 	t, p, tab := w.t, w.t.plan, &w.t.terms.w
 	groups := (w.y1 - w.y0) * p.across
 	w.tiles = sc.floats(max(p.rowsH*p.across*t.terms.h.tiles, groupSize*tab.tiles) * tileFloats)
@@ -157,7 +159,7 @@ func (w *panelWork) termsW(s *isa, sc *scratch) {
 		for y := range w.y1 - w.y0 {
 			for k := range tab.tiles {
 				dst := t.relW[(y*p.across+x)*p.termW*groupSize+k*tileFloats:]
-				s.transpose(dst, groupSize, w.tiles[k*tileFloats+y*groupSize:], tab.tiles*tileFloats, n, groupSize)
+				vecOn(s).transpose(dst, groupSize, w.tiles[k*tileFloats+y*groupSize:], tab.tiles*tileFloats, n, groupSize)
 			}
 		}
 	}

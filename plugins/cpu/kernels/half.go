@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Norms, softmax and reductions compute rows of f16 and bf16 in f32: Weights.row widens the operand into a buffer,
 // Weights.room returns memory for f32 results, and Weights.put rounds these into the destination. For f32, all three
@@ -15,12 +18,12 @@ func (w Weights) room(i, n int, buf []float32) []float32 {
 }
 
 // put rounds and stores the results x, computed in memory from room.
-func (w Weights) put(s *isa, i int, x []float32) {
+func (w Weights) put(s *isa.Set, i int, x []float32) {
 	switch w.kind {
 	case dtype.F16:
-		s.narrowF16(w.half[i:i+len(x)], x)
+		vecOn(s).narrowF16(w.half[i:i+len(x)], x)
 	case dtype.BF16:
-		s.narrowBF16(w.half[i:i+len(x)], x)
+		vecOn(s).narrowBF16(w.half[i:i+len(x)], x)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // sets returns the instruction sets on which a test runs: all, unless RLX_CONFORMANCE is a number. Then it returns two
@@ -15,7 +17,7 @@ import (
 // CI derives the number from the commit, so that every set is tested at times. The set generic is left to machines
 // without assembly.
 func sets(t testing.TB) []string {
-	names, chosen := Features(), os.Getenv("RLX_CONFORMANCE")
+	names, chosen := isa.Features(), os.Getenv("RLX_CONFORMANCE")
 	if chosen == "all" || chosen == "" && !testing.Short() || len(names) == 1 {
 		return names
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Functions of integers. The loops in Go contain no function calls. Routines of the instruction set compute whole
@@ -21,11 +22,11 @@ func IntegerUnaries() []string { return integerUnaries }
 
 // UnaryInteger is dst[i] = op(src[i]) for an op that IntegerUnaries lists. dst may be src.
 func UnaryInteger[T Integer](p *Pool, op string, dst, src []T) {
-	split(p, len(src), elementGrain, integerRows[T]{p.isa, op, dst[:len(src)], src})
+	split(p, len(src), elementGrain, integerRows[T]{p.Set, op, dst[:len(src)], src})
 }
 
 type integerRows[T Integer] struct {
-	isa      *isa
+	isa      *isa.Set
 	op       string
 	dst, src []T
 }
@@ -57,7 +58,7 @@ func (x *integerRows[T]) do(lo, hi, _ int) {
 			dst[i] = max(v, 0)
 		}
 	case "not":
-		x.isa.bits[bitNot](bytesOf(dst), bytesOf(src), bytesOf(src))
+		elemOn(x.isa).bits[bitNot](bytesOf(dst), bytesOf(src), bytesOf(src))
 	default:
 		panic("BUG: " + x.op + " is not a function of integers")
 	}
@@ -73,7 +74,7 @@ type integerFunction struct {
 }
 
 // setIntegers gives a set its routines of 32-bit integers by their names, such as shift_left_u32.
-func (s *isa) setIntegers(routines map[string]integerRoutine) *isa {
+func (s *elemRoutines) setIntegers(routines map[string]integerRoutine) *elemRoutines {
 	s.integers = map[integerFunction]integerRoutine{}
 	for _, op := range Binaries() {
 		for _, d := range []dtype.DType{dtype.I32, dtype.U32} {
@@ -83,24 +84,24 @@ func (s *isa) setIntegers(routines map[string]integerRoutine) *isa {
 		}
 	}
 	if len(s.integers) != len(routines) {
-		panic("BUG: " + s.name + " has a routine of integers that is not an op")
+		panic("BUG: an instruction set has a routine of integers that is not an op")
 	}
 	return s
 }
 
 // integerRoutineOf returns the set's routine for elements of type T; nil if it has none.
-func integerRoutineOf[T Integer](s *isa, op BinaryOp) integerRoutine {
+func integerRoutineOf[T Integer](s *isa.Set, op BinaryOp) integerRoutine {
 	switch any(T(0)).(type) {
 	case int32:
-		return s.integers[integerFunction{op, dtype.I32}]
+		return elemOn(s).integers[integerFunction{op, dtype.I32}]
 	case uint32:
-		return s.integers[integerFunction{op, dtype.U32}]
+		return elemOn(s).integers[integerFunction{op, dtype.U32}]
 	}
 	return nil
 }
 
 // binaryIntegers computes one row. It returns false for a division by zero.
-func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
+func binaryIntegers[T Integer](s *isa.Set, op BinaryOp, dst, a, b []T) bool {
 	a, b = a[:len(dst)], b[:len(dst)]
 	width := uint64(8 * unsafe.Sizeof(dst[0]))
 	switch op {
@@ -125,11 +126,11 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 			dst[i] = min(x, b[i])
 		}
 	case And:
-		s.bits[bitAnd](bytesOf(dst), bytesOf(a), bytesOf(b))
+		elemOn(s).bits[bitAnd](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case Or:
-		s.bits[bitOr](bytesOf(dst), bytesOf(a), bytesOf(b))
+		elemOn(s).bits[bitOr](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case Xor:
-		s.bits[bitXor](bytesOf(dst), bytesOf(a), bytesOf(b))
+		elemOn(s).bits[bitXor](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case ShiftLeft: // as in Go, a shift by the width or more loses all bits
 		for i, x := range a {
 			dst[i] = x << shiftBy(b[i], width)
@@ -198,14 +199,14 @@ func (x *binaryInts[T]) do(lo, hi, worker int) {
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []T) {
 			dst, zeros := x.dst[out+i:][:len(a)], 0
-			if n := len(a) / x.p.isa.lanes; x.vectors != nil && n > 0 {
+			if n := len(a) / x.p.Set.Lanes; x.vectors != nil && n > 0 {
 				if zeros = x.vectors(pointer(dst, 0), pointer(a, 0), pointer(b, 0), n); !x.op.divides() {
 					zeros = 0
 				}
-				n *= x.p.isa.lanes
+				n *= x.p.Set.Lanes
 				dst, a, b = dst[n:], a[n:], b[n:]
 			}
-			if zeros != 0 || !binaryIntegers(x.p.isa, x.op, dst, a, b) {
+			if zeros != 0 || !binaryIntegers(x.p.Set, x.op, dst, a, b) {
 				x.p.bad.Store(1)
 			}
 		})
@@ -235,7 +236,7 @@ func elementsOf[T any](b []byte) []T {
 // binaryInteger is Binary for integers.
 func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T) error {
 	p.bad.Store(0)
-	split(p, n, elementGrain, binaryInts[T]{p, g, op, integerRoutineOf[T](p.isa, op), dst, a, b})
+	split(p, n, elementGrain, binaryInts[T]{p, g, op, integerRoutineOf[T](p.Set, op), dst, a, b})
 	if p.bad.Load() != 0 {
 		return diag.New(code.Division, "", "divisor is 0")
 	}
@@ -263,7 +264,7 @@ func (x *logicalRows) do(lo, hi, worker int) {
 	buf := x.p.scratch(worker).octets(2 * spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) {
-			x.p.isa.bits[logical(x.op)](x.dst[out+i:][:len(a)], a, b)
+			elemOn(x.p.Set).bits[logical(x.op)](x.dst[out+i:][:len(a)], a, b)
 		})
 	})
 }
@@ -344,12 +345,14 @@ func bytesOf[T any](s []T) []uint8 {
 
 // Not is dst[i] = not src[i] for bools. dst may be src.
 func Not(p *Pool, dst, src []uint8) {
-	split(p, len(src), elementGrain, notting{p.isa, dst[:len(src)], src})
+	split(p, len(src), elementGrain, notting{p.Set, dst[:len(src)], src})
 }
 
 type notting struct {
-	isa      *isa
+	isa      *isa.Set
 	dst, src []uint8
 }
 
-func (x *notting) do(lo, hi, _ int) { x.isa.bits[boolNot](x.dst[lo:hi], x.src[lo:hi], x.src[lo:hi]) }
+func (x *notting) do(lo, hi, _ int) {
+	elemOn(x.isa).bits[boolNot](x.dst[lo:hi], x.src[lo:hi], x.src[lo:hi])
+}

@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // joint computes products of the same activations with different weights, such as q, k and v of attention, in one run
 // of the pool. Between two runs, memory is idle: the workers that end first wait for the last, and then all begin with
@@ -27,7 +30,7 @@ type jointPart struct {
 func GemmJoint(p *Pool, products []GemmArgs, rounds bool) bool {
 	x := keep[joint](p)
 	for i := range products {
-		if g := &products[i]; g.M == 0 || g.N == 0 || g.Batch > 1 || !g.joins(p.isa, rounds) {
+		if g := &products[i]; g.M == 0 || g.N == 0 || g.Batch > 1 || !g.joins(p.Set, rounds) {
 			return false
 		}
 	}
@@ -60,7 +63,7 @@ func GemmJoint(p *Pool, products []GemmArgs, rounds bool) bool {
 }
 
 // joins reports whether GemmJoint computes a product.
-func (g *GemmArgs) joins(s *isa, rounds bool) bool {
+func (g *GemmArgs) joins(s *isa.Set, rounds bool) bool {
 	switch {
 	case !g.B.kind.IsPacked():
 		return g.dots()
@@ -76,7 +79,7 @@ func (x *joint) roundedRows(p *Pool, products []GemmArgs) []roundedRow {
 	last := len(products) - 1
 	for i := range last {
 		if was := products[i].B.kind; was.IsPacked() &&
-			p.isa.dotBytes[was].excess == p.isa.dotBytes[products[last].B.kind].excess {
+			productOn(p.Set).dotBytes[was].excess == productOn(p.Set).dotBytes[products[last].B.kind].excess {
 			return x.bytes[i].rows
 		}
 	}

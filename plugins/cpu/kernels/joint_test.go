@@ -34,10 +34,10 @@ func TestGemmJoint(t *testing.T) {
 			}
 			need := each.With(JointScratch(m, k, kinds))
 			reserve(t, p, need)
-			what := fmt.Sprintf("try %d, %s, %d rows of %d, %v, rounded %v", try, p.isa.name, m, k, kinds, rounds)
+			what := fmt.Sprintf("try %d, %s, %d rows of %d, %v, rounded %v", try, p.Set.Name, m, k, kinds, rounds)
 			want := true
 			for i := range products {
-				want = want && products[i].joins(p.isa, rounds)
+				want = want && products[i].joins(p.Set, rounds)
 			}
 			if got := GemmJoint(p, products, rounds); got != want {
 				t.Fatalf("%s: joint: %v, want %v", what, got, want)

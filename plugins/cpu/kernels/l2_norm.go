@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // L2Norm divides each row of n elements by max(|x|, eps), where |x| is the square root of the sum of squares. dst may
 // be x.
@@ -21,28 +25,28 @@ type l2Norm struct {
 }
 
 func (g *l2Norm) do(lo, hi, worker int) {
-	s, sc, n := g.p.isa, g.p.scratch(worker), g.n
+	s, sc, n := g.p.Set, g.p.scratch(worker), g.n
 	by, buf := sc.floats(spread), g.x.buffer(sc, n)
 	for r := lo; r < hi; r++ {
 		x, d := g.x.row(s, r*n, n, buf), g.dst.room(r*n, n, buf)
-		length := s.length(x)
+		length := length(s, x)
 		if length < g.eps {
 			length = g.eps
 		}
 		divisors := spreadTo(by, length, n)
 		for i := 0; i < n; i += spread {
 			m := min(spread, n-i)
-			s.binary[Div](d[i:i+m], x[i:i+m], divisors[:m])
+			elemOn(s).binary[Div](d[i:i+m], x[i:i+m], divisors[:m])
 		}
 		g.dst.put(s, r*n, d)
 	}
 }
 
 // length returns the square root of the sum of squares.
-func (s *isa) length(x []float32) float32 {
+func length(s *isa.Set, x []float32) float32 {
 	sum := 0.0
 	for i := 0; i < len(x); i += reduceBlock {
-		_, squares := s.deviations(x[i:min(len(x), i+reduceBlock)], 0)
+		_, squares := reduceOn(s).deviations(x[i:min(len(x), i+reduceBlock)], 0)
 		sum += float64(squares)
 	}
 	if !(sum > 1e-30 && sum < math.MaxFloat32) { // out of the range of f32, or NaN: sum in float64

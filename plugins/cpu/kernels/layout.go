@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // The kernels in this file copy elements without computing. T may be any type of the element's size.
@@ -31,7 +32,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	}
 	// Another dim is contiguous in src. Blocks of that dim and the last one touch only a few cache lines on either
 	// side.
-	t := blockTranspose[T]{isa: p.isa, dst: dst, src: src}
+	t := blockTranspose[T]{isa: p.Set, dst: dst, src: src}
 	c := 0
 	for from[c] != 1 {
 		c++
@@ -74,7 +75,7 @@ func (g *runs[T]) do(lo, hi, _ int) {
 // blockTranspose exchanges two dims, c and the last one, in blocks. It iterates over the other dims with their strides
 // in src and dst.
 type blockTranspose[T any] struct {
-	isa              *isa
+	isa              *isa.Set
 	dst, src         []T
 	rank             int
 	outer, from, to  [maxRank]int
@@ -98,10 +99,10 @@ func (g *blockTranspose[T]) do(lo, hi, _ int) {
 		r1 := min(g.rows, r0+transposeBlock)
 		c0 := 0
 		if dst, ok := any(g.dst).([]float32); ok { // whole vectors
-			src, lanes := any(g.src).([]float32), g.isa.lanes
+			src, lanes := any(g.src).([]float32), g.isa.Lanes
 			whole := (r1 - r0) / lanes * lanes
 			for ; c0+lanes <= g.cols && whole > 0; c0 += lanes {
-				g.isa.transpose(dst[out+r0*g.stride+c0:], g.stride, src[in+c0*g.jump+r0:], g.jump, lanes, whole)
+				vecOn(g.isa).transpose(dst[out+r0*g.stride+c0:], g.stride, src[in+c0*g.jump+r0:], g.jump, lanes, whole)
 				g.scalar(in, out, r0+whole, r1, c0, c0+lanes)
 			}
 		}
@@ -184,17 +185,17 @@ func Interleave[T any](p *Pool, dst, a, b []T) {
 	if len(b) < len(a) || len(dst) < 2*len(a) {
 		panic("BUG: Interleave: a slice is short")
 	}
-	split(p, len(a), elementGrain, interleaving[T]{p.isa, dst, a, b})
+	split(p, len(a), elementGrain, interleaving[T]{p.Set, dst, a, b})
 }
 
 type interleaving[T any] struct {
-	isa       *isa
+	isa       *isa.Set
 	dst, a, b []T
 }
 
 func (g *interleaving[T]) do(lo, hi, _ int) {
 	if dst, ok := any(g.dst).([]float32); ok {
-		g.isa.zip(dst[2*lo:2*hi], any(g.a).([]float32)[lo:hi], any(g.b).([]float32)[lo:hi])
+		vecOn(g.isa).zip(dst[2*lo:2*hi], any(g.a).([]float32)[lo:hi], any(g.b).([]float32)[lo:hi])
 		return
 	}
 	a, b, dst := g.a[lo:hi], g.b[lo:hi], g.dst[2*lo:2*hi]

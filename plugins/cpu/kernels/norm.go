@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // rowGrain returns the least number of rows of n elements that are worth a task.
@@ -53,7 +54,7 @@ func NormScratch(d dtype.DType, n, gains int) ScratchSize {
 }
 
 func (g *normRows) do(lo, hi, worker int) {
-	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
+	s, sc, n := g.p.Set, g.p.scratch(worker), g.N
 	buf, other := g.X.buffer(sc, n), g.Residual.buffer(sc, n)
 	per := n / g.Area // elements of gamma that a row uses
 	gains := g.Groups * per
@@ -66,16 +67,16 @@ func (g *normRows) do(lo, hi, worker int) {
 	for r := lo; r < hi; r++ {
 		x, d := g.X.row(s, r*n, n, buf), g.Dst.room(r*n, n, buf)
 		if g.Residual.Len() > 0 {
-			s.binary[Add](d, x, g.Residual.row(s, r*n, n, other))
+			elemOn(s).binary[Add](d, x, g.Residual.row(s, r*n, n, other))
 			x = d
 		}
 		first := r % g.Groups * per
 		if g.Area == 1 {
 			normRow(s, d, x, gamma[first:first+per], beta[first:first+per], g.Eps, g.Center)
 		} else {
-			mean, scale, shift := s.moments(x, g.Eps, true)
+			mean, scale, shift := moments(s, x, g.Eps, true)
 			for c := range per {
-				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean,
+				normalizeRow(s, d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean,
 					scale, shift, one, two)
 			}
 		}
@@ -101,21 +102,21 @@ type batchNorm struct {
 }
 
 func (g *batchNorm) do(lo, hi, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	gamma, beta := sc.floats(spread), sc.floats(spread)
 	for r := lo; r < hi; r++ {
 		c := r % g.channels
-		s.normalizeRow(g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area], g.gamma[c], g.beta[c], g.mean[c],
+		normalizeRow(s, g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area], g.gamma[c], g.beta[c], g.mean[c],
 			float32(1/math.Sqrt(float64(g.variance[c])+float64(g.eps))), 0, gamma, beta)
 	}
 }
 
 // normalizeRow is dst = ((x-mean)*scale + shift)*gamma + beta. one and two are buffers of spread elements.
-func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale, shift float32, one, two []float32) {
+func normalizeRow(s *isa.Set, dst, x []float32, gamma, beta, mean, scale, shift float32, one, two []float32) {
 	one, two = spreadTo(one, gamma, len(x)), spreadTo(two, beta, len(x))
 	for i := 0; i < len(x); i += spread {
 		m := min(spread, len(x)-i)
-		s.normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale, shift)
+		reduceOn(s).normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale, shift)
 	}
 }
 
@@ -123,14 +124,14 @@ func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale, shift flo
 // eps). It adds up blocks in float64. The mean is rounded: where all elements are near 1000 and differ by 1, that would
 // cost ten bits of the result. Their distances from the rounded mean are nearly exact, so their mean is what the
 // rounding has taken away; shift is that, times scale.
-func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale, shift float32) {
+func moments(s *isa.Set, x []float32, eps float32, center bool) (mean, scale, shift float32) {
 	var sum, distance, squares float64
 	for i := 0; center && i < len(x); i += reduceBlock {
-		sum += float64(s.sum(x[i:min(len(x), i+reduceBlock)]))
+		sum += float64(reduceOn(s).sum(x[i:min(len(x), i+reduceBlock)]))
 	}
 	mean = float32(sum / float64(len(x)))
 	for i := 0; i < len(x); i += reduceBlock {
-		d, sq := s.deviations(x[i:min(len(x), i+reduceBlock)], mean)
+		d, sq := reduceOn(s).deviations(x[i:min(len(x), i+reduceBlock)], mean)
 		distance += float64(d)
 		squares += float64(sq)
 	}
@@ -188,13 +189,13 @@ type softmaxRows struct {
 }
 
 func (g *softmaxRows) do(lo, hi, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	spreads, temporary := sc.floats(spread), sc.floats(spread)
 	buf := g.X.buffer(sc, g.N)
 	for r := lo; r < hi; r++ {
 		d, x := g.Dst.room(r*g.N, g.N, buf), g.X.row(s, r*g.N, g.N, buf)
-		if s.softmax != nil {
-			s.softmax.row(s, d, x, g.Log)
+		if reduceOn(s).softmax != nil {
+			reduceOn(s).softmax.row(s, d, x, g.Log)
 		} else {
 			softmaxRowByParts(s, d, x, g.Log, spreads, temporary)
 		}
@@ -212,7 +213,7 @@ const softmaxWidth = 128 // columns of a strip
 
 func (g *softmaxColumns) do(lo, hi, worker int) {
 	var sum [softmaxWidth]float64
-	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
+	s, sc, n := g.p.Set, g.p.scratch(worker), g.N
 	most, temporary, part := sc.floats(softmaxWidth), sc.floats(softmaxWidth), sc.floats(softmaxWidth)
 	block := g.X.buffer(sc, n*softmaxWidth)
 	for t := lo; t < hi; t++ {
@@ -228,12 +229,12 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 		for j := 0; block != nil && j < n; j++ {
 			g.X.row(s, at+j*g.Inner, w, block[j*w:])
 		}
-		if s.softmax != nil {
+		if reduceOn(s).softmax != nil {
 			x, d, ld := block, block, w
 			if block == nil {
 				x, d, ld = g.X.f32[at:], g.Dst.f32[at:], g.Inner
 			}
-			s.softmax.columns(s, d, x, n, ld, g.Log, top, part[:w], exp, sum[:w])
+			reduceOn(s).softmax.columns(s, d, x, n, ld, g.Log, top, part[:w], exp, sum[:w])
 			for j := 0; block != nil && j < n; j++ {
 				g.Dst.put(s, at+j*g.Inner, block[j*w:][:w])
 			}
@@ -243,20 +244,20 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 			if x, _ := row(j); j == 0 {
 				copy(top, x)
 			} else {
-				s.binary[Max](top, top, x)
+				elemOn(s).binary[Max](top, top, x)
 			}
 		}
 		clear(sum[:])
 		clear(part)
 		for j := range n {
 			x, d := row(j)
-			s.binary[Sub](d, x, top)
+			elemOn(s).binary[Sub](d, x, top)
 			e := d
 			if g.Log {
 				e = exp
 			}
-			s.apply(Exp, e, d)
-			s.binary[Add](part[:w], part[:w], e)
+			apply(s, Exp, e, d)
+			elemOn(s).binary[Add](part[:w], part[:w], e)
 			if j%reduceRows == reduceRows-1 || j == n-1 {
 				for i, v := range part[:w] {
 					sum[i] += float64(v)
@@ -272,19 +273,19 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 		}
 		for j := range n {
 			_, d := row(j)
-			s.binary[f](d, d, exp)
+			elemOn(s).binary[f](d, d, exp)
 			g.Dst.put(s, at+j*g.Inner, d)
 		}
 	}
 }
 
 // softmaxRowByParts is for sets without softmaxRoutines. buf and temporary have spread elements.
-func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
-	nr := s.narrow.nr
+func softmaxRowByParts(s *isa.Set, dst, x []float32, log bool, buf, temporary []float32) {
+	nr := s.Lanes
 	whole := len(x) / nr * nr
 	copy(dst, x)
 	tops := spreadTo(buf, float32(math.Inf(-1)), nr)
-	s.narrow.scoreMax(dst[:whole], 1, tops)
+	normOn(s).narrow.scoreMax(dst[:whole], 1, tops)
 	top := tops[0]
 	for _, v := range tops {
 		raise(&top, v)
@@ -292,26 +293,26 @@ func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []floa
 	for _, v := range x[whole:] {
 		raise(&top, v)
 	}
-	withNumber(s.binary[Sub], dst, top, buf)
+	withNumber(elemOn(s).binary[Sub], dst, top, buf)
 	if log {
 		var sum float64
 		for i := 0; i < len(dst); i += spread {
 			e := temporary[:min(spread, len(dst)-i)]
 			clear(temporary[copy(temporary, dst[i:i+len(e)]):])
-			s.apply(Exp, temporary[:(len(e)+15)&^15], temporary[:(len(e)+15)&^15])
-			sum += float64(s.sum(e))
+			apply(s, Exp, temporary[:(len(e)+15)&^15], temporary[:(len(e)+15)&^15])
+			sum += float64(reduceOn(s).sum(e))
 		}
-		withNumber(s.binary[Sub], dst, float32(math.Log(sum)), buf)
+		withNumber(elemOn(s).binary[Sub], dst, float32(math.Log(sum)), buf)
 		return
 	}
 	// The last elements are computed in a whole vector too, so that their bits do not depend on their position.
 	whole = len(dst) &^ 15
-	s.apply(Exp, dst[:whole], dst[:whole])
+	apply(s, Exp, dst[:whole], dst[:whole])
 	rest := temporary[:16]
 	clear(rest[copy(rest, dst[whole:]):])
-	s.apply(Exp, rest, rest)
+	apply(s, Exp, rest, rest)
 	copy(dst[whole:], rest)
-	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
+	withNumber(elemOn(s).binary[Mul], dst, 1/reduceOn(s).sum(dst), buf)
 }
 
 // withNumber is dst = f(dst, y). buf has spread elements.

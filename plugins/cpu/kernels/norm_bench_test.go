@@ -9,7 +9,7 @@ func BenchmarkNorms(b *testing.B) {
 	x := randoms(rng(1), 4096*768)
 	y := make([]float32, len(x))
 	h, z := make([]uint16, len(x)), make([]uint16, len(x))
-	BF16(h).put(p.isa, 0, append([]float32(nil), x...))
+	BF16(h).put(p.Set, 0, append([]float32(nil), x...))
 	run := func(name string, n int, f func()) {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
@@ -41,7 +41,7 @@ func BenchmarkNorms(b *testing.B) {
 	run("sum0", len(x), func() { ReduceFloats(p, Sum, F32(y), F32(x), []int{4096, 768}, []int{0}) })
 	run("sum1", len(x), func() { ReduceFloats(p, Sum, F32(y), F32(x), []int{4096, 768}, []int{1}) })
 	run("prod0", len(x), func() { ReduceFloats(p, Prod, F32(y), F32(x), []int{4096, 768}, []int{0}) })
-	run("narrowF16", len(x), func() { p.isa.narrowF16(z, x) })
+	run("narrowF16", len(x), func() { vecOn(p.Set).narrowF16(z, x) })
 	run("norm", len(x), func() {
 		Norm(p, NormArgs{Dst: F32(y), X: F32(x), Gamma: F32(x), Beta: F32(x), N: 768, Center: true}, 4096)
 	})

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Layout of packed operands: k is divided into blocks of at most kBlock, all but the last of equal size. Within a
@@ -31,12 +32,12 @@ func (w packing) kSplit(k int) int {
 const spill = 16
 
 // packRows packs one block of k of one panel: dst[l*rows+i] = a[i*lda+l].
-func packRows(s *isa, dst, a []float32, lda, rows, k int) {
-	whole := k / s.lanes * s.lanes
-	if rows > s.lanes {
+func packRows(s *isa.Set, dst, a []float32, lda, rows, k int) {
+	whole := k / s.Lanes * s.Lanes
+	if rows > s.Lanes {
 		panic("BUG: panel higher than a vector")
 	}
-	s.transpose(dst, rows, a, lda, rows, whole)
+	vecOn(s).transpose(dst, rows, a, lda, rows, whole)
 	for l := whole; l < k; l++ {
 		for i := range rows {
 			dst[l*rows+i] = a[i*lda+l]
@@ -52,7 +53,7 @@ func packRowsTrans(dst, a []float32, lda, rows, k int) {
 }
 
 // packCols packs one block of k of one panel of nr columns of B stored [k, n]: dst[l*nr+j] = b[l*ldb+j], j < cols.
-func packCols(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int) {
+func packCols(s *isa.Set, nr int, dst []float32, b Weights, ldb, cols, k int) {
 	for l := range k {
 		d := dst[l*nr : l*nr+nr]
 		switch b.kind {
@@ -71,8 +72,8 @@ const packDepth = 256
 
 // packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. buf has lanes*k floats
 // if b is not f32.
-func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
-	lanes := s.lanes
+func packColsTrans(s *isa.Set, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
+	lanes := s.Lanes
 	for from := 0; from < k; from += packDepth {
 		n := min(packDepth, k-from)
 		whole := n / lanes * lanes
@@ -91,7 +92,7 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 				src, lds = buf, n
 				b.rows(s, h*ldb+from, ldb, rows, n, buf, n)
 			}
-			s.transpose(to, nr, src, lds, rows, whole)
+			vecOn(s).transpose(to, nr, src, lds, rows, whole)
 			for l := whole; l < n; l++ {
 				for i := range rows {
 					to[l*nr+i] = src[i*lds+l]
@@ -114,16 +115,16 @@ func (g *GemmArgs) packsTogether(way packing) bool {
 // packTogether packs adjacent whole panels, at least one, as packB does one by one. A row of several panels is several
 // adjacent cache lines. Rows of one panel are single lines, usually in different pages, so the processor does not
 // prefetch them.
-func (g *GemmArgs) packTogether(s *isa, dst []float32, i, j, k, n, panels int, buf []float32) {
+func (g *GemmArgs) packTogether(s *isa.Set, dst []float32, i, j, k, n, panels int, buf []float32) {
 	const ahead = 8 // rows
-	at, wide := i*g.StrideB+k*g.LDB+j, panels*s.nr
+	at, wide := i*g.StrideB+k*g.LDB+j, panels*productOn(s).nr
 	for l := range n {
-		if s.prefetchRows != nil && g.B.f32 != nil && l+ahead < n {
-			s.prefetchRows(uintptr(unsafe.Pointer(&g.B.f32[at+ahead*g.LDB])), 64, wide/16)
+		if vecOn(s).prefetchRows != nil && g.B.f32 != nil && l+ahead < n {
+			vecOn(s).prefetchRows(uintptr(unsafe.Pointer(&g.B.f32[at+ahead*g.LDB])), 64, wide/16)
 		}
 		row := g.B.row(s, at, wide, buf)
 		for q := range panels {
-			copy(dst[(q*n+l)*s.nr:][:s.nr], row[q*s.nr:])
+			copy(dst[(q*n+l)*productOn(s).nr:][:productOn(s).nr], row[q*productOn(s).nr:])
 		}
 		at += g.LDB
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Packed returns a matrix of weights whose rows are blocks of a packed element type. Gemm needs TransB for it. Leading
@@ -29,8 +30,8 @@ type packedRoutines struct {
 const packedDotRows = 4
 
 // dotsPacked reports whether a product multiplies rows by packed weights as they are stored.
-func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
-	return g.M <= packedDotRows && batch == 1 && s.packed[g.B.kind].dot != nil && g.K > 0 && g.LDB == g.K && g.TransB &&
+func (g *GemmArgs) dotsPacked(s *isa.Set, batch int) bool {
+	return g.M <= packedDotRows && batch == 1 && storedOn(s).packed[g.B.kind].dot != nil && g.K > 0 && g.LDB == g.K && g.TransB &&
 		!g.TransA && g.Precision == Float32 &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
 }
@@ -62,7 +63,7 @@ func packedStripsOf(p *Pool, g *GemmArgs) (strips packedStrips, ok bool) {
 		}
 	}
 	strips = packedStrips{p, *g, sums}
-	if arrange := p.isa.packed[g.B.kind].arrange; arrange != nil {
+	if arrange := storedOn(p.Set).packed[g.B.kind].arrange; arrange != nil {
 		x := p.shared.floats(g.M * g.K)
 		for m := range g.M {
 			if !arrange(x[m*g.K:][:g.K], g.A[m*g.LDA:][:g.K]) {
@@ -120,7 +121,7 @@ type packedStrips struct {
 
 func (x *packedStrips) do(lo, hi, _ int) {
 	g, groups := &x.g, x.g.K/32
-	dot := x.p.isa.packed[g.B.kind].dot
+	dot := storedOn(x.p.Set).packed[g.B.kind].dot
 	g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) {
 		dot(dst, w, stride, g.A[m*g.LDA:][:g.K], x.sums[m*groups:][:groups])
 	})
@@ -148,7 +149,7 @@ func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte
 }
 
 // decode widens values [i, i+len(dst)) of packed weights.
-func (w Weights) decode(s *isa, dst []float32, i int) {
+func (w Weights) decode(s *isa.Set, dst []float32, i int) {
 	values, size := w.kind.Values(), w.kind.Size()
 	i += w.start
 	if skip := i % values; skip != 0 || len(dst) < values { // i lies within a block, or dst ends within it
@@ -159,7 +160,7 @@ func (w Weights) decode(s *isa, dst []float32, i int) {
 		i, dst = i+n, dst[n:]
 	}
 	n := len(dst) / values
-	if src, decode := w.byte[i/values*size:][:n*size], s.packed[w.kind].decode; decode != nil && n > 0 {
+	if src, decode := w.byte[i/values*size:][:n*size], storedOn(s).packed[w.kind].decode; decode != nil && n > 0 {
 		decode(dst[:n*values], src)
 	} else {
 		quant.Decode(dst[:n*values], w.kind, src)
@@ -189,7 +190,7 @@ func PackedScratch(p *Pool, d dtype.DType, m, k int) ScratchSize {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
 	integers := int64(rows*k) + sizeOf[float32](3*rows*groups) + roundedRowBytes(packedDotRows, k)
-	return ScratchSize{Other: max(floats, integers), Worker: p.isa.integerFormats[d].scratch(k, groups)}
+	return ScratchSize{Other: max(floats, integers), Worker: productOn(p.Set).integerFormats[d].scratch(k, groups)}
 }
 
 // GemmRounded computes a product of packed weights with activations that it rounds to 8 bits (see
@@ -198,10 +199,10 @@ func GemmRounded(p *Pool, g *GemmArgs) { keep[rounding](p).multiply(p, g) }
 
 func (x *rounding) multiply(p *Pool, g *GemmArgs) {
 	switch {
-	case g.dotsRounded(p.isa):
+	case g.dotsRounded(p.Set):
 		x.multiplyRows(p, g)
 		return
-	case g.Precision == Float32 && g.K > 0 && p.isa.multipliesPacked(g.B.kind):
+	case g.Precision == Float32 && g.K > 0 && multipliesPacked(p.Set, g.B.kind):
 		x.multiplyIntegers(p, g)
 		return
 	}
@@ -218,11 +219,11 @@ func (x *rounding) round(p *Pool, g *GemmArgs) {
 	if g.A = x.x; g.K == 0 {
 		return
 	}
-	split(p, g.M, rowGrain(g.K), roundingRows{p.isa, x, from, g.K, groups})
+	split(p, g.M, rowGrain(g.K), roundingRows{p.Set, x, from, g.K, groups})
 }
 
 type roundingRows struct {
-	s         *isa
+	s         *isa.Set
 	x         *rounding
 	from      []float32
 	k, groups int
@@ -231,13 +232,13 @@ type roundingRows struct {
 func (r *roundingRows) do(lo, hi, _ int) {
 	for m := lo; m < hi; m++ {
 		to, q, scale := r.x.x[m*r.k:(m+1)*r.k], r.x.q[m*r.k:(m+1)*r.k], r.x.scale[m*r.groups:(m+1)*r.groups]
-		if from := r.from[m*r.k : (m+1)*r.k]; r.s.roundRow != nil && r.k%quant.Group == 0 {
+		if from := r.from[m*r.k : (m+1)*r.k]; productOn(r.s).roundRow != nil && r.k%quant.Group == 0 {
 			// its sums are not needed, so they go to memory that is overwritten next
-			r.s.roundRow(q, scale, to[:r.k/16], from)
+			productOn(r.s).roundRow(q, scale, to[:r.k/16], from)
 		} else {
 			quant.RoundActivations(q, scale, from)
 		}
-		r.s.widen(to, dtype.I8, unsafe.Slice((*uint8)(unsafe.Pointer(&q[0])), len(q)))
+		widen(r.s, to, dtype.I8, unsafe.Slice((*uint8)(unsafe.Pointer(&q[0])), len(q)))
 		for i, d := range scale {
 			group := to[i*quant.Group : min((i+1)*quant.Group, r.k)]
 			for j := range group {
@@ -250,12 +251,12 @@ func (r *roundingRows) do(lo, hi, _ int) {
 // DecodeRows widens rows of k values of packed weights: dst is [rows, k].
 func DecodeRows(p *Pool, dst []float32, w Weights, rows, k int) {
 	if rows*k > 0 {
-		split(p, rows, rowGrain(k), decodingRows{p.isa, dst, w, k})
+		split(p, rows, rowGrain(k), decodingRows{p.Set, dst, w, k})
 	}
 }
 
 type decodingRows struct {
-	s   *isa
+	s   *isa.Set
 	dst []float32
 	w   Weights
 	k   int

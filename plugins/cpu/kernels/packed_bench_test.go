@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // BenchmarkPackedCached measures products of packed weights on one thread, for all sets. Weights stay in the
@@ -17,7 +18,7 @@ import (
 // most of them on a shared machine.
 func BenchmarkPackedCached(b *testing.B) {
 	const k, n, side = 2048, 64, integerSide
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
 			rng := rand.New(rand.NewPCG(1, 2))
 			stride := k / d.Values() * d.Size()
@@ -28,7 +29,7 @@ func BenchmarkPackedCached(b *testing.B) {
 			}
 			groupSums(sums, x)
 			run := func(name string, f func(), report func(b *testing.B, ns float64)) {
-				b.Run(fmt.Sprintf("%s/%v/%s", s.name, d, name), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%v/%s", s.Name, d, name), func(b *testing.B) {
 					best := time.Hour
 					for range b.N {
 						start := time.Now()
@@ -39,21 +40,21 @@ func BenchmarkPackedCached(b *testing.B) {
 				})
 			}
 			row := func(b *testing.B, ns float64) { b.ReportMetric(ns/(k*n/256), "ns/256") }
-			if dot := s.packed[d].dot; dot != nil {
+			if dot := storedOn(s).packed[d].dot; dot != nil {
 				arranged := x
-				if arrange := s.packed[d].arrange; arrange != nil {
+				if arrange := storedOn(s).packed[d].arrange; arrange != nil {
 					arranged = make([]float32, k)
 					arrange(arranged, x)
 				}
 				run("f32", func() { dot(dst, w, stride, arranged, sums) }, row)
 			}
-			if dot := s.dotBytes[d].dot; dot != nil {
+			if dot := productOn(s).dotBytes[d].dot; dot != nil {
 				r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32), make([]float32, k/16),
 					make([]int32, k/4)}
-				s.roundRow(r.q, r.scale, r.halves, x)
+				productOn(s).roundRow(r.q, r.scale, r.halves, x)
 				run("q8", func() { dot(dst, w, stride, &r) }, row)
 			}
-			if f := s.integerFormats[d]; f.multiply != nil {
+			if f := productOn(s).integerFormats[d]; f.multiply != nil {
 				groups := integerDepth / f.group
 				floats := func() []float32 { return make([]float32, groups*side) }
 				p := groupProduct{rows: side, groups: groups, group: f.group, a: make([]int8, integerDepth*side),
@@ -93,7 +94,7 @@ func BenchmarkMatrixVector(b *testing.B) {
 		for _, way := range []string{"f32", "q8"} {
 			product := func(g *GemmArgs) { Gemm(p, g) }
 			if way == "q8" {
-				if p.isa.dotBytes[d].dot == nil {
+				if productOn(p.Set).dotBytes[d].dot == nil {
 					continue
 				}
 				product = func(g *GemmArgs) { GemmRounded(p, g) }

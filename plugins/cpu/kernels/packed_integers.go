@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Products of packed weights with activations that are rounded to 8 bits, computed in integers. The blocks of a strip
@@ -71,13 +72,13 @@ func int8sOf(x []float32) []int8 {
 const integerBatch = 1024
 
 // multipliesPacked reports whether the set multiplies packed weights as integers.
-func (s *isa) multipliesPacked(d dtype.DType) bool {
-	return s.integerFormats[d].multiply != nil && s.roundRow != nil
+func multipliesPacked(s *isa.Set, d dtype.DType) bool {
+	return productOn(s).integerFormats[d].multiply != nil && productOn(s).roundRow != nil
 }
 
 // multiplyIntegers computes g in integers, with activations rounded to 8 bits.
 func (x *rounding) multiplyIntegers(p *Pool, g *GemmArgs) {
-	f := p.isa.integerFormats[g.B.kind]
+	f := productOn(p.Set).integerFormats[g.B.kind]
 	rows, c := g.M, g.C
 	one := *g
 	for m := 0; m < rows; m += integerBatch {
@@ -112,7 +113,7 @@ type integerPacking struct {
 }
 
 func (x *integerPacking) do(lo, hi, w int) {
-	k, group, s, sc := x.g.K, x.f.group, x.p.isa, x.p.scratch(w)
+	k, group, s, sc := x.g.K, x.f.group, x.p.Set, x.p.scratch(w)
 	q, scale, sums := int8sOf(sc.floats(k/4)), sc.floats(k/quant.Group), sc.floats(k/16)
 	groups := k / group
 	for b := lo; b < hi; b++ {
@@ -127,7 +128,7 @@ func (x *integerPacking) do(lo, hi, w int) {
 				clear(scale)
 				clear(sums)
 			} else {
-				s.roundRow(q, scale, sums, x.g.A[m*x.g.LDA:][:k])
+				productOn(s).roundRow(q, scale, sums, x.g.A[m*x.g.LDA:][:k])
 			}
 			for i := range groups {
 				own := q[i*group:][:group]
@@ -158,7 +159,7 @@ type integerStrips struct {
 
 func (x *integerStrips) do(lo, hi, w int) {
 	const side = integerSide
-	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
+	g, f, s, sc := &x.g, x.f, x.p.Set, x.p.scratch(w)
 	k, groups := g.K, g.K/x.f.group
 	values, size := g.B.kind.Values(), g.B.kind.Size()
 	// Sizes in floats: the integers of a column; in a panel of 16 columns, all integers, and a scale, or a low, for
@@ -227,14 +228,14 @@ func (x *integerStrips) do(lo, hi, w int) {
 }
 
 // columnsOf transposes 16 rows of n floats: dst[j*16+i] = src[i*n+j].
-func columnsOf(s *isa, dst, src []float32, n int) { columnsInto(s, dst, integerSide, src, n) }
+func columnsOf(s *isa.Set, dst, src []float32, n int) { columnsInto(s, dst, integerSide, src, n) }
 
 // columnsInto is columnsOf for rows of dst that start ld floats apart.
-func columnsInto(s *isa, dst []float32, ld int, src []float32, n int) {
-	whole := n / s.lanes * s.lanes
-	for h := 0; h < integerSide; h += s.lanes {
+func columnsInto(s *isa.Set, dst []float32, ld int, src []float32, n int) {
+	whole := n / s.Lanes * s.Lanes
+	for h := 0; h < integerSide; h += s.Lanes {
 		if whole > 0 {
-			s.transpose(dst[h:], ld, src[h*n:], n, s.lanes, whole)
+			vecOn(s).transpose(dst[h:], ld, src[h*n:], n, s.Lanes, whole)
 		}
 	}
 	for j := whole; j < n; j++ {

@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/quant"
+import (
+	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // byteDot multiplies packed weights, as they are stored, by one row of activations that are rounded to 8 bits.
 type byteDot struct {
@@ -28,8 +31,8 @@ func roundedRowBytes(rows, k int) int64 {
 }
 
 // dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
-func (g *GemmArgs) dotsRounded(s *isa) bool {
-	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && s.dotBytes[g.B.kind].dot != nil
+func (g *GemmArgs) dotsRounded(s *isa.Set) bool {
+	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && productOn(s).dotBytes[g.B.kind].dot != nil
 }
 
 // multiplyRows computes a product that dotsRounded accepts.
@@ -40,16 +43,16 @@ func (x *rounding) multiplyRows(p *Pool, g *GemmArgs) {
 
 // roundRows rounds the rows of g.A for the byteDot of the weights' type.
 func (x *rounding) roundRows(p *Pool, g *GemmArgs) {
-	s, k := p.isa, g.K
+	s, k := p.Set, g.K
 	if x.rows == nil {
 		x.rows = make([]roundedRow, packedDotRows)
 	}
-	excess := s.dotBytes[g.B.kind].excess
+	excess := productOn(s).dotBytes[g.B.kind].excess
 	for m := range g.M {
 		r := &x.rows[m]
 		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group),
 			grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
-		s.roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
+		productOn(s).roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
 		for i, d := range r.scale {
 			h := r.halves[2*i : 2*i+2]
 			r.sums[i] = d * (h[0] + h[1])
@@ -69,6 +72,6 @@ type byteStrips struct {
 }
 
 func (x *byteStrips) do(lo, hi, _ int) {
-	dot := x.p.isa.dotBytes[x.g.B.kind].dot
+	dot := productOn(x.p.Set).dotBytes[x.g.B.kind].dot
 	x.g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) { dot(dst, w, stride, &x.rows[m]) })
 }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// halvesOf lists where the blocks of a type have f16 scales.
-var halvesOf = map[dtype.DType][]int{dtype.Q8_0: {0}, dtype.Q4_0: {0}, dtype.Q4_K: {0, 2}, dtype.Q6_K: {208}}
+// scalesOf lists where the blocks of a type have f16 scales.
+var scalesOf = map[dtype.DType][]int{dtype.Q8_0: {0}, dtype.Q4_0: {0}, dtype.Q4_K: {0, 2}, dtype.Q6_K: {208}}
 
 // extremeBlocks returns rows of blocks with random integers, and their values. All f16 scales of row r are the r-th of
 // these: 0, -0, the smallest subnormal number, the smallest normal one, the largest one, and its opposite.
@@ -20,7 +21,7 @@ func extremeBlocks(d dtype.DType, blocks int, rng *rand.Rand) (w []byte, values 
 	w, values = make([]byte, len(scales)*blocks*d.Size()), make([]float32, len(scales)*blocks*d.Values())
 	quant.Random(w, d, rng.Uint32)
 	for i := 0; i < len(w); i += d.Size() {
-		for _, at := range halvesOf[d] {
+		for _, at := range scalesOf[d] {
 			binary.LittleEndian.PutUint16(w[i+at:], scales[i/d.Size()/blocks])
 		}
 	}
@@ -32,9 +33,9 @@ func extremeBlocks(d dtype.DType, blocks int, rng *rand.Rand) (w []byte, values 
 // and of rounded activations with float64.
 func TestPackedScales(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
-	for _, s := range available() {
-		p := newPool(t, 1, s.name)
-		for d := range halvesOf {
+	for _, s := range isa.Available() {
+		p := newPool(t, 1, s.Name)
+		for d := range scalesOf {
 			for _, blocks := range []int{1, 3} {
 				w, values, rows := extremeBlocks(d, blocks, rng)
 				k := blocks * d.Values()
@@ -42,7 +43,7 @@ func TestPackedScales(t *testing.T) {
 				DecodeRows(p, got, Packed(d, w), rows, k)
 				for i, v := range got {
 					if v != values[i] {
-						t.Fatalf("%s, %v: value %d is %v; want %v", s.name, d, i, v, values[i])
+						t.Fatalf("%s, %v: value %d is %v; want %v", s.Name, d, i, v, values[i])
 					}
 				}
 				for _, size := range []float64{1, 0x1p-60, 0x1p60} {
@@ -60,7 +61,7 @@ func TestPackedScales(t *testing.T) {
 								sum, most = sum+v, most+math.Abs(v)
 							}
 							if e := math.Abs(float64(got) - sum); !(e <= 1e-6*most) {
-								t.Errorf("%s, %v, %d blocks, %s of size %g: row %d is %v; want %v", s.name, d, blocks,
+								t.Errorf("%s, %v, %d blocks, %s of size %g: row %d is %v; want %v", s.Name, d, blocks,
 									what, size, row, got, sum)
 							}
 						}
@@ -84,8 +85,8 @@ func TestPackedScales(t *testing.T) {
 func TestPackedThreads(t *testing.T) {
 	const n, k = 301, 512
 	rng := rand.New(rand.NewPCG(23, 24))
-	for _, s := range available() {
-		for d := range halvesOf {
+	for _, s := range isa.Available() {
+		for d := range scalesOf {
 			x, w := make([]float32, k), make([]byte, n*k/d.Values()*d.Size())
 			for i := range x {
 				x[i] = rng.Float32()*4 - 2
@@ -94,14 +95,14 @@ func TestPackedThreads(t *testing.T) {
 			var want []float32
 			for _, threads := range []int{1, 2, 3} {
 				c := make([]float32, n)
-				Gemm(newPool(t, threads, s.name),
+				Gemm(newPool(t, threads, s.Name),
 					&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n})
 				if want == nil {
 					want = c
 				}
 				for i, v := range c {
 					if v != want[i] {
-						t.Fatalf("%s, %v: element %d is %v with %d threads, %v with one", s.name, d, i, v, threads,
+						t.Fatalf("%s, %v: element %d is %v with %d threads, %v with one", s.Name, d, i, v, threads,
 							want[i])
 					}
 				}

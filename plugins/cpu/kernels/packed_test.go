@@ -9,13 +9,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestPackedRoutines compares all sets with package quant: decoders bit by bit, products with float64.
 func TestPackedRoutines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, s := range available() {
-		for d, r := range s.packed {
+	for _, s := range isa.Available() {
+		for d, r := range storedOn(s).packed {
 			for _, blocks := range []int{1, 2, 3, 4, 5, 7, 8, 9, 33} {
 				const rows = 4*2 + 3 // two in each stream, and three left over
 				w, k := make([]byte, rows*blocks*d.Size()), blocks*d.Values()
@@ -25,7 +26,7 @@ func TestPackedRoutines(t *testing.T) {
 				r.decode(values, w)
 				for i, v := range values {
 					if math.Float32bits(v) != math.Float32bits(want[i]) {
-						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.name, d, i, len(values), v, want[i])
+						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.Name, d, i, len(values), v, want[i])
 					}
 				}
 				if r.dot == nil {
@@ -40,7 +41,7 @@ func TestPackedRoutines(t *testing.T) {
 				if r.arrange != nil {
 					arranged = make([]float32, k)
 					if !r.arrange(arranged, x) {
-						t.Fatalf("%s, %v: arrange returned false", s.name, d)
+						t.Fatalf("%s, %v: arrange returned false", s.Name, d)
 					}
 				}
 				r.dot(dst, w, blocks*d.Size(), arranged, sums)
@@ -51,7 +52,7 @@ func TestPackedRoutines(t *testing.T) {
 						sum, size = sum+p, size+math.Abs(p)
 					}
 					if e := math.Abs(float64(got) - sum); e > 4e-7*size {
-						t.Errorf("%s, %v, %d blocks: row %d is %v; want %v", s.name, d, blocks, row, got, sum)
+						t.Errorf("%s, %v, %d blocks: row %d is %v; want %v", s.Name, d, blocks, row, got, sum)
 					}
 				}
 			}
@@ -64,10 +65,10 @@ func TestPackedRoutines(t *testing.T) {
 func TestPackedTiny(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	const k, n = 512, 9
-	for _, s := range available() {
-		for d := range s.packed {
+	for _, s := range isa.Available() {
+		for d := range storedOn(s).packed {
 			for _, size := range []float32{0, 0x1p-122, 0x1p-101, 0x1p-99} {
-				p := newPool(t, 1, s.name)
+				p := newPool(t, 1, s.Name)
 				w, x, c, values := make([]byte, n*k/d.Values()*d.Size()), make([]float32, k), make([]float32, n),
 					make([]float32, n*k)
 				quant.Random(w, d, rng.Uint32)
@@ -83,7 +84,7 @@ func TestPackedTiny(t *testing.T) {
 						sum, size = sum+p, size+math.Abs(p)
 					}
 					if e := math.Abs(float64(got) - sum); e > 1e-6*size {
-						t.Errorf("%s, %v, %v: row %d is %v; want %v", s.name, d, size, r, got, sum)
+						t.Errorf("%s, %v, %v: row %d is %v; want %v", s.Name, d, size, r, got, sum)
 					}
 				}
 			}
@@ -179,7 +180,7 @@ func BenchmarkReadBandwidth(b *testing.B) {
 	b.SetBytes(int64(4 * len(data)))
 	b.ResetTimer()
 	for range b.N {
-		p.split(len(data)/4096, 16, func(lo, hi, _ int) { p.isa.sum(data[lo*4096 : hi*4096]) })
+		p.split(len(data)/4096, 16, func(lo, hi, _ int) { reduceOn(p.Set).sum(data[lo*4096 : hi*4096]) })
 	}
 }
 
@@ -187,12 +188,12 @@ func BenchmarkReadBandwidth(b *testing.B) {
 // refuse other lengths.
 func TestDotHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
-			if s.dotF16 == nil {
+			if storedOn(s).dotF16 == nil {
 				continue
 			}
-			for _, k := range []int{s.lanes, 3 * s.lanes, 4 * s.lanes, 9 * s.lanes, 2048, s.lanes + 1} {
+			for _, k := range []int{s.Lanes, 3 * s.Lanes, 4 * s.Lanes, 9 * s.Lanes, 2048, s.Lanes + 1} {
 				const rows = 4*2 + 3
 				w, x, dst := Weights{half: make([]uint16, rows*k), kind: d}, make([]float32, k), make([]float32, rows)
 				for i := range w.half {
@@ -204,8 +205,8 @@ func TestDotHalves(t *testing.T) {
 				for i := range x {
 					x[i] = rng.Float32() - 0.5
 				}
-				if w.dotHalves(s, dst, k, x) != (k%s.lanes == 0) {
-					t.Fatalf("%s, %v: %d elements", s.name, d, k)
+				if w.dotHalves(s, dst, k, x) != (k%s.Lanes == 0) {
+					t.Fatalf("%s, %v: %d elements", s.Name, d, k)
 				}
 				buf := make([]float32, k)
 				for r, got := range dst {
@@ -213,8 +214,8 @@ func TestDotHalves(t *testing.T) {
 					for i, v := range w.row(s, r*k, k, buf) {
 						sum, size = sum+float64(v)*float64(x[i]), size+math.Abs(float64(v)*float64(x[i]))
 					}
-					if k%s.lanes == 0 && math.Abs(float64(got)-sum) > 4e-7*size {
-						t.Errorf("%s, %v, %d elements: row %d is %v; want %v", s.name, d, k, r, got, sum)
+					if k%s.Lanes == 0 && math.Abs(float64(got)-sum) > 4e-7*size {
+						t.Errorf("%s, %v, %d elements: row %d is %v; want %v", s.Name, d, k, r, got, sum)
 					}
 				}
 			}
@@ -225,8 +226,8 @@ func TestDotHalves(t *testing.T) {
 // TestIntegerRoutines compares the routines that unpack blocks and round activations with package quant, bit by bit.
 func TestIntegerRoutines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	for _, s := range available() {
-		for d, f := range s.integerFormats {
+	for _, s := range isa.Available() {
+		for d, f := range productOn(s).integerFormats {
 			for _, blocks := range []int{1, 2, 5} {
 				n := blocks * d.Values()
 				w, want, got := make([]byte, blocks*d.Size()), make([]float32, n), make([]float32, n)
@@ -252,12 +253,12 @@ func TestIntegerRoutines(t *testing.T) {
 				}
 				for i, v := range got {
 					if math.Float32bits(v) != math.Float32bits(want[i]) {
-						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.name, d, i, n, v, want[i])
+						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.Name, d, i, n, v, want[i])
 					}
 				}
 			}
 		}
-		if s.roundRow == nil {
+		if productOn(s).roundRow == nil {
 			continue
 		}
 		for _, special := range []float32{0, 1, 0x1p-100, 0x1p-101, 0x1p-140, float32(math.Inf(1)), float32(math.NaN()),
@@ -271,18 +272,18 @@ func TestIntegerRoutines(t *testing.T) {
 			x[40] = special
 			q, scale, sums, wantQ, wantScale := make([]int8, 96), make([]float32, 3), make([]float32, 6),
 				make([]int8, 96), make([]float32, 3)
-			s.roundRow(q, scale, sums, x)
+			productOn(s).roundRow(q, scale, sums, x)
 			quant.RoundActivations(wantQ, wantScale, x)
 			for i, v := range q {
 				if v != wantQ[i] || scale[i/32] != wantScale[i/32] && wantScale[i/32] == wantScale[i/32] {
-					t.Fatalf("%s, %v: element %d is %d times %v; want %d times %v", s.name, special, i, v, scale[i/32],
+					t.Fatalf("%s, %v: element %d is %d times %v; want %d times %v", s.Name, special, i, v, scale[i/32],
 						wantQ[i], wantScale[i/32])
 				}
 				sums[i/16] -= float32(v)
 			}
 			for _, v := range sums {
 				if v != 0 {
-					t.Errorf("%s, %v: sums differ by %v", s.name, special, sums)
+					t.Errorf("%s, %v: sums differ by %v", s.Name, special, sums)
 				}
 			}
 		}
@@ -292,12 +293,12 @@ func TestIntegerRoutines(t *testing.T) {
 // TestIntegerProducts compares products of rounded activations with float64, for all sets.
 func TestIntegerProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range dtype.Packed() {
 			sizes := []struct{ m, n, k int }{{9, 33, 512}, {1, 5, 256}, {3, 37, 2304}, {40, 70, 2304}}
 			for _, size := range sizes[:some(len(sizes))] {
 				m, n, k := size.m, size.n, size.k
-				p := newPool(t, 2, s.name)
+				p := newPool(t, 2, s.Name)
 				x, c, w := make([]float32, m*k), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
 				for i := range x {
 					x[i] = rng.Float32()*4 - 2
@@ -316,7 +317,7 @@ func TestIntegerProducts(t *testing.T) {
 							sum, size = sum+v, size+math.Abs(v)
 						}
 						if e := math.Abs(float64(c[i*n+j]) - sum); e > 1e-6*size {
-							t.Fatalf("%s, %v, %v: element %d,%d is %v; want %v", s.name, d, size, i, j, c[i*n+j], sum)
+							t.Fatalf("%s, %v, %v: element %d,%d is %v; want %v", s.Name, d, size, i, j, c[i*n+j], sum)
 						}
 					}
 				}

@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Products of packed weights and unrounded activations, in AMX tiles of bfloat16. The significand of a bfloat16 has 8
 // bits and that of a float32 has 24, so each activation is the sum of three bfloat16, its parts. The integers of a
@@ -54,9 +58,9 @@ func splitRoom(panels int) int { return (panels + 2) * splitSide * splitSide }
 func splitA(k int) int { return splitSide * k * splitParts / 2 }
 
 // splitsPacked reports whether gemmSplit can compute the product.
-func (g *GemmArgs) splitsPacked(s *isa, batch int) bool {
-	f := s.integerFormats[g.B.kind]
-	return s.split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && f.unpack != nil &&
+func (g *GemmArgs) splitsPacked(s *isa.Set, batch int) bool {
+	f := productOn(s).integerFormats[g.B.kind]
+	return productOn(s).split != nil && g.M > packedDotRows && batch == 1 && g.Precision == Float32 && f.unpack != nil &&
 		f.excess == 0 &&
 		g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA &&
 		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
@@ -65,7 +69,7 @@ func (g *GemmArgs) splitsPacked(s *isa, batch int) bool {
 // gemmSplit computes a product of more than packedDotRows rows. It returns false if an activation is NaN or its
 // magnitude is packedLimit or more. C then has arbitrary values.
 func gemmSplit(p *Pool, g *GemmArgs) bool {
-	f := p.isa.integerFormats[g.B.kind]
+	f := productOn(p.Set).integerFormats[g.B.kind]
 	most := keep[splitMost](p)
 	for m := 0; m < g.M; m += splitBatch {
 		one := *g
@@ -137,7 +141,7 @@ func (x *splitPacking) do(lo, hi, _ int) {
 			clear(a)
 			clear(sums)
 		}
-		x.most[b] = x.p.isa.split.rows(a, sums, g.A[b*splitSide*g.LDA:], g.LDA, rows, k/32, x.f.group)
+		x.most[b] = productOn(x.p.Set).split.rows(a, sums, g.A[b*splitSide*g.LDA:], g.LDA, rows, k/32, x.f.group)
 	}
 }
 
@@ -145,7 +149,7 @@ func (x *splitPacking) do(lo, hi, _ int) {
 func splitColumns(n int) int { return (n + 2*splitSide - 1) &^ (2*splitSide - 1) }
 
 func (x *packedTiles) do(lo, hi, w int) {
-	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
+	g, f, s, sc := &x.g, x.f, x.p.Set, x.p.scratch(w)
 	group, k := f.group, g.K
 	deep := min(k, splitDepth)
 	strip := splitColumns(min(x.strip, g.N))
@@ -173,14 +177,14 @@ func (x *packedTiles) do(lo, hi, w int) {
 				rows := min(splitSide, g.M-m)
 				if rows == splitSide && cols == wide {
 					r.c, r.ldc = c, g.LDC
-					s.split.multiply(r)
+					productOn(s).split.multiply(r)
 					continue
 				}
 				r.c, r.ldc = edge, wide
 				for i := range rows {
 					copy(edge[i*wide:], c[i*g.LDC:][:cols])
 				}
-				s.split.multiply(r)
+				productOn(s).split.multiply(r)
 				for i := range rows {
 					copy(c[i*g.LDC:][:cols], edge[i*wide:])
 				}
@@ -191,14 +195,14 @@ func (x *packedTiles) do(lo, hi, w int) {
 
 // splitUnpacking unpacks the weights of panels of 16 columns.
 type splitUnpacking struct {
-	s             *isa
+	s             *isa.Set
 	g             *GemmArgs
 	f             integerFormat
 	q, across     []float32 // bytes: [16 columns][splitUnpack]; transposed, [splitUnpack/4][16 columns][4]
 	scale, lowest []float32 // [16 columns][groups]
 }
 
-func newSplitUnpacking(sc *scratch, s *isa, g *GemmArgs, f integerFormat) splitUnpacking {
+func newSplitUnpacking(sc *scratch, s *isa.Set, g *GemmArgs, f integerFormat) splitUnpacking {
 	const bytes, scales = splitSide * splitUnpack / 4, splitUnpack
 	return splitUnpacking{s, g, f, sc.floats(bytes), sc.floats(bytes), sc.floats(scales), sc.floats(scales)}
 }
@@ -223,7 +227,7 @@ func (u *splitUnpacking) panel(b, scale, low []float32, wide, j, from, n int) {
 		}
 		columnsOf(u.s, u.across, u.q, deep/4)
 		first := at / group
-		u.s.split.pairs(b[first*wide*group/2:], wide*group/2, u.across[:deep*splitSide/4], splitSide*group/4)
+		productOn(u.s).split.pairs(b[first*wide*group/2:], wide*group/2, u.across[:deep*splitSide/4], splitSide*group/4)
 		columnsInto(u.s, scale[first*wide:], wide, u.scale, groups)
 		if u.f.lows {
 			columnsInto(u.s, low[first*wide:], wide, u.lowest, groups)

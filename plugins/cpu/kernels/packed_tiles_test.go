@@ -8,13 +8,14 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestPackedProducts compares products of packed weights and many rows of unrounded activations with float64, for all
 // sets.
 func TestPackedProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range dtype.Packed() {
 			sizes := []struct{ m, n, k, threads int }{{5, 19, 256, 1}, {37, 70, 2304, 2}, {16, 32, 32, 1},
 				{33, 5, 96, 3}, {523, 3, 288, 2}}
@@ -23,7 +24,7 @@ func TestPackedProducts(t *testing.T) {
 				if k%d.Values() != 0 {
 					continue
 				}
-				p := newPool(t, size.threads, s.name)
+				p := newPool(t, size.threads, s.Name)
 				ld := k + 3
 				x, c, w := make([]float32, m*ld), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
 				for i := range x {
@@ -36,7 +37,7 @@ func TestPackedProducts(t *testing.T) {
 				need := g.ScratchSize(p, false)
 				reserve(t, p, need)
 				Gemm(p, &g)
-				fits(t, p, need, fmt.Sprintf("%s, %v, %v", s.name, d, size))
+				fits(t, p, need, fmt.Sprintf("%s, %v, %v", s.Name, d, size))
 				for i := range m {
 					for j := range n {
 						var sum, most float64
@@ -45,7 +46,7 @@ func TestPackedProducts(t *testing.T) {
 							sum, most = sum+v, most+math.Abs(v)
 						}
 						if e := math.Abs(float64(c[i*n+j]) - sum); e > 1e-6*most {
-							t.Fatalf("%s, %v, %v: element %d,%d is %v; want %v", s.name, d, size, i, j, c[i*n+j], sum)
+							t.Fatalf("%s, %v, %v: element %d,%d is %v; want %v", s.Name, d, size, i, j, c[i*n+j], sum)
 						}
 					}
 				}
@@ -58,9 +59,9 @@ func TestPackedProducts(t *testing.T) {
 // as in float64, and the other rows do not change.
 func TestPackedProductSpecial(t *testing.T) {
 	const m, n, k = 21, 40, 512
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_K} {
-			p, one := newPool(t, 3, s.name), newPool(t, 1, s.name)
+			p, one := newPool(t, 3, s.Name), newPool(t, 1, s.Name)
 			for _, special := range []float32{1, 0x1p-140, 0x1p-120, 0x1p99, 0x1p101, math.MaxFloat32,
 				float32(math.Inf(1)), float32(math.NaN())} {
 				rng := rand.New(rand.NewPCG(15, 16))
@@ -79,7 +80,7 @@ func TestPackedProductSpecial(t *testing.T) {
 				Gemm(one, &g)
 				for i, got := range c {
 					if math.Float32bits(got) != math.Float32bits(again[i]) && got == got {
-						t.Fatalf("%s, %v, %v: %v with three threads, %v with one", s.name, d, special, got, again[i])
+						t.Fatalf("%s, %v, %v: %v with three threads, %v with one", s.Name, d, special, got, again[i])
 					}
 					var sum, most float64
 					for l, v := range x[i/n*k:][:k] {
@@ -88,7 +89,7 @@ func TestPackedProductSpecial(t *testing.T) {
 					}
 					if e := math.Abs(float64(got) - sum); e > 1e-6*most && most < math.MaxFloat32 || most-most != 0 &&
 						got-got == 0 {
-						t.Fatalf("%s, %v, %v: element %d is %v; want %v", s.name, d, special, i, got, sum)
+						t.Fatalf("%s, %v, %v: element %d is %v; want %v", s.Name, d, special, i, got, sum)
 					}
 				}
 			}

@@ -1,6 +1,10 @@
 package kernels
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // splitTileConfig configures the tiles for groups of 16 values and of 32: tiles 0 to 2 are for activations, 3 and 4 for
 // sums, 6 and 7 for weights. Tile 5 is not used.
@@ -47,7 +51,7 @@ var splitAMX = splitRoutines{
 			_ = r.low[n*r.panels-1]
 			f = splitTiles[r.group/16-1][1]
 		}
-		f(config, room, r.panels/2, r.groups, &r.a[0], &r.sums[0], &r.b[0], &r.scale[0], head(r.low), &r.c[0], 4*r.ldc,
+		f(config, room, r.panels/2, r.groups, &r.a[0], &r.sums[0], &r.b[0], &r.scale[0], isa.Head(r.low), &r.c[0], 4*r.ldc,
 			resume)
 	},
 }

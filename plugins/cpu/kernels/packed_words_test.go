@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestIntegerExtremes multiplies the largest integers that formats and activations have. Some products add up in 16
@@ -21,8 +22,8 @@ func TestIntegerExtremes(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(17, 18))
 	const side, groups = integerSide, 3
-	for _, s := range available() {
-		for d, f := range s.integerFormats {
+	for _, s := range isa.Available() {
+		for d, f := range productOn(s).integerFormats {
 			if f.multiply == nil {
 				continue
 			}
@@ -79,7 +80,7 @@ func TestIntegerExtremes(t *testing.T) {
 								want += a[i*side+m] * b[i*side+n]
 							}
 							if got := r.c[m*side+n]; got != float32(want) {
-								t.Fatalf("%s, %v, round %d, %d rows: element %d,%d is %v; want %d", s.name, d, round,
+								t.Fatalf("%s, %v, round %d, %d rows: element %d,%d is %v; want %d", s.Name, d, round,
 									rows, m, n, got, want)
 							}
 						}
@@ -97,17 +98,17 @@ func TestIntegerSets(t *testing.T) {
 	for _, d := range dtype.Packed() {
 		var want []float32
 		first := ""
-		for _, s := range available() {
-			if !s.multipliesPacked(d) {
+		for _, s := range isa.Available() {
+			if !multipliesPacked(s, d) {
 				continue
 			}
 			got := roundedProduct(t, s, d, m, n, k)
 			if first == "" {
-				want, first = got, s.name
+				want, first = got, s.Name
 			}
 			for i, v := range got {
 				if v != want[i] {
-					t.Fatalf("%v: element %d is %v with %s, %v with %s", d, i, v, s.name, want[i], first)
+					t.Fatalf("%v: element %d is %v with %s, %v with %s", d, i, v, s.Name, want[i], first)
 				}
 			}
 		}
@@ -116,14 +117,14 @@ func TestIntegerSets(t *testing.T) {
 
 // TestIntegerThreads checks that products of rounded activations do not depend on the number of threads.
 func TestIntegerThreads(t *testing.T) {
-	for _, s := range available() {
+	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
 			for _, m := range []int{1, 9} {
 				want := roundedProduct(t, s, d, m, 300, 512)
 				for _, threads := range []int{2, 3} {
-					for i, v := range roundedProductOn(t, newPool(t, threads, s.name), d, m, 300, 512) {
+					for i, v := range roundedProductOn(t, newPool(t, threads, s.Name), d, m, 300, 512) {
 						if v != want[i] {
-							t.Fatalf("%s, %v, %d rows: element %d is %v with %d threads, %v with one", s.name, d, m, i,
+							t.Fatalf("%s, %v, %d rows: element %d is %v with %d threads, %v with one", s.Name, d, m, i,
 								v, threads, want[i])
 						}
 					}
@@ -133,8 +134,8 @@ func TestIntegerThreads(t *testing.T) {
 	}
 }
 
-func roundedProduct(t *testing.T, s *isa, d dtype.DType, m, n, k int) []float32 {
-	return roundedProductOn(t, newPool(t, 1, s.name), d, m, n, k)
+func roundedProduct(t *testing.T, s *isa.Set, d dtype.DType, m, n, k int) []float32 {
+	return roundedProductOn(t, newPool(t, 1, s.Name), d, m, n, k)
 }
 
 // roundedProductOn multiplies the same numbers in every call. It checks PackedScratch.
@@ -149,6 +150,6 @@ func roundedProductOn(t *testing.T, p *Pool, d dtype.DType, m, n, k int) []float
 	need := PackedScratch(p, d, m, k).With(g.ScratchSize(p, false))
 	reserve(t, p, need)
 	GemmRounded(p, &g)
-	fits(t, p, need, fmt.Sprintf("%s, %v, %d rows", p.isa.name, d, m))
+	fits(t, p, need, fmt.Sprintf("%s, %v, %d rows", p.Set.Name, d, m))
 	return c
 }

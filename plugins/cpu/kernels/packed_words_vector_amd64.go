@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 type integerWordsAsm = func(room *byte, sums *int32, fours, groups int, a, b *int8, dx, xs, dw, low, c *float32, ldc,
@@ -16,8 +17,8 @@ func (f integerFormat) multiplyWords(multiply integerWordsAsm) func(r groupProdu
 		_, _ = r.room[2*integerSide*integerSide-1], r.b[r.groups*integerSide*r.group*f.width()-1]
 		_ = r.sums[r.groups*integerSide-1]
 		room := (*byte)(unsafe.Pointer(&r.room[0]))
-		multiply(room, &r.sums[0], (r.rows+3)/4, r.groups, &r.a[0], &r.b[0], &r.dx[0], head(r.xs), &r.dw[0],
-			head(r.low), &r.c[0], r.ldc, r.resumes())
+		multiply(room, &r.sums[0], (r.rows+3)/4, r.groups, &r.a[0], &r.b[0], &r.dx[0], isa.Head(r.xs), &r.dw[0],
+			isa.Head(r.low), &r.c[0], r.ldc, r.resumes())
 	}
 }
 

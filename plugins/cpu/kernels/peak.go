@@ -3,20 +3,20 @@ package kernels
 // FMAFlops runs n rounds of fused multiply-adds on every worker and returns the number of floating-point operations.
 // Timed, it gives the processor's peak. It returns 0 if the instruction set has no loop for this.
 func FMAFlops(p *Pool, n int) float64 {
-	if p.isa.fmaLoop == nil || n <= 0 {
+	if productOn(p.Set).fmaLoop == nil || n <= 0 {
 		return 0
 	}
 	const pieces = 16
-	p.Run(pieces*len(p.workers), func(_, _ int) { p.isa.fmaLoop(n) })
-	return float64(pieces*len(p.workers)) * float64(n) * 12 * 2 * float64(p.isa.lanes)
+	p.Run(pieces*len(p.workers), func(_, _ int) { productOn(p.Set).fmaLoop(n) })
+	return float64(pieces*len(p.workers)) * float64(n) * 12 * 2 * float64(p.Set.Lanes)
 }
 
 // HalfFlops is FMAFlops for bfloat16 products, in tiles if the instruction set has them, else in vectors. It returns 0
 // if it has neither.
 func HalfFlops(p *Pool, n int) float64 {
-	loop, each := p.isa.halfLoop, 12*2*2*float64(p.isa.lanes)
-	if p.isa.tileLoop != nil {
-		loop, each = p.isa.tileLoop, 4*2*16*16*32
+	loop, each := productOn(p.Set).halfLoop, 12*2*2*float64(p.Set.Lanes)
+	if productOn(p.Set).tileLoop != nil {
+		loop, each = productOn(p.Set).tileLoop, 4*2*16*16*32
 	}
 	if loop == nil || n <= 0 {
 		return 0

@@ -7,12 +7,14 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // Pool is a set of worker goroutines with scratch memory. The goroutine that calls Run is worker 0. The others spin for
 // a while after a run and then sleep. A Pool serves one caller at a time.
 type Pool struct {
-	isa     *isa
+	Set     *isa.Set // the instruction set in use
 	workers []worker
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
@@ -43,14 +45,14 @@ func NewPool(n int) (*Pool, error) { return NewPoolFor(n, "") }
 
 // NewPoolFor is NewPool with the name of an instruction set, one of Features(). "" chooses as NewPool does.
 func NewPoolFor(n int, features string) (*Pool, error) {
-	set, err := chooseISA(features)
+	set, err := isa.Choose(features)
 	if err != nil {
 		return nil, err
 	}
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 8 << 20, streamFrom: streamFrom, kept: map[any]any{},
+	p := &Pool{Set: set, workers: make([]worker, n), packedLimit: 8 << 20, streamFrom: streamFrom, kept: map[any]any{},
 		spinTime: spinTimeFor(n),
 		ended:    make(chan struct{})}
 	for i := 1; i < n; i++ {
@@ -64,7 +66,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 func (p *Pool) Threads() int { return len(p.workers) }
 
 // Features returns the name of the instruction set in use.
-func (p *Pool) Features() string { return p.isa.name }
+func (p *Pool) Features() string { return p.Set.Name }
 
 // Close stops the workers. The pool must not be used afterwards.
 func (p *Pool) Close() {

@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Precision says how the operands of matrix products are rounded.
 type Precision uint8
@@ -38,13 +41,13 @@ const (
 )
 
 // packing returns the fastest packing for a precision.
-func (s *isa) packing(p Precision) packing {
+func packingOf(s *isa.Set, p Precision) packing {
 	switch {
 	case p == Float32:
 		return plain
-	case s.tiles != nil:
+	case productOn(s).tiles != nil:
 		return tiled
-	case s.pairs != nil:
+	case productOn(s).pairs != nil:
 		return pairs
 	}
 	return rounded
@@ -73,24 +76,24 @@ func (w packing) rows(n int) int {
 }
 
 // panelRows returns the number of rows of a panel of A.
-func (s *isa) panelRows(w packing) int {
+func rowsOfPanel(s *isa.Set, w packing) int {
 	if w == tiled {
 		return tileSide
 	}
-	return s.mr
+	return productOn(s).mr
 }
 
 // convert turns a panel of floats [k, width] into the packing w, in dst. If w is plain or rounded, panel may be dst. If
 // it is pairs or tiled, convert pads panel with rows of zeros, for which it must have room: 2*w.depth(k) rows. Both
 // have spill floats behind them.
-func (s *isa) convert(w packing, dst, panel []float32, width, k int) {
+func convert(s *isa.Set, w packing, dst, panel []float32, width, k int) {
 	switch w {
 	case rounded:
-		s.round(dst[:width*k], panel[:width*k])
+		productOn(s).round(dst[:width*k], panel[:width*k])
 	case pairs, tiled:
 		n := w.depth(k)
 		clear(panel[k*width : 2*n*width])
-		s.pair(dst, panel, width, n)
+		productOn(s).pair(dst, panel, width, n)
 	}
 }
 
@@ -103,7 +106,7 @@ func (w packing) buffer(width, k int) int {
 }
 
 // packTileRows packs rows of k elements, ld apart, as the left operand of a product of tiles.
-func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
+func packTileRows(s *isa.Set, dst, src []float32, ld, rows, k int) {
 	const block = tileSide * tileSide / 2
 	steps := (k + tileSide - 1) / tileSide
 	for r := range (rows + tileSide - 1) / tileSide * tileSide {
@@ -116,26 +119,26 @@ func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
 		}
 		whole := k / tileSide
 		row := src[r*ld:]
-		s.tileRow(at, row, whole)
+		productOn(s).tileRow(at, row, whole)
 		if whole < steps {
 			var rest [tileSide]float32
 			copy(rest[:], row[whole*tileSide:k])
-			s.tileRow(at[whole*block:], rest[:], 1)
+			productOn(s).tileRow(at[whole*block:], rest[:], 1)
 		}
 	}
 }
 
 // pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs. It rounds them into blocks in buf
 // and transposes these. buf has the size of the panel.
-func (s *isa) pairBlocked(dst, buf, src []float32, ld, cols, k int) {
+func pairBlocked(s *isa.Set, dst, buf, src []float32, ld, cols, k int) {
 	const block = tileSide * tileSide / 2
-	s.packTileRows(buf, src, ld, cols, k)
+	packTileRows(s, buf, src, ld, cols, k)
 	if cols < tileSide {
 		clear(dst[:(k+tileSide-1)/tileSide*block])
 	}
 	for at := 0; at < k*(tileSide/2); at += block {
-		for h := 0; h < cols; h += s.lanes {
-			s.transpose(dst[at+h:], tileSide, buf[at+h*(tileSide/2):], tileSide/2, s.lanes, tileSide/2)
+		for h := 0; h < cols; h += s.Lanes {
+			vecOn(s).transpose(dst[at+h:], tileSide, buf[at+h*(tileSide/2):], tileSide/2, s.Lanes, tileSide/2)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func ParsePredicate(name string) (Predicate, bool) {
 
 // TestF32 is dst[i] = op(src[i]), 1 or 0.
 func TestF32(p *Pool, op Predicate, dst []uint8, src []float32) {
-	split(p, len(src), elementGrain, mapping[uint8, float32]{p.isa.test[op], dst[:len(src)], src})
+	split(p, len(src), elementGrain, mapping[uint8, float32]{elemOn(p.Set).test[op], dst[:len(src)], src})
 }
 
 // TestF64 is dst[i] = op(src[i]), 1 or 0.

@@ -44,7 +44,7 @@ func (q *QConv[T]) Run(p *Pool) {
 		x = new(qconv[T])
 		q.Keep.tasks = x
 	}
-	x.QConv, x.ConvArgs, x.p, x.by, x.to = *q, q.Size, p, &p.isa.quads[1], requantizingTo(signed[T](), q.YZero)
+	x.QConv, x.ConvArgs, x.p, x.by, x.to = *q, q.Size, p, &quadOn(p.Set).quads[1], requantizingTo(signed[T](), q.YZero)
 	x.out = x.OutSize()
 	if volume(x.out)*x.N*x.Cout == 0 {
 		return
@@ -78,16 +78,16 @@ func (g *convolution) groupSize() int { return g.og*g.deep + spill }
 
 // QConvScratch returns what QConv.Run needs.
 func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
-	s := p.isa
+	s := p.Set
 	c := convolution{ConvArgs: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize()}
-	c.cg = s.quads[1].units(g.Cin / g.Groups)
+	c.cg = quadOn(s).quads[1].units(g.Cin / g.Groups)
 	c.reach()
-	by := &s.quads[1]
+	by := &quadOn(s).quads[1]
 	c.deep = by.depth(c.deep)
 	most := c.mostColumns()
 	return ScratchSize{
 		Shared: floats(g.N * c.cg * g.Groups * volume(g.In)),
-		Worker: max(c.productScratch()+floats(most, most, most, by.mr*most, by.mr*s.nr), floats(by.mr*c.deep)),
+		Worker: max(c.productScratch()+floats(most, most, most, by.mr*most, by.mr*productOn(s).nr), floats(by.mr*c.deep)),
 		Other: floats(g.Groups*c.groupSize()+by.mr*c.deep, by.mr*c.deep) + sizeOf[int32](g.Cout) +
 			sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
 	}
@@ -110,7 +110,7 @@ func (x *qconvImage[T]) do(lo, hi, _ int) {
 type qconvWeights[T int8 | uint8] qconv[T]
 
 func (x *qconvWeights[T]) do(lo, hi, worker int) {
-	s, sc, k, by, depth := x.p.isa, x.p.scratch(worker), x.Keep, x.by, x.deep
+	s, sc, k, by, depth := x.p.Set, x.p.scratch(worker), x.Keep, x.by, x.deep
 	used, need := sc.used, sc.need
 	rows := sc.floats(by.mr * depth)
 	clear(rows)
@@ -152,15 +152,15 @@ func (x *qconv[T]) do(lo, hi, worker int) {
 
 // task computes the part of the result of task t; see bandPart.
 func (x *qconv[T]) task(t, worker int) {
-	s, sc, g, by, k := x.p.isa, x.p.scratch(worker), &x.convolution, x.by, x.Keep
+	s, sc, g, by, k := x.p.Set, x.p.scratch(worker), &x.convolution, x.by, x.Keep
 	used, need := sc.used, sc.need
 	y, f := g.part(t), &g.phases[0]
-	panels := (y.cols + s.nr - 1) / s.nr
+	panels := (y.cols + productOn(s).nr - 1) / productOn(s).nr
 	seen := g.copyInput(&y, sc)
-	right := sc.floats(panels*s.nr*f.k + spill)
+	right := sc.floats(panels*productOn(s).nr*f.k + spill)
 	g.packBand(right, seen, f, y.cols, panels, max(1, f.k))
-	ldc := panels * s.nr
-	acc, add, mult, tmp := sc.ints(by.mr*ldc), sc.ints(ldc), sc.floats(ldc), sc.floats(by.mr*s.nr)
+	ldc := panels * productOn(s).nr
+	acc, add, mult, tmp := sc.ints(by.mr*ldc), sc.ints(ldc), sc.floats(ldc), sc.floats(by.mr*productOn(s).nr)
 	row := storedBytes(sc.floats(ldc / 4))
 	if clear(add); x.left.zero != 0 {
 		by.multiply(1, f.k, k.ones, right, acc, ldc, panels, tmp)
@@ -184,10 +184,10 @@ func (x *qconv[T]) task(t, worker int) {
 			}
 			image := dst[(y.n*x.Cout+o+i)*volume(g.out)+dot3(y.at, places(g.out)):]
 			if whole {
-				s.requantize(image[:y.cols], acc[i*ldc:], add, mult, &to)
+				quadOn(s).requantize(image[:y.cols], acc[i*ldc:], add, mult, &to)
 				continue
 			}
-			s.requantize(row[:y.cols], acc[i*ldc:], add, mult, &to)
+			quadOn(s).requantize(row[:y.cols], acc[i*ldc:], add, mult, &to)
 			for line := range y.high {
 				copy(image[line*g.out[2]:][:y.wide], row[line*g.band.line:])
 			}

@@ -29,13 +29,13 @@ type QKept struct {
 
 // QGemmScratch returns what Multiply needs, for any number of rows.
 func QGemmScratch(p *Pool, n, k int) ScratchSize {
-	s, by := p.isa, &p.isa.quads[0]
-	units, panels := by.depth(by.units(k)), (n+s.nr-1)/s.nr
+	s, by := p.Set, &quadOn(p.Set).quads[0]
+	units, panels := by.depth(by.units(k)), (n+productOn(s).nr-1)/productOn(s).nr
 	return ScratchSize{
 		Worker: max(
-			floats(s.nr*units), floats(by.mr*units, quadRows*by.mr*units+spill, quadRows*by.mr, quadPanels*by.mr*s.nr,
-				by.mr*s.nr)),
-		Other: floats(panels*s.nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
+			floats(productOn(s).nr*units), floats(by.mr*units, quadRows*by.mr*units+spill, quadRows*by.mr, quadPanels*by.mr*productOn(s).nr,
+				by.mr*productOn(s).nr)),
+		Other: floats(panels*productOn(s).nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
 	}
 }
 
@@ -55,14 +55,14 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 	if q.M == 0 || q.N == 0 {
 		return
 	}
-	s, k := p.isa, q.Keep
-	x := qgemmTasks[T]{QGemm: *q, p: p, by: &s.quads[0], to: requantizingTo(signed[T](), q.YZero)}
+	s, k := p.Set, q.Keep
+	x := qgemmTasks[T]{QGemm: *q, p: p, by: &quadOn(s).quads[0], to: requantizingTo(signed[T](), q.YZero)}
 	x.left, x.right = x.by.operands(integerOperand{signed: signed[T](), zero: q.XZero},
 		integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
-	x.units, x.panels = x.by.depth(x.by.units(q.K)), (q.N+s.nr-1)/s.nr
+	x.units, x.panels = x.by.depth(x.by.units(q.K)), (q.N+productOn(s).nr-1)/productOn(s).nr
 	if !k.Fixed || len(k.sum) != q.N {
-		k.panels, k.sum = resized(k.panels, x.panels*s.nr*x.units+spill), grown(k.sum, q.N)
-		split(p, x.panels, 1+elementGrain/max(1, q.K*s.nr), qgemmPanels[T]{x})
+		k.panels, k.sum = resized(k.panels, x.panels*productOn(s).nr*x.units+spill), grown(k.sum, q.N)
+		split(p, x.panels, 1+elementGrain/max(1, q.K*productOn(s).nr), qgemmPanels[T]{x})
 	}
 	k.add, k.mult = grown(k.add, q.N), grown(k.mult, q.N)
 	for j := range k.add {
@@ -98,10 +98,10 @@ type qgemmTasks[T int8 | uint8] struct {
 }
 
 func (x *qgemmTasks[T]) do(lo, hi, worker int) {
-	s, sc, k, by, src, dst := x.p.isa, x.p.scratch(worker), x.Keep, x.by, bytesOf(x.X), bytesOf(x.Dst)
+	s, sc, k, by, src, dst := x.p.Set, x.p.scratch(worker), x.Keep, x.by, bytesOf(x.X), bytesOf(x.Dst)
 	used, need := sc.used, sc.need
 	row, a, sums := sc.floats(by.mr*x.units), sc.floats(x.high*x.units+spill), sc.ints(x.high)
-	acc, tmp := sc.ints(by.mr*quadPanels*s.nr), sc.floats(by.mr*s.nr)
+	acc, tmp := sc.ints(by.mr*quadPanels*productOn(s).nr), sc.floats(by.mr*productOn(s).nr)
 	to := x.to
 	for t := lo; t < hi; t++ {
 		m := t / x.pieces * x.high
@@ -121,8 +121,8 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 		piece := t % x.pieces
 		end := (piece + 1) * x.panels / x.pieces
 		for q := piece * x.panels / x.pieces; q < end; q += quadPanels {
-			panels, j := min(quadPanels, end-q), q*s.nr
-			w, ldc := min(panels*s.nr, x.N-j), panels*s.nr
+			panels, j := min(quadPanels, end-q), q*productOn(s).nr
+			w, ldc := min(panels*productOn(s).nr, x.N-j), panels*productOn(s).nr
 			for r := 0; r < rows; r += by.mr {
 				h := min(by.mr, rows-r)
 				by.multiply(h, x.units, a[r*x.units:], k.panels[j*x.units:], acc, ldc, panels, tmp)
@@ -130,7 +130,7 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 					if to.base = 0; x.right.zero != 0 {
 						to.base = -int32(x.right.zero) * sums[r+i]
 					}
-					s.requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*ldc:], k.add[j:], k.mult[j:], &to)
+					quadOn(s).requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*ldc:], k.add[j:], k.mult[j:], &to)
 				}
 			}
 		}
@@ -142,12 +142,12 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 type qgemmPanels[T int8 | uint8] struct{ qgemmTasks[T] }
 
 func (x *qgemmPanels[T]) do(lo, hi, worker int) {
-	s, sc, k := x.p.isa, x.p.scratch(worker), x.Keep
+	s, sc, k := x.p.Set, x.p.scratch(worker), x.Keep
 	used, need := sc.used, sc.need
-	columns := sc.floats(s.nr * x.units)
+	columns := sc.floats(productOn(s).nr * x.units)
 	for q := lo; q < hi; q++ {
-		j := q * s.nr
-		w := min(s.nr, x.N-j)
+		j := q * productOn(s).nr
+		w := min(productOn(s).nr, x.N-j)
 		for i := range w {
 			at, step := j+i, x.N
 			if x.TransB {
@@ -157,7 +157,7 @@ func (x *qgemmPanels[T]) do(lo, hi, worker int) {
 				k.sum[j+i] = x.by.put(columns[i*x.units:(i+1)*x.units], x.W.byte[at:], x.K, step, x.right)
 			}
 		}
-		packColsTrans(s, s.nr, k.panels[j*x.units:], F32(columns), x.units, w, x.units, nil)
+		packColsTrans(s, productOn(s).nr, k.panels[j*x.units:], F32(columns), x.units, w, x.units, nil)
 	}
 	sc.giveBack(used, need)
 }

@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for isa.gemm, but
@@ -56,7 +58,7 @@ func (q *integerProduct) units(n int) int { return (n + q.unit - 1) / q.unit }
 func (q *integerProduct) depth(units int) int { return (units + q.deep - 1) / q.deep * q.deep }
 
 // pack packs h rows of k units. Tiles take rows as they are, so it only copies them.
-func (q *integerProduct) pack(s *isa, dst, rows []float32, h, k int) {
+func (q *integerProduct) pack(s *isa.Set, dst, rows []float32, h, k int) {
 	if q.tiles {
 		copy(dst[:h*k], rows)
 	} else {
@@ -222,9 +224,10 @@ func (s *scratch) ints(n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(s.floats(n)))), n)
 }
 
-// setIntegersInGo makes a set multiply integers with its product of floats. float32 holds integers exactly up to 2^24,
+// quadInGo returns routines that multiply integers with the product of floats of a set. float32 holds integers exactly up to 2^24,
 // which is more than a sum of 256 products of bytes, so longer sums are continued in integers.
-func (s *isa) setIntegersInGo() *isa {
+func quadInGo(set *isa.Set) *quadRoutines {
+	s := productOn(set)
 	gemm, nr := s.gemm, s.nr
 	q := integerProduct{unit: 1, mr: s.mr, deep: 1,
 		multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
@@ -244,8 +247,7 @@ func (s *isa) setIntegersInGo() *isa {
 				}
 			}
 		}}
-	s.quads, s.requantize = [2]integerProduct{q, q}, requantizeGeneric
-	return s
+	return &quadRoutines{quads: [2]integerProduct{q, q}, requantize: requantizeGeneric}
 }
 
 func requantizeGeneric(dst []uint8, acc, add []int32, mult []float32, to *requantizing) {

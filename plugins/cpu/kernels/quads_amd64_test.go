@@ -1,10 +1,14 @@
 package kernels
 
-// withoutQuads makes a set of AVX-512 multiply integers of 16 bits.
-func withoutQuads(s *isa) {
-	s.setHalves(
-		[]quadsAsm{halves1x32AVX512, halves2x32AVX512, halves3x32AVX512, halves4x32AVX512, halves5x32AVX512,
-			halves6x32AVX512, halves7x32AVX512, halves8x32AVX512,
-			halves9x32AVX512, halves10x32AVX512, halves11x32AVX512, halves12x32AVX512, halves13x32AVX512,
-			halves14x32AVX512}, requantizeAVX512)
-}
+import (
+	"sync"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
+
+// withoutQuads returns a set that is AVX-512 but multiplies integers of 16 bits.
+var withoutQuads = sync.OnceValue(func() *isa.Set {
+	s := isa.Extend(isa.AVX512, "avx512 without quads")
+	quadTable.Add(s, halvesAVX512)
+	return s
+})

@@ -2,4 +2,6 @@
 
 package kernels
 
-func withoutQuads(*isa) {}
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+func withoutQuads() *isa.Set { panic("BUG: called without AVX-512") }

@@ -6,19 +6,19 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // eachIntegerPool is eachSet, and also runs f with AVX-512 without VNNI and AMX, which multiplies integers of 16 bits.
 func eachIntegerPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachSet(t, 3, f)
-	if !slices.Contains(Features(), "avx512") {
+	if !slices.Contains(isa.Features(), "avx512") {
 		return
 	}
 	t.Run("16 bits", func(t *testing.T) {
 		p := newPool(t, 3, "avx512")
-		s := *p.isa
-		withoutQuads(&s)
-		p.isa = &s
+		p.Set = withoutQuads()
 		f(t, p)
 	})
 }

@@ -1,6 +1,10 @@
 package kernels
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Adapters for the routines that multiply integers; native.go has those of the other routines.
 
@@ -13,7 +17,7 @@ func quadsOf(kernels []quadsAsm, nr int) func(rows, k int, a, b []float32, c []i
 		}
 		_ = c[(rows-1)*ldc+panels*nr-1]
 		for q := range panels {
-			kernels[rows-1](k, head(a), head(b[q*nr*k:]), (*float32)(unsafe.Pointer(&c[q*nr])), ldc)
+			kernels[rows-1](k, isa.Head(a), isa.Head(b[q*nr*k:]), (*float32)(unsafe.Pointer(&c[q*nr])), ldc)
 		}
 	}
 }
@@ -53,7 +57,7 @@ func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []i
 }
 
 // setQuadTiles makes a set multiply 8-bit integers with AMX.
-func (s *isa) setQuadTiles() {
+func (s *quadRoutines) setQuadTiles() {
 	s.quads = [2]integerProduct{
 		{unit: 4, mr: 32, deep: 16, tiles: true, leftUnsigned: true,
 			multiply: quadTilesOf(quadTilesLeft16, quadTilesLeft32)},
@@ -62,13 +66,14 @@ func (s *isa) setQuadTiles() {
 	}
 }
 
-// setHalves makes a set multiply 8-bit integers as integers of 16 bits.
-func (s *isa) setHalves(kernels []quadsAsm,
+// halvesOf returns routines that multiply 8-bit integers as integers of 16 bits.
+func halvesOf(set *isa.Set, kernels []quadsAsm,
 	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32,
-		zero int32)) *isa {
-	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr), pairBytes: pairBytesOf}
-	s.quads = [2]integerProduct{q, q}
-	lanes := s.lanes
+		zero int32)) *quadRoutines {
+	p := productOn(set)
+	q := integerProduct{unit: 2, mr: p.mr, deep: 1, multiply: quadsOf(kernels, p.nr), pairBytes: pairBytesOf}
+	s := &quadRoutines{quads: [2]integerProduct{q, q}}
+	lanes := set.Lanes
 	s.requantize = func(dst []uint8, acc, add []int32, mult []float32, to *requantizing) {
 		acc, add, mult = acc[:len(dst)], add[:len(dst)], mult[:len(dst)]
 		n := len(dst) / lanes
@@ -84,10 +89,11 @@ func (s *isa) setHalves(kernels []quadsAsm,
 
 // setQuads makes a set multiply 8-bit integers with VNNI. left has the routines for an unsigned left operand, right
 // those for an unsigned right one.
-func (s *isa) setQuads(left, right []quadsAsm) *isa {
+func (s *quadRoutines) setQuads(set *isa.Set, left, right []quadsAsm) *quadRoutines {
+	p := productOn(set)
 	s.quads = [2]integerProduct{
-		{unit: 4, mr: s.mr, deep: 1, leftUnsigned: true, multiply: quadsOf(left, s.nr)},
-		{unit: 4, mr: s.mr, deep: 1, rightUnsigned: true, multiply: quadsOf(right, s.nr)},
+		{unit: 4, mr: p.mr, deep: 1, leftUnsigned: true, multiply: quadsOf(left, p.nr)},
+		{unit: 4, mr: p.mr, deep: 1, rightUnsigned: true, multiply: quadsOf(right, p.nr)},
 	}
 	return s
 }

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/random"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestThreefry compares the vector routine with package random, whose own test has the published vectors.
 func TestThreefry(t *testing.T) {
-	for _, name := range Features() {
-		s := newPool(t, 1, name).isa
-		if s.threefry == nil {
+	for _, name := range isa.Features() {
+		s := newPool(t, 1, name).Set
+		if randomOn(s).threefry == nil {
 			continue
 		}
-		r, got := rng(6), make([]uint32, 5*s.lanes)
+		r, got := rng(6), make([]uint32, 5*s.Lanes)
 		for range 50 {
 			key, counter, first := [2]uint32{r.Uint32(), r.Uint32()}, r.Uint32(), r.Uint32() // first+i may wrap around
-			s.threefry(got, counter, first, key)
+			randomOn(s).threefry(got, counter, first, key)
 			for i, w := range got {
 				if want := random.Threefry([2]uint32{counter, first + uint32(i)}, key)[0]; w != want {
 					t.Fatalf("%s: word %d from (%x, %x) on, key %x, is %x; want %x", name, i, counter, first, key, w,

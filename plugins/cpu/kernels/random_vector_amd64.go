@@ -1,5 +1,16 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+func init() {
+	randomTable.Add(isa.AVX2, func() *randomRoutines {
+		return &randomRoutines{threefryOf(isa.AVX2.Lanes, threefryAVX2)}
+	})
+	randomTable.Add(isa.AVX512, func() *randomRoutines {
+		return &randomRoutines{threefryOf(isa.AVX512.Lanes, threefryAVX512)}
+	})
+}
+
 func threefryOf(lanes int, f func(dst *uint32, blocks int, counter, first, key0, key1 uint32)) func(
 	dst []uint32, counter, first uint32, key [2]uint32) {
 	return func(dst []uint32, counter, first uint32, key [2]uint32) {

@@ -20,8 +20,8 @@ type strips struct {
 }
 
 // stripsInGo returns the routines as loops in Go.
-func stripsInGo() strips {
-	return strips{
+func stripsInGo() *strips {
+	return &strips{
 		deltaWidth: 16,
 		delta: func(s, q, k, v, o []float32, decay, beta, scale float32) {
 			var d, sum [16]float32
@@ -89,7 +89,7 @@ func GatedDelta(p *Pool, d Delta, q, k, v, g, beta, state, o, final []float32) {
 	if d.N == 0 || d.M == 0 {
 		return
 	}
-	width := p.isa.strips.deltaWidth
+	width := recOn(p.Set).deltaWidth
 	strips := (d.M + width - 1) / width
 	split(p, d.B*d.Heads*strips, 1+elementGrain/(width*d.N*(d.T+1)),
 		deltaStrips{p, d, strips, q, k, v, g, beta, state, o, final})
@@ -103,7 +103,7 @@ type deltaStrips struct {
 }
 
 func (a *deltaStrips) do(lo, hi, worker int) {
-	steps, width := &a.p.isa.strips, a.p.isa.strips.deltaWidth
+	steps, width := recOn(a.p.Set), recOn(a.p.Set).deltaWidth
 	scratch := a.p.scratch(worker)
 	s, padded := scratch.floats(a.N*width), scratch.floats(2*width)
 	scale := float32(1 / math.Sqrt(float64(a.N)))
@@ -141,7 +141,7 @@ func (a *deltaStrips) do(lo, hi, worker int) {
 
 // GatedDeltaScratch returns what GatedDelta needs.
 func GatedDeltaScratch(p *Pool, d Delta) ScratchSize {
-	width := p.isa.strips.deltaWidth
+	width := recOn(p.Set).deltaWidth
 	return ScratchSize{Worker: floats(d.N*width, 2*width)}
 }
 
@@ -172,7 +172,7 @@ type selectiveStrips struct {
 }
 
 func (g *selectiveStrips) do(lo, hi, worker int) {
-	set, steps := g.p.isa, &g.p.isa.strips
+	set, steps := g.p.Set, recOn(g.p.Set)
 	scratch := g.p.scratch(worker)
 	s, a, decay := scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth),
 		scratch.floats(g.N*selectiveWidth)
@@ -180,7 +180,7 @@ func (g *selectiveStrips) do(lo, hi, worker int) {
 	for item := lo; item < hi; item++ {
 		b, from := item/g.strips, item%g.strips*selectiveWidth
 		have := min(selectiveWidth, g.C-from)
-		w := (have + set.lanes - 1) / set.lanes * set.lanes
+		w := (have + set.Lanes - 1) / set.Lanes * set.Lanes
 		s, a, decay := s[:g.N*w], a[:g.N*w], decay[:g.N*w]
 		clear(row)
 		clear(s)
@@ -194,17 +194,17 @@ func (g *selectiveStrips) do(lo, hi, worker int) {
 			at := (b*g.T+t)*g.C + from
 			copy(delta, g.delta[at:][:have])
 			copy(dx, g.x[at:][:have])
-			set.binary[Mul](dx, dx, delta)
+			elemOn(set).binary[Mul](dx, dx, delta)
 			if g.N > 0 {
 				steps.decay(decay, a, delta)
-				set.apply(Exp, decay, decay)
+				apply(set, Exp, decay, decay)
 				steps.scan(s, decay, dx, g.b[(b*g.T+t)*g.N:][:g.N], g.c[(b*g.T+t)*g.N:][:g.N], y)
 			}
 			copy(g.y[at:][:have], y)
 		}
 		final := g.final[(b*g.C+from)*g.N:]
-		if have == w && g.N == set.lanes { // transpose writes whole vectors
-			set.transpose(final, g.N, s, w, g.N, w)
+		if have == w && g.N == set.Lanes { // transpose writes whole vectors
+			vecOn(set).transpose(final, g.N, s, w, g.N, w)
 			continue
 		}
 		for i := range have {
@@ -217,10 +217,10 @@ func (g *selectiveStrips) do(lo, hi, worker int) {
 
 // turn transposes src [have, N] to dst [N, w].
 func (g *selectiveStrips) turn(dst []float32, w int, src []float32, have int) {
-	set, i := g.p.isa, 0
-	if g.N > 0 && g.N%set.lanes == 0 {
-		for ; i < have; i += set.lanes {
-			set.transpose(dst[i:], w, src[i*g.N:], g.N, min(set.lanes, have-i), g.N)
+	set, i := g.p.Set, 0
+	if g.N > 0 && g.N%set.Lanes == 0 {
+		for ; i < have; i += set.Lanes {
+			vecOn(set).transpose(dst[i:], w, src[i*g.N:], g.N, min(set.Lanes, have-i), g.N)
 		}
 	}
 	for ; i < have; i++ {
@@ -263,14 +263,14 @@ type causalStrips struct {
 }
 
 func (g *causalStrips) do(lo, hi, worker int) {
-	set := g.p.isa
+	set := g.p.Set
 	scratch := g.p.scratch(worker)
 	w, bias, out := scratch.floats(g.K*tapsWidth), scratch.floats(tapsWidth), scratch.floats(tapsWidth)
 	z := scratch.floats(g.K * tapsWidth) // the K tokens of an output, if one is from pad or the strip is narrow
 	for item := lo; item < hi; item++ {
 		b, from := item/g.strips, item%g.strips*tapsWidth
 		have := min(tapsWidth, g.C-from)
-		width := (have + set.lanes - 1) / set.lanes * set.lanes
+		width := (have + set.Lanes - 1) / set.Lanes * set.Lanes
 		clear(w)
 		clear(bias)
 		clear(z)
@@ -308,9 +308,9 @@ func (g *causalStrips) do(lo, hi, worker int) {
 				}
 				x, ld = z, tapsWidth
 			}
-			set.strips.taps(to, bias, x, ld, w, tapsWidth, g.K)
+			recOn(set).taps(to, bias, x, ld, w, tapsWidth, g.K)
 			if g.silu {
-				set.apply(Silu, to, to)
+				apply(set, Silu, to, to)
 			}
 			if width > have {
 				copy(y, to)

@@ -44,19 +44,19 @@ func (g *singles) vector() func(dst, a, b []float32) {
 	case Prod:
 		op = Mul
 	}
-	return g.p.isa.binary[op]
+	return elemOn(g.p.Set).binary[op]
 }
 
 func (g *singles) run(a float64, at, n, worker int) float64 {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	var f func(x *float32, n int) float64
-	if s.folds != nil {
-		f = s.folds.row[g.op]
+	if reduceOn(s).folds != nil {
+		f = reduceOn(s).folds.row[g.op]
 	}
 	if x := g.src.f32; x != nil && n <= reduceBlock { // nothing to widen
 		switch x = x[at : at+n]; {
 		case g.op == Sum || g.op == Mean:
-			return a + float64(s.sum(x))
+			return a + float64(reduceOn(s).sum(x))
 		case f != nil && n > 0:
 			return foldOne(g.op, a, f(&x[0], n))
 		}
@@ -67,7 +67,7 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 		x := g.src.row(s, at, min(n, reduceBlock), buf)
 		at += len(x)
 		if g.op == Sum || g.op == Mean {
-			a += float64(s.sum(x))
+			a += float64(reduceOn(s).sum(x))
 		} else if f != nil {
 			a = foldOne(g.op, a, f(&x[0], len(x)))
 		} else {
@@ -79,8 +79,8 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 }
 
 func (g *singles) runs(acc []float64, at, n, ld, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
-	if s.folds == nil || s.folds.each[g.op] == nil || g.src.f32 == nil || n > reduceBlock {
+	s, sc := g.p.Set, g.p.scratch(worker)
+	if reduceOn(s).folds == nil || reduceOn(s).folds.each[g.op] == nil || g.src.f32 == nil || n > reduceBlock {
 		for i := range acc {
 			acc[i] = g.run(acc[i], at+i*ld, n, worker)
 		}
@@ -89,7 +89,7 @@ func (g *singles) runs(acc []float64, at, n, ld, worker int) {
 	used, need := sc.used, sc.need
 	each, x := sc.floats(len(acc)), g.src.f32[at:]
 	_ = x[(len(acc)-1)*ld+n-1]
-	s.folds.each[g.op](&each[0], &x[0], n, ld, len(acc))
+	reduceOn(s).folds.each[g.op](&each[0], &x[0], n, ld, len(acc))
 	foldInto(g.op, acc, each)
 	sc.giveBack(used, need)
 }
@@ -116,7 +116,7 @@ func (g *singles) across(x, lanes []float32) float64 {
 }
 
 func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	used, need := sc.used, sc.need
 	w, op, block := len(acc), g.op, reduceRows
 	if op == Mean {
@@ -130,10 +130,10 @@ func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 		copy(sums, g.src.row(s, at, w, sums))
 		at += stride
 		n := min(rows, block) - 1
-		if s.folds != nil && buf == nil && n > 0 {
+		if reduceOn(s).folds != nil && buf == nil && n > 0 {
 			x := g.src.f32[at:]
 			_ = x[(n-1)*stride+w-1]
-			s.folds.rows[op](&sums[0], &x[0], w, stride, n)
+			reduceOn(s).folds.rows[op](&sums[0], &x[0], w, stride, n)
 			at += n * stride
 			n = 0
 		}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // A region is a graph of elementwise operations that are computed together, block by block, so that intermediate values
@@ -77,7 +78,7 @@ const functionCost = 8
 
 // regionStep is a compiled step. Its operands are inputs, or registers of one worker.
 type regionStep struct {
-	run func(s *isa, dst RegionValue, in *[3]RegionValue)
+	run func(s *isa.Set, dst RegionValue, in *[3]RegionValue)
 	in  []regionOperand
 	out int // register; -1: dst of the region
 	typ dtype.DType
@@ -230,7 +231,7 @@ func class(d dtype.DType) int {
 }
 
 // regionRun returns the routine of a step and the type of its result; nil if there is none for operands of these types.
-func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValue, in *[3]RegionValue),
+func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa.Set, dst RegionValue, in *[3]RegionValue),
 	out dtype.DType) {
 	name := st.Op
 	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
@@ -238,14 +239,14 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 	}
 	if name == affineStep && len(in) == 3 && in[2] == dtype.F32 {
 		from := in[0]
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			if s.affine == nil && &dst.F32[0] != &in[2].F32[0] {
-				s.widen(dst.F32, from, in[0].Bytes)
-				s.binary[Sub](dst.F32, dst.F32, in[1].F32)
-				s.binary[Mul](dst.F32, dst.F32, in[2].F32)
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			if elemOn(s).affine == nil && &dst.F32[0] != &in[2].F32[0] {
+				widen(s, dst.F32, from, in[0].Bytes)
+				elemOn(s).binary[Sub](dst.F32, dst.F32, in[1].F32)
+				elemOn(s).binary[Mul](dst.F32, dst.F32, in[2].F32)
 				return
 			}
-			s.affineOf(dst.F32, from, in[0].Bytes, in[1].F32, in[2].F32)
+			affineOf(s, dst.F32, from, in[0].Bytes, in[1].F32, in[2].F32)
 		}, dtype.F32
 	}
 	var bools []bool
@@ -257,45 +258,47 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 	}
 	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
 		if bools[1] {
-			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+			return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
 				whereRow(dst.Bytes, in[0].Bytes, in[1].Bytes, in[2].Bytes, 1, 1, 1)
 			}, dtype.Bool
 		}
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			s.choose(dst.F32, in[0].Bytes, in[1].F32, in[2].F32)
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			elemOn(s).choose(dst.F32, in[0].Bytes, in[1].F32, in[2].F32)
 		}, dtype.F32
 	}
 	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
 		u = u.With(st.Params...)
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.apply(u, dst.F32, in[0].F32) }, dtype.F32
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { apply(s, u, dst.F32, in[0].F32) }, dtype.F32
 	}
 	if t, ok := ParsePredicate(name); ok && len(bools) == 1 && !bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.test[t](dst.Bytes, in[0].F32) }, dtype.Bool
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { elemOn(s).test[t](dst.Bytes, in[0].F32) }, dtype.Bool
 	}
 	if name == "not" && len(bools) == 1 && bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			s.bits[boolNot](dst.Bytes, in[0].Bytes, in[0].Bytes)
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			elemOn(s).bits[boolNot](dst.Bytes, in[0].Bytes, in[0].Bytes)
 		}, dtype.Bool
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesBools() && len(bools) == 2 && bools[0] && bools[1] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			s.bits[logical(b)](dst.Bytes, in[0].Bytes, in[1].Bytes)
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			elemOn(s).bits[logical(b)](dst.Bytes, in[0].Bytes, in[1].Bytes)
 		}, dtype.Bool
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesFloats() && len(bools) == 2 && !bools[0] && !bools[1] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			s.binary[b](dst.F32, in[0].F32, in[1].F32)
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			elemOn(s).binary[b](dst.F32, in[0].F32, in[1].F32)
 		}, dtype.F32
 	}
 	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
 		if bools[0] {
-			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+			return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
 				for i := range dst.Bytes { // true may be any byte but 0
 					dst.Bytes[i] = truth(c, bit(in[0].Bytes[i] != 0), bit(in[1].Bytes[i] != 0))
 				}
 			}, dtype.Bool
 		}
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bytes, in[0].F32, in[1].F32) },
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
+				elemOn(s).compare[c](dst.Bytes, in[0].F32, in[1].F32)
+			},
 			dtype.Bool
 	}
 	return nil, out
@@ -303,23 +306,23 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 
 // regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other
 // casts.
-func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]RegionValue) {
+func regionCast(from, to dtype.DType) func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
 	if !slices.Contains(regionTypes, from) || !slices.Contains(regionTypes, to) {
 		return nil
 	}
 	switch {
 	case from == dtype.Bool && to == dtype.Bool:
-		return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
 			for i, x := range in[0].Bytes {
 				dst.Bytes[i] = min(x, 1)
 			}
 		}
 	case from == dtype.F32 && to == dtype.F32:
-		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { copy(dst.F32, in[0].F32) }
+		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) { copy(dst.F32, in[0].F32) }
 	case to == dtype.F32:
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.widen(dst.F32, from, in[0].Bytes) }
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { widen(s, dst.F32, from, in[0].Bytes) }
 	case from == dtype.F32:
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.narrowTo(to, dst.Bytes, in[0].F32) }
+		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { narrowTo(s, to, dst.Bytes, in[0].F32) }
 	}
 	return nil
 }
@@ -359,10 +362,10 @@ type regionJob struct {
 
 func (j *regionJob) do(lo, hi, worker int) {
 	b := &j.blocks[worker]
-	b.init(j.p.isa, j.r, j.p.scratch(worker), j.in)
+	b.init(j.p.Set, j.r, j.p.scratch(worker), j.in)
 	for ; lo < hi; lo += regionBlock {
 		n := min(regionBlock, hi-lo)
-		b.run(j.p.isa, j.dst.slice(lo, n), j.in, lo, n)
+		b.run(j.p.Set, j.dst.slice(lo, n), j.in, lo, n)
 	}
 }
 
@@ -378,12 +381,12 @@ type regionBlocks struct {
 	mixed func(dst, a []uint16, b []float32) // or this one, if an operand is f32
 }
 
-func (b *regionBlocks) init(s *isa, r *Region, sc *scratch, in []RegionValue) {
+func (b *regionBlocks) init(s *isa.Set, r *Region, sc *scratch, in []RegionValue) {
 	b.r, b.half, b.mixed = r, nil, nil
 	if h := r.half; h != nil && h.wide < 0 {
-		b.half = s.half[h.function]
+		b.half = elemOn(s).half[h.function]
 	} else if h != nil {
-		b.mixed = s.halfMixed[mixedFunction{h.function, h.wide == 0}]
+		b.mixed = elemOn(s).halfMixed[mixedFunction{h.function, h.wide == 0}]
 	}
 	for class := range b.regs {
 		b.regs[class] = b.regs[class][:0]
@@ -420,7 +423,7 @@ func newBlock(sc *scratch, d dtype.DType, n int) RegionValue {
 }
 
 // run computes elements [lo, lo+n) of the result, which it stores in dst.
-func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
+func (b *regionBlocks) run(s *isa.Set, dst RegionValue, in []RegionValue, lo, n int) {
 	args := &b.args
 	if b.half != nil || b.mixed != nil {
 		b.runHalf(dst, in, lo, n)

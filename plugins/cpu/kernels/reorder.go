@@ -1,6 +1,10 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Reordering says how Reorder moves the elements along an axis.
 type Reordering struct {
@@ -17,7 +21,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 	if n == 0 {
 		return
 	}
-	g := reorder[T]{isa: p.isa, dst: dst, src: src, inner: 1}
+	g := reorder[T]{isa: p.Set, dst: dst, src: src, inner: 1}
 	axes := len(shape)
 	for axes > 0 && (by[axes-1] == Reordering{} || shape[axes-1] == 1) {
 		axes--
@@ -41,7 +45,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 }
 
 type reorder[T any] struct {
-	isa         *isa
+	isa         *isa.Set
 	dst, src    []T
 	inner, last int // elements that stay contiguous; the innermost axis that moves
 	shape       [maxRank]int
@@ -78,7 +82,7 @@ func (g *reorder[T]) do(lo, hi, _ int) {
 			copy(dst[cut:], src)
 		case g.inner == 1:
 			if to, ok := any(dst).([]float32); ok {
-				g.isa.reverse(to, any(src).([]float32))
+				vecOn(g.isa).reverse(to, any(src).([]float32))
 			} else {
 				reverseInGo(dst, src)
 			}

@@ -131,6 +131,6 @@ func (m *linear) do(lo, hi, worker int) {
 		at[0] = stretched(image+r, image+r+1)
 		at[1] = stretched(image+r+1, image+r)
 		shares[0], shares[1] = float32(1-share), float32(share)
-		m.p.isa.stencil(dst, rows, at, max(at[0], at[1]), shares, 0)
+		vecOn(m.p.Set).stencil(dst, rows, at, max(at[0], at[1]), shares, 0)
 	}
 }

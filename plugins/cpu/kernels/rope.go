@@ -64,7 +64,7 @@ func (g *roping) do(lo, hi, worker int) {
 				g.turn(g.Out[to:to+g.Dim], g.X[from:from+g.Dim], cos, sin)
 				continue
 			}
-			g.turn(turned, bits.row(g.p.isa, from, g.Dim, wide), cos, sin)
+			g.turn(turned, bits.row(g.p.Set, from, g.Dim, wide), cos, sin)
 			for i, v := range turned[:2*g.Half] {
 				g.OutBits[to+i] = narrow(v)
 			}

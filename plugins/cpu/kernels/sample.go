@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/random"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP have one value, or one for each row. Seed
@@ -172,7 +173,7 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 	if g.Logits.half != nil {
 		s.wide = sized(s.wide, n)
 	}
-	s.x = g.Logits.row(g.p.isa, row*n, n, s.wide)
+	s.x = g.Logits.row(g.p.Set, row*n, n, s.wide)
 	blocks, room := sampledSizes(n)
 	s.blocks, s.values, s.list = sized(s.blocks, blocks), sized(s.values, room), sized(s.list, room)
 	s.tokens, s.tops = nil, s.blocks
@@ -277,7 +278,7 @@ func (s *sampledRow) findTop(part *sampledPart) {
 	part.at = -1
 	for lo := part.lo; lo < part.hi; lo += sampledBlock {
 		x := s.x[lo:min(part.hi, lo+sampledBlock)]
-		top := s.g.p.isa.largestNumber(x)
+		top := largestNumber(s.g.p.Set, x)
 		s.tops[lo/sampledBlock] = top
 		if part.at < 0 || top > part.top {
 			if i := slices.Index(x, top); i >= 0 {
@@ -288,9 +289,9 @@ func (s *sampledRow) findTop(part *sampledPart) {
 }
 
 // largestNumber returns the largest element that is not NaN, -Inf if there is none.
-func (s *isa) largestNumber(x []float32) float32 {
-	if s.folds != nil && len(x) > 0 {
-		if top := float32(s.folds.row[ReduceMax](&x[0], len(x))); top == top {
+func largestNumber(s *isa.Set, x []float32) float32 {
+	if reduceOn(s).folds != nil && len(x) > 0 {
+		if top := float32(reduceOn(s).folds.row[ReduceMax](&x[0], len(x))); top == top {
 			return top
 		}
 	}
@@ -322,7 +323,7 @@ func (s *sampledRow) below(x float32) float64 {
 // each of some ranges of logits, part.most is the largest 1-u that can win.
 func (s *sampledRow) draw(part *sampledPart) {
 	best, rank, least := s.first, uint64(part.equal), valueOf(s.least)
-	vector := s.g.p.isa.threefry
+	vector := randomOn(s.g.p.Set).threefry
 	if s.tokens != nil {
 		vector = nil // the tokens are not consecutive
 	}

@@ -166,7 +166,7 @@ func (s *sampledRow) weight(x float32) uint64 {
 		return 1
 	}
 	buf := [1]float32{s.scaled(x)}
-	s.g.p.isa.apply(Exp, buf[:], buf[:])
+	apply(s.g.p.Set, Exp, buf[:], buf[:])
 	return uint64(float64(buf[0]) * s.scale)
 }
 
@@ -195,7 +195,7 @@ func (s *sampledRow) count(part *sampledPart) {
 			for i, v := range left {
 				weights[i] = s.scaled(v)
 			}
-			s.g.p.isa.apply(Exp, weights, weights)
+			apply(s.g.p.Set, Exp, weights, weights)
 		}
 		for i, v := range left {
 			key := keyOf(v)

@@ -34,7 +34,7 @@ func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, ex
 		s.start = A(lowest[T]())
 	}
 	if x, ok := any(src).([]float32); ok {
-		s.vector, s.x, s.y = p.isa.scans[op], x, any(dst).([]float32)
+		s.vector, s.x, s.y = scanOn(p.Set)[op], x, any(dst).([]float32)
 	}
 	if reverse {
 		s.first, s.step = (n-1)*inner, -inner

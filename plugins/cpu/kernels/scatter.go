@@ -18,7 +18,7 @@ func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index
 		}
 	}
 	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst adds up, on average
-	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{p.isa.binary[Add], dst, src, inner, index})
+	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{elemOn(p.Set).binary[Add], dst, src, inner, index})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // SchemeWeights is a row-major matrix [K, N] of quantised weights whose scales are separate tensors. A weight is
@@ -66,25 +67,25 @@ func (w *SchemeWeights) at(values *[256]float32, i int) float32 {
 
 // routines returns the set's routines, the data of the weights from row r and column j on, and the distance of rows in
 // bytes. The routines are nil if rows do not begin at whole bytes.
-func (w *SchemeWeights) routines(s *isa, r, j int) (f schemeRoutines, data []byte, ld int) {
+func (w *SchemeWeights) routines(s *isa.Set, r, j int) (f schemeRoutines, data []byte, ld int) {
 	name, at := w.Values, r*w.N+j
 	if w.Zero != nil {
 		name = "int8_asym" // a constant, since concatenation would allocate
 	}
 	if !w.nibbles() {
-		return s.schemes[name], w.Data[at:], w.N
+		return productOn(s).schemes[name], w.Data[at:], w.N
 	}
 	if w.N%2 != 0 || j%2 != 0 {
 		return f, nil, 0
 	}
-	return s.schemes[name], w.Data[at/2:], w.N / 2
+	return productOn(s).schemes[name], w.Data[at/2:], w.N / 2
 }
 
 // dot adds to dst, which are columns from j on, the product of x and rows [r, r+len(x)), which share a scale.
-func (w *SchemeWeights) dot(s *isa, dst []float32, r, j int, x, scale, zero []float32) {
+func (w *SchemeWeights) dot(s *isa.Set, dst []float32, r, j int, x, scale, zero []float32) {
 	done := 0
 	if f, data, ld := w.routines(s, r, j); f.dot != nil {
-		if done = len(dst) / s.lanes * s.lanes; done > 0 {
+		if done = len(dst) / s.Lanes * s.Lanes; done > 0 {
 			f.dot(dst[:done], data, ld, len(x), x, scale, zero)
 		}
 	}
@@ -102,10 +103,10 @@ func (w *SchemeWeights) dot(s *isa, dst []float32, r, j int, x, scale, zero []fl
 }
 
 // decode stores columns [j, j+cols) of rows [r, r+rows), which share a scale, in rows of dst, ldd apart.
-func (w *SchemeWeights) decode(s *isa, dst []float32, ldd, r, rows, j, cols int, scale, zero []float32) {
+func (w *SchemeWeights) decode(s *isa.Set, dst []float32, ldd, r, rows, j, cols int, scale, zero []float32) {
 	done := 0
 	if f, data, ld := w.routines(s, r, j); f.decode != nil {
-		if done = cols / s.lanes * s.lanes; done > 0 {
+		if done = cols / s.Lanes * s.Lanes; done > 0 {
 			f.decode(dst, ldd, data, ld, rows, done, scale, zero)
 		}
 	}
@@ -123,7 +124,7 @@ func (w *SchemeWeights) decode(s *isa, dst []float32, ldd, r, rows, j, cols int,
 
 // blocks divides rows [first, end) into pieces of at most schemeRows rows that share scales, and calls f for each with
 // the scales and zeros of columns [j, j+cols); cols <= schemeStrip.
-func (w *SchemeWeights) blocks(s *isa, sc *scratch, first, end, j, cols int,
+func (w *SchemeWeights) blocks(s *isa.Set, sc *scratch, first, end, j, cols int,
 	f func(r, rows int, scale, zero []float32)) {
 	buf, all := sc.floats(cols), sc.floats(cols)
 	fillWith(all, 1)
@@ -210,7 +211,7 @@ type schemeStrips struct {
 }
 
 func (x *schemeStrips) do(lo, hi, worker int) {
-	s, g, w, sc := x.p.isa, &x.g, x.w, x.p.scratch(worker)
+	s, g, w, sc := x.p.Set, &x.g, x.w, x.p.scratch(worker)
 	for t := lo; t < hi; t++ {
 		j := t * x.strip
 		cols := min(x.strip, g.N-j)
@@ -240,8 +241,8 @@ func (x *schemeStrips) widen(c, a []float32, j int, sc *scratch) {
 	n := len(c)
 	wide, sums := sc.floats(schemeRows*n), sc.floats(n)
 	clear(sums)
-	x.w.blocks(x.p.isa, sc, 0, len(a), j, n, func(r, rows int, scale, zero []float32) {
-		x.w.decode(x.p.isa, wide, n, r, rows, j, n, scale, zero)
+	x.w.blocks(x.p.Set, sc, 0, len(a), j, n, func(r, rows int, scale, zero []float32) {
+		x.w.decode(x.p.Set, wide, n, r, rows, j, n, scale, zero)
 		for i := range rows {
 			for k, v := range wide[i*n : (i+1)*n] {
 				sums[k] += a[r+i] * v
@@ -264,7 +265,7 @@ type schemeDecoding struct {
 }
 
 func (x *schemeDecoding) do(lo, hi, worker int) {
-	s := x.p.isa
+	s := x.p.Set
 	x.w.blocks(s, x.p.scratch(worker), lo*schemeRows, min(x.k, hi*schemeRows), x.j, x.n,
 		func(r, rows int, scale, zero []float32) {
 			x.w.decode(s, x.dst[r*x.n:], x.n, r, rows, x.j, x.n, scale, zero)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // schemeValue64 computes value i of w by package quant, without our tables and routines.
@@ -131,8 +132,8 @@ func TestSchemeProducts(t *testing.T) {
 // infinite weights and NaN affect a product as they affect that of the decoded weights.
 func TestSchemeRoutines(t *testing.T) {
 	const k, n = 16, 32
-	for _, s := range available() {
-		p := newPool(t, 1, s.name)
+	for _, s := range isa.Available() {
+		p := newPool(t, 1, s.Name)
 		for _, kind := range schemeKinds {
 			w := randomScheme(rng(18), kind, k, n)
 			for i := range w.Data {
@@ -156,16 +157,16 @@ func TestSchemeRoutines(t *testing.T) {
 					}
 					want := float64(v * w.Scale[j])
 					if e := float64(got[l*n+j]); e != want && !(math.IsNaN(e) && math.IsNaN(want)) {
-						t.Fatalf("%s, %s: weight %d,%d is %v; want %v", s.name, kind, l, j, e, want)
+						t.Fatalf("%s, %s: weight %d,%d is %v; want %v", s.Name, kind, l, j, e, want)
 					}
 					if v64 := schemeValue64(w, l*n+j); math.IsNaN(v64) != math.IsNaN(want) ||
 						math.Abs(v64-want) > 1e-6*math.Abs(want) {
-						t.Fatalf("%s, %s: the table has %v for weight %d,%d; want %v", s.name, kind, want, l, j, v64)
+						t.Fatalf("%s, %s: the table has %v for weight %d,%d; want %v", s.Name, kind, want, l, j, v64)
 					}
 					sum += float64(x[l]) * want
 				}
 				if c := float64(g.C[j]); math.IsNaN(c) != math.IsNaN(sum) || math.IsInf(sum, 0) && c != sum {
-					t.Errorf("%s, %s: column %d is %v; want %v", s.name, kind, j, c, sum)
+					t.Errorf("%s, %s: column %d is %v; want %v", s.Name, kind, j, c, sum)
 				}
 			}
 		}

@@ -1,14 +1,15 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 type (
 	schemeDotAsm    = func(dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int)
 	schemeDecodeAsm = func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)
 )
 
 // setSchemes gives a set its routines for SchemeWeights, by SchemeWeights.Values and int8_asym.
-func (s *isa) setSchemes(dots map[string]schemeDotAsm, decoders map[string]schemeDecodeAsm) *isa {
+func (s *productRoutines) setSchemes(lanes int, dots map[string]schemeDotAsm, decoders map[string]schemeDecodeAsm) *productRoutines {
 	s.schemes = map[string]schemeRoutines{}
-	lanes := s.lanes
 	for name, dot := range dots {
 		decode, perByte := decoders[name], 1
 		if name == "int4" || name == "e2m1" {
@@ -21,14 +22,14 @@ func (s *isa) setSchemes(dots map[string]schemeDotAsm, decoders map[string]schem
 				if zero != nil {
 					_ = zero[cols-1]
 				}
-				dot(&dst[0], &w[0], ld, rows, &x[0], &scale[0], head(zero), cols/lanes)
+				dot(&dst[0], &w[0], ld, rows, &x[0], &scale[0], isa.Head(zero), cols/lanes)
 			},
 			decode: func(dst []float32, ldd int, w []byte, ld, rows, cols int, scale, zero []float32) {
 				_, _, _ = dst[(rows-1)*ldd+cols-1], w[(rows-1)*ld+cols/perByte-1], scale[cols-1]
 				if zero != nil {
 					_ = zero[cols-1]
 				}
-				decode(&dst[0], ldd, &w[0], ld, rows, &scale[0], head(zero), cols/lanes)
+				decode(&dst[0], ldd, &w[0], ld, rows, &scale[0], isa.Head(zero), cols/lanes)
 			},
 		}
 	}

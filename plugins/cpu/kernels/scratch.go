@@ -56,23 +56,23 @@ func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().S
 // fixed, it includes what PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and
 // the transpositions of g. The bound covers a residual that is C itself.
 func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
-	s, way := p.isa, p.isa.packing(g.Precision)
-	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
+	s, way := p.Set, packingOf(p.Set, g.Precision)
+	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+productOn(s).nr-1)/productOn(s).nr
 	blocks := (g.K + kb - 1) / kb
-	matrix := panels*s.nr*depth + spill // B, packed
+	matrix := panels*productOn(s).nr*depth + spill // B, packed
 	// A worker multiplies some rows of A by some panels of B, or all rows by a strip.
-	high := min(way.rows(g.M), blockPanels*s.mr)
+	high := min(way.rows(g.M), blockPanels*productOn(s).mr)
 	if way == tiled {
 		high = min(way.rows(g.M), 16*tileSide)
 	}
-	end := floats(s.mr * s.nr)
+	end := floats(productOn(s).mr * productOn(s).nr)
 	if way == tiled {
 		end = floats(high*tileSide, tileSide*tileSide, tileSide, high*tileSide)
 	}
 	if g.Act != Identity {
 		group := g.N
 		if way != tiled {
-			group = min(g.N, groupPanels*s.nr)
+			group = min(g.N, groupPanels*productOn(s).nr)
 		}
 		end += floats(high * group) // a copy of the residual, if C is written before it is added
 	}
@@ -82,14 +82,14 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 		}
 		return int64(blocks) * floats(rows*kb)
 	}
-	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
-	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack,
+	pack := floats(s.Lanes*kb + way.buffer(productOn(s).nr, kb))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(productOn(s).mr, kb))+transposed(high)+end+pack,
 		g.stripWorker(s)+end+pack, g.rowsWorker(s), floats(g.K, gemvRun))
-	own := ownSize + s.nr*(depth+g.K)
+	own := ownSize + productOn(s).nr*(depth+g.K)
 	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
-		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
+		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(productOn(s).mr, kb))+end))
 	}
-	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
+	packed := max(productOn(s).nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
 	r.Shared = max(floats(packed+spill), g.stripShared(s), g.rowsShared(s))
 	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
 		r.Shared = max(r.Shared, floats(few*g.K/32, few*g.K)) // sums and arranged activations
@@ -100,7 +100,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	if fixed && p.TakesBlocked(g.Precision) {
 		r.Packed = floats(matrix)
 	}
-	if s.split != nil && g.B.kind.IsPacked() {
+	if productOn(s).split != nil && g.B.kind.IsPacked() {
 		r = r.With(g.splitScratch())
 	}
 	return r
@@ -108,7 +108,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 
 // ScratchSize returns what Conv needs.
 func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
-	s := p.isa
+	s := p.Set
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {
 		panic("BUG: ScratchSize of a convolution whose groups do not divide its channels")
 	}
@@ -121,18 +121,18 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	r.Shared = floats(g.Cout * c.k)
 	switch {
 	case g.Last:
-		high := rowsHigh * s.mr
-		r.Shared += floats(g.Groups*((c.og+s.nr-1)/s.nr)*s.nr*c.k+spill, g.Cout*taps)
-		r.Worker = floats(high*c.k, high*c.k+spill, high*g.Cout, s.lanes*kBlock, s.mr*s.nr)
+		high := rowsHigh * productOn(s).mr
+		r.Shared += floats(g.Groups*((c.og+productOn(s).nr-1)/productOn(s).nr)*productOn(s).nr*c.k+spill, g.Cout*taps)
+		r.Worker = floats(high*c.k, high*c.k+spill, high*g.Cout, s.Lanes*kBlock, productOn(s).mr*productOn(s).nr)
 	case c.byChannel():
 		r.Worker = c.bandScratch()
 	default:
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += floats(g.Groups * blocks * (c.blockRows()*c.k + spill*taps))
-		columns := min(panelsMost, (volume(c.out)+s.nr-1)/s.nr) * s.nr
+		columns := min(panelsMost, (volume(c.out)+productOn(s).nr-1)/productOn(s).nr) * productOn(s).nr
 		r.Worker = max(
-			floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps, c.blockRows()*s.nr,
-				c.blockSize()), c.productScratch(), floats(c.blockRows()*taps, c.blockRows()/s.mr*taps*s.lanes))
+			floats(min(max(productOn(s).nr*c.k, columnsRoom), columns*c.k)+spill, productOn(s).mr*productOn(s).nr, taps, c.blockRows()*productOn(s).nr,
+				c.blockSize()), c.productScratch(), floats(c.blockRows()*taps, c.blockRows()/productOn(s).mr*taps*s.Lanes))
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
@@ -154,7 +154,7 @@ func TopKScratch(p *Pool, n, k int) ScratchSize {
 func (g *AttentionArgs) ScratchSize(p *Pool) (r ScratchSize) {
 	sc, shared := scratch{counting: true}, scratch{counting: true}
 	var a attnTile
-	a.init(p.isa, &sc, g.Precision, min(g.SQ, g.mostPanels()*p.isa.nr), max(1, g.SK), g.DK, g.DV)
+	a.init(p.Set, &sc, g.Precision, min(g.SQ, g.mostPanels()*productOn(p.Set).nr), max(1, g.SK), g.DK, g.DV)
 	r.Worker = 4 * int64(sc.need)
 	x := attendingFew{AttentionArgs: *g}
 	x.SQ = min(g.SQ, fewQueries)

@@ -12,7 +12,7 @@ const softmaxChunk = 4 * reduceBlock
 // long reports whether threads share each row. Then there are few rows, and each is long, as the logits of a vocabulary
 // are.
 func (g SoftmaxArgs) long(p *Pool) bool {
-	return g.X.kind == dtype.F32 && p.isa.softmax != nil && g.Outer < len(p.workers) && g.N >= 2*softmaxChunk
+	return g.X.kind == dtype.F32 && reduceOn(p.Set).softmax != nil && g.Outer < len(p.workers) && g.N >= 2*softmaxChunk
 }
 
 // softmaxLong is softmaxRows for long rows. The bits are the same.
@@ -26,7 +26,7 @@ func softmaxLong(p *Pool, g SoftmaxArgs) {
 		x.dst, x.x = g.Dst.f32[r*g.N:][:g.N], g.X.f32[r*g.N:][:g.N]
 		x.pass = findTop
 		p.each(chunks, 1, x)
-		x.top = float32(p.isa.folds.row[ReduceMax](&x.tops[0], chunks))
+		x.top = float32(reduceOn(p.Set).folds.row[ReduceMax](&x.tops[0], chunks))
 		x.pass = addUp
 		p.each(chunks, 1, x)
 		var sum float64
@@ -61,7 +61,7 @@ const (
 )
 
 func (x *longSoftmax) do(lo, hi, _ int) {
-	f, top := x.p.isa.softmax, x.p.isa.folds.row[ReduceMax]
+	f, top := reduceOn(x.p.Set).softmax, reduceOn(x.p.Set).folds.row[ReduceMax]
 	for c := lo; c < hi; c++ {
 		at := c * softmaxChunk
 		n := min(softmaxChunk, len(x.x)-at)

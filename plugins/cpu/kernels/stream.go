@@ -1,6 +1,10 @@
 package kernels
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // streamFrom is the default of Pool.streamFrom. If operands and result take at least this many bytes, elementwise
 // kernels store the result with non-temporal stores, which bypass the caches. An ordinary store first reads its cache
@@ -26,7 +30,7 @@ type ahead struct {
 }
 
 // streams reports whether a kernel that reads and writes the given number of bytes should bypass the caches.
-func (p *Pool) streams(bytes int) bool { return p.isa.stream != nil && bytes >= p.streamFrom }
+func (p *Pool) streams(bytes int) bool { return vecOn(p.Set).stream != nil && bytes >= p.streamFrom }
 
 // read adds an operand that has the shape of the result.
 func (s *streaming) read(x []uint8, size int) {
@@ -40,7 +44,7 @@ func (s *streaming) read(x []uint8, size int) {
 
 // put copies a block of the result to dst, and prefetches the operands from element hi on. The caller must call
 // isa.storeFence before it reports the task as done.
-func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
+func (s *streaming) put(set *isa.Set, dst, block []uint8, hi int) {
 	const line = 64
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
 		head = copy(dst, block[:min(head, len(block))])
@@ -54,7 +58,7 @@ func (s *streaming) put(set *isa, dst, block []uint8, hi int) {
 			// if there is no such operand, this is no valid address, and the prefetch does nothing
 			next[i] = x.base + uintptr(hi*x.size)
 		}
-		set.stream(&dst[0], &block[0], next[0], next[1], n)
+		vecOn(set).stream(&dst[0], &block[0], next[0], next[1], n)
 	}
 	copy(dst[n*line:], block[n*line:])
 }
@@ -97,9 +101,9 @@ func (o *output[T]) each(lo, hi, worker int, f func(dst []T, lo, hi int)) {
 	for size := len(block); lo < hi; lo += size {
 		n := min(size, hi-lo)
 		f(block[:n], lo, lo+n)
-		o.stream.put(o.p.isa, bytesOf(o.dst[lo:lo+n]), bytesOf(block[:n]), lo+n)
+		o.stream.put(o.p.Set, bytesOf(o.dst[lo:lo+n]), bytesOf(block[:n]), lo+n)
 	}
-	o.p.isa.storeFence()
+	vecOn(o.p.Set).storeFence()
 }
 
 // same reports whether two slices begin at the same address.

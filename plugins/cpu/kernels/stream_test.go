@@ -5,13 +5,15 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestStream compares results that bypass the caches with ordinary ones, bit by bit. They begin at any offset from a
 // cache line.
 func TestStream(t *testing.T) {
 	r := rng(41)
-	for _, name := range Features() {
+	for _, name := range isa.Features() {
 		plain, p := newPool(t, 2, name), newPool(t, 2, name)
 		p.streamFrom = 0
 		for _, rows := range []int{1, 3, 37} {
@@ -57,10 +59,10 @@ func TestStream(t *testing.T) {
 // TestStreamDecision checks when results bypass the caches.
 func TestStreamDecision(t *testing.T) {
 	x, y := make([]float32, 8), make([]float32, 8)
-	for _, name := range Features() {
+	for _, name := range isa.Features() {
 		p := newPool(t, 1, name)
 		p.streamFrom = int(unsafe.Sizeof(x[0])) * (len(x) + len(y))
-		can := p.isa.stream != nil
+		can := vecOn(p.Set).stream != nil
 		if o := newOutput(p, true, y, x); o.stream.on != can {
 			t.Errorf("%s: a large result bypasses the caches: %v, want %v", name, o.stream.on, can)
 		}

@@ -1,12 +1,23 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+func init() {
+	recTable.Add(isa.AVX2, func() *strips {
+		return stripsOf(isa.AVX2.Lanes, deltaStepAVX2, scanDecayAVX2, scanStepAVX2, tapsAVX2)
+	})
+	recTable.Add(isa.AVX512, func() *strips {
+		return stripsOf(isa.AVX512.Lanes, deltaStepAVX512, scanDecayAVX512, scanStepAVX512, tapsAVX512)
+	})
+}
+
 // stripsOf adapts a set's routines of recurrences. For the index expressions see native.go.
 func stripsOf(lanes int, delta func(s *float32, n int, q, k, v, o *float32, decay, beta, scale float32),
 	decay func(dst, a, delta *float32, rows, vectors int),
 	scan func(s, decay, dx, b, c, y *float32, rows, vectors int),
-	taps func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)) strips {
+	taps func(dst, bias, x *float32, ldx int, w *float32, ldw, k, vectors int)) *strips {
 	width := 4 * lanes
-	return strips{
+	return &strips{
 		deltaWidth: width,
 		delta: func(s, q, k, v, o []float32, d, beta, scale float32) {
 			n := len(k)

@@ -118,12 +118,12 @@ func (t *topK[T]) put(row int, heap []ranked) {
 func (t *topK[T]) best(heap []ranked, sc *scratch, src []T, from int) []ranked {
 	x, ok := any(src).([]float32)
 	blocks := (len(src) - from) / topKBlock
-	if !ok || t.p.isa.folds == nil || blocks <= 2*t.k {
+	if !ok || reduceOn(t.p.Set).folds == nil || blocks <= 2*t.k {
 		return t.add(heap, sc, src, from)
 	}
 	used, need := sc.used, sc.need
 	tops := sc.floats(blocks) // NaN if a block has one
-	t.p.isa.folds.each[ReduceMax](&tops[0], &x[from], topKBlock, topKBlock, blocks)
+	reduceOn(t.p.Set).folds.each[ReduceMax](&tops[0], &x[from], topKBlock, topKBlock, blocks)
 	floor := tops[t.add(heap, sc, any(tops).([]T), 0)[0].at] // k blocks have an element at least as large
 	for _, top := range tops {
 		if from += topKBlock; !(top < floor) {

@@ -3,6 +3,8 @@ package kernels
 import (
 	"fmt"
 	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // UnaryOp is an elementwise function of one operand, with the values of its parameters. It can be a kernel, a step of a
@@ -158,6 +160,9 @@ func (op UnaryOp) String() string {
 	return fmt.Sprintf("UnaryOp(%d)", op.id)
 }
 
+// exact computes a function in float64.
+func exact(op UnaryOp, x float64) float64 { return functions[op.id].f(x, op.p) }
+
 // Unaries lists all functions but Identity, with parameters 0.
 func Unaries() []UnaryOp {
 	var ops []UnaryOp
@@ -195,7 +200,7 @@ func unaryInGo() []unaryLoop {
 }
 
 // apply is dst[i] = op(src[i]); dst may be src.
-func (s *isa) apply(op UnaryOp, dst, src []float32) { s.unary[op.id](dst, src, op.p) }
+func apply(s *isa.Set, op UnaryOp, dst, src []float32) { elemOn(s).unary[op.id](dst, src, op.p) }
 
 // angleLimit is the least angle that the assembly cannot reduce; _asm/fit.go has the same limit.
 const angleLimit = 1 << 17
@@ -214,7 +219,7 @@ type unaryRows struct {
 }
 
 func (u *unaryRows) do(lo, hi, worker int) {
-	u.each(lo, hi, worker, func(dst []float32, lo, hi int) { u.p.isa.apply(u.op, dst, u.src[lo:hi]) })
+	u.each(lo, hi, worker, func(dst []float32, lo, hi int) { apply(u.p.Set, u.op, dst, u.src[lo:hi]) })
 }
 
 // mapping applies f to ranges of elements.

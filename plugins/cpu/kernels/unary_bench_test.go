@@ -1,6 +1,10 @@
 package kernels
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // BenchmarkElementwise runs functions over operands that stay in the L1 cache, on one thread.
 func BenchmarkElementwise(b *testing.B) {
@@ -14,7 +18,7 @@ func BenchmarkElementwise(b *testing.B) {
 	for i, v := range x {
 		positive[i] = max(v, -v)
 	}
-	for _, name := range Features()[1:] {
+	for _, name := range isa.Features()[1:] {
 		p := newPool(b, 1, name)
 		for _, op := range Unaries() {
 			if functions[op.id].params > 0 {
@@ -27,14 +31,14 @@ func BenchmarkElementwise(b *testing.B) {
 			b.Run(name+"/"+op.String(), func(b *testing.B) {
 				b.SetBytes(4 * n)
 				for b.Loop() {
-					p.isa.apply(op, dst, src)
+					apply(p.Set, op, dst, src)
 				}
 			})
 		}
 		b.Run(name+"/pow", func(b *testing.B) {
 			b.SetBytes(4 * n)
 			for b.Loop() {
-				p.isa.binary[Pow](dst, positive, y)
+				elemOn(p.Set).binary[Pow](dst, positive, y)
 			}
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // ulps returns the distance of got from want in units in the last place of want as a float32.
@@ -152,7 +154,7 @@ func TestUnaryLengths(t *testing.T) {
 		for _, op := range allUnaries() {
 			one := make([]float32, len(src))
 			for i := range 200 {
-				p.isa.apply(op, one[i:i+1], src[i:i+1])
+				apply(p.Set, op, one[i:i+1], src[i:i+1])
 			}
 			for _, n := range []int{0, 1, 7, 8, 9, 16, 17, 31, 33, 199} {
 				dst, check := guarded(n)
@@ -306,7 +308,7 @@ func TestErfcReference(t *testing.T) {
 }
 
 func BenchmarkUnary(b *testing.B) {
-	for _, name := range Features() {
+	for _, name := range isa.Features() {
 		p := newPool(b, 1, name)
 		for _, op := range allUnaries() {
 			b.Run(name+"/"+op.String(), func(b *testing.B) {

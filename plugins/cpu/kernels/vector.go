@@ -35,30 +35,3 @@ func pieces[T any](n int, a, b []T, sa, sb int, buf []T, f func(i int, a, b []T)
 		f(i, a[i*sa:][:m], b[i*sb:][:m])
 	}
 }
-
-// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines keep them for the last
-// elements of a row, which do not fill a vector.
-func (s *isa) setElementwiseInGo() {
-	s.unary, s.slow, s.bits = unaryInGo(), map[any]bool{}, bitsInGo()
-	for id := range s.unary {
-		s.slow[UnaryOp{id: uint8(id)}] = true
-	}
-	s.binary = make([]func(dst, a, b []float32), len(binaries))
-	for op, f := range binaries {
-		if f.f == nil {
-			continue
-		}
-		s.binary[op] = func(dst, a, b []float32) { binaryRow(BinaryOp(op), dst, a, b, 1, 1) }
-		s.slow[BinaryOp(op)] = true
-	}
-	for op := range s.test {
-		s.test[op] = testLoop[float32](Predicate(op))
-		s.slow[Predicate(op)] = true
-	}
-	for op := range s.compare {
-		s.compare[op] = func(dst []uint8, a, b []float32) { compareRow(CompareOp(op), dst, a, b, 1, 1) }
-		s.slow[CompareOp(op)] = true
-	}
-}
-
-func chooseGeneric(dst []float32, cond []uint8, t, f []float32) { whereRow(dst, cond, t, f, 1, 1, 1) }

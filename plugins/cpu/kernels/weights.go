@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // Weights is a matrix stored as f32, f16, bf16, i8, u8 or a packed (block-quantised) type. Kernels widen it to f32 as
 // they read it, unless they have routines for the type.
@@ -51,14 +54,14 @@ func (w Weights) from(i int) Weights {
 }
 
 // row returns n elements from i on as float32: a slice of w itself if it is f32, else buf with the widened elements.
-func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
+func (w Weights) row(s *isa.Set, i, n int, buf []float32) []float32 {
 	switch w.kind {
 	case dtype.F32:
 		return w.f32[i : i+n]
 	case dtype.F16:
-		s.widenF16(buf[:n], w.half[i:i+n])
+		vecOn(s).widenF16(buf[:n], w.half[i:i+n])
 	case dtype.BF16:
-		s.widenBF16(buf[:n], w.half[i:i+n])
+		vecOn(s).widenBF16(buf[:n], w.half[i:i+n])
 	case dtype.I8:
 		for j, x := range w.byte[i : i+n] {
 			buf[j] = float32(int8(x))
@@ -79,9 +82,9 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 
 // rows widens rows of n elements, which begin at element i and are ld elements apart. The rows of dst are ldd floats
 // apart.
-func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32, ldd int) {
+func (w Weights) rows(s *isa.Set, i, ld, rows, n int, dst []float32, ldd int) {
 	values := max(1, w.kind.Values())
-	decode := s.packed[w.kind].decode
+	decode := storedOn(s).packed[w.kind].decode
 	if decode == nil || n == 0 || (w.start+i)%values+ld%values+n%values != 0 {
 		for r := range rows {
 			if d := dst[r*ldd:]; w.kind == dtype.F32 {
@@ -100,15 +103,15 @@ func (w Weights) rows(s *isa, i, ld, rows, n int, dst []float32, ldd int) {
 
 // dotHalves is dst[r] = x·w[r] for rows of f16 or bf16 that are ld elements apart. It returns false if the set has no
 // routine for that.
-func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
+func (w Weights) dotHalves(s *isa.Set, dst []float32, ld int, x []float32) bool {
 	switch {
-	case w.kind == dtype.F16 && s.dotF16 != nil:
-		return s.dotF16(dst, w.half, ld, x)
-	case w.kind == dtype.BF16 && s.dotBF16 != nil:
-		return s.dotBF16(dst, w.half, ld, x)
+	case w.kind == dtype.F16 && storedOn(s).dotF16 != nil:
+		return storedOn(s).dotF16(dst, w.half, ld, x)
+	case w.kind == dtype.BF16 && storedOn(s).dotBF16 != nil:
+		return storedOn(s).dotBF16(dst, w.half, ld, x)
 	}
 	return false
 }
 
 // Row returns n elements from i on as float32: a slice of w itself if it is f32, else buf with the widened elements.
-func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.isa, i, n, buf) }
+func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.Set, i, n, buf) }

@@ -91,7 +91,7 @@ func (x *whereRows[T]) do(lo, hi, worker int) {
 				func(i int, t, f []float32) {
 					for k := 0; k < len(t); k += spread { // not pieces, which does not divide rows of dense operands
 						m := min(spread, len(t)-k)
-						x.p.isa.choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
+						elemOn(x.p.Set).choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
 					}
 				})
 			return

@@ -1,5 +1,7 @@
 package kernels
 
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
 // WindowArgs describes pooling: a reduction of the elements in windows that move over three axes. Pooling over fewer
 // axes leaves out the first ones, with size, kernel and stride 1.
 type WindowArgs struct {
@@ -148,7 +150,7 @@ func (g *WindowArgs) evenLines() int { return max(1, 2048/g.In[2]) }
 
 // doEven is do for means of even windows. Lines may be short, so routines are called for several at a time.
 func (g *windowLines) doEven(lo, hi, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
+	s, sc := g.p.Set, g.p.scratch(worker)
 	high, wide, line, made := g.In[1]/g.Out[1], g.In[2]/g.Out[2], g.In[2], g.Out[2]
 	most := g.evenLines()
 	used, need := sc.used, sc.need
@@ -160,23 +162,23 @@ func (g *windowLines) doEven(lo, hi, worker int) {
 			x, to := g.src[(lo+i)*high*line:][:high*line], sum[i*line:][:line]
 			copy(to, x)
 			if high > 1 {
-				s.folds.rows[Sum](&to[0], &x[line], line, line, high-1)
+				reduceOn(s).folds.rows[Sum](&to[0], &x[line], line, line, high-1)
 			}
 		}
 		dst := g.dst[lo*made : (lo+n)*made]
-		s.folds.each[Sum](&dst[0], &sum[0], wide, wide, len(dst))
-		s.binary[Div](dst, dst, count[:len(dst)])
+		reduceOn(s).folds.each[Sum](&dst[0], &sum[0], wide, wide, len(dst))
+		elemOn(s).binary[Div](dst, dst, count[:len(dst)])
 	}
 	sc.giveBack(used, need)
 }
 
 func (g *windowLines) do(lo, hi, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
-	if s.folds != nil && g.even() {
+	s, sc := g.p.Set, g.p.scratch(worker)
+	if reduceOn(s).folds != nil && g.even() {
 		g.doEven(lo, hi, worker)
 		return
 	}
-	fold, start := s.binary[windowFolds[g.Op].by], windowFolds[g.Op].start
+	fold, start := elemOn(s).binary[windowFolds[g.Op].by], windowFolds[g.Op].start
 	line, made := g.In[2]*g.Inner, g.Out[2]*g.Inner
 	before := 0
 	if !g.Adaptive {
@@ -232,8 +234,8 @@ func (g *windowLines) do(lo, hi, worker int) {
 				lines = float32((d1 - d0) * (h1 - h0))
 			}
 			fillWith(column, lines)
-			s.binary[Mul](column, column, count)
-			s.binary[Div](dst, dst, column)
+			elemOn(s).binary[Mul](column, column, count)
+			elemOn(s).binary[Div](dst, dst, column)
 		}
 	}
 	sc.giveBack(used, need)
@@ -248,16 +250,16 @@ func (g *WindowArgs) lineSize() int {
 }
 
 // across reduces a padded line to dst, an element for each window. column is a buffer as long as dst.
-func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
+func (g *windowLines) across(s *isa.Set, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
 	if g.Adaptive && g.Inner == 1 { // adaptive pooling is always a mean
-		if s.folds != nil && g.In[2]%g.Out[2] == 0 {
+		if reduceOn(s).folds != nil && g.In[2]%g.Out[2] == 0 {
 			wide := g.In[2] / g.Out[2]
-			s.folds.each[Sum](&dst[0], &line[0], wide, wide, g.Out[2])
+			reduceOn(s).folds.each[Sum](&dst[0], &line[0], wide, wide, g.Out[2])
 			return
 		}
 		for i := range dst {
 			w0, w1 := g.window(2, i)
-			dst[i] = s.sum(line[w0:w1])
+			dst[i] = reduceOn(s).sum(line[w0:w1])
 		}
 		return
 	}
@@ -284,7 +286,7 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 	for i := range sc.index {
 		sc.index[i] = int32(i * step)
 	}
-	whole := len(dst) / s.lanes
+	whole := len(dst) / s.Lanes
 	for k := range g.Kernel[2] {
 		from := line[k*g.Inner:]
 		if step > 1 {
@@ -293,10 +295,10 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 				to = dst
 			}
 			if step == 2 {
-				s.evens(to, from)
+				vecOn(s).evens(to, from)
 			} else {
-				s.gatherRows(to, s.lanes, from, s.lanes*step, whole, sc.index[:])
-				for i := whole * s.lanes; i < len(dst); i++ {
+				vecOn(s).gatherRows(to, s.Lanes, from, s.Lanes*step, whole, sc.index[:])
+				for i := whole * s.Lanes; i < len(dst); i++ {
 					to[i] = from[i*step]
 				}
 			}
@@ -319,14 +321,14 @@ func (g *WindowArgs) halves() bool {
 }
 
 // halve is across for such windows.
-func (g *windowLines) halve(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line []float32) {
+func (g *windowLines) halve(s *isa.Set, sc *scratch, fold func(dst, a, b []float32), dst, line []float32) {
 	n := len(dst) * g.Stride[2] / 2
 	used, need := sc.used, sc.need
 	evens, odds := sc.floats(n), sc.floats(n)
 	for from := line[:2*n]; n >= len(dst); n /= 2 {
 		to := evens[:n]
-		s.evens(odds[:n], from[1:])
-		s.evens(to, from) // may be in place
+		vecOn(s).evens(odds[:n], from[1:])
+		vecOn(s).evens(to, from) // may be in place
 		if n == len(dst) {
 			fold(dst, to, odds[:n])
 			break
@@ -342,7 +344,7 @@ func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
 	if g.global() {
 		return ReduceScratch(g.Outer * volume(g.In))
 	}
-	if g.even() && p.isa.folds != nil {
+	if g.even() && reduceOn(p.Set).folds != nil {
 		return ScratchSize{Worker: floats(g.evenLines()*g.In[2], g.evenLines()*g.Out[2])}
 	}
 	made := g.Out[2] * g.Inner

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package kernels
+package isa
 
 // hasBF16 returns false: there is no code yet that asks this operating system.
 func hasBF16() bool { return false }

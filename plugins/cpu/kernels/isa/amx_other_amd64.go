@@ -1,6 +1,6 @@
 //go:build !linux
 
-package kernels
+package isa
 
 // hasAMX returns false: there is no code yet that asks this operating system for permission to use tiles.
 func hasAMX() bool { return false }

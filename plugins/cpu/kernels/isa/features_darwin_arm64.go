@@ -1,4 +1,4 @@
-package kernels
+package isa
 
 import "golang.org/x/sys/unix"
 
