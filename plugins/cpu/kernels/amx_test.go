@@ -12,18 +12,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// withoutTiles calls f with a pool that emulates tiles if the processor has none, so that packing is tested there, too.
-func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
-	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
-		return
-	}
-	t.Run("tiles by definition", func(t *testing.T) {
-		p := newPool(t, 3, "avx512bf16")
-		p.Set = EmulatedTiles()
-		f(t, p)
-	})
-}
-
 // randomPairs returns n pairs of random bfloat16.
 func randomPairs(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)

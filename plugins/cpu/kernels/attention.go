@@ -93,7 +93,7 @@ func Attention(p *Pool, g *AttentionArgs) {
 	x.perTile = g.perTask(p)
 	x.tiles = ceilDiv(g.SQ, x.perTile)
 	if x.state == nil {
-		x.state = make([]attnTile, len(p.workers))
+		x.state = make([]attnTile, p.Threads())
 	}
 	p.each(g.B*g.Heads*x.tiles, 1, x)
 }
@@ -112,7 +112,7 @@ func (g *AttentionArgs) mostPanels() int {
 // all tasks.
 func (g *AttentionArgs) perTask(p *Pool) int {
 	panels, most := ceilDiv(g.SQ, productOn(p.Set).nr), g.mostPanels()
-	if n := len(p.workers); n > 1 {
+	if n := p.Threads(); n > 1 {
 		most = min(most, max(1, panels*g.B*g.Heads/(4*n)))
 	}
 	return ceilDiv(panels, ceilDiv(panels, most)) * productOn(p.Set).nr

@@ -53,7 +53,7 @@ func attentionFew(p *Pool, g *AttentionArgs) {
 	}
 	x.init(p, &p.shared, most)
 	if x.state == nil {
-		x.state = make([]fewRows, len(p.workers))
+		x.state = make([]fewRows, p.Threads())
 	}
 	x.combine = false
 	p.each(g.B*g.KVHeads*x.blocks, 1+elementGrain/max(1, min(most, fewBlock)*x.rows*(g.DK+g.DV)), x)

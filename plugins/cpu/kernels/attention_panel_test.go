@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
@@ -85,28 +84,18 @@ func tileTermsByDefinition(t *termTiles) {
 	}
 }
 
-// withPanels is eachPool and, if the processor has no tiles but can pack for them, also runs f with a pool that
-// emulates the tiles.
+// withPanels is eachTiled, also with emulated panels if the processor has no tiles but can pack for them.
 func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
-	eachPool(t, f)
-	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
-		return
+	sets := EmulatedTiles()
+	for range sets {
+		sets = append(sets, emulatePanels(isa.AVX512BF16))
 	}
-	t.Run("panels by definition", func(t *testing.T) {
-		p := newPool(t, 3, "avx512bf16")
-		p.Set = emulatedPanels()
-		f(t, p)
-	})
+	eachPool(t, f, sets...)
 }
 
-// emulatedPanels extends AVX512BF16 with attention in plain Go, emulatedBoth also has tiles in plain Go.
-var (
-	emulatedPanels = sync.OnceValue(func() *isa.Set { return emulatePanels(isa.AVX512BF16) })
-	emulatedBoth   = sync.OnceValue(func() *isa.Set { return emulatePanels(EmulatedTiles()) })
-)
-
+// emulatePanels extends a set with attention in plain Go.
 func emulatePanels(base *isa.Set) *isa.Set {
-	s := isa.Extend(base, base.Name+" with panels")
+	s := isa.Extend(base, base.Name+" with panels by definition")
 	attnTable.Add(s, func() *attnRoutines {
 		r := attnAMX()
 		r.attend, r.tileTerms = attendByDefinition, tileTermsByDefinition

@@ -159,7 +159,7 @@ func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKi
 }
 
 func TestAttention(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
 			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16},
@@ -195,7 +195,7 @@ func TestAttention(t *testing.T) {
 // TestAttentionFullyMasked checks that a query without keys gives zeros, and that tiles without a key for a query
 // change nothing.
 func TestAttentionFullyMasked(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		g := randomAttention(rng(2), 1, 1, 1, 4, 600, 8, 8, MaskCustom)
 		g.Softcap, g.MaskBool, g.MaskF32, g.MaskStride = 0, make([]uint8, 4*600), nil, [4]int{0, 0, 600, 1}
 		g.MaskBool[600+599] = 1 // query 1 sees the last key only, the others nothing

@@ -89,9 +89,10 @@ func (a *attnTile) init(s *isa.Set, sc *scratch, precision Precision, queries, k
 	high := rowsOfPanel(s, way)
 	tile := keyTile(high)
 	t := min(tile, keys) // maximum number of keys in a tile
-	sc.spans = appendSpans(s, sc.spans[:0], way, queries)
+	spans := own[[]span](sc)
+	*spans = appendSpans(s, (*spans)[:0], way, queries)
 	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high,
-		spans: sc.spans, tile: tile,
+		spans: *spans, tile: tile,
 		outliers: a.outliers[:0]}
 	nr, cols := productOn(s).nr, padded(a.spans)
 	a.q = sc.floats(cols*a.depth + spill)

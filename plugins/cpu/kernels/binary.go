@@ -122,11 +122,11 @@ type Number interface{ Integer | float32 | float64 }
 // shape. Integer division by zero is an error; dst is then undefined.
 func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bShape []int) error {
 	g, n, ok := newGrid(aShape, bShape)
-	if !ok || len(dst) < n || len(a) < product(aShape) || len(b) < product(bShape) {
+	if !ok || len(dst) < n || len(a) < elements(aShape) || len(b) < elements(bShape) {
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
 	if d, ok := any(dst).([]float32); ok {
-		x, y := any(a).([]float32)[:product(aShape)], any(b).([]float32)[:product(bShape)]
+		x, y := any(a).([]float32)[:elements(aShape)], any(b).([]float32)[:elements(bShape)]
 		split(p, n, elementGrain, binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, elemOn(p.Set).binary[op], x, y})
 		return nil
 	}
@@ -392,7 +392,7 @@ func truth[T Number | int](op CompareOp, x, y T) uint8 {
 // Expand repeats src, of srcShape, to the shape of dst, to which it broadcasts.
 func Expand[T any](p *Pool, dst []T, shape []int, src []T, srcShape []int) {
 	g, n, ok := newGrid(srcShape, shape) // shape counts as an operand, so that it is the common shape
-	if !ok || len(dst) < n || n != product(shape) {
+	if !ok || len(dst) < n || n != elements(shape) {
 		panic(fmt.Sprintf("BUG: expand of %v to %v", srcShape, shape))
 	}
 	split(p, n, elementGrain, expandRows[T]{g, dst, src})
@@ -412,4 +412,41 @@ func (x *expandRows[T]) do(lo, hi, _ int) {
 func isFloat[T Number]() bool {
 	half := 0.5
 	return T(half) != 0
+}
+
+// larger returns the larger of two numbers, NaN if one is NaN.
+func larger[A Number](a, b A) A {
+	if b > a || b != b {
+		return b
+	}
+	return a
+}
+
+// lowest returns -Inf, or the least integer of a type.
+func lowest[T Number]() T {
+	if isFloat[T]() {
+		inf := math.Inf(-1)
+		return T(inf)
+	}
+	var least int64
+	switch any(T(0)).(type) {
+	case int8:
+		least = math.MinInt8
+	case int16:
+		least = math.MinInt16
+	case int32:
+		least = math.MinInt32
+	case int64:
+		least = math.MinInt64
+	}
+	return T(least)
+}
+
+// highest returns +Inf, or the largest integer of a type.
+func highest[T Number]() T {
+	low := lowest[T]()
+	if isFloat[T]() {
+		return -low
+	}
+	return -(low + 1) // holds for signed and, since it wraps, for unsigned integers
 }

@@ -48,7 +48,7 @@ func fromBlocked(data []float32, rows, cols int) []float32 {
 // eachTiles runs f for every instruction set that has tiles, or emulates them.
 func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Helper()
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		if p.TakesBlocked(BFloat16) {
 			f(t, p)
 		}
@@ -127,7 +127,7 @@ func TestLayerNormBlocked(t *testing.T) {
 func TestGridAttentionBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		if attnOn(p.Set).attend == nil { // a pool that emulates tiles
-			p.Set = emulatedBoth()
+			p.Set = emulatePanels(p.Set)
 		}
 		r := rng(23)
 		for _, c := range []struct{ b, gh, gw, heads, dim, win int }{{1, 8, 8, 2, 32, 3}, {2, 5, 37, 3, 64, 0},

@@ -84,10 +84,10 @@ func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
 	if g.rank == 0 {
 		g.rank, g.dims[0] = 1, 1
 	}
-	return g, product(shape[:rank]), true
+	return g, elements(shape[:rank]), true
 }
 
-func product(shape []int) int {
+func elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		n *= d
@@ -122,3 +122,5 @@ func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 
 // step returns the stride of an operand along the rows: 1, or 0 if it is repeated.
 func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }
+
+func volume(size [3]int) int { return size[0] * size[1] * size[2] }

@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
@@ -308,13 +307,6 @@ func elementsAt(s any, i int) (int, *uint8) {
 		return len(s), pointer(s, i)
 	}
 	panic(fmt.Sprintf("BUG: Cast of %T", s))
-}
-
-func pointer[T any](s []T, i int) *uint8 {
-	if i < 0 {
-		return nil
-	}
-	return (*uint8)(unsafe.Pointer(&s[i]))
 }
 
 // loadFloats widens elements exactly.

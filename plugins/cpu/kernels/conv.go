@@ -3,8 +3,6 @@ package kernels
 import (
 	"fmt"
 	"math"
-
-	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are
@@ -121,8 +119,6 @@ type tap struct {
 	place int // index in the kernel
 }
 
-func volume(size [3]int) int { return size[0] * size[1] * size[2] }
-
 // places returns the strides of an array of the given size.
 func places(size [3]int) [3]int { return [3]int{size[1] * size[2], size[2], 1} }
 
@@ -222,19 +218,6 @@ func (g *convolution) check(weights []float32) {
 	if g.padded() && !allFinite(g.p.Set, weights) {
 		g.p.bad.Store(1)
 	}
-}
-
-// allFinite reports whether no element is infinite or NaN.
-func allFinite(s *isa.Set, x []float32) bool {
-	if sum := reduceOn(s).sum(x); sum-sum == 0 {
-		return true
-	}
-	for _, v := range x { // the sum of finite numbers may be infinite
-		if v-v != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // prefill sets the result to the bias if some elements have no taps.

@@ -132,7 +132,7 @@ func (g *convolution) blocks() int { return (g.og + g.blockRows() - 1) / g.block
 
 // cut chooses the bands and the tasks, and lists where each tap begins to read in a band.
 func (g *convolution) cut() {
-	want, nr := 4*len(g.p.workers), productOn(g.p.Set).nr
+	want, nr := 4*g.p.Threads(), productOn(g.p.Set).nr
 	each := (g.N*g.Groups*volume(g.grid)/want + nr) / nr * nr // elements of a task
 	b := g.productBand(min(g.mostColumns(), max(4*nr, each)))
 	g.band = b
@@ -275,7 +275,7 @@ func (g *convolution) copyInput(x *bandPart, sc *scratch) []float32 {
 // bandTask computes a part.
 func (g *convolution) bandTask(t, worker int) {
 	s, sc, b, blocks := g.p.Set, g.p.scratch(worker), &g.band, g.blocks()
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	x := g.part(t)
 	panels := (x.cols + productOn(s).nr - 1) / productOn(s).nr
 	copied := g.copyInput(&x, sc)
@@ -327,10 +327,10 @@ func (g *convolution) bandTask(t, worker int) {
 					q.C = x.c
 				}
 				g.addBias(&q, bias, x.group*g.og+first)
-				inner, innerNeed := sc.used, sc.need
+				inner := sc.mark()
 				q.tiles(s, sc, 0, 0, rows, 0, q.N,
 					g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+spill):], right, panels, 0)
-				sc.giveBack(inner, innerNeed)
+				sc.release(inner)
 				if !direct && !g.Transposed {
 					g.writeLines(&x, f, first, rows, sc)
 				}
@@ -340,7 +340,7 @@ func (g *convolution) bandTask(t, worker int) {
 			g.writeLines(&x, f, x.first, x.rows, sc)
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // startRow fills a row of results with the bias of output channel o, or zeros.
@@ -372,7 +372,7 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb
 // interleaved with those of the other phases that compute the same lines.
 func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scratch) {
 	s, b, step, size := g.p.Set, &g.band, g.lineStep(), g.out
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	at := [3]int{f.start[0] + x.at[0]*f.every[0], 0, x.at[2] * step}
 	n := min(x.wide*step, size[2]-at[2])
 	apart := x.rows * x.ldc // distance from a phase to the next
@@ -404,5 +404,5 @@ func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scr
 			}
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }

@@ -45,7 +45,7 @@ func (g *convolution) channels() {
 				g.packed[t*g.Cout+o] = w
 			}
 		}
-		g.bias = resized(g.bias, g.Cout)
+		g.bias = sized(g.bias, g.Cout)
 		clear(g.bias)
 		copy(g.bias, g.Bias)
 		p.share(g.N*g.out[0]*g.out[1], 1+elementGrain/(g.out[2]*g.Cout), (*convLines)(g))
@@ -161,7 +161,7 @@ func (x *convBands) do(lo, hi, worker int) {
 	}
 	room := (b.high*apart + s.Lanes) / s.Lanes * s.Lanes
 	most := slices.Max(g.at)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	copied, made := sc.floats(b.size(g)+b.pitch+2*b.step*s.Lanes), sc.floats(room)
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
@@ -194,7 +194,7 @@ func (x *convBands) do(lo, hi, worker int) {
 			copy(dst[:wide], made)
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the

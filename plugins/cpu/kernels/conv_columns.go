@@ -25,7 +25,7 @@ func (g *convolution) mostPanels() int {
 func (g *convolution) columns() {
 	p, s := g.p, g.p.Set
 	blocks := g.blocks()
-	want := 4 * len(p.workers)
+	want := 4 * p.Threads()
 	panels := (volume(g.count) + productOn(s).nr - 1) / productOn(s).nr
 	g.wide = min(g.mostPanels(), max(4, (panels*g.N*g.Groups+want-1)/want))
 	g.across = (panels + g.wide - 1) / g.wide
@@ -56,9 +56,9 @@ func (g *convolution) packBlock(dst []float32, t int, sc *scratch) {
 	m := t % g.blocks() * g.blockRows()
 	rows := min(g.blockRows(), g.og-m)
 	q := GemmArgs{M: g.og, K: g.k, A: g.weights[t/g.blocks()*g.og*g.k:], LDA: g.k}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	q.packA(g.p.Set, sc, dst, 0, m, rows)
-	sc.giveBack(used, need)
+	sc.release(mark)
 	g.check(dst[:rows*g.k])
 }
 
@@ -77,7 +77,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	s, sc, area := g.p.Set, g.p.scratch(worker), volume(g.count)
 	cols := min(g.wide, area-m)
 	panels := (cols + productOn(s).nr - 1) / productOn(s).nr
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	b := sc.floats(panels*productOn(s).nr*g.k + spill)
 	g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
 	blocks := g.blocks()
@@ -99,11 +99,11 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		} else {
 			packed = g.packed[(group*blocks+k)*g.blockSize():]
 		}
-		inner, innerNeed := sc.used, sc.need
+		inner := sc.mark()
 		q.tiles(s, sc, 0, 0, rows, 0, cols, packed, b, panels, 0)
-		sc.giveBack(inner, innerNeed)
+		sc.release(inner)
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // addBias makes a product add the bias of output channels from o on. buf has blockRows*nr floats.
@@ -116,19 +116,6 @@ func (g *convolution) addBias(q *GemmArgs, buf []float32, o int) {
 		fillWith(buf[r*nr:][:nr], g.Bias[o+r])
 	}
 	q.Residual, q.LDR, q.repeats = buf, nr, true
-}
-
-// fillWith sets the elements of x to v. It copies what it has set, because in a loop the compiler stores elements one
-// by one.
-func fillWith[T any](x []T, v T) {
-	const most = 1 << 10 // elements of a copy, so that the source stays in the L1 cache
-	n := min(len(x), 16)
-	for i := range n {
-		x[i] = v
-	}
-	for n < len(x) {
-		n += copy(x[n:], x[:min(n, most)])
-	}
 }
 
 // segment is the elements [first, end) of a vector that lie in one line of the result. at is the index in x of a tap at

@@ -5,9 +5,6 @@ import "slices"
 // Convolutions with channels last, as matrix products. A row of the left operand holds the elements of x for one
 // element of the result. The weights are the right operand.
 
-// resized returns a slice of n floats with arbitrary contents, in the memory of s if it suffices.
-func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
-
 // disjoint reports whether each element of x results in a patch of its own: a transpose whose patches do not overlap
 // and leave no gaps.
 func (g *convolution) disjoint() bool {
@@ -19,8 +16,8 @@ func (g *convolution) disjoint() bool {
 func (g *convolution) spread() {
 	p, kw := g.p, g.Kernel[2]
 	cols := kw * g.Cout
-	g.patch = resized(g.patch, g.Cin*cols) // weights [Cin, KW, Cout] of one row of a patch
-	g.bias = resized(g.bias, cols)
+	g.patch = sized(g.patch, g.Cin*cols) // weights [Cin, KW, Cout] of one row of a patch
+	g.bias = sized(g.bias, cols)
 	clear(g.bias)
 	for k := range kw {
 		if g.Bias != nil {
@@ -28,7 +25,7 @@ func (g *convolution) spread() {
 		}
 	}
 	taps := volume(g.Kernel)
-	g.row = resized(g.row, g.Cout*taps)
+	g.row = sized(g.row, g.Cout*taps)
 	line := g.out[2] * g.Cout
 	for k := range taps / kw {
 		for c := range g.Cin {
@@ -85,7 +82,7 @@ func (x *convRows) do(lo, hi, worker int) {
 	s, sc, area := g.p.Set, g.p.scratch(worker), volume(g.count)
 	for t := lo; t < hi; t++ {
 		n, m := t/g.across, t%g.across*g.wide
-		used, need := sc.used, sc.need
+		mark := sc.mark()
 		rows := min(g.wide, area-m)
 		gathered, a := sc.floats(rows*g.k), sc.floats(rows*g.k+spill)
 		out := g.Out[n*volume(g.out)*g.Cout:]
@@ -98,15 +95,15 @@ func (x *convRows) do(lo, hi, worker int) {
 			g.gatherRows(gathered, n, i*g.cg, m, rows)
 			q := g.each[i] // a copy, since tasks have different C
 			q.A, q.LDA, q.C = gathered, g.k, out[i*g.og:]
-			used, need := sc.used, sc.need
+			mark := sc.mark()
 			q.packA(s, sc, a, 0, 0, rows)
 			q.tiles(s, sc, 0, 0, rows, 0, g.og, a, g.packed[i*g.panels*productOn(s).nr*g.k:], g.panels, 0)
-			sc.giveBack(used, need)
+			sc.release(mark)
 		}
 		for r := 0; !g.whole() && r < rows; r++ {
 			copy(g.Out[(n*volume(g.out)+g.resultPixel(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])
 		}
-		sc.giveBack(used, need)
+		sc.release(mark)
 	}
 }
 

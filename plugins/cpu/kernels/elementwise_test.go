@@ -30,7 +30,7 @@ func at(shape, index []int) int {
 // each calls f for every index of shape in order.
 func each(shape []int, f func(n int, index []int)) {
 	index := make([]int, len(shape))
-	for n := range product(shape) {
+	for n := range elements(shape) {
 		rest := n
 		for i := len(shape) - 1; i >= 0; i-- {
 			index[i] = rest % shape[i]
@@ -85,14 +85,14 @@ func testBinaryFloat(t *testing.T, p *Pool) {
 	specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, -3, 2, 1e-40}
 	for _, shapes := range broadcasts {
 		for _, op := range floatBinaries() {
-			a, b := randoms(r, product(shapes[0])), randoms(r, product(shapes[1]))
+			a, b := randoms(r, elements(shapes[0])), randoms(r, elements(shapes[1]))
 			for _, x := range [][]float32{a, b} {
 				if len(x) > 0 {
 					x[r.IntN(len(x))] = specials[r.IntN(len(specials))]
 				}
 			}
 			out, _ := BroadcastShape(shapes[0], shapes[1])
-			dst, check := guarded(product(out))
+			dst, check := guarded(elements(out))
 			if err := Binary(p, op, dst, a, shapes[0], b, shapes[1]); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func testCompareWhereExpand(t *testing.T, p *Pool) {
 	r := rng(2)
 	nan := float32(math.NaN())
 	for _, shapes := range broadcasts {
-		a, b := make([]float32, product(shapes[0])), make([]float32, product(shapes[1]))
+		a, b := make([]float32, elements(shapes[0])), make([]float32, elements(shapes[1]))
 		for _, x := range [][]float32{a, b} {
 			for i := range x {
 				x[i] = []float32{-1, 0, 1, nan}[r.IntN(4)]
@@ -251,7 +251,7 @@ func testCompareWhereExpand(t *testing.T, p *Pool) {
 		}
 		out, _ := BroadcastShape(shapes[0], shapes[1])
 		for op := range compareCount {
-			dst := make([]uint8, product(out)+1)
+			dst := make([]uint8, elements(out)+1)
 			dst[len(dst)-1] = 99
 			Compare(p, op, dst[:len(dst)-1], a, shapes[0], b, shapes[1])
 			each(out, func(n int, index []int) {
@@ -269,13 +269,13 @@ func testCompareWhereExpand(t *testing.T, p *Pool) {
 		if !ok {
 			continue
 		}
-		cond := make([]uint8, product(shapes[2]))
+		cond := make([]uint8, elements(shapes[2]))
 		for i := range cond {
 			cond[i] = uint8(r.IntN(3))
 		}
-		dst := make([]float32, product(all))
+		dst := make([]float32, elements(all))
 		Where(p, dst, Condition{cond, shapes[2], dtype.Bool}, a, shapes[0], b, shapes[1])
-		wide := make([]float32, product(all))
+		wide := make([]float32, elements(all))
 		Expand(p, wide, all, a, shapes[0])
 		each(all, func(n int, index []int) {
 			want := b[at(shapes[1], index)]
@@ -528,7 +528,7 @@ func randomShape(r *rand.Rand) []int {
 	for i := range shape {
 		shape[i] = []int{1, 2, 3, 5, 8, 33, 0}[min(6, r.IntN(40)%7)]
 	}
-	if product(shape) > 20000 {
+	if elements(shape) > 20000 {
 		return shape[:len(shape)/2]
 	}
 	return shape

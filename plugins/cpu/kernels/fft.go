@@ -76,16 +76,15 @@ const (
 
 // planFFT returns the pool's plan of a transform. It is made once.
 func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
-	type key struct {
-		FFTSpec
-		_ T // float32 and float64 have plans of their own
+	plans := keep[map[FFTSpec]*fftPlan[T]](p)
+	plan := (*plans)[spec]
+	if plan == nil {
+		if *plans == nil {
+			*plans = map[FFTSpec]*fftPlan[T]{}
+		}
+		plan = newFFTPlan(fftRoutinesOf[T](p.Set), spec)
+		(*plans)[spec] = plan
 	}
-	k := key{FFTSpec: spec}
-	if plan, ok := p.kept[k].(*fftPlan[T]); ok {
-		return plan
-	}
-	plan := newFFTPlan(fftRoutinesOf[T](p.Set), spec)
-	p.kept[k] = plan
 	return plan
 }
 
@@ -266,15 +265,6 @@ func planesBytes[T float32 | float64](lengths ...int) (n int64) {
 	return n
 }
 
-// numbers returns n values of scratch memory.
-func numbers[T float32 | float64](s *scratch, n int) []T {
-	f := s.floats(n * int(unsafe.Sizeof(T(0))) / 4)
-	if len(f) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&f[0])), n)
-}
-
 func planesIn[T float32 | float64](s *scratch, n int) planes[T] {
 	return planes[T]{numbers[T](s, n), numbers[T](s, n)}
 }
@@ -291,13 +281,14 @@ func FFT[T float32 | float64](p *Pool, spec FFTSpec, dst, src []T, rows int) {
 	case !t.long:
 		groups := (rows + t.f.lanes - 1) / t.f.lanes
 		split(p, groups, 1+elementGrain/(in*t.f.lanes), shortFFT[T]{t, p, dst, src, rows})
-	case t.m <= sharedFFT && rows >= len(p.workers):
+	case t.m <= sharedFFT && rows >= p.Threads():
 		split(p, rows, 1+elementGrain/in, rowsFFT[T]{t, p, dst, src})
 	default:
 		r := keep[longRun[T]](p)
 		p.shared.reset()
+		mark := p.shared.mark()
 		for row := range rows {
-			p.shared.used, p.shared.need = 0, 0
+			p.shared.release(mark)
 			r.row = t.newRow(p, &p.shared, dst[row*out:][:out], src[row*in:][:in])
 			for r.step = 0; r.step < r.row.steps(); r.step++ {
 				p.share(r.row.items(r.step), 1, r)
@@ -318,7 +309,7 @@ type rowsFFT[T float32 | float64] struct {
 func (r *rowsFFT[T]) do(lo, hi, worker int) {
 	in, out := r.t.sizes()
 	s := r.p.scratch(worker)
-	used, need := s.used, s.need
+	mark := s.mark()
 	for i := lo; i < hi; i++ {
 		dst, src := r.dst[i*out:][:out], r.src[i*in:][:in]
 		row := r.t.newRow(r.p, s, dst, src)
@@ -326,7 +317,7 @@ func (r *rowsFFT[T]) do(lo, hi, worker int) {
 			row.do(step, 0, row.items(step), s)
 		}
 		r.t.finish(dst, src)
-		s.giveBack(used, need)
+		s.release(mark)
 	}
 }
 

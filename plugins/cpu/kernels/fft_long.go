@@ -155,7 +155,7 @@ func (r *fftRow[T]) do(step, lo, hi int, s *scratch) {
 func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
 	t, a, b := r.t, r.t.a.n, r.t.b.n
 	count, width := t.blocks(b, a)
-	used, need := s.used, s.need
+	mark := s.mark()
 	for i := lo; i < hi; i++ {
 		at, w := block(i, count, width, b)
 		x, y, z := planesIn[T](s, a*w), planesIn[T](s, a*w), planesIn[T](s, a*w)
@@ -163,7 +163,7 @@ func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
 		t.f.multiply(x, x, roots.from(at*a), a*w)
 		t.f.transpose(r.turned.re[at*a:], a, x.re, w, a, w)
 		t.f.transpose(r.turned.im[at*a:], a, x.im, w, a, w)
-		s.giveBack(used, need)
+		s.release(mark)
 	}
 }
 
@@ -171,12 +171,12 @@ func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
 func (r *fftRow[T]) second(dst planes[T], lo, hi int, s *scratch) {
 	t, a, b := r.t, r.t.a.n, r.t.b.n
 	count, width := t.blocks(a, b)
-	used, need := s.used, s.need
+	mark := s.mark()
 	for i := lo; i < hi; i++ {
 		at, w := block(i, count, width, a)
 		y, z := planesIn[T](s, b*w), planesIn[T](s, b*w)
 		t.b.run(t.f, dst.from(at), a, r.turned.from(at), a, w, y, z)
-		s.giveBack(used, need)
+		s.release(mark)
 	}
 }
 

@@ -212,7 +212,7 @@ func TestFFTScratch(t *testing.T) {
 					reserve(t, p, need)
 					FFT(p, spec, make([]float32, rows*out), make([]float32, rows*in), rows)
 					fits(
-						t, p, need, fmt.Sprintf("%s with %d threads: %d rows of %+v", p.Features(), p.Threads(), rows,
+						t, p, need, 0, fmt.Sprintf("%s with %d threads: %d rows of %+v", p.Features(), p.Threads(), rows,
 							spec))
 				})
 			}

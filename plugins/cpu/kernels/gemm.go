@@ -222,10 +222,10 @@ func (g *GemmArgs) tiles(s *isa.Set, sc *scratch, i, m, rows, j, cols int, a, b 
 	if !spills {
 		wide = min(cols, groupPanels*productOn(s).nr)
 	}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	for at := 0; at < cols; at += wide {
 		g.columns(s, sc, i, m, rows, j+at, min(wide, cols-at), a, b, panels, first+at/productOn(s).nr, spills)
-		sc.giveBack(used, need)
+		sc.release(mark)
 	}
 }
 
@@ -358,10 +358,10 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	switch {
 	case g.Packed != nil:
 		packed, chunk, distinct = g.Packed.panels, panels, 1
-	case len(p.workers) > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*len(p.workers) &&
+	case p.Threads() > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*p.Threads() &&
 		packingOf(s, g.Precision) != tiled:
 		own, chunk = keep[ownPanels](p), panels
-		own.begin(len(p.workers), panels*panelSize+spill)
+		own.begin(p.Threads(), panels*panelSize+spill)
 	default:
 		p.shared.reset()
 		packed = p.shared.floats(group*chunk*panelSize + spill)
@@ -387,15 +387,12 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	}
 }
 
-// ceilDiv is a/b, rounded up.
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
 // packPanels packs panels [q0, q0+width) of B, for products [i0, i0+matrices).
 func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
 	if g.K == 0 {
 		return
 	}
-	split(p, matrices*width, max(1+(1<<14)/(g.K*productOn(p.Set).nr), min(panelsTogether, matrices*width/len(p.workers))),
+	split(p, matrices*width, max(1+(1<<14)/(g.K*productOn(p.Set).nr), min(panelsTogether, matrices*width/p.Threads())),
 		panelPacking{p, *g, packed, i0, q0, width})
 }
 
@@ -460,11 +457,11 @@ func (b gemmBlocks) run(products int) {
 	b.rowPanels = ceilDiv(g.M, b.mr)
 	// number of tasks; panels of A in a block, at most; panels of B in it, at least
 	want, most, least := 1, blockPanels, groupPanels
-	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
-		want = 8 * len(p.workers) // small tasks, so that no worker waits long for the slowest
+	if p.Threads() > 1 && g.M*g.N*g.K*products > 1<<17 {
+		want = 8 * p.Threads() // small tasks, so that no worker waits long for the slowest
 	}
 	if way == tiled { // multiplying takes no longer than packing A and reading B, so use fewer and higher blocks
-		want = min(want, 4*len(p.workers))
+		want = min(want, 4*p.Threads())
 		most, least = min(16, max(2, tileBlockA/tileSide/g.K), max(2, b.rowPanels*products/want)), 4
 	}
 	// High blocks read B less often, wide ones pack A less often.
@@ -474,7 +471,7 @@ func (b gemmBlocks) run(products int) {
 		b.across = min(ceilDiv(b.rowPanels, 2), all)
 	}
 	if products == 1 && want > 1 { // the same number of blocks for each worker
-		b.across = min(b.rowPanels, ceilDiv(b.across, len(p.workers))*len(p.workers))
+		b.across = min(b.rowPanels, ceilDiv(b.across, p.Threads())*p.Threads())
 	}
 	b.wide = ceilDiv(panels, pieces)
 	b.pieces = ceilDiv(panels, b.wide)

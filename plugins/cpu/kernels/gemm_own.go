@@ -20,7 +20,7 @@ func (o *ownPanels) begin(workers, size int) {
 		o.panels, o.packed = make([][]float32, workers), make([]bool, workers)
 	}
 	for i := range o.panels {
-		o.panels[i] = resized(o.panels[i], size)
+		o.panels[i] = sized(o.panels[i], size)
 	}
 	clear(o.packed)
 }
@@ -38,7 +38,7 @@ func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 // ownsProducts reports whether a batch has small products, and enough of them to occupy all workers. Then one worker
 // computes a whole product: it packs both operands and multiplies them.
 func (g *GemmArgs) ownsProducts(p *Pool, batch int) bool {
-	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize &&
+	return batch >= ownProducts*p.Threads() && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize &&
 		packingOf(p.Set, g.Precision) != tiled
 }
 
@@ -53,16 +53,16 @@ func (x *wholeProducts) do(lo, hi, w int) {
 	s, g, sc := x.p.Set, x.g, x.p.scratch(w)
 	panels, high := (g.N+productOn(s).nr-1)/productOn(s).nr, min(g.M, 8*productOn(s).mr)
 	b, a := sc.floats(panels*productOn(s).nr*x.depth+spill), sc.floats(high*x.depth+spill)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	for i := lo; i < hi; i++ {
 		all := panelPacking{p: x.p, g: *g, packed: b, i0: i, width: panels}
 		all.do(0, panels, w)
-		sc.giveBack(used, need)
+		sc.release(mark)
 		for m := 0; m < g.M; m += high {
 			rows := min(high, g.M-m)
 			g.packA(s, sc, a, i, m, rows)
 			g.tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
-			sc.giveBack(used, need)
+			sc.release(mark)
 		}
 	}
 }

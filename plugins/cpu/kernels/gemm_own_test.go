@@ -7,7 +7,7 @@ import (
 
 // TestGemmOwnPanels is TestGemm for several products in a row with a small B, of which each worker packs its own copy.
 func TestGemmOwnPanels(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r := rng(12)
 		for _, s := range [][3]int{{195, 33, 40}, {200, 100, 700}, {64 * 3, 1, 17}, {211, 70, 0}, {333, 129, 65}} {
 			for range some(4) {
@@ -34,7 +34,7 @@ func TestGemmOwnProducts(t *testing.T) {
 				reserve(t, p, need)
 				c, what := *g, describe(g)
 				compare(t, what, runGemm(t, p, &c, what), gemm64(g), 1e-6*math.Sqrt(float64(g.K))+2e-6, 1e-5)
-				fits(t, p, need, what)
+				fits(t, p, need, keptPanels(p), what)
 			})
 		}
 	}

@@ -22,7 +22,7 @@ const (
 func (g *GemmArgs) byRows(p *Pool) bool {
 	s := p.Set
 	return productOn(s).rowsProduct != nil && g.TransB && g.Packed == nil && packingOf(s, g.Precision) == plain && g.K > 0 &&
-		g.M > productOn(s).mr && g.M <= 2*stripRows && paddedRows(s, g.M)-g.M <= s.Lanes/2 && g.N >= 4*productOn(s).mr*len(p.workers) &&
+		g.M > productOn(s).mr && g.M <= 2*stripRows && paddedRows(s, g.M)-g.M <= s.Lanes/2 && g.N >= 4*productOn(s).mr*p.Threads() &&
 		g.K >= 4*min(g.M, 2*rowsBlock)
 }
 
@@ -71,11 +71,11 @@ func (x *rowPacking) do(lo, hi, _ int) {
 // do computes the columns of C from lo*mr up to hi*mr.
 func (x *rowProduct) do(lo, hi, w int) {
 	sc := x.p.scratch(w)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	for groups := 0; lo < hi; lo += groups {
 		groups = ceilDiv(hi-lo, ceilDiv(hi-lo, rowGroups))
 		x.strip(sc, lo*productOn(x.p.Set).mr, groups)
-		sc.giveBack(used, need)
+		sc.release(mark)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestGemmRows(t *testing.T) {
 		depths := []int{0, 1, 31, kBlock, kBlock + 256, 2*kBlock + 3}
 		for i := range some(4 * len(kinds)) {
 			m := rows[i%len(rows)] - r.IntN(s.Lanes/2+1)
-			n := 4*productOn(s).mr*len(p.workers) + r.IntN(3*rowGroups*productOn(s).mr)
+			n := 4*productOn(s).mr*p.Threads() + r.IntN(3*rowGroups*productOn(s).mr)
 			k := depths[r.IntN(len(depths))]
 			if least := 4 * min(m, 2*rowsBlock); k < least {
 				k += least

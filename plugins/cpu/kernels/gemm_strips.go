@@ -28,7 +28,7 @@ func (g *GemmArgs) inStrips(p *Pool) bool {
 	case g.M <= 4*productOn(s).mr:
 		return true
 	}
-	return g.M <= 2*stripRows && packingOf(s, g.Precision) != tiled && ceilDiv(g.N, productOn(s).nr) >= stripPanels*len(p.workers)
+	return g.M <= 2*stripRows && packingOf(s, g.Precision) != tiled && ceilDiv(g.N, productOn(s).nr) >= stripPanels*p.Threads()
 }
 
 func gemmStrips(p *Pool, g *GemmArgs) {
@@ -54,7 +54,7 @@ func (g *GemmArgs) stripHigh(p *Pool, rows int) int {
 		return rows
 	}
 	panels := ceilDiv(rows, productOn(s).mr)
-	return productOn(s).mr * min(stripBlock, ceilDiv(panels, min(len(p.workers), ceilDiv(panels, 2))))
+	return productOn(s).mr * min(stripBlock, ceilDiv(panels, min(p.Threads(), ceilDiv(panels, 2))))
 }
 
 // stripWidth returns the number of panels of B in a strip.
@@ -129,7 +129,7 @@ func (x *columnStrips) do(lo, hi, w int) {
 	b := sc.floats(g.stripRoom(s))
 	buf := sc.floats(s.Lanes*kb + way.buffer(productOn(s).nr, kb))
 	tile := sc.floats(productOn(s).mr * productOn(s).nr)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	for panels := 0; lo < hi; lo += panels {
 		panels = ceilDiv(hi-lo, ceilDiv(hi-lo, wide)) // strips of about equal width
 		j, cols := lo*productOn(s).nr, min(panels*productOn(s).nr, g.N-lo*productOn(s).nr)
@@ -138,7 +138,7 @@ func (x *columnStrips) do(lo, hi, w int) {
 				x.pack(b[panels*productOn(s).nr*way.depth(k):], j, panels, k, buf)
 			}
 			g.tiles(s, sc, 0, x.m, x.rows, j, cols, x.a, b, panels, 0)
-			sc.giveBack(used, need)
+			sc.release(mark)
 			continue
 		}
 		kept := g.keep(sc, 0, x.m, x.rows, j, cols)
@@ -151,7 +151,7 @@ func (x *columnStrips) do(lo, hi, w int) {
 		if g.Act != Identity {
 			g.epilogue(s, 0, x.m, x.rows, j, cols, kept)
 		}
-		sc.giveBack(used, need)
+		sc.release(mark)
 	}
 }
 

@@ -145,7 +145,7 @@ func describe(g *GemmArgs) string {
 }
 
 func TestGemm(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		mr, nr := productOn(p.Set).mr, productOn(p.Set).nr
 		sizes := []int{0, 1, 2, 3, 5, mr - 1, mr, mr + 1, nr - 1, nr, nr + 1, 2*nr + 3, 5*nr + 1, 4*mr + 1, 100}
@@ -169,7 +169,7 @@ func TestGemm(t *testing.T) {
 
 // TestGemmChunks limits the packed copy of B to a part of the columns, or of the products of a batch.
 func TestGemmChunks(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r := rng(2)
 		for _, limit := range []int{1, 3 * productOn(p.Set).nr * 600, 10 * productOn(p.Set).nr * 600} {
 			p.packedLimit = limit
@@ -184,7 +184,7 @@ func TestGemmChunks(t *testing.T) {
 // TestGemmActivations checks that a product with an activation and a residual has the same bits as the plain product,
 // followed by the function and the addition.
 func TestGemmActivations(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(8), allUnaries()
 		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 96, 60, 1}} {
 			for range some(len(acts)) {
@@ -210,7 +210,7 @@ func TestGemmActivations(t *testing.T) {
 
 // TestGemmOverResidual checks that a product gives the same bits whether it overwrites its residual or not.
 func TestGemmOverResidual(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r, acts := rng(6), append(allUnaries(), Identity)
 		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1},
 			{70, 96, 60, 4}} {
@@ -237,7 +237,7 @@ func TestGemmOverResidual(t *testing.T) {
 }
 
 func TestGemmSpecialValues(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *Pool) {
+	eachTiled(t, func(t *testing.T, p *Pool) {
 		r := rng(3)
 		specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32,
 			0}

@@ -61,7 +61,7 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	x.GridAttentionArgs, x.p, x.h, x.w = *g, p, wh, ww
 	x.down, x.across = (g.GH+wh-1)/wh, (g.GW+ww-1)/ww
 	if x.state == nil {
-		x.state = make([]gridState, len(p.workers))
+		x.state = make([]gridState, p.Threads())
 	}
 	if g.panels(p.Set) {
 		x.runPanels()

@@ -244,9 +244,10 @@ func TestGridAttentionScratch(t *testing.T) {
 				g.Precision = precision
 				var want []float32
 				for round := range 4 {
-					for i := range p.workers {
-						for j := range p.workers[i].scratch.block {
-							p.workers[i].scratch.block[j] = (r.Float32() - 0.5) * float32(math.Pow(30, float64(round)))
+					for i := range p.Threads() {
+						block := p.scratch(i).floats(1 << 16)
+						for j := range block {
+							block[j] = (r.Float32() - 0.5) * float32(math.Pow(30, float64(round)))
 						}
 					}
 					got := runGrid(t, p, g)

@@ -141,7 +141,7 @@ func (x *gridWork) runPanels() {
 	}
 	// A task computes several heads of a window, since the elements of the next head are prefetched during the current
 	// one.
-	tasks := max(1, 16*len(x.p.workers)/windows)
+	tasks := max(1, 16*x.p.Threads()/windows)
 	x.heads = max(1, (x.Heads+tasks-1)/tasks)
 	x.parts = (x.Heads + x.heads - 1) / x.heads
 	x.p.each(windows*x.parts, 1, (*gridWindows)(x))
@@ -338,8 +338,9 @@ func (t *gridTask) reserve(s *isa.Set, sc *scratch, rows int) {
 	p := t.plan
 	halves := (rows*p.across + 1) &^ 1
 	wide := p.steps * tileSide
-	sc.spans = slices.Grow(sc.spans[:0], halves)[:halves]
-	t.attnTile = attnTile{s: s, way: pairs, dk: t.g.Dim, dv: t.g.Dim, depth: wide / 2, rowsO: wide, spans: sc.spans,
+	spans := own[[]span](sc)
+	*spans = slices.Grow((*spans)[:0], halves)[:halves]
+	t.attnTile = attnTile{s: s, way: pairs, dk: t.g.Dim, dv: t.g.Dim, depth: wide / 2, rowsO: wide, spans: *spans,
 		rows: t.rows}
 	cols := halves * groupSize
 	t.q, t.o = sc.floats(cols*t.depth), sc.floats(cols*t.rowsO)

@@ -73,20 +73,20 @@ func (t *gridTask) positions(s *isa.Set, sc *scratch) {
 	clear(byQuery)
 	for q := 0; q < n; {
 		run := min(n-q, t.vw-(t.q0+q)%t.vw)
-		t.product(s, a, &t.rel.h, (t.q0+q)/t.vw, byQuery, q, run, 1, e3)
+		t.elements(s, a, &t.rel.h, (t.q0+q)/t.vw, byQuery, q, run, 1, e3)
 		q += run
 	}
 	t.transposeTerms(s, t.relH, byQuery, t.rel.h.width)
 	clear(byQuery)
 	for q := 0; q < min(n, t.vw); q++ {
-		t.product(s, a, &t.rel.w, (t.q0+q)%t.vw, byQuery, q, (n-q+t.vw-1)/t.vw, t.vw, t.g.GW*e3)
+		t.elements(s, a, &t.rel.w, (t.q0+q)%t.vw, byQuery, q, (n-q+t.vw-1)/t.vw, t.vw, t.g.GW*e3)
 	}
 	t.transposeTerms(s, t.relW, byQuery, t.rel.w.width)
 }
 
 // product multiplies queries q, q+step, ..., count of them, by the matrix for position at. They are ld floats apart in
 // QKV.
-func (t *gridTask) product(s *isa.Set, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
+func (t *gridTask) elements(s *isa.Set, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
 	d := t.g.Dim
 	src := t.at(t.q0 + q)[t.head*d:]
 	for r := 0; r < count; r += productOn(s).mr {

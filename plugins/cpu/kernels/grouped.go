@@ -43,7 +43,7 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 			multiply(p, &g)
 			continue
 		}
-		x.a, x.c = grown(x.a, len(order)*g.K), grown(x.c, len(order)*g.N)
+		x.a, x.c = sized(x.a, len(order)*g.K), sized(x.c, len(order)*g.N)
 		g.A, g.C = x.a, x.c
 		for i, m := range order {
 			copy(g.A[i*g.K:(i+1)*g.K], rows[m*g.K:])
@@ -56,17 +56,9 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 	return nil
 }
 
-// grown returns a slice of n elements with arbitrary contents, in the memory of s if it suffices.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		s = make([]T, n)
-	}
-	return s[:n]
-}
-
 // sortRows sets x.order and x.end. The rows of a group stay in their order.
 func sortRows[I Index](x *Grouped, index []I, groups int) error {
-	x.order, x.end = grown(x.order, len(index)), grown(x.end, groups+1)
+	x.order, x.end = sized(x.order, len(index)), sized(x.end, groups+1)
 	clear(x.end)
 	for i, e := range index {
 		if y := float64(e); !(y > -1 && y < float64(groups)) {

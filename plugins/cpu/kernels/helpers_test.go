@@ -1,10 +1,12 @@
 package kernels
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -33,18 +35,24 @@ func sets(t testing.TB) []string {
 	return own[:min(n, len(own))]
 }
 
-// eachPool runs f for every instruction set that sets returns, with three threads.
-func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
+// eachPool runs f for every instruction set that sets returns, and for more, with three threads.
+func eachPool(t *testing.T, f func(t *testing.T, p *Pool), more ...*isa.Set) {
 	t.Helper()
-	eachSet(t, 3, f)
-	withoutTiles(t, f)
+	eachSet(t, 3, f, more...)
 }
 
-// eachSet is eachPool with the given number of threads, and without pools that emulate instructions.
-func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
+// eachSet is eachPool with the given number of threads.
+func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool), more ...*isa.Set) {
 	t.Helper()
 	for _, name := range sets(t) {
 		t.Run(name, func(t *testing.T) { f(t, newPool(t, threads, name)) })
+	}
+	for _, s := range more {
+		t.Run(s.Name, func(t *testing.T) {
+			p := newPool(t, threads, "")
+			p.Set = s
+			f(t, p)
+		})
 	}
 }
 
@@ -143,4 +151,122 @@ func compare(t *testing.T, what string, got []float32, want []float64, abs, rel 
 			t.Fatalf("%s: element %d of %d is %v, want %v", what, i, len(want), got[i], want[i])
 		}
 	}
+}
+
+// fits checks that a kernel has used no more memory than Reserve allocated. other is what it keeps beside that.
+func fits(t *testing.T, p *Pool, r ScratchSize, other int64, what string) {
+	t.Helper()
+	used := p.Used()
+	if used.Shared > r.Shared {
+		t.Errorf("%s: the workers share %d bytes; ScratchSize says %d", what, used.Shared, r.Shared)
+	}
+	if used.Worker > r.Worker {
+		t.Errorf("%s: a worker needs %d bytes; ScratchSize says %d", what, used.Worker, r.Worker)
+	}
+	if other > r.Other+r.Other/4+8192 { // see Bytes
+		t.Errorf("%s: %d bytes are kept; ScratchSize says %d", what, other, r.Other)
+	}
+}
+
+func reserve(t *testing.T, p *Pool, r ScratchSize) {
+	t.Helper()
+	if err := p.Reserve(r, func(n int64) ([]float32, error) { return make([]float32, n), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachNewPool runs f with new pools of one and of three threads, for each instruction set.
+func eachNewPool(t *testing.T, f func(t *testing.T, p *Pool)) {
+	for _, name := range sets(t) {
+		for _, threads := range []int{1, 3} {
+			f(t, newPool(t, threads, name))
+		}
+	}
+}
+
+// checkTable checks that no set in assembly lacks a routine, except for optional ones. on returns the set's routines. If
+// one were missing from a table by mistake, slow loops in Go would silently replace it.
+func checkTable(t *testing.T, on func(s *isa.Set) any, optional ...string) {
+	t.Helper()
+	var lacks func(name string, v reflect.Value) []string
+	lacks = func(name string, v reflect.Value) (names []string) {
+		switch v.Kind() {
+		case reflect.Func:
+			if v.IsNil() && !slices.Contains(optional, name) {
+				names = append(names, name)
+			}
+		case reflect.Array, reflect.Slice:
+			for i := range v.Len() {
+				names = append(names, lacks(fmt.Sprintf("%s[%d]", name, i), v.Index(i))...)
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				field := v.Type().Field(i).Name
+				if name != "" {
+					field = name + "." + field
+				}
+				names = append(names, lacks(field, v.Field(i))...)
+			}
+		}
+		return names
+	}
+	for _, s := range isa.Available()[1:] {
+		if names := lacks("", reflect.ValueOf(on(s))); len(names) > 0 {
+			t.Errorf("%s lacks %v", s.Name, names)
+		}
+	}
+}
+
+func randomBytes[T int8 | uint8](r *rand.Rand, n int) []T {
+	x := make([]T, n)
+	for i := range x {
+		if x[i] = T(r.IntN(256)); r.IntN(4) == 0 { // the ends of the range, whose products are the largest
+			x[i] = T([...]int{0, 127, 128, 255}[r.IntN(4)])
+		}
+	}
+	return x
+}
+
+// finished turns a sum of products into a result, by the definition.
+func finished[T int8 | uint8](acc int32, mult float32, zero int) T {
+	least, most := 0.0, 255.0
+	if signed[T]() {
+		least, most = -128, 127
+	}
+	v := math.RoundToEven(float64(float32(acc)*mult)) + float64(zero)
+	if v != v {
+		return 0
+	}
+	return T(int(min(max(v, least), most)))
+}
+
+func randomZero[T int8 | uint8](r *rand.Rand) int {
+	if r.IntN(2) == 0 {
+		return 0
+	}
+	return int(T(r.IntN(256)))
+}
+
+// multipliers returns either one or n scales. Some are special values.
+func multipliers(r *rand.Rand, n int) []float32 {
+	m := make([]float32, []int{1, n}[r.IntN(2)])
+	for i := range m {
+		m[i] = r.Float32() * 0.001
+		if r.IntN(12) == 0 {
+			m[i] = [...]float32{0, -0.01, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e30,
+				1e-40}[r.IntN(7)]
+		}
+	}
+	return m
+}
+
+func biases(r *rand.Rand, n int) []int32 {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	b := make([]int32, n)
+	for i := range b {
+		b[i] = int32(r.Uint32()) >> r.IntN(32)
+	}
+	return b
 }

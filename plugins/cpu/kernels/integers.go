@@ -223,16 +223,6 @@ func scratchOf[T Integer](s *scratch, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&f[0])), n)
 }
 
-// elementsOf returns bytes as a slice of elements.
-func elementsOf[T any](b []byte) []T {
-	var t T
-	n := len(b) / int(unsafe.Sizeof(t))
-	if n == 0 {
-		return nil
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
-}
-
 // binaryInteger is Binary for integers.
 func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T) error {
 	p.bad.Store(0)
@@ -333,14 +323,6 @@ func eachWord(dst, a, b []uint8, f func(x, y uint64) uint64) {
 func truths(x uint64) uint64 {
 	const low7 = 0x7f7f7f7f7f7f7f7f
 	return (x&low7 + low7 | x) >> 7 & 0x0101010101010101 // the sum carries into bit 7 of a byte and no further
-}
-
-// bytesOf returns elements as a slice of bytes.
-func bytesOf[T any](s []T) []uint8 {
-	if len(s) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*uint8)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
 // Not is dst[i] = not src[i] for bools. dst may be src.

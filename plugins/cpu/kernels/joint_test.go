@@ -42,7 +42,7 @@ func TestGemmJoint(t *testing.T) {
 			if got := GemmJoint(p, products, rounds); got != want {
 				t.Fatalf("%s: joint: %v, want %v", what, got, want)
 			}
-			fits(t, p, need, what)
+			fits(t, p, need, keptPanels(p), what)
 			for i, g := range products {
 				joint := slices.Clone(g.C)
 				clear(g.C)

@@ -13,7 +13,7 @@ import (
 
 // Transpose permutes the axes of src: axis k of dst is axis perm[k] of src, whose shape is given.
 func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
-	n := product(shape)
+	n := elements(shape)
 	if len(perm) != len(shape) || len(dst) < n || len(src) < n {
 		panic(fmt.Sprintf("BUG: transpose of %v by %v", shape, perm))
 	}
@@ -51,7 +51,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	}
 	t.rows, t.cols, t.jump = dims[c], dims[last], from[last]
 	t.cuts = (t.rows + transposeBlock - 1) / transposeBlock
-	split(p, product(t.outer[:t.rank])*t.cuts, 1+elementGrain/(transposeBlock*t.cols), t)
+	split(p, elements(t.outer[:t.rank])*t.cuts, 1+elementGrain/(transposeBlock*t.cols), t)
 }
 
 // runs copies runs of run elements. Runs are contiguous in dst, and in src at the offsets of a grid.
@@ -226,8 +226,8 @@ func Pad[T any](p *Pool, dst, src []T, shape, before, after []int, value T) {
 		g.shape[g.rank], g.before[g.rank], g.out[g.rank] = d, before[i], before[i]+d+after[i]
 		g.rank++
 	}
-	n := product(g.out[:g.rank])
-	if len(dst) < n || len(src) < product(shape) {
+	n := elements(g.out[:g.rank])
+	if len(dst) < n || len(src) < elements(shape) {
 		panic("BUG: Pad: a slice is short")
 	}
 	if g.rank == 0 {
@@ -356,11 +356,11 @@ func (g *gathering[T, I]) report(i int) {
 
 // Iota fills dst, of the given shape, with the index along axis.
 func Iota[T Number](p *Pool, dst []T, shape []int, axis int) {
-	n := product(shape)
+	n := elements(shape)
 	if len(dst) < n {
 		panic("BUG: Iota: dst is short")
 	}
-	split(p, n, elementGrain, counting[T]{dst, product(shape[axis+1:]), shape[axis]})
+	split(p, n, elementGrain, counting[T]{dst, elements(shape[axis+1:]), shape[axis]})
 }
 
 type counting[T Number] struct {

@@ -19,7 +19,7 @@ func testTranspose[T comparable](t *testing.T, p *Pool, element func(i int) T) {
 	r := rng(1)
 	guard := element(0xbeef)
 	check := func(shape, perm []int) {
-		n := product(shape)
+		n := elements(shape)
 		src := make([]T, n)
 		for i := range src {
 			src[i] = element(i)
@@ -96,8 +96,8 @@ func TestPlaceNarrowPad(t *testing.T) {
 			before[i], after[i] = r.IntN(3), r.IntN(3)
 			out[i] = before[i] + d + after[i]
 		}
-		src := randoms(r, product(shape))
-		dst, check := guarded(product(out))
+		src := randoms(r, elements(shape))
+		dst, check := guarded(elements(out))
 		Pad(p, dst, src, shape, before, after, 7)
 		check(t, "pad")
 		each(out, func(n int, index []int) {

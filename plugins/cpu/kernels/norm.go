@@ -7,9 +7,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// rowGrain returns the least number of rows of n elements that are worth a task.
-func rowGrain(n int) int { return 1 + elementGrain/max(1, n) }
-
 // NormArgs are the arguments of Norm, for rows of N elements. All tensors have one type. If Residual is not empty, X +
 // Residual is normalized. Dst may be X or Residual.
 //

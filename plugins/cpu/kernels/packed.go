@@ -9,22 +9,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// Packed returns a matrix of weights whose rows are blocks of a packed element type. Gemm needs TransB for it. Leading
-// dimensions and offsets count values, not bytes.
-func Packed(d dtype.DType, b []byte) Weights { return Weights{byte: b, kind: d} }
-
-// packedRoutines are the routines of a set for weights of one packed type. Rows are whole blocks.
-type packedRoutines struct {
-	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart. sums[i] is the sum of
-	// x[32*i : 32*i+32]; types that subtract a minimum from their values need it. nil if products widen the weights
-	// first.
-	dot func(dst []float32, w []byte, stride int, x, sums []float32)
-	// arrange sets dst to the activations in the order and with the factors that dot takes. It returns false if dot
-	// cannot take them. nil if dot takes activations as they are.
-	arrange func(dst, x []float32) bool
-	decode  func(dst []float32, w []byte)
-}
-
 // packedDotRows is the largest number of rows of activations that are multiplied one by one by weights as they are
 // stored. For more rows, products unpack the weights first.
 const packedDotRows = 4
@@ -94,25 +78,6 @@ func groupSums(sums, x []float32) bool {
 	return most < math.Float32bits(packedLimit/32)
 }
 
-// arrangeQuads arranges activations for products in which each lane of a vector holds four weights, in bytes: of 64
-// activations, it puts first those of the lowest bytes, then those of the second bytes, and so on. It divides them by
-// 1, 256, 65536 and 65536, the factors by which such products multiply the weights. It returns false if the largest
-// magnitude is so small that quotients would lose bits.
-func arrangeQuads(dst, x []float32) bool {
-	var most uint32
-	for len(x) >= 64 {
-		d, v := (*[64]float32)(dst), (*[64]float32)(x)
-		for l := range 16 {
-			a, b, c, e := v[4*l], v[4*l+1], v[4*l+2], v[4*l+3]
-			d[l], d[16+l], d[32+l], d[48+l] = a, b*0x1p-8, c*0x1p-16, e*0x1p-16
-			// without the sign
-			most = max(most, 2*math.Float32bits(a), 2*math.Float32bits(b), 2*math.Float32bits(c), 2*math.Float32bits(e))
-		}
-		dst, x = dst[64:], x[64:]
-	}
-	return most == 0 || most >= 2*math.Float32bits(0x1p-100)
-}
-
 type packedStrips struct {
 	p    *Pool
 	g    GemmArgs
@@ -145,29 +110,6 @@ func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte
 		for m := range g.M {
 			dot(m, g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+row], stride)
 		}
-	}
-}
-
-// decode widens values [i, i+len(dst)) of packed weights.
-func (w Weights) decode(s *isa.Set, dst []float32, i int) {
-	values, size := w.kind.Values(), w.kind.Size()
-	i += w.start
-	if skip := i % values; skip != 0 || len(dst) < values { // i lies within a block, or dst ends within it
-		var block [256]float32
-		n := min(values-skip, len(dst))
-		quant.Decode(block[:values], w.kind, w.byte[i/values*size:][:size])
-		copy(dst[:n], block[skip:])
-		i, dst = i+n, dst[n:]
-	}
-	n := len(dst) / values
-	if src, decode := w.byte[i/values*size:][:n*size], storedOn(s).packed[w.kind].decode; decode != nil && n > 0 {
-		decode(dst[:n*values], src)
-	} else {
-		quant.Decode(dst[:n*values], w.kind, src)
-	}
-	if rest := dst[n*values:]; len(rest) > 0 {
-		w.start = 0
-		w.decode(s, rest, i+n*values)
 	}
 }
 
@@ -214,7 +156,7 @@ func (x *rounding) multiply(p *Pool, g *GemmArgs) {
 // round replaces g.A, which has M rows of K values, by the rounded activations as float32.
 func (x *rounding) round(p *Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
-	x.x, x.q, x.scale = grown(x.x, g.M*g.K), grown(x.q, g.M*g.K), grown(x.scale, g.M*groups)
+	x.x, x.q, x.scale = sized(x.x, g.M*g.K), sized(x.q, g.M*g.K), sized(x.scale, g.M*groups)
 	from := g.A
 	if g.A = x.x; g.K == 0 {
 		return

@@ -92,12 +92,12 @@ func BenchmarkMatrixVector(b *testing.B) {
 		one := n * stride // bytes of a matrix
 		memory := equalMatrices(rng, d, n*k, bytes/one)
 		for _, way := range []string{"f32", "q8"} {
-			product := func(g *GemmArgs) { Gemm(p, g) }
+			run := func(g *GemmArgs) { Gemm(p, g) }
 			if way == "q8" {
 				if productOn(p.Set).dotBytes[d].dot == nil {
 					continue
 				}
-				product = func(g *GemmArgs) { GemmRounded(p, g) }
+				run = func(g *GemmArgs) { GemmRounded(p, g) }
 			}
 			each := func(f func(w []byte)) float64 {
 				start := time.Now()
@@ -110,7 +110,7 @@ func BenchmarkMatrixVector(b *testing.B) {
 				var products, reads []float64
 				for range b.N {
 					products = append(products, each(func(w []byte) {
-						product(
+						run(
 							&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: weightsIn(d, w), LDB: k, TransB: true, C: dst,
 								LDC: n})
 					}))

@@ -85,12 +85,12 @@ func (x *rounding) multiplyIntegers(p *Pool, g *GemmArgs) {
 		one.M, one.A, one.C = min(integerBatch, rows-m), g.A[m*g.LDA:], c[m*g.LDC:]
 		blocks := (one.M + integerSide - 1) / integerSide
 		groups := g.K / f.group
-		x.tiles = grown(x.tiles, blocks*integerSide*g.K)
-		x.dx, x.xs = grown(x.dx, blocks*integerSide*groups), grown(x.xs, blocks*integerSide*groups)
-		x.sums = grown(x.sums, blocks*integerSide*groups)
+		x.tiles = sized(x.tiles, blocks*integerSide*g.K)
+		x.dx, x.xs = sized(x.dx, blocks*integerSide*groups), sized(x.xs, blocks*integerSide*groups)
+		x.sums = sized(x.sums, blocks*integerSide*groups)
 		split(p, blocks, 1+elementGrain/(integerSide*g.K), integerPacking{x, p, one, f})
 		strip := integerStrip
-		for strip > integerSide && g.N < 4*strip*len(p.workers) {
+		for strip > integerSide && g.N < 4*strip*p.Threads() {
 			strip /= 2
 		}
 		split(p, (g.N+strip-1)/strip, 1, integerStrips{x, p, one, f, strip})

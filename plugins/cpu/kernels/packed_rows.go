@@ -50,8 +50,8 @@ func (x *rounding) roundRows(p *Pool, g *GemmArgs) {
 	excess := productOn(s).dotBytes[g.B.kind].excess
 	for m := range g.M {
 		r := &x.rows[m]
-		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group),
-			grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
+		r.q, r.scale, r.sums, r.excess, r.halves = sized(r.q, k), sized(r.scale, k/quant.Group),
+			sized(r.sums, k/quant.Group), sized(r.excess, k/4), sized(r.halves, k/16)
 		productOn(s).roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
 		for i, d := range r.scale {
 			h := r.halves[2*i : 2*i+2]

@@ -89,7 +89,7 @@ func gemmSplit(p *Pool, g *GemmArgs) bool {
 			}
 		}
 		x.strip = splitStrip
-		for x.strip > 2*splitSide && g.N < 4*x.strip*len(p.workers) {
+		for x.strip > 2*splitSide && g.N < 4*x.strip*p.Threads() {
 			x.strip /= 2
 		}
 		split(p, (g.N+x.strip-1)/x.strip, 1, x)

@@ -2,40 +2,6 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// packedNEON returns the routines for packed weights. Loops in Go decode the other types.
-func packedNEON() map[dtype.DType]packedRoutines {
-	const q8, q4, q4k, q6k = dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K
-	return map[dtype.DType]packedRoutines{
-		q8:  {dot: packedDotOf(q8, dotQ8_0NEON), decode: packedDecodeOf(q8, decodeQ8_0NEON)},
-		q4:  {dot: packedDotOf(q4, dotQ4_0NEON), decode: packedDecodeOf(q4, decodeQ4_0NEON)},
-		q4k: {dot: packedDotOf(q4k, dotQ4_KNEON), decode: packedDecodeOf(q4k, decodeQ4_KNEON)},
-		q6k: {dot: packedDotOf(q6k, dotQ6_KNEON), decode: packedDecodeOf(q6k, decodeQ6_KNEON)},
-	}
-}
-
-func packedDotOf(
-	d dtype.DType, f func(dst *float32, lead int, w *byte, gap, stride, rows int, x, sums *float32, blocks int),
-) func(dst []float32, w []byte, stride int, x, sums []float32) {
-	return func(dst []float32, w []byte, stride int, x, sums []float32) {
-		if len(dst) == 0 {
-			return
-		}
-		blocks := len(x) / d.Values()
-		_, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], sums[len(x)/32-1]
-		eachStream(len(dst), stride, func(at, lead, gap, rows int) {
-			f(&dst[at], lead, &w[at*stride], gap, stride, rows, &x[0], &sums[0], blocks)
-		})
-	}
-}
-
-func packedDecodeOf(d dtype.DType, f func(dst *float32, w *byte, blocks int)) func(dst []float32, w []byte) {
-	return func(dst []float32, w []byte) {
-		blocks := len(dst) / d.Values()
-		_ = w[blocks*d.Size()-1]
-		f(&dst[0], &w[0], blocks)
-	}
-}
-
 // dotBytesNEONSet returns the products of packed weights with rounded activations. SDOT takes signed bytes, so there is
 // no excess.
 func dotBytesNEONSet() map[dtype.DType]byteDot {

@@ -150,6 +150,6 @@ func roundedProductOn(t *testing.T, p *Pool, d dtype.DType, m, n, k int) []float
 	need := PackedScratch(p, d, m, k).With(g.ScratchSize(p, false))
 	reserve(t, p, need)
 	GemmRounded(p, &g)
-	fits(t, p, need, fmt.Sprintf("%s, %v, %d rows", p.Set.Name, d, m))
+	fits(t, p, need, keptPanels(p), fmt.Sprintf("%s, %v, %d rows", p.Set.Name, d, m))
 	return c
 }

@@ -7,8 +7,8 @@ func FMAFlops(p *Pool, n int) float64 {
 		return 0
 	}
 	const pieces = 16
-	p.Run(pieces*len(p.workers), func(_, _ int) { productOn(p.Set).fmaLoop(n) })
-	return float64(pieces*len(p.workers)) * float64(n) * 12 * 2 * float64(p.Set.Lanes)
+	p.Run(pieces*p.Threads(), func(_, _ int) { productOn(p.Set).fmaLoop(n) })
+	return float64(pieces*p.Threads()) * float64(n) * 12 * 2 * float64(p.Set.Lanes)
 }
 
 // HalfFlops is FMAFlops for bfloat16 products, in tiles if the instruction set has them, else in vectors. It returns 0
@@ -22,6 +22,6 @@ func HalfFlops(p *Pool, n int) float64 {
 		return 0
 	}
 	const pieces = 16
-	p.Run(pieces*len(p.workers), func(_, _ int) { loop(n) })
-	return float64(pieces*len(p.workers)) * float64(n) * each
+	p.Run(pieces*p.Threads(), func(_, _ int) { loop(n) })
+	return float64(pieces*p.Threads()) * float64(n) * each
 }

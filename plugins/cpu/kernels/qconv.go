@@ -62,8 +62,8 @@ func (q *QConv[T]) Run(p *Pool) {
 	p.share(x.N*x.Cin, 1+elementGrain/max(1, plane), (*qconvImage[T])(x))
 	k := q.Keep
 	if depth := x.deep; !k.Fixed || len(k.sum) != x.Cout {
-		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.groupSize()+x.by.mr*depth),
-			resized(k.ones, x.by.mr*depth), grown(k.sum, x.Cout)
+		k.packed, k.ones, k.sum = sized(k.packed, x.Groups*x.groupSize()+x.by.mr*depth),
+			sized(k.ones, x.by.mr*depth), sized(k.sum, x.Cout)
 		p.share(x.Groups, 1, (*qconvWeights[T])(x))
 	}
 	x.cut()
@@ -111,7 +111,7 @@ type qconvWeights[T int8 | uint8] qconv[T]
 
 func (x *qconvWeights[T]) do(lo, hi, worker int) {
 	s, sc, k, by, depth := x.p.Set, x.p.scratch(worker), x.Keep, x.by, x.deep
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	rows := sc.floats(by.mr * depth)
 	clear(rows)
 	for t := lo; t < hi; t++ {
@@ -141,7 +141,7 @@ func (x *qconvWeights[T]) do(lo, hi, worker int) {
 			}
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 func (x *qconv[T]) do(lo, hi, worker int) {
@@ -153,7 +153,7 @@ func (x *qconv[T]) do(lo, hi, worker int) {
 // task computes the part of the result of task t; see bandPart.
 func (x *qconv[T]) task(t, worker int) {
 	s, sc, g, by, k := x.p.Set, x.p.scratch(worker), &x.convolution, x.by, x.Keep
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	y, f := g.part(t), &g.phases[0]
 	panels := (y.cols + productOn(s).nr - 1) / productOn(s).nr
 	seen := g.copyInput(&y, sc)
@@ -193,5 +193,5 @@ func (x *qconv[T]) task(t, worker int) {
 			}
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }

@@ -61,10 +61,10 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 		integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
 	x.units, x.panels = x.by.depth(x.by.units(q.K)), (q.N+productOn(s).nr-1)/productOn(s).nr
 	if !k.Fixed || len(k.sum) != q.N {
-		k.panels, k.sum = resized(k.panels, x.panels*productOn(s).nr*x.units+spill), grown(k.sum, q.N)
+		k.panels, k.sum = sized(k.panels, x.panels*productOn(s).nr*x.units+spill), sized(k.sum, q.N)
 		split(p, x.panels, 1+elementGrain/max(1, q.K*productOn(s).nr), qgemmPanels[T]{x})
 	}
-	k.add, k.mult = grown(k.add, q.N), grown(k.mult, q.N)
+	k.add, k.mult = sized(k.add, q.N), sized(k.mult, q.N)
 	for j := range k.add {
 		k.add[j] = int32(q.K*x.left.zero*x.right.zero) - int32(x.left.zero)*k.sum[j]
 		if q.Bias != nil {
@@ -74,7 +74,7 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 	}
 	want := 1
 	if q.M*q.N*q.K > 1<<16 {
-		want = 8 * len(p.workers)
+		want = 8 * p.Threads()
 	}
 	rows := (q.M + x.by.mr - 1) / x.by.mr
 	x.high = min(quadRows, max(1, rows/want)) * x.by.mr
@@ -99,7 +99,7 @@ type qgemmTasks[T int8 | uint8] struct {
 
 func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 	s, sc, k, by, src, dst := x.p.Set, x.p.scratch(worker), x.Keep, x.by, bytesOf(x.X), bytesOf(x.Dst)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	row, a, sums := sc.floats(by.mr*x.units), sc.floats(x.high*x.units+spill), sc.ints(x.high)
 	acc, tmp := sc.ints(by.mr*quadPanels*productOn(s).nr), sc.floats(by.mr*productOn(s).nr)
 	to := x.to
@@ -135,7 +135,7 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 			}
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // qgemmPanels packs panels of W and sums its columns.
@@ -143,7 +143,7 @@ type qgemmPanels[T int8 | uint8] struct{ qgemmTasks[T] }
 
 func (x *qgemmPanels[T]) do(lo, hi, worker int) {
 	s, sc, k := x.p.Set, x.p.scratch(worker), x.Keep
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	columns := sc.floats(productOn(s).nr * x.units)
 	for q := lo; q < hi; q++ {
 		j := q * productOn(s).nr
@@ -159,5 +159,5 @@ func (x *qgemmPanels[T]) do(lo, hi, worker int) {
 		}
 		packColsTrans(s, productOn(s).nr, k.panels[j*x.units:], F32(columns), x.units, w, x.units, nil)
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"golang.org/x/sys/cpu"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
@@ -46,4 +48,15 @@ func quadAMX() *quadRoutines {
 		s.setQuadTiles()
 	}
 	return s
+}
+
+// WithoutVNNI returns, for tests, a set that is AVX-512 but multiplies integers of 16 bits, as processors without VNNI
+// do. It returns none if the processor lacks AVX-512.
+func WithoutVNNI() []*isa.Set {
+	if !slices.Contains(isa.Features(), "avx512") {
+		return nil
+	}
+	s := isa.Extend(isa.AVX512, "avx512 without vnni")
+	quadTable.Add(s, halvesAVX512)
+	return []*isa.Set{s}
 }

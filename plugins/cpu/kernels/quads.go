@@ -219,11 +219,6 @@ func storedBytes(x []float32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// ints returns scratch memory for n integers.
-func (s *scratch) ints(n int) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(s.floats(n)))), n)
-}
-
 // quadInGo returns routines that multiply integers with the product of floats of a set. float32 holds integers exactly up to 2^24,
 // which is more than a sum of 256 products of bytes, so longer sums are continued in integers.
 func quadInGo(set *isa.Set) *quadRoutines {

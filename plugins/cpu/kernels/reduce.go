@@ -106,7 +106,7 @@ const (
 )
 
 func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst, src int) {
-	total := product(shape)
+	total := elements(shape)
 	if src < total {
 		panic("BUG: Reduce: src is short")
 	}

@@ -13,7 +13,7 @@ func reduce64(op ReduceOp, src []float32, shape, axes []int) []float64 {
 			out = append(out, d)
 		}
 	}
-	lists := make([][]float64, product(out))
+	lists := make([][]float64, elements(out))
 	each(shape, func(n int, index []int) {
 		var to []int
 		for i, x := range index {
@@ -63,7 +63,7 @@ func TestReduce(t *testing.T) {
 	r := rng(1)
 	check := func(shape, axes []int) {
 		for op := range reduceCount {
-			src := randoms(r, product(shape))
+			src := randoms(r, elements(shape))
 			if len(src) > 0 && r.IntN(3) == 0 {
 				src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(-1)),
 					float32(math.Inf(1))}[r.IntN(3)]

@@ -3,7 +3,6 @@ package kernels
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
 )
@@ -61,7 +60,7 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 			return foldOne(g.op, a, f(&x[0], n))
 		}
 	}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	buf, lanes := g.src.buffer(sc, min(n, reduceBlock)), sc.floats(reduceLanes)
 	for ; n > 0; n -= reduceBlock {
 		x := g.src.row(s, at, min(n, reduceBlock), buf)
@@ -74,7 +73,7 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 			a = foldOne(g.op, a, g.across(x, lanes))
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 	return a
 }
 
@@ -86,12 +85,12 @@ func (g *singles) runs(acc []float64, at, n, ld, worker int) {
 		}
 		return
 	}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	each, x := sc.floats(len(acc)), g.src.f32[at:]
 	_ = x[(len(acc)-1)*ld+n-1]
 	reduceOn(s).folds.each[g.op](&each[0], &x[0], n, ld, len(acc))
 	foldInto(g.op, acc, each)
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // across folds a block x: first into len(lanes) accumulators, by vectors, then these into one.
@@ -117,7 +116,7 @@ func (g *singles) across(x, lanes []float32) float64 {
 
 func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 	s, sc := g.p.Set, g.p.scratch(worker)
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	w, op, block := len(acc), g.op, reduceRows
 	if op == Mean {
 		op = Sum
@@ -143,7 +142,7 @@ func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 		}
 		foldInto(op, acc, sums)
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // numeric reduces f64 or integers. Integers are folded in their own type, in which they wrap as the result must.
@@ -286,35 +285,6 @@ func startOf[T Number](op ReduceOp) T {
 		return 1
 	}
 	return 0
-}
-
-// lowest returns -Inf, or the least integer of a type.
-func lowest[T Number]() T {
-	if isFloat[T]() {
-		inf := math.Inf(-1)
-		return T(inf)
-	}
-	var least int64
-	switch any(T(0)).(type) {
-	case int8:
-		least = math.MinInt8
-	case int16:
-		least = math.MinInt16
-	case int32:
-		least = math.MinInt32
-	case int64:
-		least = math.MinInt64
-	}
-	return T(least)
-}
-
-// highest returns +Inf, or the largest integer of a type.
-func highest[T Number]() T {
-	low := lowest[T]()
-	if isFloat[T]() {
-		return -low
-	}
-	return -(low + 1) // holds for signed and, since it wraps, for unsigned integers
 }
 
 // bools reduces bools. Any byte but 0 is true.

@@ -346,7 +346,7 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	job := keep[regionJob](p)
 	job.p, job.r, job.dst, job.in = p, r, dst, in
 	if job.blocks == nil {
-		job.blocks = make([]regionBlocks, len(p.workers))
+		job.blocks = make([]regionBlocks, p.Threads())
 	}
 	p.share(n, r.grain, job)
 }

@@ -14,7 +14,7 @@ type Reordering struct {
 
 // Reorder copies src, of the given shape, to dst, with the elements along axis i flipped or shifted as by[i] says.
 func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
-	n := product(shape)
+	n := elements(shape)
 	if len(by) != len(shape) || len(dst) < n || len(src) < n {
 		panic(fmt.Sprintf("BUG: %d axes of %v are moved", len(by), shape))
 	}
@@ -91,11 +91,5 @@ func (g *reorder[T]) do(lo, hi, _ int) {
 				copy(dst[i*g.inner:(i+1)*g.inner], src[(n-1-i)*g.inner:])
 			}
 		}
-	}
-}
-
-func reverseInGo[T any](dst, src []T) {
-	for i, x := range src {
-		dst[len(dst)-1-i] = x
 	}
 }

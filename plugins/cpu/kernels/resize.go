@@ -80,7 +80,7 @@ func ResizeLinear(p *Pool, dst, src []float32, m Images) {
 
 // ResizeLinearScratch returns what ResizeLinear needs for results of toW columns.
 func ResizeLinearScratch(p *Pool, toW int) ScratchSize {
-	return ScratchSize{Worker: floats(toW, toW, 2*toW, 2), Other: int64(len(p.workers)) * sizeOf[int](toW)}
+	return ScratchSize{Worker: floats(toW, toW, 2*toW, 2), Other: int64(p.Threads()) * sizeOf[int](toW)}
 }
 
 type linear struct {

@@ -52,12 +52,12 @@ func Sample(p *Pool, a SampleArgs) error {
 	g := keep[sampling](p)
 	g.p, g.SampleArgs = p, a
 	if g.lines == nil {
-		g.lines = make([]sampledRow, len(p.workers))
+		g.lines = make([]sampledRow, p.Threads())
 	}
 	p.bad.Store(0)
-	if rows < len(p.workers) && a.N >= sampledAlone {
+	if rows < p.Threads() && a.N >= sampledAlone {
 		for row := range rows {
-			g.lines[0].sample(g, row, len(p.workers))
+			g.lines[0].sample(g, row, p.Threads())
 		}
 	} else {
 		p.share(rows, 1+elementGrain/(8*a.N), g)
@@ -390,5 +390,5 @@ func SampleScratch(p *Pool, n, size int) ScratchSize {
 	if size < 4 {
 		each += floats(n)
 	}
-	return ScratchSize{Other: int64(len(p.workers))*each + sizeOf[sampledPart](len(p.workers))}
+	return ScratchSize{Other: int64(p.Threads())*each + sizeOf[sampledPart](p.Threads())}
 }

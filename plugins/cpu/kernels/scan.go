@@ -246,14 +246,6 @@ func (s *scanning[T, A]) runsOf(x, y []T, n int, acc [scanChains]A) {
 	}
 }
 
-// larger returns the larger of two numbers, NaN if one is NaN.
-func larger[A Number](a, b A) A {
-	if b > a || b != b {
-		return b
-	}
-	return a
-}
-
 // scanColumns scans down strips of columns.
 type scanColumns[T, A Number] struct {
 	scanning[T, A]

@@ -186,7 +186,7 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 		keep[rounding](p).round(p, &one)
 	}
 	if one.M <= packedDotRows || one.K == 0 {
-		strip := one.N / (4 * len(p.workers)) / 128 * 128 // several tasks per worker, unless they become too narrow
+		strip := one.N / (4 * p.Threads()) / 128 * 128 // several tasks per worker, unless they become too narrow
 		strip = min(schemeStrip, max(128, strip))
 		split(p, (one.N+strip-1)/strip, 1, schemeStrips{p, one, w, strip})
 		return
@@ -194,7 +194,7 @@ func (x *SchemeProduct) Multiply(p *Pool, g *GemmArgs, w *SchemeWeights) {
 	for cols, j := widenedColumns(one.K), 0; j < g.N; j += cols {
 		one.N = min(cols, g.N-j)
 		one.LDB, one.C = one.N, g.C[j:]
-		x.widened = grown(x.widened, one.K*one.N)
+		x.widened = sized(x.widened, one.K*one.N)
 		split(p, (one.K+schemeRows-1)/schemeRows, 1+elementGrain/(schemeRows*one.N),
 			schemeDecoding{p, w, x.widened, one.K, j, one.N})
 		one.B = F32(x.widened)
@@ -215,7 +215,7 @@ func (x *schemeStrips) do(lo, hi, worker int) {
 	for t := lo; t < hi; t++ {
 		j := t * x.strip
 		cols := min(x.strip, g.N-j)
-		used, need := sc.used, sc.need
+		mark := sc.mark()
 		for m := range g.M {
 			clear(g.C[m*g.LDC+j:][:cols])
 		}
@@ -224,11 +224,11 @@ func (x *schemeStrips) do(lo, hi, worker int) {
 				w.dot(s, g.C[m*g.LDC+j:][:cols], r, j, g.A[m*g.LDA+r:][:rows], scale, zero)
 			}
 		})
-		sc.giveBack(used, need)
+		sc.release(mark)
 		for m := range g.M {
 			if c := g.C[m*g.LDC+j:][:cols]; !allFinite(s, c) {
 				x.widen(c, g.A[m*g.LDA:][:g.K], j, sc)
-				sc.giveBack(used, need)
+				sc.release(mark)
 			}
 		}
 	}

@@ -104,7 +104,7 @@ func TestSchemeProducts(t *testing.T) {
 				reserve(t, p, need)
 				(&SchemeProduct{}).Multiply(p, &g, w)
 				what := fmt.Sprintf("%s, %s, %v, block %d", p.Features(), kind, size, w.Block)
-				fits(t, p, need, what)
+				fits(t, p, need, keptPanels(p), what)
 				for i := range m {
 					for j := range n {
 						var sum, most float64

@@ -12,7 +12,7 @@ const softmaxChunk = 4 * reduceBlock
 // long reports whether threads share each row. Then there are few rows, and each is long, as the logits of a vocabulary
 // are.
 func (g SoftmaxArgs) long(p *Pool) bool {
-	return g.X.kind == dtype.F32 && reduceOn(p.Set).softmax != nil && g.Outer < len(p.workers) && g.N >= 2*softmaxChunk
+	return g.X.kind == dtype.F32 && reduceOn(p.Set).softmax != nil && g.Outer < p.Threads() && g.N >= 2*softmaxChunk
 }
 
 // softmaxLong is softmaxRows for long rows. The bits are the same.

@@ -35,11 +35,11 @@ func Sort[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 	g.p, g.values, g.indices, g.src, g.n, g.inner, g.descending, g.by = p, values, indexSlice{indices, index}, src, n,
 		inner, descending, by
 	if g.lines == nil {
-		g.lines = make([]sortedLine[T], len(p.workers))
+		g.lines = make([]sortedLine[T], p.Threads())
 	}
-	if lines := outer * inner; lines < len(p.workers) && n >= sortedAlone {
+	if lines := outer * inner; lines < p.Threads() && n >= sortedAlone {
 		for line := range lines {
-			g.lines[0].sort(g, line, len(p.workers))
+			g.lines[0].sort(g, line, p.Threads())
 		}
 	} else {
 		p.share(lines, 1+elementGrain/(8*n), g)
@@ -136,14 +136,6 @@ func (l *sortedLine[T]) sort(g *sorting[T], line, parts int) {
 	}
 	l.each(parts, putPhase)
 	l.g, l.src = nil, nil
-}
-
-// sized returns a slice of n elements with arbitrary contents, in the memory of s if it suffices.
-func sized[E any](s []E, n int) []E {
-	if cap(s) < n {
-		return make([]E, n)
-	}
-	return s[:n]
 }
 
 // sortPhase is a step that is done for all parts in parallel.
@@ -292,6 +284,6 @@ func (l *sortedLine[T]) put(part *sortedPart) {
 
 // SortScratch returns what Sort needs for lines of up to n elements of size bytes.
 func SortScratch(p *Pool, n, size int) ScratchSize {
-	each := sizeOf[uint64](2*n) + int64(n)*int64(size) + sizeOf[ranked](n) + sizeOf[sortedPart](len(p.workers))
-	return ScratchSize{Other: int64(len(p.workers)) * each}
+	each := sizeOf[uint64](2*n) + int64(n)*int64(size) + sizeOf[ranked](n) + sizeOf[sortedPart](p.Threads())
+	return ScratchSize{Other: int64(p.Threads()) * each}
 }

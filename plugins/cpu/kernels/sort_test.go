@@ -80,7 +80,7 @@ func checkSorted[T int64 | float32 | float64](t *testing.T, p *Pool, x []T, oute
 			got, v, want := int(binary.LittleEndian.Uint32(indices[4*at(k):])), values[at(k)], x[at(from)]
 			if got != from || math.Float64bits(float64(v)) != math.Float64bits(float64(want)) {
 				t.Fatalf("%d threads, %T[%d,%d,%d], descending %v: place %d of line %d is %v from %d; want %v from %d",
-					len(p.workers), x, outer, n, inner, descending, k, line, v, got, want, from)
+					p.Threads(), x, outer, n, inner, descending, k, line, v, got, want, from)
 			}
 		}
 	}

@@ -6,13 +6,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// streamFrom is the default of Pool.streamFrom. If operands and result take at least this many bytes, elementwise
-// kernels store the result with non-temporal stores, which bypass the caches. An ordinary store first reads its cache
-// line from memory, a third or more of the traffic. But the next kernel must read such a result from memory, so it pays
-// only if most of the result would have been evicted anyway. On a processor with 32 MB of cache, kernels of 100 MB took
-// a third less time, and kernels of 50 MB a third more.
-const streamFrom = 96 << 20
-
 // streamBytes is the size of a block of the result. A block is computed in the L1 cache and then stored. Meanwhile the
 // operands of the next block are prefetched, so memory is read and written at the same time.
 const streamBytes = 2048
@@ -30,7 +23,7 @@ type ahead struct {
 }
 
 // streams reports whether a kernel that reads and writes the given number of bytes should bypass the caches.
-func (p *Pool) streams(bytes int) bool { return vecOn(p.Set).stream != nil && bytes >= p.streamFrom }
+func streams(p *Pool, bytes int) bool { return vecOn(p.Set).stream != nil && bytes >= p.streamFrom }
 
 // read adds an operand that has the shape of the result.
 func (s *streaming) read(x []uint8, size int) {
@@ -80,7 +73,7 @@ func newOutput[T any](p *Pool, quick bool, dst []T, operands ...[]T) output[T] {
 		bytes += len(bytesOf(x))
 		inPlace = inPlace || same(dst, x)
 	}
-	if o.stream.on = quick && p.streams(bytes) && !inPlace; o.stream.on {
+	if o.stream.on = quick && streams(p, bytes) && !inPlace; o.stream.on {
 		for _, x := range operands {
 			if len(x) == len(dst) {
 				o.stream.read(bytesOf(x), int(unsafe.Sizeof(x[0])))

@@ -2,16 +2,23 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// EmulatedTiles returns a set that extends AVX512BF16 with tiles in plain Go, for tests on processors without AMX.
-func EmulatedTiles() *isa.Set { return emulatedTiles() }
+// EmulatedTiles returns, for tests on processors without AMX, a set that extends AVX512BF16 with tiles in plain Go. It
+// returns none if the processor has AMX, or lacks AVX512BF16.
+func EmulatedTiles() []*isa.Set {
+	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
+		return nil
+	}
+	return []*isa.Set{emulatedTiles()}
+}
 
 var emulatedTiles = sync.OnceValue(func() *isa.Set {
-	s := isa.Extend(isa.AVX512BF16, "emulated tiles")
+	s := isa.Extend(isa.AVX512BF16, "tiles by definition")
 	productTable.Add(s, func() *productRoutines {
 		r := productAVX512BF16()
 		r.tiles, r.tileRow, r.blockRowsOut, r.tilePanel = tilesByDefinition, tileRowAMX, blockRowsAMX, tilePanelByDefinition

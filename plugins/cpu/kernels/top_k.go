@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -21,7 +20,7 @@ func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T
 	}
 	t := keep[topK[T]](p)
 	t.p, t.values, t.indices, t.src, t.n, t.k, t.keys = p, values, indexSlice{indices, index}, src, n, k, by.Keys
-	if parts := len(p.workers); parts > rows && n >= topKAlone && parts*k <= n/4 {
+	if parts := p.Threads(); parts > rows && n >= topKAlone && parts*k <= n/4 {
 		part := topKPart[T]{topK: t, best: sized(t.parts, parts*k), size: (n + parts - 1) / parts}
 		t.parts = part.best
 		for part.row = range rows {
@@ -86,19 +85,12 @@ type ranked struct {
 // worse reports whether a comes after b.
 func (a ranked) worse(b ranked) bool { return a.key < b.key || a.key == b.key && a.at > b.at }
 
-// blockOfKeys returns memory for the keys of a block.
-func (s *scratch) blockOfKeys() []uint64 {
-	if s.keys == nil {
-		s.keys = make([]uint64, 256)
-	}
-	return s.keys
-}
-
 func (t *topK[T]) do(lo, hi, worker int) {
 	sc := t.p.scratch(worker)
-	sc.ranked = sized(sc.ranked, t.k)
+	best := own[[]ranked](sc)
+	*best = sized(*best, t.k)
 	for row := lo; row < hi; row++ {
-		t.put(row, t.best(sc.ranked[:0:t.k], sc, t.src[row*t.n:][:t.n], 0))
+		t.put(row, t.best((*best)[:0:t.k], sc, t.src[row*t.n:][:t.n], 0))
 	}
 }
 
@@ -121,7 +113,7 @@ func (t *topK[T]) best(heap []ranked, sc *scratch, src []T, from int) []ranked {
 	if !ok || reduceOn(t.p.Set).folds == nil || blocks <= 2*t.k {
 		return t.add(heap, sc, src, from)
 	}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	tops := sc.floats(blocks) // NaN if a block has one
 	reduceOn(t.p.Set).folds.each[ReduceMax](&tops[0], &x[from], topKBlock, topKBlock, blocks)
 	floor := tops[t.add(heap, sc, any(tops).([]T), 0)[0].at] // k blocks have an element at least as large
@@ -130,13 +122,13 @@ func (t *topK[T]) best(heap []ranked, sc *scratch, src []T, from int) []ranked {
 			heap = t.add(heap, sc, src[:from], from-topKBlock)
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 	return t.add(heap, sc, src, from)
 }
 
 // add adds the elements of src[from:] to a heap and removes all but the k best.
 func (t *topK[T]) add(heap []ranked, sc *scratch, src []T, from int) []ranked {
-	keys := sc.blockOfKeys()
+	keys := own[[256]uint64](sc)
 	for ; from < len(src); from += len(keys) {
 		block := src[from:min(len(src), from+len(keys))]
 		t.keys(keys[:len(block)], block)
@@ -184,23 +176,6 @@ func down(heap []ranked) {
 	}
 }
 
-// indexSlice stores indices as elements of type i32, i64, u32 or f32.
-type indexSlice struct {
-	bytes []byte
-	index dtype.DType
-}
-
-func (s indexSlice) put(i, at int) {
-	switch b := s.bytes[i*s.index.Size():]; s.index {
-	case dtype.I64:
-		binary.LittleEndian.PutUint64(b, uint64(at))
-	case dtype.F32:
-		binary.LittleEndian.PutUint32(b, math.Float32bits(float32(at)))
-	default: // i32 and u32
-		binary.LittleEndian.PutUint32(b, uint32(at))
-	}
-}
-
 // FloatOrder orders numbers by size. Both zeros are equal, and NaN is the least.
 func FloatOrder[T float32 | float64]() Order[T] {
 	var x any = T(0)
@@ -244,4 +219,9 @@ func IntOrder[T int8 | int16 | int32 | int64 | uint8 | uint32]() Order[T] {
 			dst[i] = uint64(int64(x)) ^ 1<<63
 		}
 	}, 0}
+}
+
+// TopKScratch returns what TopK needs for rows of up to n elements.
+func TopKScratch(p *Pool, n, k int) ScratchSize {
+	return ScratchSize{Worker: floats(n / topKBlock), Other: 2 * int64(p.Threads()) * sizeOf[ranked](k)}
 }

@@ -205,8 +205,6 @@ func apply(s *isa.Set, op UnaryOp, dst, src []float32) { elemOn(s).unary[op.id](
 // angleLimit is the least angle that the assembly cannot reduce; _asm/fit.go has the same limit.
 const angleLimit = 1 << 17
 
-const elementGrain = 1 << 14 // fewer elements are not worth a task
-
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {
 	split(p, len(src), elementGrain, unaryRows{newOutput(p, functions[op.id].ulp == 0, dst[:len(src)], src), op, src})

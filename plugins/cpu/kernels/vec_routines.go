@@ -172,3 +172,9 @@ func dotGeneric(a, b []float32) float32 {
 	}
 	return (s[0] + s[1]) + (s[2] + s[3])
 }
+
+func reverseInGo[T any](dst, src []T) {
+	for i, x := range src {
+		dst[len(dst)-1-i] = x
+	}
+}

@@ -153,7 +153,7 @@ func (g *windowLines) doEven(lo, hi, worker int) {
 	s, sc := g.p.Set, g.p.scratch(worker)
 	high, wide, line, made := g.In[1]/g.Out[1], g.In[2]/g.Out[2], g.In[2], g.Out[2]
 	most := g.evenLines()
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	sum, count := sc.floats(most*line), sc.floats(most*made)
 	fillWith(count, float32(high*wide))
 	for ; lo < hi; lo += most {
@@ -169,7 +169,7 @@ func (g *windowLines) doEven(lo, hi, worker int) {
 		reduceOn(s).folds.each[Sum](&dst[0], &sum[0], wide, wide, len(dst))
 		elemOn(s).binary[Div](dst, dst, count[:len(dst)])
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 func (g *windowLines) do(lo, hi, worker int) {
@@ -184,7 +184,7 @@ func (g *windowLines) do(lo, hi, worker int) {
 	if !g.Adaptive {
 		before = g.Pad[2] * g.Inner
 	}
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	sum := sc.floats(g.lineSize())
 	column, count := sc.floats(made), sc.floats(made)
 	fillWith(sum, start)
@@ -238,7 +238,7 @@ func (g *windowLines) do(lo, hi, worker int) {
 			elemOn(s).binary[Div](dst, dst, column)
 		}
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // lineSize returns the number of elements of a line with its padding, as far as windows reach.
@@ -323,7 +323,7 @@ func (g *WindowArgs) halves() bool {
 // halve is across for such windows.
 func (g *windowLines) halve(s *isa.Set, sc *scratch, fold func(dst, a, b []float32), dst, line []float32) {
 	n := len(dst) * g.Stride[2] / 2
-	used, need := sc.used, sc.need
+	mark := sc.mark()
 	evens, odds := sc.floats(n), sc.floats(n)
 	for from := line[:2*n]; n >= len(dst); n /= 2 {
 		to := evens[:n]
@@ -336,7 +336,7 @@ func (g *windowLines) halve(s *isa.Set, sc *scratch, fold func(dst, a, b []float
 		fold(to, to, odds[:n])
 		from = to
 	}
-	sc.giveBack(used, need)
+	sc.release(mark)
 }
 
 // ScratchSize returns what Windows needs for float32.

@@ -1,0 +1,11 @@
+package kernels
+
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
+
+func TestTablenorm(t *testing.T) {
+	checkTable(t, func(s *isa.Set) any { return *normOn(s) })
+}
