@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
 // A value that is read only by bfloat16 products need not be stored as float32. On processors with matrix tiles (AMX),
@@ -50,7 +51,7 @@ func readersOf(p *program.Program) [][]reader {
 // chooseBlocked picks the layout of every value: blocked if the step that writes it and all steps that read it support
 // that.
 func (x *executable) chooseBlocked() {
-	if !x.pool.TakesBlocked(x.precision) {
+	if !kernels.TakesBlocked(x.pool, x.precision) {
 		return
 	}
 	if x.readers == nil {

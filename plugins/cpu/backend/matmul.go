@@ -78,7 +78,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		return func(c *call) error {
 			return matmul(c, a, act, func(g kernels.GemmArgs) *kernels.PackedWeights {
 				// The precision depends on the number of rows, which may differ between runs.
-				if !fixed || !c.pool.TakesBlocked(g.Precision) {
+				if !fixed || !kernels.TakesBlocked(c.pool, g.Precision) {
 					return nil
 				}
 				if packed == nil {

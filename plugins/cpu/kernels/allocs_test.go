@@ -28,7 +28,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		row, one := []int{n}, []int{1}
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
 		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
-		conv := conv2D(16, 8, 12, 3, 1, 1, 1, true)
+		conv := ConvArgs{N: 1, In: [3]int{1, 16, 16}, Cin: 8, Cout: 12, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 1, 1},
+			Pad: [3]int{0, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1, Last: true}
 		conv.X, conv.Weight, conv.Bias, conv.Out = x, F32(y), y, dst
 		chw, transposed, depthwise, lines := conv, conv, conv, conv
 		chw.Last, transposed.Transposed, depthwise.Last = false, true, false
@@ -36,13 +37,15 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		lines.Cout, lines.Groups = 8, 8
 		var floats, integers, narrow any = x, sums, halves
 		half := BFloat16
-		if p.TakesBlocked(half) {
+		if TakesBlocked(p, half) {
 			half = Float32 // products in tiles allocate a tilePanel for each call of their routine
 		}
 		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst,
 			XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
 			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}
-		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)
+		att := AttentionArgs{B: 1, Heads: 2, KVHeads: 1, SQ: 40, SK: 300, DK: 16, DV: 16, Scale: 0.25, Mask: MaskCausal,
+			QOffset: 260, Q: x, QStride: Strides{1280, 32, 16}, K: F32(y), KStride: Strides{4800, 16, 16}, V: F32(y),
+			VStride: Strides{4800, 16, 16}, Out: dst, OutStride: Strides{1280, 32, 16}}
 		for what, f := range map[string]func(){
 			"sin":        func() { UnaryF32(p, Sin, dst, x) },
 			"gelu":       func() { UnaryF32(p, Gelu, dst, x) },

@@ -10,7 +10,7 @@ import (
 // others.
 func TestAttentionMaskedValues(t *testing.T) {
 	inf := float32(math.Inf(1))
-	eachTiled(t, func(t *testing.T, p *Pool) {
+	eachTiledPool(t, func(t *testing.T, p *Pool) {
 		r := rng(4)
 		for _, mask := range []MaskKind{MaskCausal, MaskSliding, MaskCustom, MaskBias} {
 			for _, c := range [][7]int{{1, 1, 1, 5, 9, 8, 8}, {1, 4, 2, 33, 300, 16, 16}, {1, 2, 1, 70, 17, 20, 7}} {

@@ -4,4 +4,4 @@ package kernels
 
 import "testing"
 
-func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) { eachTiled(t, f) }
+func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) { eachTiledPool(t, f) }

@@ -34,7 +34,7 @@ func attention64(g *AttentionArgs) []float64 {
 				for j := range s {
 					for d := range g.DK {
 						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(
-							g.K.at(b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
+							weightAt(g.K, b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
 					}
 					s[j] *= float64(g.Scale)
 					if c := float64(g.Softcap); c != 0 {
@@ -70,7 +70,7 @@ func attention64(g *AttentionArgs) []float64 {
 					w := math.Exp(s[j] - top)
 					sum += w
 					for d := range o {
-						o[d] += w * round(g.V.at(b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d))
+						o[d] += w * round(weightAt(g.V, b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d))
 					}
 				}
 				for d := range o {
@@ -97,17 +97,6 @@ func halves(w Weights, try int) Weights {
 		}
 	}
 	return out
-}
-
-// at returns element i.
-func (w Weights) at(i int) float32 {
-	switch w.kind {
-	case dtype.F16:
-		return dtype.F16ToF32(w.half[i])
-	case dtype.BF16:
-		return dtype.BF16ToF32(w.half[i])
-	}
-	return w.f32[i]
 }
 
 const guard64 = -12345678
@@ -159,7 +148,7 @@ func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKi
 }
 
 func TestAttention(t *testing.T) {
-	eachTiled(t, func(t *testing.T, p *Pool) {
+	eachTiledPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
 			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16},
@@ -195,7 +184,7 @@ func TestAttention(t *testing.T) {
 // TestAttentionFullyMasked checks that a query without keys gives zeros, and that tiles without a key for a query
 // change nothing.
 func TestAttentionFullyMasked(t *testing.T) {
-	eachTiled(t, func(t *testing.T, p *Pool) {
+	eachTiledPool(t, func(t *testing.T, p *Pool) {
 		g := randomAttention(rng(2), 1, 1, 1, 4, 600, 8, 8, MaskCustom)
 		g.Softcap, g.MaskBool, g.MaskF32, g.MaskStride = 0, make([]uint8, 4*600), nil, [4]int{0, 0, 600, 1}
 		g.MaskBool[600+599] = 1 // query 1 sees the last key only, the others nothing

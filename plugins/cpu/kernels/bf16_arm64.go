@@ -71,3 +71,8 @@ func pairsPeakNEON(n int)
 //
 //go:noescape
 func packBF16NEON(dst *float32, src *float32, width int, pairs int)
+
+// roundBF16NEON is dst[i] = roundBF16(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func roundBF16NEON(dst *float32, src *float32, blocks int)

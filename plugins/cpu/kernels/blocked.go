@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
 
 // The blocked layout stores a matrix in bfloat16, in the order in which products in AMX tiles load it. Such a product
 // has nothing to pack and reads half the memory. It would round its operand anyway, so the result is the same; GemmArgs
@@ -11,7 +15,7 @@ import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 // arbitrary values.
 
 // TakesBlocked reports whether products of this precision can read and write the blocked layout.
-func (p *Pool) TakesBlocked(precision Precision) bool { return packingOf(p.Set, precision) == tiled }
+func TakesBlocked(p *Pool, precision Precision) bool { return packingOf(p.Set, precision) == tiled }
 
 // BlockedLen returns the size of a blocked matrix in units of float32.
 func BlockedLen(rows, cols int) int { return tiled.rows(rows) * tiled.depth(cols) }
@@ -48,4 +52,19 @@ func (q blocked) put(s *isa.Set, r, k int, x []float32, ld, n, cols int) {
 			productOn(s).blockRowsOut(q.data[q.at(r+row, k+col):], x[row*ld+col:], ld, rows, width/tileSide)
 		}
 	}
+}
+
+// UnpackBlocked returns the rows of a blocked matrix as floats. It is slow.
+func UnpackBlocked(data []float32, rows, cols int) []float32 {
+	q := newBlocked(data, rows, cols)
+	out := make([]float32, 0, rows*cols)
+	for r := range rows {
+		for k := 0; k < cols; k += tileSide {
+			for _, x := range q.data[q.at(r, k):][:tileSide/2] {
+				u := math.Float32bits(x)
+				out = append(out, math.Float32frombits(u<<16), math.Float32frombits(u&^0xffff))
+			}
+		}
+	}
+	return out
 }

@@ -54,6 +54,9 @@ func streamAVX2(dst *uint8, src *uint8, next uintptr, after uintptr, lines int)
 //go:noescape
 func prefetchRows(at uintptr, stride uintptr, rows int)
 
+// storeFence orders non-temporal stores, which bypass the caches, before later stores.
+func storeFence()
+
 // transposeAVX512 copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole
 // vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.
 //

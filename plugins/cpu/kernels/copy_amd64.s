@@ -398,6 +398,12 @@ loop:
 	JNE        loop
 	RET
 
+// func storeFence()
+// Requires: MMX+
+TEXT ·storeFence(SB), NOSPLIT, $0
+	SFENCE
+	RET
+
 // func transposeAVX512(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-48

@@ -2,10 +2,8 @@ package kernels
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -13,32 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
-
-// at returns which element of a tensor of the given shape is read for an index of the broadcast result.
-func at(shape, index []int) int {
-	n := 0
-	for i, d := range shape {
-		x := index[len(index)-len(shape)+i]
-		if d == 1 {
-			x = 0
-		}
-		n = n*d + x
-	}
-	return n
-}
-
-// each calls f for every index of shape in order.
-func each(shape []int, f func(n int, index []int)) {
-	index := make([]int, len(shape))
-	for n := range elements(shape) {
-		rest := n
-		for i := len(shape) - 1; i >= 0; i-- {
-			index[i] = rest % shape[i]
-			rest /= shape[i]
-		}
-		f(n, index)
-	}
-}
 
 var broadcasts = [][3][]int{
 	{{}, {}, {}}, {{5}, {}, {1}}, {{7}, {7}, {7}}, {{3, 4}, {4}, {3, 1}}, {{3, 1, 5}, {2, 1}, {1, 1, 5}},
@@ -521,21 +493,6 @@ func TestNarrow(t *testing.T) {
 			}
 		}
 	})
-}
-
-func randomShape(r *rand.Rand) []int {
-	shape := make([]int, r.IntN(5))
-	for i := range shape {
-		shape[i] = []int{1, 2, 3, 5, 8, 33, 0}[min(6, r.IntN(40)%7)]
-	}
-	if elements(shape) > 20000 {
-		return shape[:len(shape)/2]
-	}
-	return shape
-}
-
-func describeShape(what string, shape, extra []int) string {
-	return fmt.Sprint(what, " ", shape, " ", extra)
 }
 
 // TestRemainder compares remainder64 with math.Mod.

@@ -45,7 +45,7 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	if n := p.Threads(); n > 1 && g.M >= ownRows*n && way != tiled {
 		r.Other = int64(n) * floats(min(matrix, own))
 	}
-	if fixed && p.TakesBlocked(g.Precision) {
+	if fixed && TakesBlocked(p, g.Precision) {
 		r.Packed = floats(matrix)
 	}
 	if productOn(s).split != nil && g.B.kind.IsPacked() {

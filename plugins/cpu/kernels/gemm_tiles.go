@@ -62,7 +62,7 @@ type PackedWeights struct {
 // PackWeights packs B of g for products with the same B, N, K and Precision. It returns nil if packing in advance
 // gains nothing.
 func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
-	if !p.TakesBlocked(g.Precision) || g.N*g.K == 0 {
+	if !TakesBlocked(p, g.Precision) || g.N*g.K == 0 {
 		return nil
 	}
 	panels := (g.N + productOn(p.Set).nr - 1) / productOn(p.Set).nr

@@ -28,7 +28,7 @@ type GridAttentionArgs struct {
 
 // MakesBlocked reports whether the result can have the blocked layout.
 func (g *GridAttentionArgs) MakesBlocked(p *Pool) bool {
-	return p.TakesBlocked(g.Precision) && g.panels(p.Set) && g.Dim%tileSide == 0
+	return TakesBlocked(p, g.Precision) && g.panels(p.Set) && g.Dim%tileSide == 0
 }
 
 // window is one window: its place, and how much of it lies on the grid.

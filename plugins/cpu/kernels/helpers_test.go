@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"unsafe"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
@@ -230,7 +232,7 @@ func randomBytes[T int8 | uint8](r *rand.Rand, n int) []T {
 // finished turns a sum of products into a result, by the definition.
 func finished[T int8 | uint8](acc int32, mult float32, zero int) T {
 	least, most := 0.0, 255.0
-	if signed[T]() {
+	if T(0)-1 < 0 {
 		least, most = -128, 127
 	}
 	v := math.RoundToEven(float64(float32(acc)*mult)) + float64(zero)
@@ -269,4 +271,102 @@ func biases(r *rand.Rand, n int) []int32 {
 		b[i] = int32(r.Uint32()) >> r.IntN(32)
 	}
 	return b
+}
+
+// at returns which element of a tensor of the given shape is read for an index of the broadcast result.
+func at(shape, index []int) int {
+	n := 0
+	for i, d := range shape {
+		x := index[len(index)-len(shape)+i]
+		if d == 1 {
+			x = 0
+		}
+		n = n*d + x
+	}
+	return n
+}
+
+// each calls f for every index of shape in order.
+func each(shape []int, f func(n int, index []int)) {
+	index := make([]int, len(shape))
+	for n := range elements(shape) {
+		rest := n
+		for i := len(shape) - 1; i >= 0; i-- {
+			index[i] = rest % shape[i]
+			rest /= shape[i]
+		}
+		f(n, index)
+	}
+}
+
+func randomShape(r *rand.Rand) []int {
+	shape := make([]int, r.IntN(5))
+	for i := range shape {
+		shape[i] = []int{1, 2, 3, 5, 8, 33, 0}[min(6, r.IntN(40)%7)]
+	}
+	if elements(shape) > 20000 {
+		return shape[:len(shape)/2]
+	}
+	return shape
+}
+
+func describeShape(what string, shape, extra []int) string {
+	return fmt.Sprint(what, " ", shape, " ", extra)
+}
+
+// at2 is at without broadcast.
+func at2(shape, index []int) int {
+	n := 0
+	for i, d := range shape {
+		n = n*d + index[i]
+	}
+	return n
+}
+
+// randomPairs returns n pairs of random bfloat16.
+func randomPairs(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		lo, hi := math.Float32bits(r.Float32()-0.5)>>16, math.Float32bits(r.Float32()-0.5)&^0xffff
+		x[i] = math.Float32frombits(hi | lo)
+	}
+	return x
+}
+
+func randomWeights(r *rand.Rand, kind dtype.DType, n int) Weights {
+	x := randoms(r, n)
+	half := make([]uint16, n)
+	for i, v := range x {
+		if kind == dtype.F16 {
+			half[i] = dtype.F32ToF16(v)
+		} else {
+			half[i] = dtype.F32ToBF16(v)
+		}
+	}
+	switch kind {
+	case dtype.F16:
+		return F16(half)
+	case dtype.BF16:
+		return BF16(half)
+	}
+	return F32(x)
+}
+
+func weightAt(w Weights, i int) float32 {
+	switch w.kind {
+	case dtype.F16:
+		return dtype.F16ToF32(w.half[i])
+	case dtype.BF16:
+		return dtype.BF16ToF32(w.half[i])
+	}
+	return w.f32[i]
+}
+
+// lines returns n floats, aligned to a cache line.
+func lines(n int) []float32 {
+	x := make([]float32, n+16)
+	for uintptr(unsafe.Pointer(&x[0]))%64 != 0 {
+		x = x[1:]
+	}
+	return x[:n]
 }

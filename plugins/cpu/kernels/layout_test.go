@@ -117,15 +117,6 @@ func TestPlaceNarrowPad(t *testing.T) {
 	}
 }
 
-// at2 is at without broadcast.
-func at2(shape, index []int) int {
-	n := 0
-	for i, d := range shape {
-		n = n*d + index[i]
-	}
-	return n
-}
-
 func TestGather(t *testing.T) {
 	p := newPool(t, 3, "")
 	r := rng(3)

@@ -12,30 +12,15 @@ func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 //go:noescape
 func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeQ4_1AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ4_1AVX2(dst *float32, w *byte, blocks int)
-
 // unpackQ5_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeQ5_0AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_0AVX2(dst *float32, w *byte, blocks int)
-
 // unpackQ5_1 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
-
-// decodeQ5_1AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_1AVX2(dst *float32, w *byte, blocks int)
 
 // unpackQ8_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
@@ -47,20 +32,10 @@ func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
 //go:noescape
 func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeQ2_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ2_KAVX2(dst *float32, w *byte, blocks int)
-
 // unpackQ3_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
-
-// decodeQ3_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ3_KAVX2(dst *float32, w *byte, blocks int)
 
 // unpackQ4_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
@@ -72,11 +47,6 @@ func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 //go:noescape
 func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeQ5_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_KAVX2(dst *float32, w *byte, blocks int)
-
 // unpackQ6_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
@@ -87,95 +57,25 @@ func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 //go:noescape
 func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeQ8_KAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ8_KAVX2(dst *float32, w *byte, blocks int)
-
 // unpackIQ4_NL unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
-
-// decodeIQ4_NLAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeIQ4_NLAVX2(dst *float32, w *byte, blocks int)
 
 // unpackIQ4_XS unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeIQ4_XSAVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeIQ4_XSAVX2(dst *float32, w *byte, blocks int)
-
 // unpackMXFP4 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
 //
 //go:noescape
 func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
 
-// decodeMXFP4AVX2 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeMXFP4AVX2(dst *float32, w *byte, blocks int)
-
 // roundRowAVX2 rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.
 //
 //go:noescape
 func roundRowAVX2(q *int8, scale *float32, sums *float32, x *float32, groups int)
-
-// decodeQ4_1AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ4_1AVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ5_0AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_0AVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ5_1AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_1AVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ2_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ2_KAVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ3_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ3_KAVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ5_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ5_KAVX512(dst *float32, w *byte, blocks int)
-
-// decodeQ8_KAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeQ8_KAVX512(dst *float32, w *byte, blocks int)
-
-// decodeIQ4_NLAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeIQ4_NLAVX512(dst *float32, w *byte, blocks int)
-
-// decodeIQ4_XSAVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeIQ4_XSAVX512(dst *float32, w *byte, blocks int)
-
-// decodeMXFP4AVX512 sets dst to the values of blocks, each rounded once. blocks > 0.
-//
-//go:noescape
-func decodeMXFP4AVX512(dst *float32, w *byte, blocks int)
 
 // roundRowAVX512 rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.
 //

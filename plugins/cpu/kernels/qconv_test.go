@@ -76,3 +76,15 @@ func TestQConvScratch(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkConvolveIntegers(b *testing.B) {
+	r := rng(1)
+	g := conv2D(56, 64, 64, 3, 1, 1, 1, false)
+	q := QConv[uint8]{Size: g, X: randomBytes[uint8](r, 64*56*56), W: randomBytes[uint8](r, 64*64*9), WSigned: true,
+		Dst: make([]uint8, 64*56*56), Mult: []float32{1e-3}, Keep: &QConvKept{Fixed: true}}
+	p := newPool(b, 0, "")
+	for b.Loop() {
+		q.Run(p)
+	}
+	b.ReportMetric(2*float64(b.N)*64*64*9*56*56/b.Elapsed().Seconds()/1e9, "GOP/s")
+}

@@ -74,14 +74,4 @@ func BenchmarkIntegers(b *testing.B) {
 		}
 		report(b, m*k*n)
 	})
-	b.Run("qconv2d", func(b *testing.B) {
-		g := conv2D(56, 64, 64, 3, 1, 1, 1, false)
-		q := QConv[uint8]{Size: g, X: randomBytes[uint8](r, 64*56*56), W: randomBytes[uint8](r, 64*64*9), WSigned: true,
-			Dst: make([]uint8, 64*56*56), Mult: []float32{1e-3}, Keep: &QConvKept{Fixed: true}}
-		p := newPool(b, 0, "")
-		for b.Loop() {
-			q.Run(p)
-		}
-		report(b, 64*64*9*56*56)
-	})
 }

@@ -16,8 +16,3 @@ func deviationsNEON(x *float32, blocks int, mean float32, distance *float32) flo
 //
 //go:noescape
 func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
-
-// roundBF16NEON is dst[i] = roundBF16(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
-//
-//go:noescape
-func roundBF16NEON(dst *float32, src *float32, blocks int)

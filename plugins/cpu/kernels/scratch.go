@@ -55,10 +55,12 @@ func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().S
 // Used returns how much memory kernels have needed at most: Shared, and Worker for the worker that needed most. Tests
 // compare it with what kernels say.
 func (p *Pool) Used() (r ScratchSize) {
-	r.Shared = floats(max(p.shared.need, p.shared.most))
+	r.Shared = p.shared.peak()
 	for i := range p.workers {
-		s := &p.workers[i].scratch
-		r.Worker = max(r.Worker, floats(max(s.need, s.most)))
+		r.Worker = max(r.Worker, p.workers[i].scratch.peak())
 	}
 	return r
 }
+
+// peak returns how many bytes floats was asked for at most since the last reset.
+func (s *scratch) peak() int64 { return floats(max(s.need, s.most)) }

@@ -37,9 +37,6 @@ func tilesBlocked(config *byte, blocks int, steps int, a *float32, b *float32, s
 //go:noescape
 func tilesBlockedGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// storeFence orders non-temporal stores, which bypass the caches, before later stores.
-func storeFence()
-
 // misaligned returns the distance of p from the start of its cache line of 64 bytes, in bytes.
 //
 //go:noescape

@@ -3262,12 +3262,6 @@ DATA c2e61d662<>+56(SB)/4, $0x2e61d662
 DATA c2e61d662<>+60(SB)/4, $0x2e61d662
 GLOBL c2e61d662<>(SB), RODATA|NOPTR, $64
 
-// func storeFence()
-// Requires: MMX+
-TEXT ·storeFence(SB), NOSPLIT, $0
-	SFENCE
-	RET
-
 // func misaligned(p *float32) int
 TEXT ·misaligned(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), AX

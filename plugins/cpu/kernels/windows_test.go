@@ -34,8 +34,8 @@ func TestAdaptiveMean(t *testing.T) {
 			Windows(p, g, dst, x)
 			check(t, fmt.Sprint(c))
 			compare(t, fmt.Sprint(c), dst, want, 1e-6, 1e-6)
-			if size := g.ScratchSize(p); size.Worker < p.Used().Worker {
-				t.Errorf("%v takes %d bytes, more than %d", c, p.Used().Worker, size.Worker)
+			if size := g.ScratchSize(p); size.Worker < p.scratch(0).peak() {
+				t.Errorf("%v takes %d bytes, more than %d", c, p.scratch(0).peak(), size.Worker)
 			}
 		}
 	})
@@ -84,8 +84,8 @@ func TestWindowLines(t *testing.T) {
 				what := fmt.Sprint(op, c)
 				check(t, what)
 				compare(t, what, dst, want, 1e-6, 1e-6)
-				if size := g.ScratchSize(p); size.Worker < p.Used().Worker {
-					t.Errorf("%s takes %d bytes, more than %d", what, p.Used().Worker, size.Worker)
+				if size := g.ScratchSize(p); size.Worker < p.scratch(0).peak() {
+					t.Errorf("%s takes %d bytes, more than %d", what, p.scratch(0).peak(), size.Worker)
 				}
 			}
 		}

@@ -1,12 +1,6 @@
 package main
 
-import (
-	"strings"
-
-	. "github.com/mmcloughlin/avo/build"
-	. "github.com/mmcloughlin/avo/operand"
-	. "github.com/mmcloughlin/avo/reg"
-)
+import "strings"
 
 // genCopy writes the routines that transpose, reverse, copy, stream and prefetch, the conversions from and to f16 and
 // bf16, and the matrix-vector product.
@@ -20,7 +14,15 @@ func genCopy(v vec) {
 	stream(v)
 	if !v.wide() {
 		prefetchRows()
+		storeFence()
 	}
+}
+
+func storeFence() {
+	TEXT("storeFence", NOSPLIT, "func()")
+	Doc("storeFence orders non-temporal stores, which bypass the caches, before later stores.")
+	SFENCE()
+	RET()
 }
 
 // prefetchRows prefetches one cache line of each row.

@@ -16,10 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/gotypes"
-	. "github.com/mmcloughlin/avo/operand"
-	. "github.com/mmcloughlin/avo/reg"
 )
 
 // parts are the files of the package, each written by one run of this program.
@@ -42,6 +39,7 @@ var parts = map[string]func(vec){
 	"scan":            genScan,
 	"conv":            genConv,
 	"packed":          genPacked,
+	"packed_decode":   genPackedDecode,
 	"packed_integers": genPackedIntegers,
 	"packed_bytes":    genPackedBytes,
 	"packed_tiles":    genPackedTiles,

@@ -1,20 +1,11 @@
 package main
 
-import (
-	. "github.com/mmcloughlin/avo/build"
-	. "github.com/mmcloughlin/avo/operand"
-	. "github.com/mmcloughlin/avo/reg"
-)
-
 // genPackedIntegers writes routines that unpack blocks of weights to bytes and scales, that round activations to bytes,
 // and that multiply both.
 func genPackedIntegers(v vec) {
 	for _, f := range integerFormats {
 		if !v.wide() {
 			unpackIntegers(f)
-		}
-		if f.decodes {
-			v.decodeIntegers(f)
 		}
 	}
 	v.roundRow()
@@ -23,6 +14,15 @@ func genPackedIntegers(v vec) {
 		integerTiles(true)
 		integerVectors(false)
 		integerVectors(true)
+	}
+}
+
+// genPackedDecode writes decoders of the formats for which genPacked writes none.
+func genPackedDecode(v vec) {
+	for _, f := range integerFormats {
+		if f.decodes {
+			v.decodeIntegers(f)
+		}
 	}
 }
 

@@ -1,12 +1,6 @@
 package main
 
-import (
-	"math"
-
-	. "github.com/mmcloughlin/avo/build"
-	. "github.com/mmcloughlin/avo/operand"
-	. "github.com/mmcloughlin/avo/reg"
-)
+import "math"
 
 // Products of many rows and a panel of 32 columns, in tiles. While tiles multiply a block of 32 rows, vector
 // instructions finish the block before: they add bias and residual, apply the activation and store the results.
@@ -38,11 +32,6 @@ func genTiles(v vec) {
 	} {
 		tilePanel(e)
 	}
-	TEXT("storeFence", NOSPLIT, "func()")
-	Doc("storeFence orders non-temporal stores, which bypass the caches, before later stores.")
-	SFENCE()
-	RET()
-
 	TEXT("misaligned", NOSPLIT, "func(p *float32) int")
 	Doc("misaligned returns the distance of p from the start of its cache line of 64 bytes, in bytes.")
 	Pragma("noescape")
