@@ -95,7 +95,7 @@ func (r *rope) at(b, s int) int64 { return op.RopePosition(r.pos, r.rank, r.args
 
 func (r *rope) tabled(b, s int, buf []float32) (cos, sin []float32) {
 	row, h := int(r.at(b, s))*r.width, r.args.Half
-	return r.cos.Row(r.pool, row, h, buf[:h]), r.sin.Row(r.pool, row, h, buf[h:])
+	return r.cos.Row(r.pool.Set, row, h, buf[:h]), r.sin.Row(r.pool.Set, row, h, buf[h:])
 }
 
 func (r *rope) computed(b, s int, buf []float32) (cos, sin []float32) {

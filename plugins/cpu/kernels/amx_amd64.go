@@ -2,7 +2,7 @@ package kernels
 
 import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 
-// tilePanelAMX is isa.tilePanel. It checks the bounds for the assembly: each index expression is the last element that
+// tilePanelAMX is productRoutines.tilePanel. It checks the bounds for the assembly: each index expression is the last element that
 // is read or written.
 func tilePanelAMX(t *tilePanel) {
 	const area = tileSide * tileSide
@@ -63,7 +63,7 @@ var tileEnds = [...][2]tilesAsm{
 
 var tileResiduals = [2]tilesAsm{tilesRowsResidual, tilesRowsResidualStream}
 
-// blockRowsAMX is isa.blockRowsOut.
+// blockRowsAMX is productRoutines.blockRowsOut.
 func blockRowsAMX(dst, src []float32, ld, rows, steps int) {
 	if rows*steps == 0 || misaligned(&dst[0]) != 0 {
 		panic("BUG: no rows, or blocks that are not aligned to cache lines")

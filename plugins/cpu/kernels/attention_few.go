@@ -119,7 +119,7 @@ func (x *attendingFew) prefetch(t fewPlace, m Weights, s Strides, d, part, parts
 }
 
 // fewRows holds a worker's buffers. Scores are in panels, as in attnTile: a panel has a lane for each of up to
-// isa.lanes rows.
+// isa.Set.Lanes rows.
 type fewRows struct {
 	score []float32 // scores of a tile, then weights: [panels][fewTile][lanes]
 	power []float32 // the weights, packed for products of up to mr rows: [fewTile][rows]

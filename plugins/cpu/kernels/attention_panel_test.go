@@ -21,7 +21,7 @@ func bf16At(x []float32, i int) float64 {
 	return float64(math.Float32frombits(u &^ 0xffff))
 }
 
-// attendByDefinition is isa.attend in plain Go, with the largest score as m.
+// attendByDefinition is attnRoutines.attend in plain Go, with the largest score as m.
 func attendByDefinition(a *attendPanel) {
 	d := a.steps * tileSide
 	for query := range 2 * groupSize {
@@ -64,7 +64,7 @@ func attendByDefinition(a *attendPanel) {
 	}
 }
 
-// tileTermsByDefinition is isa.tileTerms in plain Go.
+// tileTermsByDefinition is attnRoutines.tileTerms in plain Go.
 func tileTermsByDefinition(t *termTiles) {
 	for i := 0; i < len(t.items); i += 3 {
 		a, b, c := int(t.items[i])/4, int(t.items[i+1])/4, int(t.items[i+2])/4

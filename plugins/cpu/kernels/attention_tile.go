@@ -73,7 +73,7 @@ type attnTile struct {
 
 	k, v  []float32 // one tile of keys and values, packed in panels: keys by dk, and dv by keys
 	rows  []float32 // gathered rows of q, k or v before packing, [tile, dk or dv] with spill
-	plain []float32 // a panel, or the values, as float32 before isa.convert
+	plain []float32 // a panel, or the values, as float32 before convert
 	score []float32 // [tile, nr] scores of a panel, then weights
 	power []float32 // the weights packed as an operand; score itself if products are float32
 	mNew  []float32 // [nr] m with the current tile
@@ -122,7 +122,7 @@ func (a *attnTile) init(s *isa.Set, sc *scratch, precision Precision, queries, k
 	}
 }
 
-// before returns the memory in which a panel is packed as floats, before isa.convert stores it in dst.
+// before returns the memory in which a panel is packed as floats, before convert stores it in dst.
 func (a *attnTile) before(dst []float32) []float32 {
 	if a.way == pairs || a.way == tiled {
 		return a.plain

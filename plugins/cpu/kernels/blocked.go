@@ -43,7 +43,7 @@ func (q blocked) at(r, k int) int {
 }
 
 // put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32.
-// Its stores bypass the caches, so the caller must call isa.storeFence.
+// Its stores bypass the caches, so the caller must call vecRoutines.storeFence.
 func (q blocked) put(s *isa.Set, r, k int, x []float32, ld, n, cols int) {
 	for row, rows := 0, 0; row < n; row += rows { // divided where blocks and groups end
 		rows = min(n-row, tileSide-(r+row)%tileSide)

@@ -43,7 +43,7 @@ func Conv(p *Pool, g *ConvArgs) {
 	c.begin()
 	p.bad.Store(0)
 	if volume(c.In) > math.MaxInt32 {
-		p.bad.Store(1) // isa.gatherRows takes 32-bit indices
+		p.bad.Store(1) // vecRoutines.gatherRows takes 32-bit indices
 	}
 	switch {
 	case p.bad.Load() != 0:

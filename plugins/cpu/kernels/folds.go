@@ -8,7 +8,7 @@ import (
 
 // foldRoutines are the routines of reductions, for at least one element.
 type foldRoutines struct {
-	row [reduceCount]func(x *float32, n int) float64 // reduces n elements; nil for Sum and Mean, see isa.sum
+	row [reduceCount]func(x *float32, n int) float64 // reduces n elements; nil for Sum and Mean, see reduceRoutines.sum
 	// reduces rows of n elements, ld apart, column by column into acc
 	rows [reduceCount]func(acc, x *float32, n, ld, rows int)
 	// dst[i] = row i reduced, for rows that are ld apart; nil for Prod

@@ -289,7 +289,7 @@ func at(shape, index []int) int {
 // each calls f for every index of shape in order.
 func each(shape []int, f func(n int, index []int)) {
 	index := make([]int, len(shape))
-	for n := range elements(shape) {
+	for n := range count(shape) {
 		rest := n
 		for i := len(shape) - 1; i >= 0; i-- {
 			index[i] = rest % shape[i]
@@ -304,7 +304,7 @@ func randomShape(r *rand.Rand) []int {
 	for i := range shape {
 		shape[i] = []int{1, 2, 3, 5, 8, 33, 0}[min(6, r.IntN(40)%7)]
 	}
-	if elements(shape) > 20000 {
+	if count(shape) > 20000 {
 		return shape[:len(shape)/2]
 	}
 	return shape
@@ -369,4 +369,13 @@ func lines(n int) []float32 {
 		x = x[1:]
 	}
 	return x[:n]
+}
+
+// count returns the number of elements of a tensor.
+func count(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
 }

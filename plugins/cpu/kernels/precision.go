@@ -37,7 +37,7 @@ const (
 	plain   packing = iota // float32
 	rounded                // float32, rounded to bfloat16
 	pairs                  // 32-bit pairs of bfloat16, elements 2i and 2i+1 along k
-	tiled                  // B as pairs, A in blocks of [32 rows, 32 k] bfloat16; see isa.tiles
+	tiled                  // B as pairs, A in blocks of [32 rows, 32 k] bfloat16; see productRoutines.tiles
 )
 
 // packing returns the fastest packing for a precision.

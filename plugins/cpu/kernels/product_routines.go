@@ -116,7 +116,7 @@ func rowOf(x []float32, i, ld int) []float32 {
 	return x[i*ld:]
 }
 
-// finishRow stores one row of sums, with the additions in the order of isa.gemm. c may be shorter than acc.
+// finishRow stores one row of sums, with the additions in the order of productRoutines.gemm. c may be shorter than acc.
 func finishRow(c, acc []float32, accumulate bool, bias, residual []float32) {
 	for j := range c {
 		s := acc[j]

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for isa.gemm, but
+// integerProduct describes how a set multiplies matrices of 8-bit integers. Operands are packed as for productRoutines.gemm, but
 // with units in place of floats. A unit is 32 bits that hold integers that are adjacent along k.
 type integerProduct struct {
 	unit int // integers in a unit: 4 of 8 bits, 2 of 16 bits, or 1 as float32

@@ -36,7 +36,7 @@ func (s *streaming) read(x []uint8, size int) {
 }
 
 // put copies a block of the result to dst, and prefetches the operands from element hi on. The caller must call
-// isa.storeFence before it reports the task as done.
+// vecRoutines.storeFence before it reports the task as done.
 func (s *streaming) put(set *isa.Set, dst, block []uint8, hi int) {
 	const line = 64
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {

@@ -112,6 +112,3 @@ func (w Weights) dotHalves(s *isa.Set, dst []float32, ld int, x []float32) bool 
 	}
 	return false
 }
-
-// Row returns n elements from i on as float32: a slice of w itself if it is f32, else buf with the widened elements.
-func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.Set, i, n, buf) }

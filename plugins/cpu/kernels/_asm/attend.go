@@ -216,7 +216,7 @@ func attend(steps int) {
 		name, NOSPLIT,
 		"func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
 			"work, o, m, l *float32, blocks int, scale float32, free, fresh int)")
-	Doc(name+fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps),
+	Doc(name+fmt.Sprintf(" is routines.attend for queries, keys and values of %d elements.", 32*steps),
 		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")
 	size := attendSize(steps)
