@@ -1,6 +1,12 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
 
 // genCopy writes the routines that transpose, reverse, copy, stream and prefetch, the conversions from and to f16 and
 // bf16, and the matrix-vector product.

@@ -1,5 +1,11 @@
 package main
 
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
 // genPackedIntegers writes routines that unpack blocks of weights to bytes and scales, that round activations to bytes,
 // and that multiply both.
 func genPackedIntegers(v vec) {

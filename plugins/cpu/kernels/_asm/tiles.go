@@ -1,6 +1,12 @@
 package main
 
-import "math"
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
 
 // Products of many rows and a panel of 32 columns, in tiles. While tiles multiply a block of 32 rows, vector
 // instructions finish the block before: they add bias and residual, apply the activation and store the results.

@@ -1,8 +1,0 @@
-//go:build !amd64
-
-package kernels
-
-import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
-
-// WithoutVNNI returns none: only amd64 has VNNI.
-func WithoutVNNI() []*isa.Set { return nil }

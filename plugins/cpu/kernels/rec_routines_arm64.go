@@ -1,5 +1,0 @@
-package kernels
-
-import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
-
-func init() { recTable.Add(isa.NEON, stripsInGo) }

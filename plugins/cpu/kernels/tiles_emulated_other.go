@@ -1,8 +1,0 @@
-//go:build !amd64
-
-package kernels
-
-import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
-
-// EmulatedTiles returns none: only amd64 has tiles.
-func EmulatedTiles() []*isa.Set { return nil }
