@@ -108,7 +108,7 @@ endif
 SHORT ?= -short
 test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
-	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
+	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels/... ./plugins/cpu/backend
 
 test-metal:
 	@GO="$(GO)" plugins/metal/test-metal.sh

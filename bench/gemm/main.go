@@ -18,7 +18,9 @@ import (
 
 	"github.com/rlx-go/rlx/bench/measure"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 // The linear layers of SAM ViT-B's blocks at 1024 pixels (x·wᵀ, as checkpoints store w), and square products.
@@ -36,7 +38,7 @@ func main() {
 	features := pflag.String("features", "", "instruction set, which the processor must support; empty for the best")
 	rounds := pflag.Int("rounds", 3, "number of rounds")
 	pflag.Parse()
-	p, err := kernels.NewPoolFor(*threads, *features)
+	p, err := pool.NewFor(*threads, *features)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -46,10 +48,10 @@ func main() {
 	const most = 4096 * 4096
 	a, b, c := randoms(r, most), randoms(r, most), make([]float32, most)
 	bias := randoms(r, 4096)
-	for _, precision := range []kernels.Precision{kernels.Float32, kernels.BFloat16} {
-		peakOf := kernels.FMAFlops
-		if precision == kernels.BFloat16 {
-			peakOf = kernels.HalfFlops
+	for _, precision := range []product.Precision{product.Float32, product.BFloat16} {
+		peakOf := product.FMAFlops
+		if precision == product.BFloat16 {
+			peakOf = product.HalfFlops
 		}
 		if peakOf(p, 1000) == 0 {
 			fmt.Printf("\n%s: no peak is known for these features\n", precision)
@@ -61,19 +63,20 @@ func main() {
 			peak = max(
 				peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
 			for i, s := range shapes {
-				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k,
+				g := &product.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: stored.F32(b), LDB: s.k,
 					TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
 				rates[i] = append(
 					rates[i],
-					rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
-				if p.TakesBlocked(precision) { // as between two products of a model, where nothing has to be packed
-					g.Packed = kernels.PackWeights(p, g)
-					g.ABlocked, g.CBlocked = lines(kernels.BlockedLen(s.m, s.k)), lines(kernels.BlockedLen(s.m, s.n))
+					rate(func() float64 { product.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+				// as between two products of a model, where nothing has to be packed
+				if product.TakesBlocked(p, precision) {
+					g.Packed = product.PackWeights(p, g)
+					g.ABlocked, g.CBlocked = lines(product.BlockedLen(s.m, s.k)), lines(product.BlockedLen(s.m, s.n))
 					blocked[i] = append(
 						blocked[i],
 						rate(
 							func() float64 {
-								kernels.Gemm(p, g)
+								product.Gemm(p, g)
 								return 2 * float64(s.m) * float64(s.n) * float64(s.k)
 							}))
 				}

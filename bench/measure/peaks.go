@@ -4,7 +4,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 // Peaks are the highest rates of a machine.
@@ -56,13 +57,13 @@ func Machine(threads int, span time.Duration) (Peaks, error) {
 		src[i] = byte(i)
 	}
 	for _, n := range []int{1, threads} {
-		pool, err := kernels.NewPool(n)
+		pool, err := pool.New(n)
 		if err != nil {
 			return p, err
 		}
 		p.Features, p.Threads = pool.Features(), n
-		p.FMA = Best(span, func() float64 { return kernels.FMAFlops(pool, PeakRounds) }) / 1e9
-		p.Half = Best(span, func() float64 { return kernels.HalfFlops(pool, PeakRounds) }) / 1e9
+		p.FMA = Best(span, func() float64 { return product.FMAFlops(pool, PeakRounds) }) / 1e9
+		p.Half = Best(span, func() float64 { return product.HalfFlops(pool, PeakRounds) }) / 1e9
 		p.Copy = Best(span, func() float64 { return copied(pool, dst, src) }) / 1e9
 		if n == 1 {
 			p.FMA1, p.Half1, p.Copy1 = p.FMA, p.Half, p.Copy
@@ -73,7 +74,7 @@ func Machine(threads int, span time.Duration) (Peaks, error) {
 }
 
 // copied copies src to dst on all workers and returns the bytes read and written.
-func copied(pool *kernels.Pool, dst, src []byte) float64 {
+func copied(pool *pool.Pool, dst, src []byte) float64 {
 	const piece = 4 << 20
 	pool.Run((len(src)+piece-1)/piece, func(task, _ int) {
 		at := task * piece

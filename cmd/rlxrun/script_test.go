@@ -33,7 +33,7 @@ import (
 	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
 	"github.com/rlx-go/rlx/task"
 )
@@ -324,7 +324,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "avx2" {
-				return slices.Contains(kernels.Features(), "avx2"), nil
+				return slices.Contains(isa.Features(), "avx2"), nil
 			}
 			if cond == "wgpu" {
 				if !wgpu() && os.Getenv("RLX_REQUIRE_GPU") != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/testbin"
-	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a change there invalidates cached test results
+	_ "github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 

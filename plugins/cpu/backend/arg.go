@@ -5,7 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 )
 
 func init() {
@@ -30,18 +31,18 @@ var args = map[dtype.DType]func(least bool) func(*call) error{
 func argFloats(least bool) func(*call) error {
 	return func(c *call) error {
 		outer, n, inner := around(c.in[0].Shape, c.node.Attrs.(op.ArgAttrs).Axis)
-		kernels.ArgFloats(c.pool, least, c.out.Data, c.out.DType, weights(c.in[0]), outer, n, inner)
+		reduce.ArgFloats(c.pool, least, c.out.Data, c.out.DType, weights(c.in[0]), outer, n, inner)
 		return nil
 	}
 }
 
 func arg[T interface {
 	tensor.Element
-	float64 | kernels.Integer
+	float64 | elementwise.Integer
 }](least bool) func(*call) error {
 	return func(c *call) error {
 		outer, n, inner := around(c.in[0].Shape, c.node.Attrs.(op.ArgAttrs).Axis)
-		kernels.Arg(c.pool, least, c.out.Data, c.out.DType, view[T](c.in[0]), outer, n, inner)
+		reduce.Arg(c.pool, least, c.out.Data, c.out.DType, view[T](c.in[0]), outer, n, inner)
 		return nil
 	}
 }

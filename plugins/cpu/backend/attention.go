@@ -5,7 +5,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/attention"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 var (
@@ -21,7 +23,7 @@ func gridAttention(c *call) error {
 	if c.outBlocked {
 		g.Out, g.OutBlocked = nil, g.Out
 	}
-	kernels.GridAttention(c.pool, &g)
+	attention.Grid(c.pool, &g)
 	return nil
 }
 
@@ -30,11 +32,11 @@ func gridMakesBlocked(c *call) bool {
 	return g.MakesBlocked(c.pool) && fitsBlocked(rowsOf(c.out))
 }
 
-func gridArgs(c *call) kernels.GridAttentionArgs {
+func gridArgs(c *call) attention.GridArgs {
 	a := c.node.Attrs.(op.GridAttentionAttrs)
 	s := c.in[0].Shape
 	d := s[3] / (3 * a.Heads)
-	return kernels.GridAttentionArgs{
+	return attention.GridArgs{
 		B: s[0], GH: s[1], GW: s[2], Heads: a.Heads, Dim: d, Window: a.Window,
 		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, op.GridAttentionRH),
 		RelW: optional(c, op.GridAttentionRW), Out: f32(c.out),
@@ -42,35 +44,35 @@ func gridArgs(c *call) kernels.GridAttentionArgs {
 	}
 }
 
-var maskKinds = map[string]kernels.MaskKind{
-	op.MaskNone: kernels.MaskNone, op.MaskCausal: kernels.MaskCausal, op.MaskSliding: kernels.MaskSliding,
-	op.MaskCustom: kernels.MaskCustom, op.MaskBias: kernels.MaskBias,
+var maskKinds = map[string]attention.MaskKind{
+	op.MaskNone: attention.MaskNone, op.MaskCausal: attention.MaskCausal, op.MaskSliding: attention.MaskSliding,
+	op.MaskCustom: attention.MaskCustom, op.MaskBias: attention.MaskBias,
 }
 
-func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) (r kernels.ScratchSize) {
+func attentionScratch(p *pool.Pool, n *ir.Node, precision product.Precision) (r pool.Size) {
 	a, most := n.Attrs.(op.AttentionAttrs), n.Graph.Syms.Largest
 	at := a.Geometry(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.In[2].Type.Shape), nil)
-	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV,
+	g := attention.Args{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV,
 		Mask: maskKinds[a.Mask]}
-	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
+	for _, g.Precision = range []product.Precision{product.Float32, precision} { // few rows stay float32
 		r = r.With(g.ScratchSize(p))
 	}
 	return r
 }
 
-// attention runs one node. It lives as long as the program, so that runs allocate nothing.
-type attention struct {
+// attending runs one attention node. It lives as long as the program, so that runs allocate nothing.
+type attending struct {
 	op.AttentionAttrs
-	args kernels.AttentionArgs
+	args attention.Args
 }
 
-func newAttention(n *ir.Node) *attention {
+func newAttention(n *ir.Node) *attending {
 	a := n.Attrs.(op.AttentionAttrs)
-	return &attention{AttentionAttrs: a, args: kernels.AttentionArgs{
+	return &attending{AttentionAttrs: a, args: attention.Args{
 		Softcap: float32(a.Softcap), Mask: maskKinds[a.Mask], Window: a.Window}}
 }
 
-func (x *attention) run(c *call) error {
+func (x *attending) run(c *call) error {
 	g := &x.args
 	q, k, v := c.in[0], c.in[1], c.in[2]
 	var shape []int // the mask's
@@ -85,8 +87,9 @@ func (x *attention) run(c *call) error {
 	}
 	at := x.Geometry(q.Shape, k.Shape, v.Shape, shape)
 	g.B, g.Heads, g.KVHeads, g.SQ, g.SK, g.DK, g.DV = at.B, at.H, at.HKV, at.Sq, at.Sk, at.D, at.DV
-	g.QStride, g.KStride, g.VStride, g.OutStride = kernels.Strides(at.Q), kernels.Strides(at.K), kernels.Strides(at.V),
-		kernels.Strides(at.Out)
+	g.QStride, g.KStride, g.VStride, g.OutStride = attention.Strides(at.Q), attention.Strides(at.K),
+		attention.Strides(at.V),
+		attention.Strides(at.Out)
 	g.Scale, g.MaskStride, g.QOffset, g.Precision = float32(x.EffectiveScale(int64(at.D))), at.Mask, at.QOffset,
 		c.forRows(min(at.Sq, at.Sk))
 	if err := x.spans(c, &at); err != nil {
@@ -98,13 +101,13 @@ func (x *attention) run(c *call) error {
 	g.Sinks = optional(c, op.AttentionSinks)
 	g.Q, g.Out = from(q, at.Start[0], f32), f32(c.out)
 	g.K, g.V = from(k, at.Start[1], weights), from(v, at.Start[2], weights)
-	kernels.Attention(c.pool, g)
+	attention.Attend(c.pool, g)
 	return nil
 }
 
 // spans reads the operands kv_len and position into args.Spans: per batch element, the number of keys, and the position
 // of the first query among them.
-func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
+func (x *attending) spans(c *call, at *op.AttentionGeometry) error {
 	g := &x.args
 	if g.Spans = g.Spans[:0]; !c.has(op.AttentionPosition) && !c.has(op.AttentionKVLen) {
 		g.Spans = nil
@@ -122,7 +125,7 @@ func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
 		if err != nil {
 			return err
 		}
-		g.Spans = append(g.Spans, kernels.KeySpan{Keys: keys, QOffset: offset})
+		g.Spans = append(g.Spans, attention.KeySpan{Keys: keys, QOffset: offset})
 	}
 	return nil
 }

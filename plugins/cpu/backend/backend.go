@@ -14,12 +14,13 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op" // the ops that programs name
+	_ "github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/runner"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 // Version is the version of the backend.
@@ -41,7 +42,7 @@ type kernel struct {
 	joins func(n *ir.Node) (s jointStep, ok bool)
 	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic
 	// sizes. Nil means that the need does not grow with the sizes.
-	scratch func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize
+	scratch func(p *pool.Pool, n *ir.Node, precision product.Precision) pool.Size
 	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result
 	// may. Nil means no.
 	takesBlocked, makesBlocked func(c *call) bool
@@ -49,7 +50,7 @@ type kernel struct {
 
 // call is one step with its operands and results, which are dense and row-major.
 type call struct {
-	pool *kernels.Pool
+	pool *pool.Pool
 	node *ir.Node
 	// native is set if a kernel runs the step, false if the op's definition does.
 	native  bool
@@ -59,7 +60,7 @@ type call struct {
 	// memory for operands and results widened to float64 or int64, for definitions; all calls share it
 	wide []byte
 
-	precision kernels.Precision // that the host requested for matrix products and attention
+	precision product.Precision // that the host requested for matrix products and attention
 
 	inBlocked, outBlocked bool // operand 0 or the result has the blocked layout; see chooseBlocked
 
@@ -73,9 +74,9 @@ type call struct {
 const fewRows = 128
 
 // forRows returns the precision of a product with n rows.
-func (c *call) forRows(n int) kernels.Precision {
+func (c *call) forRows(n int) product.Precision {
 	if n < fewRows {
-		return kernels.Float32
+		return product.Float32
 	}
 	return c.precision
 }
@@ -117,7 +118,7 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 
 // Every processor supports both precisions. One without instructions for bfloat16 rounds the operands and multiplies in
 // f32.
-var precisions = []string{kernels.Float32.String(), kernels.BFloat16.String()}
+var precisions = []string{product.Float32.String(), product.BFloat16.String()}
 
 // Backend is the cpu backend.
 type Backend struct{}
@@ -152,8 +153,8 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	precision, _ := kernels.ParsePrecision(l.Precision) // empty means f32
-	pool, err := kernels.NewPool(l.Threads)
+	precision, _ := product.ParsePrecision(l.Precision) // empty means f32
+	pool, err := pool.New(l.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 // backs this with pages only when they are touched, so the host can still compare Memory with its limit before the
 // first run.
 func (x *executable) prepare() error {
-	var scratch kernels.ScratchSize
+	var scratch pool.Size
 	var wide, own int64
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]

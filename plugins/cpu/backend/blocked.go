@@ -5,12 +5,13 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 // A value that is read only by bfloat16 products need not be stored as float32. On processors with matrix tiles (AMX),
-// the step that writes such a value rounds it to bfloat16 and stores it in the blocked layout of package kernels
-// (kernels/blocked.go). Results do not change, because the product would round the value anyway. The exception is gelu,
-// which is less precise if it is rounded at once.
+// the step that writes such a value rounds it to bfloat16 and stores it in the blocked layout of package product
+// (kernels/product/blocked.go). Results do not change, because the product would round the value anyway. The exception
+// is gelu, which is less precise if it is rounded at once.
 
 // reader is an operand of a step.
 type reader struct{ step, operand int }
@@ -50,7 +51,7 @@ func readersOf(p *program.Program) [][]reader {
 // chooseBlocked picks the layout of every value: blocked if the step that writes it and all steps that read it support
 // that.
 func (x *executable) chooseBlocked() {
-	if !x.pool.TakesBlocked(x.precision) {
+	if !product.TakesBlocked(x.pool, x.precision) {
 		return
 	}
 	if x.readers == nil {

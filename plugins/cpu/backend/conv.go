@@ -5,7 +5,9 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/conv"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 // One kernel runs convolutions over one, two and three axes.
@@ -22,12 +24,12 @@ func prepareConv(n *ir.Node) func(*call) error {
 	return func(c *call) error {
 		a := convSizes(c.in[0].Shape, c.in[1].Shape, g, transposed)
 		a.X, a.Weight, a.Bias, a.Out = f32(c.in[0]), weights(c.in[1]), optional(c, op.ConvBias), f32(c.out)
-		kernels.Conv(c.pool, &a)
+		conv.Convolve(c.pool, &a)
 		return nil
 	}
 }
 
-func convScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+func convScratch(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	g, transposed := convGeometry(n.Attrs)
 	most := n.Graph.Syms.Largest
 	a := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), g, transposed)
@@ -50,13 +52,13 @@ func geometryOf(g op.Geometry, err error) op.Geometry {
 }
 
 // convSizes returns the arguments that follow from the shapes of the image x and the weights w.
-func convSizes(x, w []int, g op.Geometry, transposed bool) kernels.ConvArgs {
+func convSizes(x, w []int, g op.Geometry, transposed bool) conv.Args {
 	n, cin, size := g.Sizes(x)
 	cout := w[0]
 	if transposed {
 		cout = w[1] * g.Groups
 	}
-	return kernels.ConvArgs{Transposed: transposed, N: n, Cin: cin, Cout: cout, In: size, Kernel: g.Kernels(w),
+	return conv.Args{Transposed: transposed, N: n, Cin: cin, Cout: cout, In: size, Kernel: g.Kernels(w),
 		Stride: g.Stride, Pad: g.Padding,
 		Dilation: g.Dilation, OutputPad: g.OutputPadding, Groups: g.Groups, Last: g.Last}
 }

@@ -5,7 +5,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/layout"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 var (
@@ -19,27 +22,27 @@ var (
 				rounds := n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
 				return func(c *call) error {
 					if g := packedProduct(c); rounds {
-						kernels.GemmRounded(c.pool, &g)
+						product.GemmRounded(c.pool, &g)
 					} else {
-						kernels.Gemm(c.pool, &g)
+						product.Gemm(c.pool, &g)
 					}
 					return nil
 				}
 			}, joins: func(n *ir.Node) (s jointStep, ok bool) {
 				a := n.Attrs.(op.DequantMatMulAttrs)
-				return jointStep{func(c *call) (kernels.GemmArgs, bool) { return packedProduct(c), true },
+				return jointStep{func(c *call) (product.GemmArgs, bool) { return packedProduct(c), true },
 					a.Activations == op.ActivationsQ8}, a.Scheme == op.SchemePacked
 			}})
 	_ = register(
 		kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch,
 			prepare: func(n *ir.Node) func(*call) error {
-				group := &kernels.Grouped{}
+				group := &product.Grouped{}
 				if n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8 {
-					group.Multiply = kernels.GemmRounded
+					group.Multiply = product.GemmRounded
 				}
 				return func(c *call) error {
 					x, w := c.in[0], c.in[1]
-					g := kernels.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w),
+					g := product.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w),
 						TransB: true,
 						C:      f32(c.out), Precision: c.forRows(x.Shape[0])}
 					g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
@@ -48,10 +51,10 @@ var (
 			}})
 	_ = register(
 		kernel{op: "dequant_rows", takes: "(any, i32|i64|u32)",
-			scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+			scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 				rows := n.Graph.Syms.MaxElems(n.In[1].Type)
 				_, width := n.Graph.Syms.Bounds(n.In[0].Type.Shape[1])
-				return kernels.ScratchSize{Other: rows * width * int64(n.In[0].Type.DType.Size())}
+				return pool.Size{Other: rows * width * int64(n.In[0].Type.DType.Size())}
 			}, prepare: func(*ir.Node) func(*call) error {
 				var picked []byte
 				return func(c *call) error {
@@ -64,14 +67,14 @@ var (
 					var err error
 					switch idx := c.in[1]; idx.DType {
 					case dtype.I32:
-						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int32](idx))
+						err = layout.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int32](idx))
 					case dtype.I64:
-						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int64](idx))
+						err = layout.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int64](idx))
 					default:
-						err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[uint32](idx))
+						err = layout.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[uint32](idx))
 					}
 					if err == nil {
-						kernels.DecodeRows(c.pool, f32(c.out), kernels.Packed(table.DType, picked), rows,
+						product.DecodeRows(c.pool, f32(c.out), stored.Packed(table.DType, picked), rows,
 							table.Shape[1]*table.DType.Values())
 					}
 					return err
@@ -80,18 +83,18 @@ var (
 )
 
 // packedProduct returns the product of a dequant_matmul with packed weights.
-func packedProduct(c *call) kernels.GemmArgs {
+func packedProduct(c *call) product.GemmArgs {
 	rows, n := rowsOf(c.out)
 	x := c.in[0].Shape
 	k := x[len(x)-1]
-	return kernels.GemmArgs{M: rows, N: n, K: k, LDA: k, LDB: k, LDC: n, TransB: true, A: f32(c.in[0]),
+	return product.GemmArgs{M: rows, N: n, K: k, LDA: k, LDB: k, LDC: n, TransB: true, A: f32(c.in[0]),
 		B: weights(c.in[1]), C: f32(c.out), Precision: c.forRows(rows)}
 }
 
 // schemeProduct multiplies by weights [k,n] whose scales are separate operands (every scheme but "packed").
 func schemeProduct(n *ir.Node) func(*call) error {
 	a := n.Attrs.(op.DequantMatMulAttrs)
-	product := &kernels.SchemeProduct{Rounds: a.Activations == op.ActivationsQ8}
+	scheme := &product.SchemeProduct{Rounds: a.Activations == op.ActivationsQ8}
 	values := map[string]string{"int8_asym": "int8", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2", "nvfp4": "e2m1"}[a.Scheme]
 	if values == "" {
 		values = a.Scheme
@@ -99,7 +102,7 @@ func schemeProduct(n *ir.Node) func(*call) error {
 	return func(c *call) error {
 		rows, cols := rowsOf(c.out)
 		x := c.in[0].Shape
-		w := kernels.SchemeWeights{Values: values, Data: c.in[1].Data, N: cols, Block: a.Block}
+		w := product.SchemeWeights{Values: values, Data: c.in[1].Data, N: cols, Block: a.Block}
 		switch {
 		case a.Scheme == "nvfp4":
 			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[op.DequantMatMulScale].Data,
@@ -107,33 +110,33 @@ func schemeProduct(n *ir.Node) func(*call) error {
 		default:
 			w.Scale, w.Zero = optional(c, op.DequantMatMulScale), optional(c, op.DequantMatMulZero)
 		}
-		g := kernels.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out),
+		g := product.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out),
 			Precision: c.forRows(rows)}
 		g.LDA, g.LDC = g.K, g.N
-		product.Multiply(c.pool, &g, &w)
+		scheme.Multiply(c.pool, &g, &w)
 		return nil
 	}
 }
 
 // dequantScratch returns the scratch memory of products with quantised weights: that of a product of all rows, or of
 // the rows of each group, and the activations rounded to 8 bits.
-func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
+func dequantScratch(p *pool.Pool, n *ir.Node, precision product.Precision) pool.Size {
 	syms := n.Graph.Syms
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)
 	k := x[len(x)-1]
 	m := tensor.Numel(x[:len(x)-1])
 	if a, ok := n.Attrs.(op.DequantMatMulAttrs); ok && a.Scheme != op.SchemePacked {
 		out := syms.Largest(n.Type.Shape)
-		r := kernels.SchemeScratch(p, m, k, out[len(out)-1], kernels.Float32)
-		return r.With(kernels.SchemeScratch(p, m, k, out[len(out)-1], precision))
+		r := product.SchemeScratch(p, m, k, out[len(out)-1], product.Float32)
+		return r.With(product.SchemeScratch(p, m, k, out[len(out)-1], precision))
 	}
 	d := n.In[1].Type.DType
-	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: kernels.Packed(d, nil)}
-	r := kernels.PackedScratch(p, d, m, k)
+	g := product.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: stored.Packed(d, nil)}
+	r := product.PackedScratch(p, d, m, k)
 	if len(w) == 3 {
-		r.Other += kernels.GroupedScratch(m, k, g.N, w[0]).Other
+		r.Other += product.GroupedScratch(m, k, g.N, w[0]).Other
 	}
-	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} {
+	for _, g.Precision = range []product.Precision{product.Float32, precision} {
 		r = r.With(g.ScratchSize(p, false))
 	}
 	return r

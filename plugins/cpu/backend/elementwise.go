@@ -9,7 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/layout"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/scan"
 )
 
 // byType holds the prepare functions of an op's kernels (see kernel.prepare) by the element type of operand 0.
@@ -25,47 +28,50 @@ func init() {
 		}
 		ops[op][d] = prepare
 	}
-	for _, u := range kernels.Unaries() {
+	for _, u := range elementwise.Unaries() {
 		add(u.String(), dtype.F32, func(n *ir.Node) func(*call) error {
 			f := u.With(parameters(n.Op, n.Attrs)...)
-			return always(func(c *call) { kernels.UnaryF32(c.pool, f, f32(c.out), f32(c.in[0])) })
+			return always(func(c *call) { elementwise.UnaryF32(c.pool, f, f32(c.out), f32(c.in[0])) })
 		})
 		add(u.String(), dtype.F64, func(n *ir.Node) func(*call) error {
 			f := u.With(parameters(n.Op, n.Attrs)...)
-			return always(func(c *call) { kernels.UnaryF64(c.pool, f, view[float64](c.out), view[float64](c.in[0])) })
+			return always(func(c *call) {
+				elementwise.UnaryF64(c.pool, f, view[float64](c.out),
+					view[float64](c.in[0]))
+			})
 		})
 	}
-	for _, t := range kernels.Predicates() {
-		add(t.String(), dtype.F32, plain(func(c *call) { kernels.TestF32(c.pool, t, c.out.Data, f32(c.in[0])) }))
+	for _, t := range elementwise.Predicates() {
+		add(t.String(), dtype.F32, plain(func(c *call) { elementwise.TestF32(c.pool, t, c.out.Data, f32(c.in[0])) }))
 		add(
 			t.String(), dtype.F64,
-			plain(func(c *call) { kernels.TestF64(c.pool, t, c.out.Data, view[float64](c.in[0])) }))
+			plain(func(c *call) { elementwise.TestF64(c.pool, t, c.out.Data, view[float64](c.in[0])) }))
 	}
 	for d, e := range elements {
-		for _, name := range kernels.IntegerUnaries() {
+		for _, name := range elementwise.IntegerUnaries() {
 			if e.unary != nil {
 				add(name, d, plain(func(c *call) { e.unary(c, name) }))
 			}
 		}
-		for _, b := range kernels.Binaries() {
+		for _, b := range elementwise.Binaries() {
 			if d.IsFloat() && b.TakesFloats() || d.IsInt() && b.TakesIntegers() {
 				add(b.String(), d, func(*ir.Node) func(*call) error {
 					return func(c *call) error { return e.binary(c, b) }
 				})
 			}
 		}
-		for _, r := range kernels.Compares() {
+		for _, r := range elementwise.Compares() {
 			add(r.String(), d, plain(func(c *call) { e.compare(c, r) }))
 		}
 	}
-	for _, b := range kernels.Binaries() {
+	for _, b := range elementwise.Binaries() {
 		if b.TakesBools() {
 			add(b.String(), dtype.Bool, plain(func(c *call) {
-				kernels.Logical(c.pool, b, c.out.Data, c.in[0].Data, c.in[0].Shape, c.in[1].Data, c.in[1].Shape)
+				elementwise.Logical(c.pool, b, c.out.Data, c.in[0].Data, c.in[0].Shape, c.in[1].Data, c.in[1].Shape)
 			}))
 		}
 	}
-	add("not", dtype.Bool, plain(func(c *call) { kernels.Not(c.pool, c.out.Data, c.in[0].Data) }))
+	add("not", dtype.Bool, plain(func(c *call) { elementwise.Not(c.pool, c.out.Data, c.in[0].Data) }))
 	for op, types := range ops {
 		register(kernel{op: op, takes: types.takes(op), prepare: func(n *ir.Node) func(*call) error {
 			return types[n.In[0].Type.DType](n)
@@ -124,13 +130,13 @@ func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 
 // element holds the kernels for one element type.
 type element struct {
-	binary  func(c *call, b kernels.BinaryOp) error
-	compare func(c *call, r kernels.CompareOp)
+	binary  func(c *call, b elementwise.BinaryOp) error
+	compare func(c *call, r elementwise.CompareOp)
 	unary   func(c *call, op string) // integers only
 
 	scatterAdd func(c *call) error
-	scan       func(c *call, f kernels.ScanOp)
-	windows    func(c *call, g kernels.WindowArgs)
+	scan       func(c *call, f scan.Op)
+	windows    func(c *call, g reduce.WindowArgs)
 }
 
 // elements lists the types in which kernels compute. f16 and bf16 are not among them.
@@ -143,33 +149,33 @@ var elements = map[dtype.DType]element{
 
 func integerOf[T interface {
 	tensor.Element
-	kernels.Integer
+	elementwise.Integer
 }]() element {
 	e := elementOf[T]()
-	e.unary = func(c *call, op string) { kernels.UnaryInteger(c.pool, op, view[T](c.out), view[T](c.in[0])) }
+	e.unary = func(c *call, op string) { elementwise.UnaryInteger(c.pool, op, view[T](c.out), view[T](c.in[0])) }
 	return e
 }
 
 func elementOf[T interface {
 	tensor.Element
-	kernels.Number
+	elementwise.Number
 }]() element {
 	return element{
-		binary: func(c *call, b kernels.BinaryOp) error {
-			return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]),
+		binary: func(c *call, b elementwise.BinaryOp) error {
+			return elementwise.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]),
 				c.in[1].Shape)
 		},
-		compare: func(c *call, r kernels.CompareOp) {
-			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+		compare: func(c *call, r elementwise.CompareOp) {
+			elementwise.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
 		},
 		scatterAdd: scatterAdd[T],
-		scan: func(c *call, f kernels.ScanOp) {
+		scan: func(c *call, f scan.Op) {
 			a := c.node.Attrs.(op.ScanAttrs)
 			outer, n, inner := around(c.out.Shape, a.Axis)
-			kernels.Scan(c.pool, f, view[T](c.out), view[T](c.in[0]), outer, n, inner, a.Exclusive, a.Reverse)
+			scan.Run(c.pool, f, view[T](c.out), view[T](c.in[0]), outer, n, inner, a.Exclusive, a.Reverse)
 		},
-		windows: func(c *call, g kernels.WindowArgs) {
-			kernels.Windows(c.pool, g, view[T](c.out), view[T](c.in[0]))
+		windows: func(c *call, g reduce.WindowArgs) {
+			reduce.Windows(c.pool, g, view[T](c.out), view[T](c.in[0]))
 		},
 	}
 }
@@ -181,7 +187,8 @@ var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[i
 
 func whereOf[T tensor.Element](c *call) {
 	cond, t, f := c.in[0], c.in[1], c.in[2]
-	kernels.Where(c.pool, view[T](c.out), kernels.Condition{Data: cond.Data, Shape: cond.Shape, DType: cond.DType},
+	elementwise.Where(c.pool, view[T](c.out), elementwise.Condition{Data: cond.Data, Shape: cond.Shape,
+		DType: cond.DType},
 		view[T](t), t.Shape, view[T](f), f.Shape)
 }
 
@@ -196,12 +203,12 @@ func (k *bySize) run(c *call) error {
 // sizeClass returns the index into a bySize of the variant for a type.
 func sizeClass(d dtype.DType) int { return bits.TrailingZeros(uint(d.Size())) }
 
-// cast keeps its operands as values of type any, as kernels.Cast takes them, because the conversion allocates.
+// cast keeps its operands as values of type any, as elementwise.Cast takes them, because the conversion allocates.
 func cast(c *call) error {
 	if c.dst == nil {
 		c.dst, c.src = storage(c.out), storage(c.in[0])
 	}
-	kernels.Cast(c.pool, c.out.DType, c.dst, c.in[0].DType, c.src)
+	elementwise.Cast(c.pool, c.out.DType, c.dst, c.in[0].DType, c.src)
 	return nil
 }
 
@@ -230,7 +237,7 @@ func storage(t tensor.Tensor) any {
 
 var _ = register(kernel{op: "copy", takes: "(any)", run: func(c *call) error {
 	n := len(c.in[0].Data)
-	kernels.Place(c.pool, c.out.Data, c.in[0].Data, 1, n, 0, n)
+	layout.Place(c.pool, c.out.Data, c.in[0].Data, 1, n, 0, n)
 	return nil
 }})
 
@@ -244,16 +251,16 @@ var _ = register(kernel{op: "gather", takes: "(any, i32|i64|u32)", run: func(c *
 	return gather(c, view[uint32](c.in[1]))
 }})
 
-func gather[I kernels.Index](c *call, index []I) (err error) {
+func gather[I layout.Index](c *call, index []I) (err error) {
 	table := c.in[0]
 	outer, n, inner := around(table.Shape, positive(c.node.Attrs.(op.GatherAttrs).Axis, len(table.Shape)))
 	switch size := table.DType.Size(); { // single elements are copied as numbers of their size, longer rows as bytes
 	case inner == 1 && size == 2:
-		return kernels.Gather(c.pool, view[uint16](c.out), view[uint16](table), outer, n, 1, index)
+		return layout.Gather(c.pool, view[uint16](c.out), view[uint16](table), outer, n, 1, index)
 	case inner == 1 && size == 4:
-		return kernels.Gather(c.pool, view[float32](c.out), view[float32](table), outer, n, 1, index)
+		return layout.Gather(c.pool, view[float32](c.out), view[float32](table), outer, n, 1, index)
 	case inner == 1 && size == 8:
-		return kernels.Gather(c.pool, view[int64](c.out), view[int64](table), outer, n, 1, index)
+		return layout.Gather(c.pool, view[int64](c.out), view[int64](table), outer, n, 1, index)
 	}
-	return kernels.Gather(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), index)
+	return layout.Gather(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), index)
 }

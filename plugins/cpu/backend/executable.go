@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/runner"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 type executable struct {
@@ -16,13 +17,13 @@ type executable struct {
 	arena     []byte
 	wide      []byte // see call.wide
 	free      []func()
-	pool      *kernels.Pool
+	pool      *pool.Pool
 	run       []func(*call) error // by step
 	native    []bool              // by step; see call.native
 	joints    []joint             // by step
 	kernels   []device.Kernel
 	memory    int64 // see Memory
-	precision kernels.Precision
+	precision product.Precision
 
 	runner  *runner.Runner
 	calls   []call     // by step; their operands are those of the runner's calls

@@ -5,23 +5,25 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/fft"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 func init() {
-	for name, kind := range map[string]kernels.FFTKind{
-		"fft": kernels.FFTForward, "ifft": kernels.FFTInverse, "rfft": kernels.FFTReal, "irfft": kernels.FFTRealInverse,
+	for name, kind := range map[string]fft.Kind{
+		"fft": fft.Forward, "ifft": fft.Inverse, "rfft": fft.Real, "irfft": fft.RealInverse,
 	} {
 		register(kernel{op: name, takes: "(f32|f64)", prepare: func(n *ir.Node) func(*call) error {
 			if n.Type.DType == dtype.F64 {
 				return transform[float64](fftSpec(n, kind))
 			}
 			return transform[float32](fftSpec(n, kind))
-		}, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		}, scratch: func(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 			if n.Type.DType == dtype.F64 {
-				return kernels.FFTScratch[float64](p, fftSpec(n, kind))
+				return fft.Scratch[float64](p, fftSpec(n, kind))
 			}
-			return kernels.FFTScratch[float32](p, fftSpec(n, kind))
+			return fft.Scratch[float32](p, fftSpec(n, kind))
 		}})
 	}
 }
@@ -29,23 +31,23 @@ func init() {
 func transform[T interface {
 	tensor.Element
 	float32 | float64
-}](s kernels.FFTSpec) func(*call) error {
+}](s fft.Spec) func(*call) error {
 	return func(c *call) error {
 		rows, _ := rowsOf(c.out)
-		kernels.FFT(c.pool, s, view[T](c.out), view[T](c.in[0]), rows)
+		fft.Transform(c.pool, s, view[T](c.out), view[T](c.in[0]), rows)
 		return nil
 	}
 }
 
-func fftSpec(n *ir.Node, kind kernels.FFTKind) kernels.FFTSpec {
-	a, inverse := n.Attrs, kind == kernels.FFTInverse || kind == kernels.FFTRealInverse
+func fftSpec(n *ir.Node, kind fft.Kind) fft.Spec {
+	a, inverse := n.Attrs, kind == fft.Inverse || kind == fft.RealInverse
 	if r, ok := a.(op.IRFFTAttrs); ok {
-		return kernels.FFTSpec{Kind: kind, N: r.N, Scale: op.FourierScale(r.Norm, r.N, inverse)}
+		return fft.Spec{Kind: kind, N: r.N, Scale: op.FourierScale(r.Norm, r.N, inverse)}
 	}
 	x := n.In[0].Type
 	size := int(x.Shape[x.Rank()-1].Const)
-	if kind != kernels.FFTReal {
+	if kind != fft.Real {
 		size /= 2
 	}
-	return kernels.FFTSpec{Kind: kind, N: size, Scale: op.FourierScale(a.(op.FFTAttrs).Norm, size, inverse)}
+	return fft.Spec{Kind: kind, N: size, Scale: op.FourierScale(a.(op.FFTAttrs).Norm, size, inverse)}
 }

@@ -6,26 +6,27 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 // Consecutive steps that multiply the same activations by different weights, such as q, k and v of attention, run
-// jointly if kernels.GemmJoint takes them. Each still has a step of its own, and runs by itself if the run is observed.
+// jointly if product.GemmJoint takes them. Each still has a step of its own, and runs by itself if the run is observed.
 
 // jointStep is a product of its first operand with parameters.
 type jointStep struct {
-	args   func(c *call) (g kernels.GemmArgs, ok bool) // ok is false if the call is a batch of products
-	rounds bool                                        // see kernels.GemmJoint
+	args   func(c *call) (g product.GemmArgs, ok bool) // ok is false if the call is a batch of products
+	rounds bool                                        // see product.GemmJoint
 }
 
 // joint holds a step and the steps after it that run jointly with it.
 type joint struct {
 	steps []jointStep // empty if the step runs by itself
-	args  []kernels.GemmArgs
+	args  []product.GemmArgs
 }
 
 // join finds the steps that run jointly.
-func (x *executable) join() (scratch kernels.ScratchSize) {
+func (x *executable) join() (scratch pool.Size) {
 	x.joints = make([]joint, len(x.p.Steps))
 	for i := 0; i < len(x.p.Steps); {
 		first := x.p.Graph.Nodes[x.p.Steps[i].Node]
@@ -40,10 +41,10 @@ func (x *executable) join() (scratch kernels.ScratchSize) {
 			steps, types = append(steps, step), append(types, n.In[1].Type.DType)
 		}
 		if len(steps) > 1 {
-			x.joints[i] = joint{steps, make([]kernels.GemmArgs, len(steps))}
+			x.joints[i] = joint{steps, make([]product.GemmArgs, len(steps))}
 			shape := first.Graph.Syms.Largest(first.In[0].Type.Shape)
 			last := len(shape) - 1
-			scratch = scratch.With(kernels.JointScratch(tensor.Numel(shape[:last]), shape[last], types))
+			scratch = scratch.With(product.JointScratch(tensor.Numel(shape[:last]), shape[last], types))
 		}
 		i += max(1, len(steps))
 	}
@@ -72,7 +73,7 @@ func (x *executable) runJoint(i int, needed []bool) int {
 			return 0
 		}
 	}
-	if !kernels.GemmJoint(x.pool, j.args, j.steps[0].rounds) {
+	if !product.GemmJoint(x.pool, j.args, j.steps[0].rounds) {
 		return 0
 	}
 	return len(j.steps)

@@ -5,7 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/layout"
 )
 
 // These ops copy elements without computing, so only the element size matters. Contiguous rows are copied as bytes.
@@ -16,7 +17,7 @@ var (
 	_ = register(kernel{op: "narrow", takes: "(any)", run: func(c *call) error {
 		a := c.node.Attrs.(op.NarrowAttrs)
 		outer, n, inner := around(c.in[0].Shape, positive(a.Axis, len(c.out.Shape)))
-		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), a.Start, a.Len)
+		layout.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), a.Start, a.Len)
 		return nil
 	}})
 	_ = register(kernel{op: "pad", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
@@ -27,9 +28,9 @@ var (
 	_ = register(kernel{op: "iota", takes: "() -> f32|i32", run: func(c *call) error {
 		axis := c.node.Attrs.(op.IotaAttrs).Axis
 		if c.out.DType == dtype.I32 {
-			kernels.Iota(c.pool, view[int32](c.out), c.out.Shape, axis)
+			layout.Iota(c.pool, view[int32](c.out), c.out.Shape, axis)
 		} else {
-			kernels.Iota(c.pool, f32(c.out), c.out.Shape, axis)
+			layout.Iota(c.pool, f32(c.out), c.out.Shape, axis)
 		}
 		return nil
 	}})
@@ -46,17 +47,17 @@ func pad[T tensor.Element](value tensor.Tensor) func(*call) error {
 	v := view[T](value)[0]
 	return func(c *call) error {
 		a := c.node.Attrs.(op.PadAttrs)
-		kernels.Pad(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, a.Before, a.After, v)
+		layout.Pad(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, a.Before, a.After, v)
 		return nil
 	}
 }
 
 func transpose[T tensor.Element](c *call) {
-	kernels.Transpose(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.TransposeAttrs).Perm)
+	layout.Transpose(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.TransposeAttrs).Perm)
 }
 
 func expand[T tensor.Element](c *call) {
-	kernels.Expand(c.pool, view[T](c.out), c.out.Shape, view[T](c.in[0]), c.in[0].Shape)
+	elementwise.Expand(c.pool, view[T](c.out), c.out.Shape, view[T](c.in[0]), c.in[0].Shape)
 }
 
 func concat(c *call) error {
@@ -78,13 +79,13 @@ func concat(c *call) error {
 // place concatenates the operands along axis. inner is the number of T per index of axis.
 func place[T tensor.Element](c *call, axis, outer, inner int) {
 	if len(c.in) == 2 && inner == 1 && c.in[0].Shape[axis] == 1 && c.in[1].Shape[axis] == 1 {
-		kernels.Interleave(c.pool, view[T](c.out), view[T](c.in[0]), view[T](c.in[1]))
+		layout.Interleave(c.pool, view[T](c.out), view[T](c.in[0]), view[T](c.in[1]))
 		return
 	}
 	at := 0
 	for _, x := range c.in {
 		n := x.Shape[axis] * inner
-		kernels.Place(c.pool, view[T](c.out), view[T](x), outer, c.out.Shape[axis]*inner, at, n)
+		layout.Place(c.pool, view[T](c.out), view[T](x), outer, c.out.Shape[axis]*inner, at, n)
 		at += n
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // features lists the instruction sets of the processor, up to the one that kernels use. RLX_CPU_FEATURES can choose a
 // lower one.
 func features() []string {
-	all := kernels.Features()
-	if i := slices.Index(all, os.Getenv(kernels.FeaturesEnv)); i >= 0 {
+	all := isa.Features()
+	if i := slices.Index(all, os.Getenv(isa.FeaturesEnv)); i >= 0 {
 		return all[:i+1]
 	}
 	return all

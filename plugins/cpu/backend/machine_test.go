@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/sched"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
 // TestLevels checks that RLX_CPU_FEATURES hides levels, and that Load refuses a program for a hidden level.
@@ -28,8 +28,8 @@ func TestLevels(t *testing.T) {
 		}
 		return err
 	}
-	for _, set := range kernels.Features() {
-		t.Setenv(kernels.FeaturesEnv, set)
+	for _, set := range isa.Features() {
+		t.Setenv(isa.FeaturesEnv, set)
 		info, err := Backend{}.Info(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -50,8 +50,8 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	t.Setenv(kernels.FeaturesEnv, "mmx") // no such set: features ignores it
-	if got, want := features(), kernels.Features(); !slices.Equal(got, want) {
+	t.Setenv(isa.FeaturesEnv, "mmx") // no such set: features ignores it
+	if got, want := features(), isa.Features(); !slices.Equal(got, want) {
 		t.Errorf("features %v; want %v", got, want)
 	}
 }

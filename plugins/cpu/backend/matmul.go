@@ -11,7 +11,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 var (
@@ -32,22 +35,22 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 // matmulScratch returns the scratch memory of a product at the largest sizes. It covers both ways to compute one: as a
 // single matrix product and as a batch.
 func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(
-	*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
-	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
+	*pool.Pool, *ir.Node, product.Precision) pool.Size {
+	return func(p *pool.Pool, n *ir.Node, precision product.Precision) pool.Size {
 		a, syms := attrs(n), n.Graph.Syms
 		if n.Type.DType == dtype.F64 {
-			return kernels.ScratchSize{}
+			return pool.Size{}
 		}
 		act, _ := activation(a.Act) // exists: the rule lists it
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
-		g := kernels.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
+		g := product.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
 		if a.TransA {
 			g.K = x[len(x)-2]
 		}
 		// The need stops growing long before 1<<24 rows or products.
 		most := int(min(syms.MaxElems(n.Type), 1<<24))
-		var r kernels.ScratchSize
-		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // see fewRows
+		var r pool.Size
+		for _, g.Precision = range []product.Precision{product.Float32, precision} { // see fewRows
 			g.M, g.Batch = most, 1
 			r = r.With(g.ScratchSize(p, param(n.In[1]) != nil))
 			g.M, g.Batch = out[len(out)-2], most
@@ -74,15 +77,15 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 					"%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
 			}
 		}
-		var packed *kernels.PackedWeights
+		var packed *product.PackedWeights
 		return func(c *call) error {
-			return matmul(c, a, act, func(g kernels.GemmArgs) *kernels.PackedWeights {
+			return matmul(c, a, act, func(g product.GemmArgs) *product.PackedWeights {
 				// The precision depends on the number of rows, which may differ between runs.
-				if !fixed || !c.pool.TakesBlocked(g.Precision) {
+				if !fixed || !product.TakesBlocked(c.pool, g.Precision) {
 					return nil
 				}
 				if packed == nil {
-					packed = kernels.PackWeights(c.pool, &g)
+					packed = product.PackWeights(c.pool, &g)
 				}
 				return packed
 			})
@@ -96,7 +99,7 @@ const takesF32 = "(f32, f32|f16|bf16, f32...)"
 // acts lists the activations that the matmul kernel can apply, as alternatives in a rule.
 func acts() string {
 	list := []string{`""`}
-	for _, u := range kernels.Unaries() {
+	for _, u := range elementwise.Unaries() {
 		if slices.Contains(op.Activations(), u.String()) {
 			list = append(list, strconv.Quote(u.String()))
 		}
@@ -106,12 +109,12 @@ func acts() string {
 }
 
 // activation returns the function that an act attribute names; Identity if act is empty.
-func activation(act string) (kernels.UnaryOp, bool) {
+func activation(act string) (elementwise.UnaryOp, bool) {
 	def, attrs, err := op.ParseActivation(act)
 	if def == nil {
-		return kernels.Identity, err == nil
+		return elementwise.Identity, err == nil
 	}
-	u, ok := kernels.ParseUnary(def.Name)
+	u, ok := elementwise.ParseUnary(def.Name)
 	if ok {
 		u = u.With(parameters(def, attrs)...)
 	}
@@ -128,21 +131,21 @@ func optional(c *call, k int) []float32 {
 	return f32(c.in[k])
 }
 
-func weights(t tensor.Tensor) kernels.Weights {
+func weights(t tensor.Tensor) stored.Values {
 	switch t.DType {
 	case dtype.F16:
-		return kernels.F16(tensor.View[uint16](t.Data))
+		return stored.F16(tensor.View[uint16](t.Data))
 	case dtype.BF16:
-		return kernels.BF16(tensor.View[uint16](t.Data))
+		return stored.BF16(tensor.View[uint16](t.Data))
 	case dtype.I8:
-		return kernels.I8(t.Data)
+		return stored.I8(t.Data)
 	case dtype.U8:
-		return kernels.U8(t.Data)
+		return stored.U8(t.Data)
 	}
 	if t.DType.IsPacked() {
-		return kernels.Packed(t.DType, t.Data)
+		return stored.Packed(t.DType, t.Data)
 	}
-	return kernels.F32(f32(t))
+	return stored.F32(f32(t))
 }
 
 // single reports whether a product is one matrix [rows, k] times one matrix [k, n]: the leading axes of x count as
@@ -159,7 +162,7 @@ func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 // rounds reports whether a call is a single product (see single) computed in bfloat16.
 func rounds(c *call) (rows, k int, ok bool) {
 	rows, k, ok = single(c, fusedAttrs(c.node))
-	return rows, k, ok && c.forRows(productRows(c)) == kernels.BFloat16
+	return rows, k, ok && c.forRows(productRows(c)) == product.BFloat16
 }
 
 // productRows returns the number of rows that decides a product's precision; see fewRows.
@@ -174,19 +177,19 @@ func matmulMakesBlocked(c *call) bool {
 	rows, _, ok := rounds(c)
 	a := fusedAttrs(c.node)
 	act, known := activation(a.Act)
-	return ok && known && !c.has(op.FusedMatMulResidual) && (act == kernels.Identity || act == kernels.Gelu) &&
+	return ok && known && !c.has(op.FusedMatMulResidual) && (act == elementwise.Identity || act == elementwise.Gelu) &&
 		fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
 // matmul runs a product. act is the function that a.Act names. pack returns the packed weights of a single product, or
 // nil.
-func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp,
-	pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
+func matmul(c *call, a op.FusedMatMulAttrs, act elementwise.UnaryOp,
+	pack func(g product.GemmArgs) *product.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	g, ok := gemmArgs(c, a, act)
 	if ok {
 		g.Packed = pack(g)
-		kernels.Gemm(c.pool, &g)
+		product.Gemm(c.pool, &g)
 		return nil
 	}
 	if g.N == 0 {
@@ -200,16 +203,16 @@ func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp,
 		if g.Residual != nil {
 			b.Residual = g.Residual[oi*g.M*g.N:]
 		}
-		kernels.Gemm(c.pool, &b)
+		product.Gemm(c.pool, &b)
 	})
 	return nil
 }
 
 // gemmArgs returns the product of a call. one is false if the call is a batch of products, whose first this is.
-func gemmArgs(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp) (g kernels.GemmArgs, one bool) {
+func gemmArgs(c *call, a op.FusedMatMulAttrs, act elementwise.UnaryOp) (g product.GemmArgs, one bool) {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
-	g = kernels.GemmArgs{
+	g = product.GemmArgs{
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
 		Act: act, Precision: c.forRows(productRows(c)),
@@ -240,7 +243,7 @@ func joinsOf(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) (joint
 	return func(n *ir.Node) (jointStep, bool) {
 		a := attrs(n)
 		act, ok := activation(a.Act)
-		return jointStep{args: func(c *call) (kernels.GemmArgs, bool) { return gemmArgs(c, a, act) }}, ok
+		return jointStep{args: func(c *call) (product.GemmArgs, bool) { return gemmArgs(c, a, act) }}, ok
 	}
 }
 

@@ -7,19 +7,22 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/layout"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
 var (
 	_ = register(kernel{op: "flip", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
-		by := make([]kernels.Reordering, n.Type.Rank())
+		by := make([]layout.Reordering, n.Type.Rank())
 		for _, axis := range n.Attrs.(op.FlipAttrs).Axes {
 			by[axis].Flip = true
 		}
 		return reorder(by)
 	}})
 	_ = register(kernel{op: "roll", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
-		a, by := n.Attrs.(op.RollAttrs), make([]kernels.Reordering, n.Type.Rank())
+		a, by := n.Attrs.(op.RollAttrs), make([]layout.Reordering, n.Type.Rank())
 		for i, axis := range a.Axes {
 			by[axis].Shift = a.Shifts[i]
 		}
@@ -33,7 +36,7 @@ var (
 			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len,
 				a.Axis)
 		}
-		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
+		layout.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
 		return nil
 	}})
 	_ = register(kernel{op: "gather_batched", takes: "(any, i32|i64|u32)", run: func(c *call) error {
@@ -53,11 +56,11 @@ var (
 		kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`,
 			scratch: resizeScratch, run: func(c *call) error {
 				a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
-				m := kernels.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last],
+				m := layout.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last],
 					ToW: c.out.Shape[last+1]}
-				m.Rows, m.Cols = kernels.Positions(a.Along(m.H, m.ToH)), kernels.Positions(a.Along(m.W, m.ToW))
+				m.Rows, m.Cols = layout.Positions(a.Along(m.H, m.ToH)), layout.Positions(a.Along(m.W, m.ToW))
 				if a.Mode == op.ResizeLinear {
-					kernels.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
+					layout.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
 					return nil
 				}
 				nearests[sizeClass(c.out.DType)](c, m)
@@ -66,16 +69,16 @@ var (
 )
 
 // resizeScratch returns the scratch memory of linear interpolation; nearest needs none.
-func resizeScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.ScratchSize) {
+func resizeScratch(p *pool.Pool, n *ir.Node, _ product.Precision) (r pool.Size) {
 	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
 		shape := n.Graph.Syms.Largest(n.Type.Shape)
-		r = kernels.ResizeLinearScratch(p, shape[len(shape)-1])
+		r = layout.ResizeLinearScratch(p, shape[len(shape)-1])
 	}
 	return r
 }
 
 // reorder returns the kernel of flip or roll. by has one entry per axis.
-func reorder(by []kernels.Reordering) func(*call) error {
+func reorder(by []layout.Reordering) func(*call) error {
 	return func(c *call) error {
 		reorders[sizeClass(c.out.DType)](c, by)
 		return nil
@@ -83,40 +86,40 @@ func reorder(by []kernels.Reordering) func(*call) error {
 }
 
 var (
-	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[float32],
+	reorders = [4]func(*call, []layout.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[float32],
 		reorderOf[int64]}
-	nearests = [4]func(*call, kernels.Images){nearestOf[uint8], nearestOf[uint16], nearestOf[uint32], nearestOf[int64]}
+	nearests = [4]func(*call, layout.Images){nearestOf[uint8], nearestOf[uint16], nearestOf[uint32], nearestOf[int64]}
 )
 
-func reorderOf[T tensor.Element](c *call, by []kernels.Reordering) {
-	kernels.Reorder(c.pool, view[T](c.out), view[T](c.in[0]), c.out.Shape, by)
+func reorderOf[T tensor.Element](c *call, by []layout.Reordering) {
+	layout.Reorder(c.pool, view[T](c.out), view[T](c.in[0]), c.out.Shape, by)
 }
 
-func nearestOf[T tensor.Element](c *call, m kernels.Images) {
-	kernels.ResizeNearest(c.pool, view[T](c.out), view[T](c.in[0]), m)
+func nearestOf[T tensor.Element](c *call, m layout.Images) {
+	layout.ResizeNearest(c.pool, view[T](c.out), view[T](c.in[0]), m)
 }
 
 func gatherBatched[I interface {
 	tensor.Element
-	kernels.Index
+	layout.Index
 }](c *call) error {
 	table, b := c.in[0], c.node.Attrs.(op.GatherBatchedAttrs).BatchDims
 	outer, n, inner := around(table.Shape, b)
-	return kernels.GatherBatched(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), view[I](c.in[1]))
+	return layout.GatherBatched(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), view[I](c.in[1]))
 }
 
 func scatterAdd[T interface {
 	tensor.Element
-	kernels.Number
+	elementwise.Number
 }](c *call) error {
 	rows, inner := c.out.Shape[0], tensor.Numel(c.out.Shape[1:])
 	switch dst, src, idx := view[T](c.out), view[T](c.in[0]), c.in[1]; idx.DType {
 	case dtype.I32:
-		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[int32](idx))
+		return layout.ScatterAdd(c.pool, dst, src, rows, inner, view[int32](idx))
 	case dtype.I64:
-		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[int64](idx))
+		return layout.ScatterAdd(c.pool, dst, src, rows, inner, view[int64](idx))
 	default:
-		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[uint32](idx))
+		return layout.ScatterAdd(c.pool, dst, src, rows, inner, view[uint32](idx))
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/norm"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 // takesFloats is the rule of kernels whose operands all have the same float type.
@@ -37,24 +40,24 @@ func init() {
 func (k lastNorm) run(c *call) error {
 	rows, n := rowsOf(c.out)
 	eps, x, affine := k.eps(c.node.Attrs), c.in[0], c.in[1:]
-	var residual kernels.Weights
+	var residual stored.Values
 	if k.residual {
 		residual, affine = weights(c.in[1]), c.in[2:]
 	}
 	switch {
 	case x.DType == dtype.F64:
-		g := kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](x), Gamma: view[float64](affine[0]),
+		g := norm.F64Args{Dst: view[float64](c.out), X: view[float64](x), Gamma: view[float64](affine[0]),
 			Beta: view[float64](affine[1]),
 			Rows: rows, N: n, Groups: 1, Area: 1, Eps: eps, Center: k.center}
 		if k.residual {
 			g.Residual = view[float64](c.in[1])
 		}
-		kernels.NormF64(c.pool, g)
+		norm.NormalizeF64(c.pool, g)
 	case c.outBlocked:
-		kernels.LayerNormBlocked(c.pool, f32(c.out), f32(x), f32(affine[0]), f32(affine[1]), rows, n, float32(eps))
+		norm.LayerNormBlocked(c.pool, f32(c.out), f32(x), f32(affine[0]), f32(affine[1]), rows, n, float32(eps))
 	default:
-		kernels.Norm(
-			c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(x), Residual: residual, Gamma: weights(affine[0]),
+		norm.Normalize(
+			c.pool, norm.Args{Dst: weights(c.out), X: weights(x), Residual: residual, Gamma: weights(affine[0]),
 				Beta: weights(affine[1]),
 				N:    n, Eps: float32(eps), Center: k.center}, rows)
 	}
@@ -66,17 +69,17 @@ func normMakesBlocked(c *call) bool {
 	return c.out.DType == dtype.F32 && fitsBlocked(rows, n)
 }
 
-func normScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+func normScratch(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	shape := n.Graph.Syms.Largest(n.Type.Shape)
 	width := shape[len(shape)-1]
-	return kernels.NormScratch(n.Type.DType, width, width)
+	return norm.Scratch(n.Type.DType, width, width)
 }
 
 var _ = register(
 	kernel{op: "group_norm", takes: takesFloats,
-		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 			shape := n.Graph.Syms.Largest(n.Type.Shape)
-			return kernels.NormScratch(n.Type.DType, tensor.Numel(shape[1:])/n.Attrs.(op.GroupNormAttrs).Groups,
+			return norm.Scratch(n.Type.DType, tensor.Numel(shape[1:])/n.Attrs.(op.GroupNormAttrs).Groups,
 				shape[1])
 		}, run: func(c *call) error {
 			a, shape := c.node.Attrs.(op.GroupNormAttrs), c.out.Shape
@@ -86,14 +89,14 @@ var _ = register(
 			}
 			n := channels / a.Groups * area
 			if c.out.DType == dtype.F64 {
-				kernels.NormF64(
-					c.pool, kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](c.in[0]),
+				norm.NormalizeF64(
+					c.pool, norm.F64Args{Dst: view[float64](c.out), X: view[float64](c.in[0]),
 						Gamma: view[float64](c.in[1]), Beta: view[float64](c.in[2]),
 						Rows: batch * a.Groups, N: n, Groups: a.Groups, Area: area, Eps: a.Eps, Center: true})
 				return nil
 			}
-			kernels.Norm(
-				c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(c.in[0]), Gamma: weights(c.in[1]),
+			norm.Normalize(
+				c.pool, norm.Args{Dst: weights(c.out), X: weights(c.in[0]), Gamma: weights(c.in[1]),
 					Beta: weights(c.in[2]),
 					N:    n, Groups: a.Groups, Area: area, Eps: float32(a.Eps), Center: true}, batch*a.Groups)
 			return nil
@@ -101,7 +104,7 @@ var _ = register(
 
 var _ = register(kernel{op: "batch_norm", takes: "(f32...)", run: func(c *call) error {
 	shape := c.out.Shape
-	kernels.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
+	norm.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
 		shape[0], shape[1],
 		tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
 	return nil
@@ -114,20 +117,20 @@ var (
 
 func softmax(name string, log bool) kernel {
 	return kernel{op: name, takes: takesFloats,
-		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 			shape, axis := n.Graph.Syms.Largest(n.Type.Shape), positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
 			_, k, inner := around(shape, axis)
 			x := weights(tensor.Tensor{DType: n.Type.DType})
-			one := kernels.SoftmaxArgs{X: x, N: k, Inner: 1}.ScratchSize()
-			return one.With(kernels.SoftmaxArgs{X: x, N: k, Inner: max(inner, 1)}.ScratchSize())
+			one := norm.SoftmaxArgs{X: x, N: k, Inner: 1}.ScratchSize()
+			return one.With(norm.SoftmaxArgs{X: x, N: k, Inner: max(inner, 1)}.ScratchSize())
 		}, run: func(c *call) error {
 			outer, n, inner := around(c.out.Shape, positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape)))
 			if c.out.DType == dtype.F64 {
-				kernels.SoftmaxF64(c.pool, view[float64](c.out), view[float64](c.in[0]), outer, n, inner, log)
+				norm.SoftmaxF64(c.pool, view[float64](c.out), view[float64](c.in[0]), outer, n, inner, log)
 				return nil
 			}
-			kernels.Softmax(
-				c.pool, kernels.SoftmaxArgs{Dst: weights(c.out), X: weights(c.in[0]), Outer: outer, N: n, Inner: inner,
+			norm.Softmax(
+				c.pool, norm.SoftmaxArgs{Dst: weights(c.out), X: weights(c.in[0]), Outer: outer, N: n, Inner: inner,
 					Log: log})
 			return nil
 		}}
@@ -154,12 +157,12 @@ func around(shape []int, axis int) (outer, n, inner int) {
 
 var _ = register(
 	kernel{op: "l2_norm", takes: "(f32|f16|bf16) if axes = last",
-		scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 			shape := n.Graph.Syms.Largest(n.Type.Shape)
-			return kernels.L2NormScratch(shape[len(shape)-1])
+			return norm.L2NormScratch(shape[len(shape)-1])
 		}, run: func(c *call) error {
 			rows, n := rowsOf(c.out)
-			kernels.L2Norm(c.pool, weights(c.out), weights(c.in[0]), rows, n,
+			norm.L2Norm(c.pool, weights(c.out), weights(c.in[0]), rows, n,
 				float32(c.node.Attrs.(op.L2NormAttrs).Eps))
 			return nil
 		}})

@@ -5,7 +5,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/conv"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 )
 
 var (
@@ -21,24 +24,24 @@ var (
 	_ = register(kernel{op: "im2col", takes: "(any)", run: im2cols.run})
 )
 
-func windowScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+func windowScratch(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	if n.Type.DType != dtype.F32 {
-		return kernels.ScratchSize{}
+		return pool.Size{}
 	}
 	g := windowsOf(n, n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.Type.Shape))
 	return g.ScratchSize(p)
 }
 
 // windowsOf returns the arguments for pooling a tensor of shape in to shape out.
-func windowsOf(n *ir.Node, in, out []int) (w kernels.WindowArgs) {
+func windowsOf(n *ir.Node, in, out []int) (w reduce.WindowArgs) {
 	var g op.Geometry
 	if a, ok := n.Attrs.(op.PoolAttrs); ok {
 		g = geometryOf(a.Geometry())
-		w.Op, _ = kernels.ParseReduce(a.Kind)
+		w.Op, _ = reduce.Parse(a.Kind)
 		w.Kernel, w.Stride, w.Pad = g.Kernel, g.Stride, g.Padding
 	} else {
 		g = geometryOf(n.Attrs.(op.AdaptiveAvgPoolAttrs).Geometry())
-		w.Op, w.Adaptive = kernels.Mean, true
+		w.Op, w.Adaptive = reduce.Mean, true
 	}
 	w.Outer, w.Inner, w.In = g.Sizes(in)
 	_, _, w.Out = g.Sizes(out)
@@ -56,8 +59,8 @@ func im2col[T tensor.Element](c *call) {
 	n, channels, size := g.Sizes(c.in[0].Shape)
 	out := g.OutSizes(size)
 	pair := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
-	kernels.Im2Col(
-		c.pool, kernels.Im2ColArgs{N: n, C: channels, In: pair(size), Out: pair(out), Kernel: pair(g.Kernel),
+	conv.Im2Col(
+		c.pool, conv.Im2ColArgs{N: n, C: channels, In: pair(size), Out: pair(out), Kernel: pair(g.Kernel),
 			Stride: pair(g.Stride),
 			Pad:    pair(g.Padding), Dilation: pair(g.Dilation)}, view[T](c.out), view[T](c.in[0]))
 }

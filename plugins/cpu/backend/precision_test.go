@@ -16,8 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// product returns the program y = x·x for x [n,n].
-func product(t *testing.T, n int) *program.Program {
+// square returns the program y = x·x for x [n,n].
+func square(t *testing.T, n int) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("product")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, int64(n), int64(n)))
@@ -40,7 +40,7 @@ func TestPrecision(t *testing.T) {
 		want      float32
 	}{{"", fewRows, x0 * x0}, {"f32", fewRows, x0 * x0}, {"bf16", fewRows, 1}, {"bf16", fewRows - 1, x0 * x0}} {
 		precision, n, want := c.precision, c.n, c.want
-		p := product(t, n)
+		p := square(t, n)
 		x, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1, Precision: precision})
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestPrecision(t *testing.T) {
 }
 
 func TestUnknownPrecision(t *testing.T) {
-	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t, 4), Precision: "fp8"})
+	_, err := Backend{}.Load(context.Background(), device.Load{Program: square(t, 4), Precision: "fp8"})
 	if !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("precision fp8: %v; want device.ErrUnsupported", err)
 	}

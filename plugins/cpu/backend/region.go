@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 )
 
 var _ = register(
@@ -21,11 +21,11 @@ func region(n *ir.Node) func(*call) error {
 	for i, x := range n.In {
 		types[i] = x.Type.DType
 	}
-	kinds := map[op.OperandKind]kernels.RegionRefKind{
-		op.RegionInput: kernels.RegionInput, op.RegionResult: kernels.RegionResult,
-		op.RegionLiteral: kernels.RegionNumber,
+	kinds := map[op.OperandKind]elementwise.RegionRefKind{
+		op.RegionInput: elementwise.RegionInput, op.RegionResult: elementwise.RegionResult,
+		op.RegionLiteral: elementwise.RegionNumber,
 	}
-	compiled := make([]kernels.RegionStep, len(steps))
+	compiled := make([]elementwise.RegionStep, len(steps))
 	for i, s := range steps {
 		compiled[i].Op = s.Op.Name
 		if to, ok := s.Attrs.(op.CastAttrs); ok {
@@ -35,14 +35,14 @@ func region(n *ir.Node) func(*call) error {
 		}
 		for _, o := range s.In {
 			compiled[i].In = append(
-				compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
+				compiled[i].In, elementwise.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
 		}
 	}
-	r, err := kernels.NewRegion(types, compiled)
+	r, err := elementwise.NewRegion(types, compiled)
 	if err != nil {
 		panic("BUG: cpu: " + err.Error())
 	}
-	in := make([]kernels.RegionValue, len(n.In))
+	in := make([]elementwise.RegionValue, len(n.In))
 	return func(c *call) error {
 		if tensor.Numel(c.out.Shape) == 0 {
 			return nil
@@ -55,9 +55,9 @@ func region(n *ir.Node) func(*call) error {
 	}
 }
 
-func regionValue(t tensor.Tensor) kernels.RegionValue {
+func regionValue(t tensor.Tensor) elementwise.RegionValue {
 	if t.DType == dtype.F32 {
-		return kernels.RegionValue{F32: f32(t)}
+		return elementwise.RegionValue{F32: f32(t)}
 	}
-	return kernels.RegionValue{Bytes: t.Data, Type: t.DType}
+	return elementwise.RegionValue{Bytes: t.Data, Type: t.DType}
 }

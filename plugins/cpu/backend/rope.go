@@ -5,7 +5,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/attention"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 var _ = register(
@@ -13,22 +16,22 @@ var _ = register(
 		takes:   "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
 		scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
 
-func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+func ropeScratch(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	a := n.Attrs.(op.RopeAttrs)
-	return kernels.RopeScratchSize(&kernels.RopeArgs{Dim: a.HeadDim, Half: a.Rotated() / 2})
+	return attention.RopeScratchSize(&attention.RopeArgs{Dim: a.HeadDim, Half: a.Rotated() / 2})
 }
 
 // rope runs one node. It lives as long as the program, so that runs allocate nothing.
 type rope struct {
 	op.RopeAttrs
 	freq []float64 // radians per position, unless angles come from tables
-	args kernels.RopeArgs
+	args attention.RopeArgs
 
 	// The rest is set by each run.
-	pool     *kernels.Pool
+	pool     *pool.Pool
 	pos      []int32
-	rank     int             // of the operand with the positions
-	cos, sin kernels.Weights // tables [rows, width]
+	rank     int           // of the operand with the positions
+	cos, sin stored.Values // tables [rows, width]
 	rows     int
 	width    int
 }
@@ -60,7 +63,7 @@ func (r *rope) run(c *call) error {
 		p := c.in[op.RopePositions]
 		r.pos, r.rank = view[int32](p), len(p.Shape)
 	}
-	g.B, g.S, g.Heads, g.XStride, g.Stride = at.B, at.S, at.H, kernels.Strides(at.X), kernels.Strides(at.Out)
+	g.B, g.S, g.Heads, g.XStride, g.Stride = at.B, at.S, at.H, attention.Strides(at.X), attention.Strides(at.Out)
 	if g.Kind == dtype.F32 {
 		g.X, g.Out = from(x, at.Start, f32), f32(c.out)
 	} else {
@@ -86,7 +89,7 @@ func (r *rope) run(c *call) error {
 			}
 		}
 	}
-	kernels.Rope(c.pool, g)
+	attention.Rope(c.pool, g)
 	return nil
 }
 
@@ -95,7 +98,7 @@ func (r *rope) at(b, s int) int64 { return op.RopePosition(r.pos, r.rank, r.args
 
 func (r *rope) tabled(b, s int, buf []float32) (cos, sin []float32) {
 	row, h := int(r.at(b, s))*r.width, r.args.Half
-	return r.cos.Row(r.pool, row, h, buf[:h]), r.sin.Row(r.pool, row, h, buf[h:])
+	return r.cos.Row(r.pool.Set, row, h, buf[:h]), r.sin.Row(r.pool.Set, row, h, buf[h:])
 }
 
 func (r *rope) computed(b, s int, buf []float32) (cos, sin []float32) {

@@ -3,22 +3,24 @@ package backend
 import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/sample"
 )
 
 var _ = register(
 	kernel{op: "sample", takes: "(f32|f16|bf16, f32, i32, f32, u32, u32, min_p: f32)",
-		scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		scratch: func(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 			x := n.In[0].Type
-			return kernels.SampleScratch(p, n.Graph.Syms.Largest(x.Shape)[x.Rank()-1], x.DType.Size())
+			return sample.Scratch(p, n.Graph.Syms.Largest(x.Shape)[x.Rank()-1], x.DType.Size())
 		}, run: func(c *call) error {
 			_, n := rowsOf(c.in[0])
-			a := kernels.SampleArgs{
+			a := sample.Args{
 				N: n, Logits: weights(c.in[0]), Temperature: f32(c.in[1]), TopK: view[int32](c.in[2]),
 				TopP: f32(c.in[3]),
 				Seed: view[uint32](c.in[4]),
 				Step: view[uint32](c.in[5]), Out: view[int32](c.out), Alone: c.node.Attrs.(op.SampleAttrs).Alone,
 			}
 			a.MinP = optional(c, op.SampleMinP)
-			return kernels.Sample(c.pool, a)
+			return sample.Draw(c.pool, a)
 		}})

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/layout"
 )
 
 // NewState allocates size bytes. The operating system backs them with pages only when they are written.
@@ -40,7 +40,7 @@ func kvAppend[T int32 | int64](c *call, pos []T) error {
 	for i, at := range pos { // one position per sequence, or one for all
 		part := outer / len(pos)
 		to, from := c.out.Data[i*part*have*inner:], rows.Data[i*part*n*inner:]
-		kernels.Place(c.pool, to, from, part, have*inner, int(at)*inner, n*inner)
+		layout.Place(c.pool, to, from, part, have*inner, int(at)*inner, n*inner)
 	}
 	return nil
 }

@@ -2,8 +2,11 @@
 # Writes the generated assembly and its Go declarations from _asm. Needs the network once, for avo.
 set -e
 cd "$(dirname "$0")/_asm"
-for part in gemm copy math attention rows folds random recurrence scan binary cast integers bf16 tiles attend conv fft packed packed_integers packed_bytes packed_tiles packed_words quads schemes; do
-	go run . -part $part -pkg kernels -out ../${part}_amd64.s -stubs ../${part}_amd64.go
+go run . -folders | while read -r part folder; do
+	go run . -part "$part" -pkg "$folder" -out "../$folder/${part}_amd64.s" -stubs "../$folder/${part}_amd64.go"
+	gofmt -w "../$folder/${part}_amd64.go"
 done
-gofmt -w ../*_amd64.go
+# A package cannot include the headers of another.
+for folder in attention quad; do cp ../product/amx_amd64.h "../$folder/"; done
+cp ../product/gemm_amd64.h ../quad/
 go run . -neon .. # the files for arm64

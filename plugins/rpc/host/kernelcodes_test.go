@@ -11,13 +11,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
 
-	_ "github.com/rlx-go/rlx/format"
-
 	// registers codes that a backend must not use
-	_ "github.com/rlx-go/rlx/plugins/cpu/kernels"
+	_ "github.com/rlx-go/rlx/format"
 )
-
-// registers the codes that kernels report
 
 // TestCodesOfKernels checks with a real backend that the session survives every code that a kernel reports.
 func TestCodesOfKernels(t *testing.T) {

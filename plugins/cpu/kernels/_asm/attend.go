@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Attention for a panel of 32 queries in AMX tiles; see attendPanel in package kernels. Blocks of 32 keys are
+// Attention for a panel of 32 queries in AMX tiles; see attendPanel in package attention. Blocks of 32 keys are
 // pipelined: while the vector units compute the weights of one block, the tile unit computes the scores of the next
 // block and multiplies the weights of earlier ones by their values. Matrices are stored as tiles of 16 rows of 64
 // bytes, so that all tile loads have stride 64.
@@ -177,7 +177,7 @@ func emit(tiles []attendTile) {
 	}
 }
 
-// Vector registers that are live throughout the loop, as the macros in ../attend_amd64.h use them: the scale, the
+// Vector registers that are live throughout the loop, as the macros in ../attention/attend_amd64.h use them: the scale, the
 // polynomial, the mask of the bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the keys.
 var (
 	attendC    = Z0
@@ -216,7 +216,7 @@ func attend(steps int) {
 		name, NOSPLIT,
 		"func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
 			"work, o, m, l *float32, blocks int, scale float32, free, fresh int)")
-	Doc(name+fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps),
+	Doc(name+fmt.Sprintf(" is routines.attend for queries, keys and values of %d elements.", 32*steps),
 		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")
 	size := attendSize(steps)

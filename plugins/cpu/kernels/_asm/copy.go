@@ -20,7 +20,15 @@ func genCopy(v vec) {
 	stream(v)
 	if !v.wide() {
 		prefetchRows()
+		storeFence()
 	}
+}
+
+func storeFence() {
+	TEXT("storeFence", NOSPLIT, "func()")
+	Doc("storeFence orders non-temporal stores, which bypass the caches, before later stores.")
+	SFENCE()
+	RET()
 }
 
 // prefetchRows prefetches one cache line of each row.

@@ -1,6 +1,7 @@
-// Command asm writes the assembly of package kernels. Run it through `go generate` there:
+// Command asm writes the assembly of the packages of kernels. Run it through `go generate` in the folder above:
 //
-//	go run . -part gemm -out ../gemm_amd64.s -stubs ../gemm_amd64.go
+//	go run . -folders    # the parts for amd64, each a file, and their packages
+//	go run . -part gemm -pkg product -out ../product/gemm_amd64.s -stubs ../product/gemm_amd64.go
 //	go run . -neon ..    # all files for arm64
 //
 // It is a separate module, so that the rlx module does not depend on avo.
@@ -22,12 +23,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// parts are the files of the package, each written by one run of this program.
+// parts are the files for amd64, each written by one run of this program.
 var parts = map[string]func(vec){
 	"gemm":            genGemm,
 	"copy":            genCopy,
 	"math":            genMath,
-	"attention":       genAttention,
+	"scores":          genAttention,
 	"rows":            genRows,
 	"binary":          genBinary,
 	"cast":            genCast,
@@ -40,8 +41,9 @@ var parts = map[string]func(vec){
 	"random":          genRandom,
 	"recurrence":      genRecurrence,
 	"scan":            genScan,
-	"conv":            genConv,
+	"images":          genConv,
 	"packed":          genPacked,
+	"packed_decode":   genPackedDecode,
 	"packed_integers": genPackedIntegers,
 	"packed_bytes":    genPackedBytes,
 	"packed_tiles":    genPackedTiles,
@@ -64,7 +66,12 @@ var headers = map[string][]string{
 func main() {
 	part := flag.String("part", "", "which file to write")
 	neon := flag.String("neon", "", "write the files for arm64 to this folder, and nothing else")
+	list := flag.Bool("folders", false, "print the parts and their packages, and write nothing")
 	flag.Parse() // -out and -stubs are avo's
+	if *list {
+		listFolders()
+		return
+	}
 	if *neon != "" {
 		if err := writeNEON(*neon); err != nil {
 			fmt.Fprintln(os.Stderr, err)

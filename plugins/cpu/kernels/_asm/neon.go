@@ -14,7 +14,7 @@ import (
 // A vreg is a vector register of four floats, before it has a number.
 type vreg int
 
-// A vec8 is eight floats in two registers. This is the vector of package kernels on arm64: two independent chains of
+// A vec8 is eight floats in two registers. This is the vector of the kernels on arm64: two independent chains of
 // instructions keep more pipes busy than one.
 type vec8 [2]vreg
 
@@ -67,7 +67,7 @@ type neonFile struct {
 	entries []entry
 }
 
-// list adds the last routine to a table of package kernels, under the function's name. how is its field in a
+// list adds the last routine to a table of the package, under the function's name. how is its field in a
 // unaryRoutine, empty for other kinds.
 func (file *neonFile) list(kind, function, how string) {
 	value := file.funcs[len(file.funcs)-1].name

@@ -14,6 +14,7 @@ func neonBF16(file *neonFile) {
 	}
 	neonHalfPeak(file)
 	neonPack(file)
+	neonMap(file, "roundBF16", (*neonFunc).roundBF16)
 }
 
 func neonHalfProduct(file *neonFile, rows, width int) {

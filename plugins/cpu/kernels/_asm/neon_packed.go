@@ -16,7 +16,7 @@ func neonPacked(file *neonFile) {
 	}
 }
 
-// neonStreams is the number of rows that a product reads at once, like dotStreams of package kernels.
+// neonStreams is the number of rows that a product reads at once, like DotStreams of package stored.
 const neonStreams = 4
 
 // neonFormat writes the code for one block.

@@ -6,7 +6,6 @@ func neonRows(file *neonFile) {
 	neonReduce(file, "deviations", "x *float32, blocks int, mean float32, distance *float32",
 		"is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0. distance becomes the sum of mean-x.", true)
 	neonNormalize(file)
-	neonMap(file, "roundBF16", (*neonFunc).roundBF16)
 }
 
 func neonReduce(file *neonFile, name, signature, doc string, center bool) {

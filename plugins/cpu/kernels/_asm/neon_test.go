@@ -51,7 +51,7 @@ func TestNEONWords(t *testing.T) {
 	}
 }
 
-// TestNEONFresh checks that the files of the package are what this program writes.
+// TestNEONFresh checks that the files of the packages are what this program writes.
 func TestNEONFresh(t *testing.T) {
 	for path, text := range neonTexts(t) {
 		if got, err := os.ReadFile(filepath.Join("..", path)); err != nil || string(got) != text {
@@ -68,7 +68,8 @@ func neonTexts(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[part+"_arm64.s"], texts[part+"_arm64.go"] = source, declarations
+		base := filepath.Join(folders[part], part+"_arm64")
+		texts[base+".s"], texts[base+".go"] = source, declarations
 	}
 	return texts
 }

@@ -15,9 +15,6 @@ func genPackedIntegers(v vec) {
 		if !v.wide() {
 			unpackIntegers(f)
 		}
-		if f.decodes {
-			v.decodeIntegers(f)
-		}
 	}
 	v.roundRow()
 	if v.wide() {
@@ -25,6 +22,15 @@ func genPackedIntegers(v vec) {
 		integerTiles(true)
 		integerVectors(false)
 		integerVectors(true)
+	}
+}
+
+// genPackedDecode writes decoders of the formats for which genPacked writes none.
+func genPackedDecode(v vec) {
+	for _, f := range integerFormats {
+		if f.decodes {
+			v.decodeIntegers(f)
+		}
 	}
 }
 

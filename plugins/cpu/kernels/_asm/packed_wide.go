@@ -132,7 +132,7 @@ func (p *wideDot) q4_K() {
 
 // q6_K joins the bits of 64 values to bytes. Lane l then holds values 4*l to 4*l+3, which have the same scale. It reads
 // the byte of each as a float without moving it, so the activations are divided by the factors of the bytes: 1, 256,
-// 65536, and 65536 again, because the last byte is shifted by one (see arrangeQuads in package kernels).
+// 65536, and 65536 again, because the last byte is shifted by one (see arrangeQuads in package stored).
 func (p *wideDot) q6_K() {
 	s, d := p.reg(), p.reg()
 	p.halfAt(p.vec, 208, d)

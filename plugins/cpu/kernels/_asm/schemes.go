@@ -10,7 +10,7 @@ import (
 )
 
 // genSchemes writes products with weights [k, n] whose scales are separate, and decoders of such weights; see
-// SchemeWeights in package kernels. Lanes are columns.
+// SchemeWeights in package product. Lanes are columns.
 func genSchemes(v vec) {
 	for _, s := range []scheme{
 		{"int8", 8, vec.signedBytes, false}, {"int8_asym", 8, vec.signedBytes, true},

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An entry is a routine that package kernels looks up by the name of its function. The tables are generated, so no list
+// An entry is a routine that a package looks up by the name of its function. The tables are generated, so no list
 // of functions has to be kept by hand.
 type entry struct {
 	kind     string // kind of table, a key of elements

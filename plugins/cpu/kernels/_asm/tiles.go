@@ -40,11 +40,6 @@ func genTiles(v vec) {
 	} {
 		tilePanel(e)
 	}
-	TEXT("storeFence", NOSPLIT, "func()")
-	Doc("storeFence orders non-temporal stores, which bypass the caches, before later stores.")
-	SFENCE()
-	RET()
-
 	TEXT("misaligned", NOSPLIT, "func(p *float32) int")
 	Doc("misaligned returns the distance of p from the start of its cache line of 64 bytes, in bytes.")
 	Pragma("noescape")

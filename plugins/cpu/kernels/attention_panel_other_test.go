@@ -1,7 +1,0 @@
-//go:build !amd64
-
-package kernels
-
-import "testing"
-
-func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) { eachPool(t, f) }

@@ -1,0 +1,210 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+)
+
+// conv64 computes a convolution in float64 by its definition. A transpose swaps the roles of input and output.
+func conv64(g *Args) []float64 {
+	made := g.OutSize()
+	out := make([]float64, g.N*elementwise.Volume(made)*g.Cout)
+	cg, og, taps := g.Cin/g.Groups, g.Cout/g.Groups, elementwise.Volume(g.Kernel)
+	place := func(n, c, channels int, at, size [3]int) int {
+		i := (at[0]*size[1]+at[1])*size[2] + at[2]
+		if g.Last {
+			return (n*elementwise.Volume(size)+i)*channels + c
+		}
+		return (n*channels+c)*elementwise.Volume(size) + i
+	}
+	index := func(i int, size [3]int) [3]int {
+		return [3]int{i / (size[1] * size[2]), i / size[2] % size[1], i % size[2]}
+	}
+	from, to := made, g.In // for each element in from, taps are elements of to
+	if g.Transposed {
+		from, to = g.In, made
+	}
+	for n := range g.N {
+		for o := range g.Cout {
+			for i := range elementwise.Volume(made) {
+				if g.Bias != nil {
+					out[place(n, o, g.Cout, index(i, made), made)] = float64(g.Bias[o])
+				}
+			}
+			for c := range cg {
+				ci := o/og*cg + c
+				for t := range taps {
+					wi := (o*cg+c)*taps + t
+					if g.Transposed {
+						wi = (ci*og+o%og)*taps + t
+					}
+					w, tap := float64(kerneltest.WeightAt(g.Weight, wi)), index(t, g.Kernel)
+					for i := range elementwise.Volume(from) {
+						a, b, inside := index(i, from), [3]int{}, true
+						for k := range 3 {
+							b[k] = a[k]*g.Stride[k] - g.Pad[k] + tap[k]*g.Dilation[k]
+							inside = inside && b[k] >= 0 && b[k] < to[k]
+						}
+						switch {
+						case inside && g.Transposed:
+							out[place(n, o, g.Cout, b, made)] += w * float64(g.X[place(n, ci, g.Cin, a, g.In)])
+						case inside:
+							out[place(n, o, g.Cout, a, made)] += w * float64(g.X[place(n, ci, g.Cin, b, g.In)])
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func randomConv(r *rand.Rand, transposed bool) *Args {
+	one := [3]int{1, 1, 1}
+	g := &Args{Transposed: transposed, N: 1 + r.IntN(2), In: one, Kernel: one, Stride: one, Dilation: one,
+		Groups: 1 + r.IntN(3)*r.IntN(2), Last: r.IntN(2) == 0}
+	axes := 1 + r.IntN(3)
+	most := []int{0, 90, 20, 8}[axes]
+	for i := 3 - axes; i < 3; i++ {
+		g.Kernel[i], g.Stride[i], g.Dilation[i] = 1+r.IntN(4), 1+r.IntN(3), 1+r.IntN(2)
+		g.In[i] = 7 + r.IntN(most)
+		if r.IntN(2) == 0 {
+			g.Pad[i] = r.IntN(g.Kernel[i])
+		}
+		if transposed && r.IntN(3) == 0 {
+			g.OutputPad[i] = r.IntN(max(g.Stride[i], g.Dilation[i]))
+		}
+	}
+	g.Cin, g.Cout = g.Groups*(1+r.IntN(6)), g.Groups*(1+r.IntN(40))
+	switch r.IntN(7) {
+	case 0: // patches that do not overlap
+		g.Stride, g.Dilation, g.Pad, g.OutputPad, g.Groups = g.Kernel, one, [3]int{}, [3]int{}, 1
+	case 1: // one tap
+		g.Kernel, g.Stride, g.Pad, g.Dilation, g.OutputPad = one, one, [3]int{}, one, [3]int{}
+	case 2: // depthwise
+		g.Groups = 1 + r.IntN(37)
+		g.Cin, g.Cout = g.Groups, g.Groups*(1+r.IntN(2)*r.IntN(3))
+	case 3: // kernels wider than a vector
+		g.Kernel[2], g.Stride[2], g.Dilation[2] = 4+r.IntN(20), 1+r.IntN(24), 1
+		g.In[2] += 10 * g.Kernel[2]
+	case 4: // many channels
+		g.Cin, g.Cout = g.Groups*(16+r.IntN(30)), g.Groups*(1+r.IntN(40))
+		for i := range g.In {
+			g.In[i] = min(g.In[i], 12)
+		}
+	}
+	g.X = kerneltest.Randoms(r, g.N*elementwise.Volume(g.In)*g.Cin)
+	g.Weight = kerneltest.RandomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)],
+		g.Cin*g.Cout/g.Groups*elementwise.Volume(g.Kernel))
+	if r.IntN(2) == 0 {
+		g.Bias = kerneltest.Randoms(r, g.Cout)
+	}
+	return g
+}
+
+func describeConv(g *Args) string {
+	return fmt.Sprintf(
+		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
+		g.Transposed, g.N, g.In, g.Cin, g.Cout,
+		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
+}
+
+func TestConv(t *testing.T) {
+	seed := uint64(0) // each pool gets other cases, since conv64 takes most of the time
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		seed++
+		r := kerneltest.RNG(seed)
+		for i := range kerneltest.Some(50) {
+			g := randomConv(r, i%2 == 1)
+			if i%10 == 0 { // an infinite weight, which must not be multiplied by padding
+				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
+				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.Inf(1))
+			}
+			want := conv64(g)
+			dst, check := kerneltest.Guarded(len(want))
+			g.Out = dst
+			Convolve(p, g)
+			check(t, describeConv(g))
+			kerneltest.Compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
+		}
+	})
+}
+
+func TestConvThreads(t *testing.T) {
+	for seed := range uint64(12) {
+		kerneltest.SameForAnyThreads(t, func(p *pool.Pool) []float32 {
+			g := randomConv(kerneltest.RNG(2+seed), seed%3 == 1)
+			g.In[2] += 50
+			g.X = kerneltest.Randoms(kerneltest.RNG(3), g.N*elementwise.Volume(g.In)*g.Cin)
+			g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
+			Convolve(p, g)
+			return g.Out
+		})
+	}
+}
+
+// conv2D returns a convolution of a square image by a square kernel.
+func conv2D(size, cin, cout, kernel, stride, pad, groups int, last bool) Args {
+	return Args{N: 1, In: [3]int{1, size, size}, Cin: cin, Cout: cout, Kernel: [3]int{1, kernel, kernel},
+		Stride: [3]int{1, stride, stride},
+		Pad:    [3]int{0, pad, pad}, Dilation: [3]int{1, 1, 1}, Groups: groups, Last: last}
+}
+
+func BenchmarkConv(b *testing.B) {
+	video := Args{N: 1, In: [3]int{8, 56, 56}, Cin: 64, Cout: 64, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1}
+	up := conv2D(64, 256, 64, 2, 2, 0, 1, false)
+	up.Transposed = true
+	voice := Args{Transposed: true, N: 1, In: [3]int{1, 1, 512}, Cin: 256, Cout: 128, Kernel: [3]int{1, 1, 16},
+		Stride: [3]int{1, 1, 8}, Pad: [3]int{0, 0, 4},
+		Dilation: [3]int{1, 1, 1}, Groups: 1}
+	for _, c := range []struct {
+		name string
+		g    Args
+	}{
+		{"sam_neck3x3_last", conv2D(64, 256, 256, 3, 1, 1, 1, true)},
+		{"sam_neck3x3", conv2D(64, 256, 256, 3, 1, 1, 1, false)},
+		{"sam_patches", conv2D(1024, 3, 768, 16, 16, 0, 1, false)},
+		{"resnet_stem7x7", conv2D(224, 3, 64, 7, 2, 3, 1, false)},
+		{"resnet_3x3_56", conv2D(56, 64, 64, 3, 1, 1, 1, false)},
+		{"resnet_3x3_28_s2", conv2D(56, 128, 128, 3, 2, 1, 1, false)},
+		{"resnet_3x3_14", conv2D(14, 256, 256, 3, 1, 1, 1, false)},
+		{"resnet_3x3_7", conv2D(7, 512, 512, 3, 1, 1, 1, false)},
+		{"resnet_1x1_56", conv2D(56, 256, 64, 1, 1, 0, 1, false)},
+		{"resnet_1x1_14", conv2D(14, 256, 1024, 1, 1, 0, 1, false)},
+		{"depthwise_112", conv2D(112, 32, 32, 3, 1, 1, 32, false)},
+		{"depthwise_112_s2", conv2D(112, 96, 96, 3, 2, 1, 96, false)},
+		{"depthwise_14", conv2D(14, 512, 512, 3, 1, 1, 512, false)},
+		{"depthwise_14_last", conv2D(14, 512, 512, 3, 1, 1, 512, true)},
+		{"video3x3x3", video},
+		{"upsample2x2", up},
+		{"upsample16_1d", voice},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p := kerneltest.NewPool(b, 0, "")
+			g := c.g
+			r := kerneltest.RNG(1)
+			area := elementwise.Volume(g.OutSize())
+			g.X, g.Weight, g.Out = kerneltest.Randoms(r, elementwise.Volume(g.In)*g.Cin),
+				stored.F32(kerneltest.Randoms(r, g.Cin*g.Cout/g.Groups*elementwise.Volume(g.Kernel))),
+				make([]float32, area*g.Cout)
+			for b.Loop() {
+				Convolve(p, &g)
+			}
+			if g.Transposed {
+				area = elementwise.Volume(g.In)
+			}
+			b.ReportMetric(
+				float64(b.N)*2*float64(area*g.Cout*g.Cin/g.Groups*elementwise.Volume(g.Kernel))/b.Elapsed().Seconds()/1e9,
+				"GFLOP/s")
+		})
+	}
+}

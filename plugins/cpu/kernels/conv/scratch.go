@@ -1,0 +1,47 @@
+package conv
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+)
+
+// ScratchSize returns what Conv needs.
+func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
+	s := p.Set
+	mr, nr := product.On(s).MR, product.On(s).NR
+	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {
+		panic("BUG: ScratchSize of a convolution whose groups do not divide its channels")
+	}
+	taps := elementwise.Volume(g.Kernel)
+	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.k = c.cg * taps
+	c.reach()
+	r := pool.Size{Other: pool.FloatBytes(g.Cout*taps,
+		g.Cout) + pool.SizeOf[product.GemmArgs](g.Groups) + pool.SizeOf[tap](taps) +
+		pool.SizeOf[phase](taps) + pool.SizeOf[int](c.k)}
+	r.Shared = pool.FloatBytes(g.Cout * c.k)
+	switch {
+	case g.Last:
+		high := rowsHigh * mr
+		r.Shared += pool.FloatBytes(g.Groups*((c.og+nr-1)/nr)*nr*c.k+product.Spill, g.Cout*taps)
+		r.Worker = pool.FloatBytes(high*c.k, high*c.k+product.Spill, high*g.Cout, s.Lanes*product.KBlock, mr*nr)
+	case c.byChannel():
+		r.Worker = c.bandScratch()
+	default:
+		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
+		r.Shared += pool.FloatBytes(g.Groups * blocks * (c.blockRows()*c.k + product.Spill*taps))
+		columns := min(panelsMost, (elementwise.Volume(c.out)+nr-1)/nr) * nr
+		r.Worker = max(
+			pool.FloatBytes(min(max(nr*c.k, columnsRoom), columns*c.k)+product.Spill, mr*nr, taps, c.blockRows()*nr,
+				c.blockSize()), c.productScratch(), pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
+	}
+	if g.Transposed { // see convolution.disjoint
+		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
+		gemm := one.ScratchSize(p, false)
+		gemm.Other += pool.FloatBytes(g.Cin*one.N, one.N, g.Cout*taps)
+		return r.With(gemm)
+	}
+	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true}
+	return r.With(plain.ScratchSize(p, false))
+}

@@ -1,0 +1,32 @@
+package conv
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+)
+
+func TestConvScratch(t *testing.T) {
+	r := kerneltest.RNG(8)
+	for i := range kerneltest.Some(60) {
+		g := randomConv(r, i%3 == 1)
+		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
+		larger := *g // memory for a larger convolution must suffice
+		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
+		kerneltest.EachNewPool(t, func(t *testing.T, p *pool.Pool) {
+			need := larger.ScratchSize(p)
+			kerneltest.Reserve(t, p, need)
+			Convolve(p, g)
+			c := pool.Keep[convolution](p)
+			other := pool.FloatBytes(cap(c.patch), cap(c.bias),
+				cap(c.row)) + pool.SizeOf[product.GemmArgs](cap(c.each)) +
+				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) + pool.SizeOf[int](cap(c.at))
+			kerneltest.Fits(t, p, need, other, fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(),
+				describeConv(g)))
+		})
+	}
+}

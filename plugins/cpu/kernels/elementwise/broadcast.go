@@ -1,0 +1,126 @@
+package elementwise
+
+const (
+	MaxRank  = 8 // maximum number of axes of a tensor, as in core/ir
+	operands = 3 // maximum number of operands of an elementwise operation
+)
+
+// grid is the iteration space of an elementwise operation with broadcast: its dims, outermost first, and the stride of
+// each operand in each dim, 0 if the operand is repeated along it. Adjacent dims are merged if the strides of all
+// operands allow it.
+type grid struct {
+	rank    int // at least 1
+	dims    [MaxRank]int
+	strides [operands][MaxRank]int
+}
+
+// BroadcastShape returns the common shape of operands by NumPy's rules. ok is false if there is none.
+func BroadcastShape(shapes ...[]int) (shape []int, ok bool) {
+	var full [MaxRank]int
+	rank, ok := broadcast(&full, shapes...)
+	return append(shape, full[:rank]...), ok
+}
+
+// broadcast is BroadcastShape without an allocation: it stores the result in shape.
+func broadcast(shape *[MaxRank]int, shapes ...[]int) (rank int, ok bool) {
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	for i := range rank {
+		shape[i] = 1
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &shape[rank-len(s)+i]
+			switch {
+			case *o == 1:
+				*o = d
+			case d != 1 && d != *o:
+				return rank, false
+			}
+		}
+	}
+	return rank, true
+}
+
+// newGrid returns the grid of operands of the given shapes, and the number n of elements of their common shape. ok is
+// false if there is no common shape.
+func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
+	var shape [MaxRank]int
+	rank, ok := broadcast(&shape, shapes...)
+	if !ok {
+		return g, 0, false
+	}
+	var full [operands][MaxRank]int
+	for k, s := range shapes {
+		stride := 1
+		for i := len(s) - 1; i >= 0; i-- {
+			if s[i] != 1 {
+				full[k][rank-len(s)+i] = stride
+			}
+			stride *= s[i]
+		}
+	}
+	for i, d := range shape[:rank] {
+		if d == 1 {
+			continue
+		}
+		last := g.rank - 1
+		merge := last >= 0
+		for k := range shapes {
+			merge = merge && g.strides[k][last] == full[k][i]*d
+		}
+		if merge {
+			g.dims[last] *= d
+		} else {
+			last++
+			g.dims[last] = d
+			g.rank++
+		}
+		for k := range shapes {
+			g.strides[k][last] = full[k][i]
+		}
+	}
+	if g.rank == 0 {
+		g.rank, g.dims[0] = 1, 1
+	}
+	return g, Elements(shape[:rank]), true
+}
+
+func Elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// rows divides elements [lo, hi) of the dense result at the ends of rows, and calls f for each piece of n elements. out
+// is the index of its first element in the result, at the indices in the operands.
+func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
+	last := g.rank - 1
+	row := g.dims[last]
+	for lo < hi {
+		col := lo % row
+		var at [operands]int
+		for k := range at {
+			at[k] = col * g.strides[k][last]
+		}
+		rest := lo / row
+		for i := last - 1; i >= 0; i-- {
+			x := rest % g.dims[i]
+			rest /= g.dims[i]
+			for k := range at {
+				at[k] += x * g.strides[k][i]
+			}
+		}
+		n := min(hi-lo, row-col)
+		f(lo, at, n)
+		lo += n
+	}
+}
+
+// step returns the stride of an operand along the rows: 1, or 0 if it is repeated.
+func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }
+
+func Volume(size [3]int) int { return size[0] * size[1] * size[2] }

@@ -1,9 +1,0 @@
-//go:build !linux && !darwin
-
-package kernels
-
-// hasBF16 returns false: there is no code yet that asks this operating system.
-func hasBF16() bool { return false }
-
-// hasDotProducts returns false for the same reason.
-func hasDotProducts() bool { return false }

@@ -1,0 +1,141 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
+)
+
+// Images describes a resize: Count images of H by W become ToH by ToW. Rows and Cols map result positions to those of
+// the original.
+type Images struct {
+	Count, H, W, ToH, ToW int
+	Rows, Cols            Positions
+}
+
+// Positions maps an axis of the result to the original one: element i is at max(0, Step*i + First) / Den.
+type Positions struct{ Step, First, Den int }
+
+// at returns the element, among n, at or before the position of element i of the result, and the fraction of the way to
+// the next.
+func (l Positions) at(i, n int) (k int, fraction float64) {
+	p := max(l.Step*i+l.First, 0)
+	if p/l.Den >= n-1 {
+		return n - 1, 0
+	}
+	return p / l.Den, float64(p%l.Den) / float64(l.Den)
+}
+
+// ResizeNearest copies to each element of dst [Count, ToH, ToW] the element of src [Count, H, W] at or before its
+// position.
+func ResizeNearest[T any](p *pool.Pool, dst, src []T, m Images) {
+	pool.Split(p, m.Count*m.ToH, 1+pool.Grain/m.ToW, nearest[T]{dst, src, m})
+}
+
+type nearest[T any] struct {
+	dst, src []T
+	Images
+}
+
+// resizeWidth is the number of columns whose positions are computed at a time.
+const resizeWidth = 512
+
+func (m *nearest[T]) Do(lo, hi, _ int) {
+	by := m.ToW / m.W
+	if by*m.W != m.ToW || m.Cols.First >= m.Cols.Den || m.Cols.Step*by != m.Cols.Den {
+		by = 0 // not every column is repeated the same number of times
+	}
+	var places [resizeWidth]int32
+	for c := 0; c < m.ToW; c += resizeWidth {
+		at := places[:min(resizeWidth, m.ToW-c)]
+		for i := range at {
+			k, _ := m.Cols.at(c+i, m.W)
+			at[i] = int32(k)
+		}
+		was := -1 // the row of src that the previous row of dst copies
+		for t := lo; t < hi; t++ {
+			r, _ := m.Rows.at(t%m.ToH, m.H)
+			row := t/m.ToH*m.H + r
+			dst, src := m.dst[t*m.ToW+c:][:len(at)], m.src[row*m.W:(row+1)*m.W]
+			switch {
+			case row == was:
+				copy(dst, m.dst[(t-1)*m.ToW+c:])
+			case by > 1 && c%by == 0 && len(at)%by == 0:
+				for i, x := range src[c/by:][:len(at)/by] {
+					for k := range by {
+						dst[i*by+k] = x
+					}
+				}
+			default:
+				for i, k := range at {
+					dst[i] = src[k]
+				}
+			}
+			was = row
+		}
+	}
+}
+
+// ResizeLinear interpolates src [Count, H, W] to dst [Count, ToH, ToW], first between columns, then between rows. It
+// interpolates the columns of a row of src once for all consecutive rows of dst that need it.
+func ResizeLinear(p *pool.Pool, dst, src []float32, m Images) {
+	pool.Split(p, m.Count*m.ToH, 1+pool.Grain/m.ToW, linear{p, dst, src, m})
+}
+
+// ResizeLinearScratch returns what ResizeLinear needs for results of toW columns.
+func ResizeLinearScratch(p *pool.Pool, toW int) pool.Size {
+	return pool.Size{Worker: pool.FloatBytes(toW, toW, 2*toW, 2), Other: int64(p.Threads()) * pool.SizeOf[int](toW)}
+}
+
+type linear struct {
+	p        *pool.Pool
+	dst, src []float32
+	Images
+}
+
+func (m *linear) Do(lo, hi, worker int) {
+	sc, n := m.p.Scratch(worker), m.ToW
+	// For each column of dst, its left neighbour in src and the weights of the left and right ones.
+	sc.At = pool.Sized(sc.At, n)
+	left, near, far := sc.At, sc.Floats(n), sc.Floats(n)
+	for i := range left {
+		k, share := m.Cols.at(i, m.W)
+		left[i], near[i], far[i] = k, float32(1-share), float32(share)
+	}
+	rows, held := sc.Floats(2*n), [2]int{-1, -1} // two interpolated rows, and which rows of src they are
+	stretched := func(row int, other int) int {
+		if k := slices.Index(held[:], row); k >= 0 {
+			return k * n
+		}
+		k := 0
+		if held[0] == other {
+			k = 1
+		}
+		held[k] = row
+		x, y, near, far := m.src[row*m.W:(row+1)*m.W], rows[k*n:][:len(left)], near[:len(left)], far[:len(left)]
+		for i, at := range left {
+			v := x[at]
+			if f := far[i]; f != 0 {
+				v = v*near[i] + x[at+1]*f
+			}
+			y[i] = v
+		}
+		return k * n
+	}
+	sc.Place = pool.Sized(sc.Place, 2)
+	at, shares := sc.Place, sc.Floats(2) // of the two rows
+	for t := lo; t < hi; t++ {
+		r, share := m.Rows.at(t%m.ToH, m.H)
+		image := t / m.ToH * m.H
+		dst := m.dst[t*n : (t+1)*n]
+		if share == 0 {
+			copy(dst, rows[stretched(image+r, -1):])
+			continue
+		}
+		at[0] = stretched(image+r, image+r+1)
+		at[1] = stretched(image+r+1, image+r)
+		shares[0], shares[1] = float32(1-share), float32(share)
+		vec.On(m.p.Set).Stencil(dst, rows, at, max(at[0], at[1]), shares, 0)
+	}
+}

@@ -1,0 +1,201 @@
+package norm
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+)
+
+func norm64(x, residual, gamma, beta []float32, n int, eps float64, center bool) []float64 {
+	out := make([]float64, len(x))
+	for r := 0; r < len(x); r += n {
+		row := out[r : r+n]
+		mean, variance := 0.0, 0.0
+		for i := range row {
+			row[i] = float64(x[r+i])
+			if residual != nil {
+				row[i] = float64(x[r+i] + residual[r+i]) // rounded, as the op defines
+			}
+			mean += row[i] / float64(n)
+		}
+		if !center {
+			mean = 0
+		}
+		for _, v := range row {
+			variance += (v - mean) * (v - mean) / float64(n)
+		}
+		for i, v := range row {
+			row[i] = (v-mean)/math.Sqrt(variance+eps)*float64(gamma[i]) + float64(beta[i])
+		}
+	}
+	return out
+}
+
+func TestNorms(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(1)
+		for _, n := range []int{1, 2, 7, 8, 15, 16, 17, 64, 100, 257, 768} {
+			rows := 1 + r.IntN(40)
+			x, residual, gamma, beta := kerneltest.Randoms(r, rows*n), kerneltest.Randoms(r, rows*n),
+				kerneltest.Randoms(r, n), kerneltest.Randoms(r, n)
+			run := func(name string, want []float64, f func(dst []float32)) {
+				dst, check := kerneltest.Guarded(rows * n)
+				f(dst)
+				check(t, name)
+				kerneltest.Compare(t, fmt.Sprint(name, " of ", n), dst, want, 4e-6, 1e-5)
+			}
+			const eps = 1e-6
+			run("layer norm", norm64(x, nil, gamma, beta, n, eps, true), func(d []float32) {
+				Normalize(
+					p, Args{Dst: stored.F32(d), X: stored.F32(x), Gamma: stored.F32(gamma), Beta: stored.F32(beta),
+						N: n, Eps: eps,
+						Center: true}, rows)
+			})
+			run("rms norm", norm64(x, nil, gamma, beta, n, eps, false), func(d []float32) {
+				Normalize(p, Args{Dst: stored.F32(d), X: stored.F32(x), Gamma: stored.F32(gamma),
+					Beta: stored.F32(beta), N: n, Eps: eps}, rows)
+			})
+			run("residual", norm64(x, residual, gamma, beta, n, eps, true), func(d []float32) {
+				Normalize(
+					p, Args{Dst: stored.F32(d), X: stored.F32(x), Residual: stored.F32(residual),
+						Gamma: stored.F32(gamma), Beta: stored.F32(beta),
+						N: n, Eps: eps, Center: true}, rows)
+			})
+			run("residual rms", norm64(x, residual, gamma, beta, n, eps, false), func(d []float32) {
+				Normalize(
+					p, Args{Dst: stored.F32(d), X: stored.F32(x), Residual: stored.F32(residual),
+						Gamma: stored.F32(gamma), Beta: stored.F32(beta),
+						N: n, Eps: eps}, rows)
+			})
+			in := append([]float32(nil), x...)
+			Normalize(
+				p, Args{Dst: stored.F32(in), X: stored.F32(in), Gamma: stored.F32(gamma), Beta: stored.F32(beta), N: n,
+					Eps: eps, Center: true},
+				rows)
+			kerneltest.Compare(t, "in place", in, norm64(x, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
+		}
+	})
+}
+
+// TestNormsFarFromZero normalises rows whose elements are near each other but far from 0. The variance as E[x^2]-mean^2
+// would lose all digits, and a mean that is rounded to single precision three of them.
+func TestNormsFarFromZero(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(2)
+		for _, n := range []int{2, 3, 8, 31, 64, 100, 768, 5000, 70000} {
+			for _, mean := range []float32{1e3, -1e4, 3e5} {
+				const rows = 3
+				x, one, zero := make([]float32, rows*n), make([]float32, n), make([]float32, n)
+				for i := range x {
+					x[i] = mean + float32(r.NormFloat64())
+				}
+				for i := range one {
+					one[i] = 1
+				}
+				dst := make([]float32, len(x))
+				want := norm64(x, nil, one, zero, n, 1e-6, true)
+				Normalize(
+					p, Args{Dst: stored.F32(dst), X: stored.F32(x), Gamma: stored.F32(one), Beta: stored.F32(zero),
+						N: n, Eps: 1e-6,
+						Center: true}, rows)
+				kerneltest.Compare(t, fmt.Sprintf("%d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
+				Normalize(
+					p, Args{Dst: stored.F32(dst), X: stored.F32(x), Gamma: stored.F32(one), Beta: stored.F32(zero),
+						N: n, Groups: 1, Area: n,
+						Eps: 1e-6, Center: true}, rows)
+				kerneltest.Compare(t, fmt.Sprintf("a group of %d elements near %v", n, mean), dst, want, 3e-7, 3e-7)
+			}
+		}
+	})
+}
+
+func TestSoftmax(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(2)
+		for _, c := range [][3]int{{1, 1, 1}, {5, 7, 1}, {3, 1000, 1}, {2, 9, 5}, {3, 4, 130}, {1, 600, 3}} {
+			outer, n, inner := c[0], c[1], c[2]
+			x := kerneltest.Randoms(r, outer*n*inner)
+			for i := range x {
+				x[i] *= 90
+			}
+			want := make([]float64, len(x))
+			for o := range outer {
+				for i := range inner {
+					top, sum := math.Inf(-1), 0.0
+					for j := range n {
+						top = max(top, float64(x[(o*n+j)*inner+i]))
+					}
+					for j := range n {
+						sum += math.Exp(float64(x[(o*n+j)*inner+i]) - top)
+					}
+					for j := range n {
+						want[(o*n+j)*inner+i] = math.Exp(float64(x[(o*n+j)*inner+i])-top) / sum
+					}
+				}
+			}
+			dst, check := kerneltest.Guarded(len(x))
+			Softmax(p, SoftmaxArgs{Dst: stored.F32(dst), X: stored.F32(x), Outer: outer, N: n, Inner: inner})
+			check(t, "softmax")
+			kerneltest.Compare(t, fmt.Sprint("softmax of ", c), dst, want, 1e-6, 1e-5)
+		}
+		inf := float32(math.Inf(-1))
+		for _, inner := range []int{1, 2} {
+			x := []float32{inf, inf, inf, inf}
+			Softmax(p, SoftmaxArgs{Dst: stored.F32(x), X: stored.F32(x), Outer: 1, N: 4 / inner, Inner: inner})
+			if x[0] == x[0] {
+				t.Errorf("softmax of a row of -Inf is %v, want NaN", x[0])
+			}
+		}
+	})
+}
+
+func TestNormThreads(t *testing.T) {
+	kerneltest.SameForAnyThreads(t, func(p *pool.Pool) []float32 {
+		r := kerneltest.RNG(3)
+		x, g, b := kerneltest.Randoms(r, 200*331), kerneltest.Randoms(r, 331), kerneltest.Randoms(r, 331)
+		out := make([]float32, 3*len(x))
+		Normalize(p, Args{Dst: stored.F32(out), X: stored.F32(x), Gamma: stored.F32(g), Beta: stored.F32(b), N: 331,
+			Eps: 1e-5, Center: true}, 200)
+		Softmax(p, SoftmaxArgs{Dst: stored.F32(out[len(x):]), X: stored.F32(x), Outer: 200, N: 331, Inner: 1})
+		reduce.Floats(p, reduce.Sum, stored.F32(out[2*len(x):]), stored.F32(x), []int{200, 331}, []int{0})
+		return out
+	})
+}
+
+// TestLongSoftmax compares rows that threads share with rows of one thread, also with a NaN, and with the definition.
+func TestLongSoftmax(t *testing.T) {
+	const n = 9*softmaxChunk + reduce.Block + 77
+	for _, log := range []bool{false, true} {
+		kerneltest.SameForAnyThreads(t, func(p *pool.Pool) []float32 {
+			x := kerneltest.Randoms(kerneltest.RNG(4), 2*n)
+			x[n+3*softmaxChunk] = float32(math.NaN())
+			out := make([]float32, 2*n)
+			for r := range 2 {
+				Softmax(
+					p, SoftmaxArgs{Dst: stored.F32(out[r*n:]), X: stored.F32(x[r*n : (r+1)*n]), Outer: 1, N: n,
+						Inner: 1, Log: log})
+			}
+			if out[n] == out[n] {
+				t.Error("a row with a NaN has a result")
+			}
+			clear(out[n:]) // NaN never equals NaN
+			var sum float64
+			for _, v := range x[:n] {
+				sum += math.Exp(float64(v))
+			}
+			want := make([]float64, n)
+			for i, v := range x[:n] {
+				if want[i] = math.Exp(float64(v)) / sum; log {
+					want[i] = float64(v) - math.Log(sum)
+				}
+			}
+			kerneltest.Compare(t, fmt.Sprintf("softmax of %d, log %v", n, log), out[:n], want, 1e-6, 1e-5)
+			return out
+		})
+	}
+}

@@ -1,0 +1,579 @@
+package product
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
+)
+
+// GemmArgs describes C = act(A·B + bias) + residual, for each of Batch independent products. Matrices are row-major
+// with a leading dimension: the distance between rows in elements.
+type GemmArgs struct {
+	M, N, K int
+
+	A      []float32 // [M, K], or [K, M] with TransA
+	LDA    int
+	TransA bool
+
+	B      stored.Values // [K, N], or [N, K] with TransB
+	LDB    int
+	TransB bool
+
+	C   []float32 // [M, N]; must not overlap the operands
+	LDC int
+
+	Bias []float32 // [N], or nil
+	Act  elementwise.UnaryOp
+	// [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
+	Residual []float32
+	LDR      int
+
+	Precision Precision // of the operands A and B as they are multiplied
+
+	// Only for a pool and a precision of which TakesBlocked is true. Packed replaces B. In a single product, ABlocked
+	// replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or Gelu.
+	// That Gelu has an error of up to 5e-5.
+	Packed             *PackedWeights
+	ABlocked, CBlocked []float32
+
+	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the
+	// matrix. StrideC is not 0 if Batch > 1. The bias is shared.
+	Batch                              int
+	StrideA, StrideB, StrideC, StrideR int
+
+	// For callers of tiles. wide: the last panel of B is as wide as the others, because the caller has packed B itself.
+	// repeats: the residual is [M, nr], and each panel adds it.
+	Wide, Repeats bool
+}
+
+// Gemm computes the product. Sums run over k in order, within blocks of at most KBlock that are then added in order,
+// after the residual if there is no activation; K = 0 gives act(bias) + residual. NaN and infinities propagate as in
+// the plain sum.
+func Gemm(p *pool.Pool, args *GemmArgs) {
+	if args.M == 0 || args.N == 0 {
+		return
+	}
+	batch := max(1, args.Batch)
+	args.check(batch)
+	g := pool.Keep[GemmArgs](p) // a copy, so that the caller's does not escape to the heap
+	*g = *args
+	if g.K == 0 {
+		g.Precision = Float32 // the sum is empty, so no operand is rounded
+	}
+	for _, r := range routes {
+		if r.takes(p, g, batch) && r.run(p, g, batch) {
+			return
+		}
+	}
+	panic("BUG: no route computes the product")
+}
+
+// check panics where a slice is too short, so that a mistake shows here and not in a worker.
+func (g *GemmArgs) check(batch int) {
+	last := func(rows, cols, ld, stride int) int {
+		if rows == 0 || cols == 0 {
+			return 0
+		}
+		return (batch-1)*stride + (rows-1)*ld + cols
+	}
+	ar, ac, br, bc := g.M, g.K, g.K, g.N
+	if g.TransA {
+		ar, ac = ac, ar
+	}
+	if g.TransB {
+		br, bc = bc, br
+	}
+	if (g.ABlocked != nil || g.CBlocked != nil) && (batch > 1 || g.Precision != BFloat16) || g.ABlocked != nil &&
+		g.TransA ||
+		g.CBlocked != nil && (g.Residual != nil || g.Act != elementwise.Identity && g.Act != elementwise.Gelu) {
+		panic("BUG: Gemm: a blocked operand or result that it cannot take")
+	}
+	switch {
+	case g.ABlocked == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
+		panic("BUG: Gemm: A is short")
+	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0 || g.Precision != BFloat16):
+		panic("BUG: Gemm: B was packed for another product")
+	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
+		panic("BUG: Gemm: B is short")
+	case g.CBlocked == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 ||
+		g.LDC < g.N):
+		panic("BUG: Gemm: C is short")
+	case g.Bias != nil && len(g.Bias) < g.N:
+		panic("BUG: Gemm: bias is short")
+	case g.Residual != nil && len(g.Residual) < last(g.M, g.N, g.LDR, g.StrideR):
+		panic("BUG: Gemm: residual is short")
+	}
+}
+
+// depth returns how many floats of memory one row or column of K values takes in a packed operand.
+func (g *GemmArgs) depth(w Packing) int {
+	kb := w.KSplit(g.K)
+	return g.K/kb*w.Depth(kb) + w.Depth(g.K%kb)
+}
+
+// PackA packs rows [m, m+rows) of product i, all blocks of k, as panels that lie one after the other within each block.
+func (g *GemmArgs) PackA(s *isa.Set, sc *pool.Scratch, dst []float32, i, m, rows int) {
+	w := PackingOf(s, g.Precision)
+	kb := w.KSplit(g.K)
+	at := 0
+	buf := sc.Floats(w.Buffer(On(s).MR, kb))
+	for k := 0; k < g.K; k += kb {
+		n := min(kb, g.K-k)
+		if w == Tiled {
+			g.packBlocked(s, sc, dst[at:], i, m, rows, k, n)
+			at += w.Rows(rows) * w.Depth(n)
+			continue
+		}
+		for r, h := 0, 0; r < rows; r += h {
+			h = PanelHeight(s, rows-r)
+			panel := dst[at:]
+			if w == Pairs {
+				panel = buf
+			}
+			if g.TransA {
+				packRowsTrans(panel, g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, h, n)
+			} else {
+				PackRows(s, panel, g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
+			}
+			Convert(s, w, dst[at:], panel, h, n)
+			at += h * w.Depth(n)
+		}
+	}
+}
+
+// PanelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about
+// equal height, because a panel of one or two rows takes as long as one of three.
+func PanelHeight(s *isa.Set, left int) int {
+	mr := On(s).MR
+	if mr < left && left < 2*mr {
+		return (left + 1) / 2
+	}
+	return min(mr, left)
+}
+
+// packBlocked is PackA for one block of k of a product of tiles.
+func (g *GemmArgs) packBlocked(s *isa.Set, sc *pool.Scratch, dst []float32, i, m, rows, k, n int) {
+	if !g.TransA {
+		PackTileRows(s, dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
+		return
+	}
+	transposed := sc.Floats(rows * n)
+	for l := range n {
+		for r, x := range g.A[i*g.StrideA+(k+l)*g.LDA+m:][:rows] {
+			transposed[r*n+l] = x
+		}
+	}
+	PackTileRows(s, dst, transposed, n, rows, n)
+}
+
+// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n
+// floats, and then as many as w.buffer returns.
+func (g *GemmArgs) packB(s *isa.Set, w Packing, dst []float32, i, j, k, n int, buf []float32) {
+	cols := min(On(s).NR, g.N-j)
+	nr := g.panelFor(s, w, cols).NR
+	panel := dst
+	if w == Pairs || w == Tiled {
+		panel = buf[s.Lanes*n:]
+	}
+	if w == Tiled && g.TransB {
+		src, ld := g.B.Floats, g.LDB
+		if src != nil {
+			src = src[i*g.StrideB+j*g.LDB+k:]
+		} else {
+			src, ld, panel = buf, n, buf[nr*n:]
+			for c := range cols {
+				g.B.Row(s, i*g.StrideB+(j+c)*g.LDB+k, n, src[c*n:])
+			}
+		}
+		pairBlocked(s, dst, panel, src, ld, cols, n)
+		return
+	}
+	if g.TransB {
+		PackColsTrans(s, nr, panel, g.B.From(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
+	} else {
+		packCols(s, nr, panel, g.B.From(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+	}
+	Convert(s, w, dst, panel, nr, n)
+}
+
+// panelFor returns the kind of panel for this number of columns. The last panel of a matrix may be narrow. It starts
+// where a wide one would.
+func (g *GemmArgs) panelFor(s *isa.Set, w Packing, cols int) *Panel {
+	if cols <= On(s).Narrow.NR && w != Tiled && !g.Wide {
+		return &On(s).Narrow
+	}
+	return &On(s).Panel
+}
+
+// Tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several
+// panels, `panels` for each block of k. Column j begins panel number first.
+func (g *GemmArgs) Tiles(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
+	nr := On(s).NR
+	way := PackingOf(s, g.Precision)
+	if way == Tiled {
+		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
+		return
+	}
+	// The last panel may be wider than the columns that are left of C. Its results then go through a buffer, except
+	// where the rows of C are adjacent in memory. There the excess columns overwrite the beginning of the next row.
+	// That is harmless, because columns computes the last panel first, and the other panels afterwards.
+	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= way.KSplit(g.K) && g.Bias == nil && g.Residual == nil
+	wide := cols
+	if !spills {
+		wide = min(cols, groupPanels*nr)
+	}
+	mark := sc.Mark()
+	for at := 0; at < cols; at += wide {
+		g.columns(s, sc, i, m, rows, j+at, min(wide, cols-at), a, b, panels, first+at/nr, spills)
+		sc.Release(mark)
+	}
+}
+
+// columns is tiles for few columns, so that their part of C stays in the second-level cache from one block of k to the
+// next. spills allows the last panel to overwrite the beginning of the next row.
+func (g *GemmArgs) columns(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int, a, b []float32, panels, first int,
+	spills bool) {
+	nr := On(s).NR
+	way := PackingOf(s, g.Precision)
+	tile := sc.Floats(On(s).MR * nr)
+	kept := g.keep(sc, i, m, rows, j, cols)
+	kb := way.KSplit(g.K)
+	across := (cols + nr - 1) / nr // panels
+	atA, atB := 0, 0
+	for k := 0; k == 0 || k < g.K; k += kb {
+		n := way.Depth(min(kb, g.K-k))
+		for t := range across {
+			q := (t + across - 1) % across * nr
+			g.multiplyPanel(s, tile, i, m, rows, j+q, min(nr, cols-q), k, a[atA:], b[atB+(first+q/nr)*nr*n:],
+				spills, nil)
+		}
+		atA += rows * n
+		atB += panels * nr * n
+	}
+	if g.Act != elementwise.Identity {
+		g.epilogue(s, i, m, rows, j, cols, kept)
+	}
+}
+
+// multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the
+// products to C. pa and pb are packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead
+// is not nil, its memory is prefetched meanwhile.
+func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool,
+	ahead *prefetching) {
+	way := PackingOf(s, g.Precision)
+	kb := way.KSplit(g.K)
+	n := way.Depth(min(kb, g.K-k))
+	panel := g.panelFor(s, way, w)
+	multiply := panel.Gemm
+	if way == Pairs {
+		multiply = panel.Pairs
+	}
+	c := g.C[i*g.StrideC:]
+	var bias, residual []float32
+	if g.Bias != nil && k+kb >= g.K {
+		bias = g.Bias[j:]
+	}
+	// first, so that C may be the residual and hold the partial sums
+	if g.Residual != nil && g.Act == elementwise.Identity && k == 0 {
+		residual = g.Residual[i*g.StrideR:]
+	}
+	for r, h := 0, 0; r < rows; r += h {
+		h = PanelHeight(s, rows-r)
+		at := (m+r)*g.LDC + j
+		var res []float32
+		switch {
+		case residual != nil && g.Repeats:
+			res = residual[(m+r)*g.LDR:]
+		case residual != nil:
+			res = residual[(m+r)*g.LDR+j:]
+		}
+		if w == panel.NR || spills && (rows-r-h)*g.LDC >= panel.NR-w {
+			multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
+		} else {
+			multiply(h, n, pa, pb, tile, panel.NR, false, nil, nil, 0)
+			for t := range h {
+				finishRow(c[at+t*g.LDC:][:w], tile[t*panel.NR:], k > 0, bias, rowOf(res, t, g.LDR))
+			}
+		}
+		pa = pa[h*n:]
+		ahead.some(s)
+	}
+}
+
+// over reports whether the residual is C itself.
+func (g *GemmArgs) over() bool {
+	return len(g.Residual) > 0 && len(g.C) > 0 && &g.Residual[0] == &g.C[0]
+}
+
+// keep copies the residual of a block of C if the product overwrites it before the activation is applied; otherwise it
+// returns nil.
+func (g *GemmArgs) keep(sc *pool.Scratch, i, m, rows, j, cols int) []float32 {
+	if g.Act == elementwise.Identity || !g.over() {
+		return nil
+	}
+	kept := sc.Floats(rows * cols)
+	for r := range rows {
+		copy(kept[r*cols:(r+1)*cols], g.Residual[i*g.StrideR+(m+r)*g.LDR+j:])
+	}
+	return kept
+}
+
+// epilogue applies the activation, and then the residual, to a finished block of C.
+func (g *GemmArgs) epilogue(s *isa.Set, i, m, rows, j, cols int, kept []float32) {
+	for r := m; r < m+rows; r++ {
+		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
+		elementwise.Apply(s, g.Act, c, c)
+		switch {
+		case kept != nil:
+			elementwise.On(s).Binary[elementwise.Add](c, c, kept[(r-m)*cols:][:cols])
+		case g.Residual != nil:
+			elementwise.On(s).Binary[elementwise.Add](c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
+		}
+	}
+}
+
+// gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into
+// blocks.
+func gemmPacked(p *pool.Pool, g *GemmArgs, batch int) {
+	s := p.Set
+	nr := On(s).NR
+	depth := g.depth(PackingOf(s, g.Precision))
+	if g.ownsProducts(p, batch) {
+		pool.Split(p, batch, 1+(1<<16)/(g.M*g.N*g.K), wholeProducts{p, g, depth})
+		return
+	}
+	panelSize := nr * depth
+	panels := (g.N + nr - 1) / nr
+	distinct := batch // number of different matrices B
+	if g.StrideB == 0 {
+		distinct = 1
+	}
+	// `chunk` panels of each of `group` matrices are packed at a time.
+	chunk := min(panels, max(1, p.PackedLimit/max(1, panelSize)))
+	chunk = pool.CeilDiv(panels, pool.CeilDiv(panels, chunk)) // the same number of chunks, but of about equal size
+	group := 1
+	if distinct > 1 && chunk == panels {
+		group = min(distinct, max(1, p.PackedLimit/max(1, panels*panelSize)))
+	}
+	var packed []float32
+	var own *ownPanels
+	switch {
+	case g.Packed != nil:
+		packed, chunk, distinct = g.Packed.panels, panels, 1
+	case p.Threads() > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*p.Threads() &&
+		PackingOf(s, g.Precision) != Tiled:
+		own, chunk = pool.Keep[ownPanels](p), panels
+		own.begin(p.Threads(), panels*panelSize+Spill)
+	default:
+		p.Shared.Reset()
+		packed = p.Shared.Floats(group*chunk*panelSize + Spill)
+	}
+
+	for i0 := 0; i0 < distinct; i0 += group {
+		matrices := min(group, distinct-i0)
+		products := matrices
+		if distinct == 1 {
+			products = batch
+		}
+		for q0 := 0; q0 < panels; q0 += chunk {
+			width := min(chunk, panels-q0)
+			if g.Packed == nil && own == nil {
+				PackPanels(p, g, packed, i0, matrices, q0, width)
+			}
+			b := gemmBlocks{p: p, g: g, packed: packed, own: own, depth: depth, first: i0, at: q0, width: width}
+			if distinct > 1 {
+				b.next = width * panelSize
+			}
+			b.run(products)
+		}
+	}
+}
+
+// PackPanels packs panels [q0, q0+width) of B, for products [i0, i0+matrices).
+func PackPanels(p *pool.Pool, g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
+	if g.K == 0 {
+		return
+	}
+	pool.Split(p, matrices*width, max(1+(1<<14)/(g.K*On(p.Set).NR), min(panelsTogether, matrices*width/p.Threads())),
+		panelPacking{p, *g, packed, i0, q0, width})
+}
+
+type panelPacking struct {
+	p             *pool.Pool
+	g             GemmArgs
+	packed        []float32
+	i0, q0, width int
+}
+
+func (x *panelPacking) Do(lo, hi, w int) {
+	s, g, width := x.p.Set, &x.g, x.width
+	nr := On(s).NR
+	way := PackingOf(s, g.Precision)
+	kb, depth := way.KSplit(g.K), g.depth(way)
+	buf := x.p.Scratch(w).Floats(s.Lanes*kb + way.Buffer(nr, kb))
+	for t := lo; t < hi; {
+		i, q, j := t/width, t%width, (x.q0+t%width)*nr
+		together := 0
+		if g.packsTogether(way) {
+			together = min(panelsTogether, hi-t, width-q, (g.N-j)/nr)
+		}
+		base := x.packed[i*width*nr*depth:]
+		for k := 0; k < g.K; k += kb {
+			n := min(kb, g.K-k)
+			dst := base[(width*(k/kb)*way.Depth(kb)+q*way.Depth(n))*nr:]
+			if together > 0 {
+				g.packTogether(s, dst, x.i0+i, j, k, n, together, buf)
+			} else {
+				g.packB(s, way, dst, x.i0+i, j, k, n, buf)
+			}
+		}
+		t += max(1, together)
+	}
+}
+
+// A block is the part of C that one task computes. It has at most blockPanels panels of A. While a panel of B is in the
+// first-level cache, these panels of A are multiplied by it one after the other. One block of k of them fits the
+// second-level cache, together with the sums for groupPanels panels of B.
+const (
+	blockPanels = 24
+	groupPanels = 8
+)
+
+// gemmBlocks cuts C, of products x M rows x panels of columns, into blocks and computes them.
+type gemmBlocks struct {
+	p                *pool.Pool
+	g                *GemmArgs
+	packed           []float32  // panels of B
+	own              *ownPanels // in place of packed, or nil
+	next, depth      int        // floats between the panels of two products, 0 if they share B; GemmArgs.depth
+	first, at, width int        // packed begins with panel `at` of product `first` and has width panels of each
+
+	mr, rowPanels int // rows in a panel of A; panels of A in a product
+	// blocks that the rows are cut into; panels of B in a block; blocks that the panels of B are cut into
+	across, wide, pieces int
+}
+
+func (b gemmBlocks) run(products int) {
+	p, g, panels := b.p, b.g, b.width
+	way := PackingOf(p.Set, g.Precision)
+	b.mr = RowsOfPanel(p.Set, way)
+	b.rowPanels = pool.CeilDiv(g.M, b.mr)
+	// number of tasks; panels of A in a block, at most; panels of B in it, at least
+	want, most, least := 1, blockPanels, groupPanels
+	if p.Threads() > 1 && g.M*g.N*g.K*products > 1<<17 {
+		want = 8 * p.Threads() // small tasks, so that no worker waits long for the slowest
+	}
+	if way == Tiled { // multiplying takes no longer than packing A and reading B, so use fewer and higher blocks
+		want = min(want, 4*p.Threads())
+		most, least = min(16, max(2, tileBlockA/TileSide/g.K), max(2, b.rowPanels*products/want)), 4
+	}
+	// High blocks read B less often, wide ones pack A less often.
+	b.across = pool.CeilDiv(b.rowPanels, most)
+	pieces := max(1, min(pool.CeilDiv(want, b.across*products), panels/least))
+	if all := pool.CeilDiv(want, pieces*products); b.across < all {
+		b.across = min(pool.CeilDiv(b.rowPanels, 2), all)
+	}
+	if products == 1 && want > 1 { // the same number of blocks for each worker
+		b.across = min(b.rowPanels, pool.CeilDiv(b.across, p.Threads())*p.Threads())
+	}
+	b.wide = pool.CeilDiv(panels, pieces)
+	b.pieces = pool.CeilDiv(panels, b.wide)
+	x := pool.Keep[gemmBlocks](p)
+	*x = b
+	p.Each(products*b.across*b.pieces, 1, x)
+}
+
+func (b *gemmBlocks) Do(lo, hi, w int) {
+	s, g, sc := b.p.Set, b.g, b.p.Scratch(w)
+	nr := On(s).NR
+	for t := lo; t < hi; t++ {
+		q, r, i := t%b.pieces*b.wide, t/b.pieces%b.across, t/b.pieces/b.across
+		m := r * b.rowPanels / b.across * b.mr
+		rows, j := min((r+1)*b.rowPanels/b.across*b.mr, g.M)-m, (b.at+q)*nr
+		var a []float32
+		if g.ABlocked == nil {
+			a = sc.Floats(PackingOf(s, g.Precision).Rows(rows)*b.depth + Spill)
+			g.PackA(s, sc, a, b.first+i, m, rows)
+		}
+		panels := b.packed
+		if b.own != nil {
+			panels = b.own.of(b, w)
+		}
+		g.Tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*nr, g.N-j), a, panels[i*b.next:], b.width, q)
+	}
+}
+
+// dots reports whether gemv computes a product: one or two rows, and a B stored as [N, K].
+func (g *GemmArgs) dots() bool {
+	return g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32
+}
+
+// gemv computes a product that dots accepts. It takes dot products and packs nothing.
+func gemv(p *pool.Pool, g *GemmArgs, batch int) {
+	x := gemvStripsOf(p, g)
+	pool.Split(p, batch*x.strips, 1+(1<<15)/(x.strip*g.K), x)
+}
+
+func gemvStripsOf(p *pool.Pool, g *GemmArgs) gemvStrips {
+	strip := g.dotStrip()
+	return gemvStrips{p, g, strip, (g.N + strip - 1) / strip}
+}
+
+type gemvStrips struct {
+	p      *pool.Pool
+	g      *GemmArgs
+	strip  int // columns
+	strips int // in a row of C
+}
+
+const (
+	gemvStrip = 32  // the largest number of columns in a strip; see dotStrip
+	gemvRun   = 512 // the largest number of columns that wait for the residual to be added
+)
+
+func (x *gemvStrips) Do(lo, hi, w int) {
+	s, sc, g := x.p.Set, x.p.Scratch(w), x.g
+	buf, dots := sc.Floats(g.K), sc.Floats(gemvRun)
+	for t := lo; t < hi; {
+		i, j, count := t/x.strips, t%x.strips*x.strip, 1
+		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
+		if g.M == 1 {                           // many strips in one call, which reads B in long streams
+			count = min(hi-t, x.strips-t%x.strips)
+		}
+		if !direct {
+			count = min(count, gemvRun/x.strip)
+		}
+		t += count
+		n := min(count*x.strip, g.N-j)
+		b := g.B.From(i*g.StrideB + j*g.LDB)
+		for m := range g.M {
+			a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
+			to := g.C[i*g.StrideC+m*g.LDC+j:][:n]
+			c := to
+			if !direct {
+				c = dots[:n]
+			}
+			if b.Floats != nil {
+				vec.On(s).DotRows(c, 1, b.Floats, g.LDB, n, a)
+			} else if !b.DotHalves(s, c, g.LDB, a) {
+				for r := range n {
+					vec.On(s).DotRows(c[r:], 1, b.Row(s, r*g.LDB, g.K, buf), g.K, 1, a)
+				}
+			}
+			if g.Bias != nil {
+				elementwise.On(s).Binary[elementwise.Add](c, c, g.Bias[j:j+n])
+			}
+			if g.Act != elementwise.Identity {
+				elementwise.Apply(s, g.Act, c, c)
+			}
+			if g.Residual != nil {
+				elementwise.On(s).Binary[elementwise.Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
+			}
+			if !direct {
+				copy(to, c)
+			}
+		}
+	}
+}

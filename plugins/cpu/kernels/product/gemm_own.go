@@ -1,0 +1,71 @@
+package product
+
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+
+// ownPanels holds the panels of a small B, one copy for each worker. Every worker packs its own copy, because fetching
+// cache lines that another worker has just written takes longer than packing. Either takes little time compared to the
+// worker's share of the rows.
+type ownPanels struct {
+	panels [][]float32 // by worker
+	packed []bool
+}
+
+const (
+	ownSize     = 1 << 18 // largest number of elements of B
+	ownRows     = 64      // least number of rows for each worker
+	ownProducts = 4       // least number of products of a batch for each worker
+)
+
+// begin allocates the memory of a product.
+func (o *ownPanels) begin(workers, size int) {
+	if o.panels == nil {
+		o.panels, o.packed = make([][]float32, workers), make([]bool, workers)
+	}
+	for i := range o.panels {
+		o.panels[i] = pool.Sized(o.panels[i], size)
+	}
+	clear(o.packed)
+}
+
+// of returns the panels of a worker and packs them at the first call.
+func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
+	if !o.packed[w] {
+		o.packed[w] = true
+		all := panelPacking{p: b.p, g: *b.g, packed: o.panels[w], width: b.width}
+		all.Do(0, b.width, w)
+	}
+	return o.panels[w]
+}
+
+// ownsProducts reports whether a batch has small products, and enough of them to occupy all workers. Then one worker
+// computes a whole product: it packs both operands and multiplies them.
+func (g *GemmArgs) ownsProducts(p *pool.Pool, batch int) bool {
+	return batch >= ownProducts*p.Threads() && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize &&
+		PackingOf(p.Set, g.Precision) != Tiled
+}
+
+// wholeProducts computes products of a batch one by one.
+type wholeProducts struct {
+	p     *pool.Pool
+	g     *GemmArgs
+	depth int
+}
+
+func (x *wholeProducts) Do(lo, hi, w int) {
+	s, g, sc := x.p.Set, x.g, x.p.Scratch(w)
+	nr := On(s).NR
+	panels, high := (g.N+nr-1)/nr, min(g.M, 8*On(s).MR)
+	b, a := sc.Floats(panels*nr*x.depth+Spill), sc.Floats(high*x.depth+Spill)
+	mark := sc.Mark()
+	for i := lo; i < hi; i++ {
+		all := panelPacking{p: x.p, g: *g, packed: b, i0: i, width: panels}
+		all.Do(0, panels, w)
+		sc.Release(mark)
+		for m := 0; m < g.M; m += high {
+			rows := min(high, g.M-m)
+			g.PackA(s, sc, a, i, m, rows)
+			g.Tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
+			sc.Release(mark)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package product
+
+import (
+	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+)
+
+// byteDot multiplies packed weights, as they are stored, by one row of activations that are rounded to 8 bits.
+type byteDot struct {
+	// excess is added to every integer q of a block where dot reads unsigned bytes, q + excess. That leaves the sum of
+	// products too large by excess times the sum of the activations, for which roundedRow.excess makes up. It is 0 if
+	// dot does not read roundedRow.excess.
+	excess int32
+	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
+	dot func(dst []float32, w []byte, stride int, x *roundedRow)
+}
+
+// roundedRow is a row of activations, rounded to bytes: groups of 32 values q*scale.
+type roundedRow struct {
+	q      []int8
+	scale  []float32 // one for 32 activations
+	sums   []float32 // sums of 32 activations, scale*sum(q)
+	halves []float32 // sums of 16 activations
+	// -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
+	excess []int32
+}
+
+// roundedRowBytes returns the memory of so many rounded rows.
+func roundedRowBytes(rows, k int) int64 {
+	return int64(rows) * (int64(2*k) + pool.SizeOf[float32](3*k/integerSide))
+}
+
+// dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
+func (g *GemmArgs) dotsRounded(s *isa.Set) bool {
+	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil
+}
+
+// multiplyRows computes a product that dotsRounded accepts.
+func (x *rounding) multiplyRows(p *pool.Pool, g *GemmArgs) {
+	x.roundRows(p, g)
+	pool.Split(p, g.N, g.dotStrip(), byteStrips{p, *g, x.rows})
+}
+
+// roundRows rounds the rows of g.A for the byteDot of the weights' type.
+func (x *rounding) roundRows(p *pool.Pool, g *GemmArgs) {
+	s, k := p.Set, g.K
+	if x.rows == nil {
+		x.rows = make([]roundedRow, packedDotRows)
+	}
+	excess := On(s).dotBytes[g.B.Kind].excess
+	for m := range g.M {
+		r := &x.rows[m]
+		r.q, r.scale, r.sums, r.excess, r.halves = pool.Sized(r.q, k), pool.Sized(r.scale, k/quant.Group),
+			pool.Sized(r.sums, k/quant.Group), pool.Sized(r.excess, k/4), pool.Sized(r.halves, k/16)
+		On(s).roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
+		for i, d := range r.scale {
+			h := r.halves[2*i : 2*i+2]
+			r.sums[i] = d * (h[0] + h[1])
+			h[0], h[1] = d*h[0], d*h[1]
+		}
+		for i := 0; excess != 0 && i < len(r.excess); i++ {
+			q := (*[4]int8)(r.q[4*i:])
+			r.excess[i] = -excess * (int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3]))
+		}
+	}
+}
+
+type byteStrips struct {
+	p    *pool.Pool
+	g    GemmArgs
+	rows []roundedRow
+}
+
+func (x *byteStrips) Do(lo, hi, _ int) {
+	dot := On(x.p.Set).dotBytes[x.g.B.Kind].dot
+	x.g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) { dot(dst, w, stride, &x.rows[m]) })
+}

@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package quad
+
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+// WithoutVNNI returns none: only amd64 has VNNI.
+func WithoutVNNI() []*isa.Set { return nil }

@@ -1,0 +1,7 @@
+package stored
+
+import "github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+
+func init() {
+	table.Add(isa.NEON, func() *Routines { return &Routines{Packed: packedNEON()} })
+}

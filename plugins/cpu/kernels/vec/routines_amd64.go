@@ -1,0 +1,164 @@
+package vec
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+)
+
+func init() {
+	table.Add(isa.AVX2, avx2)
+	table.Add(isa.AVX512, avx512)
+}
+
+func avx2() *Routines {
+	lanes := isa.AVX2.Lanes
+	r := &Routines{
+		Transpose: transposeOf(lanes, transposeAVX2),
+		Stream:    streamAVX2, StoreFence: storeFence, PrefetchRows: prefetchRows,
+		CopyRows:   copyRowsOf(lanes, copyRowsAVX2),
+		Reverse:    reverseOf(lanes, reverseAVX2),
+		DotRows:    dotRowsOf(dotRowsAVX2),
+		WidenF16:   convertOf(lanes, widenF16AVX2, dtype.F16ToF32),
+		WidenBF16:  convertOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
+		NarrowF16:  convertOf(lanes, narrowF16AVX2, dtype.F32ToF16),
+		NarrowBF16: convertOf(lanes, narrowBF16AVX2, dtype.F32ToBF16),
+	}
+	return r.setCopies(lanes, copyAtAVX2, evensAVX2, zipAVX2).
+		setStencils(lanes, gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2)
+}
+
+func avx512() *Routines {
+	lanes := isa.AVX512.Lanes
+	r := &Routines{
+		Transpose: transposeOf(lanes, transposeAVX512),
+		Stream:    streamAVX512, StoreFence: storeFence, PrefetchRows: prefetchRows,
+		CopyRows:   copyRowsOf(lanes, copyRowsAVX512),
+		Reverse:    reverseOf(lanes, reverseAVX512),
+		DotRows:    dotRowsOf(dotRowsAVX512),
+		WidenF16:   convertOf(lanes, widenF16AVX512, dtype.F16ToF32),
+		WidenBF16:  convertOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
+		NarrowF16:  convertOf(lanes, narrowF16AVX512, dtype.F32ToF16),
+		NarrowBF16: convertOf(lanes, narrowBF16AVX512, dtype.F32ToBF16),
+	}
+	return r.setCopies(lanes, copyAtAVX512, evensAVX512, zipAVX512).
+		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512)
+}
+
+func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
+	return func(dst, src []float32) {
+		dst = dst[:len(src)]
+		whole := len(src) / lanes * lanes
+		if whole > 0 {
+			f(&dst[len(src)-whole], &src[0], whole/lanes)
+		}
+		ReverseInGo(dst[:len(src)-whole], src[whole:])
+	}
+}
+
+// setCopies gives a set its routines that copy images for convolutions. For the index expressions see native.go.
+func (r *Routines) setCopies(lanes int, at func(dst *float32, ldd int, src *float32, at *int, rows int),
+	evens func(dst, src *float32, blocks int),
+	zip func(dst, a, b *float32, blocks int)) *Routines {
+	r.CopyAt = func(dst []float32, ldd int, src []float32, places []int, most int) {
+		if n := len(places); n > 0 {
+			_, _ = dst[(n-1)*ldd+lanes-1], src[most+lanes-1]
+			at(&dst[0], ldd, &src[0], &places[0], n)
+		}
+	}
+	r.Evens = func(dst, src []float32) {
+		n := min(len(dst), len(src)/2) / lanes
+		if n > 0 {
+			evens(&dst[0], &src[0], n)
+		}
+		if n *= lanes; n < len(dst) {
+			evensGeneric(dst[n:], src[2*n:])
+		}
+	}
+	r.Zip = func(dst, a, b []float32) {
+		b, dst = b[:len(a)], dst[:2*len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			zip(&dst[0], &a[0], &b[0], n)
+		}
+		if n *= lanes; n < len(a) {
+			zipGeneric(dst[2*n:], a[n:], b[n:])
+		}
+	}
+	return r
+}
+
+// setStencils gives a set its routines that gather images for convolutions and compute stencils. For the index
+// expressions see native.go.
+func (r *Routines) setStencils(lanes int, gather func(dst *float32, ldd int, src *float32, lds int, rows int,
+	at *int32),
+	stencil, evens func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
+	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *Routines {
+	r.GatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {
+		last := int32(-1)
+		for _, k := range at[:lanes] {
+			last = max(last, k)
+		}
+		if rows == 0 {
+			return
+		}
+		_ = dst[(rows-1)*ldd+lanes-1]
+		if last < 0 {
+			for i := range rows {
+				clear(dst[i*ldd:][:lanes])
+			}
+			return
+		}
+		_ = src[(rows-1)*lds+int(last)]
+		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
+	}
+	r.Stencil = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
+		w = w[:len(at)]
+		if n > 0 && len(at) > 0 {
+			_ = src[most+n*lanes-1]
+			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilGeneric(dst[n:], src[n:], at, most, w, bias)
+		}
+	}
+	r.StencilEvens = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
+		n := len(dst) / lanes
+		w = w[:len(at)]
+		if n > 0 && len(at) > 0 {
+			_ = src[most+2*n*lanes-1]
+			evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilEvensGeneric(dst[n:], src[2*n:], at, most, w, bias)
+		}
+	}
+	r.StencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
+		n := checkStencil(dst, src, at) / lanes
+		checkStencil(dst, w, place[:len(at)])
+		bias = bias[:len(dst)]
+		if n > 0 && len(at) > 0 {
+			each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilEachGeneric(dst[n:], src[n:], at, w[n:], place, bias[n:])
+		}
+	}
+	return r
+}
+
+// checkStencil panics if a stencil reads outside of src. It returns the number of elements that the stencil computes.
+func checkStencil(dst, src []float32, at []int) int {
+	for _, k := range at {
+		if k < 0 || k+len(dst) > len(src) {
+			panic("BUG: a stencil reads outside of its operand")
+		}
+	}
+	return len(dst)
+}
