@@ -13,6 +13,8 @@ for shape, eps in ((3, 9), 1e-5), ((2, 3, 16), 1e-6), ((1, 1), 1e-5), ((4, 33), 
         case("rms_norm x, g, b {eps=%r}" % eps, rms(x), x=x, g=g, b=b)
         case("fused_residual_layer_norm x, r, g, b {eps=%r}" % eps, ln(x + r), x=x, r=r, g=g, b=b)
         case("fused_residual_rms_norm x, r, g, b {eps=%r}" % eps, rms(x + r), x=x, r=r, g=g, b=b)
+        case("fused_add_layer_norm x, r, g, b {eps=%r}" % eps, [x + r, ln(x + r)], x=x, r=r, g=g, b=b)
+        case("fused_add_rms_norm x, r, g, b {eps=%r}" % eps, [x + r, rms(x + r)], x=x, r=r, g=g, b=b)
 
 for shape, axis in ((3, 9), 0), ((3, 9), 1), ((2, 5, 3), 1), ((1,), 0), ((2, 0, 3), 2), ((4, 70), 1):
     x = rand(*shape)

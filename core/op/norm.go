@@ -154,6 +154,44 @@ func plus(x, res *tensor.Array) []float64 {
 // plusMemory returns what plus allocates, in bytes.
 func plusMemory[A any](s ir.Sig[A], _ ir.Type) int64 { return 8 * s.Syms.MaxElems(s.In[0]) }
 
+// addNorm defines the op fused_add_NAME, of a sum and its norm.
+func addNorm[A any](name string, eps func(A) float64, norm func(eps float64, x, gamma, beta, y []float64),
+	attrs func(eps float64) A) *ir.OpDef {
+	return ir.DefineTuple(ir.TupleDef[A]{
+		Name: "fused_add_" + name,
+		Doc: "sum = x + res and y = " + name + "(sum, gamma, beta), see there; x and res have equal types, f32 or f64. " +
+			"One step writes both, for sums that have other readers than the norm.",
+		Results:  "sum, y",
+		Operands: "x, res, gamma, beta",
+		Infer: func(s ir.Sig[A]) ([]ir.Type, error) {
+			if x := s.In[0]; x.DType != dtype.F32 && x.DType != dtype.F64 {
+				return nil, fmt.Errorf("x is %v; want f32 or f64", x)
+			}
+			x, err := inferNorm(eps(s.Attrs), s.In, true)
+			return []ir.Type{x, x}, err
+		},
+		Eval: func(a A, in, out []*tensor.Array) error {
+			copy(out[0].Floats, plus(in[0], in[1]))
+			norm(eps(a), out[0].Floats, in[2].Floats, in[3].Floats, out[1].Floats)
+			return nil
+		},
+		Memory: func(s ir.Sig[A], _ []ir.Type) int64 { return 8 * s.Syms.MaxElems(s.In[0]) },
+		FLOPs:  func(_ A, _, out []ir.Type) int64 { return 9 * numel(out[0]) },
+		Tol: func(_ A, _, out []ir.Type) []ir.Tolerance {
+			tol := forDType(out[0].DType, 1e-6, 1e-5) // as add and the norm
+			return []ir.Tolerance{tol, tol}
+		},
+		Cases: func() (cases []ir.Case[A]) {
+			for _, x := range normTypes() {
+				if x.DType == dtype.F32 || x.DType == dtype.F64 {
+					cases = append(cases, ir.Case[A]{Attrs: attrs(1e-6), In: normIn(x, true)})
+				}
+			}
+			return cases
+		},
+	})
+}
+
 // scaled adds x / sqrt(square + eps) * gamma + beta.
 func scaled(x, square *ir.Node, eps float64, gamma, beta *ir.Node) *ir.Node {
 	return Add(Mul(Mul(x, Rsqrt(Add(square, number(eps, x)))), gamma), beta)

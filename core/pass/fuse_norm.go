@@ -14,9 +14,14 @@ const missResidual = "ResidualShape"
 //	s = add x, r
 //	y = layer_norm s, γ, β {eps}   ->   y = fused_residual_layer_norm x, r, γ, β {eps}
 //
-// Both operands of the sum must have its full shape. If the sum has another use, as in pre-norm blocks, it must be
-// written anyway, so nothing is fused (MultiConsumer).
-func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, normRules) }
+// Both operands of the sum must have its full shape. A sum that has other uses must be written anyway; see addNorms.
+func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) {
+	g, err := addNorms(c, g)
+	if err != nil {
+		return nil, err
+	}
+	return c.rules(g, normRules)
+}
 
 var normRules = []rw.Rule{
 	{Name: "layer-norm", Match: normOfSum(op.LayerNormDef), To: func(c *rw.Context) *ir.Node {

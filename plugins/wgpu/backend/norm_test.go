@@ -26,7 +26,11 @@ func TestNormSizes(t *testing.T) {
 				if rows == 1 && width != 768 || d != dtype.F32 && width > 100 {
 					continue
 				}
-				for _, residual := range []bool{false, true} {
+				for _, kind := range []string{"alone", "of a sum", "and the sum"} {
+					residual := kind != "alone"
+					if kind == "and the sum" && d != dtype.F32 {
+						continue
+					}
 					g := ir.NewGraph("norm")
 					shape := ir.TypeOf(d, int64(rows), int64(width))
 					x, r := op.Input(g, "x", shape), op.Input(g, "r", shape)
@@ -37,6 +41,13 @@ func TestNormSizes(t *testing.T) {
 					if residual {
 						y = op.FusedResidualLayerNorm(x, r, gamma, beta, 1e-5)
 						z = op.FusedResidualRmsNorm(r, x, gamma, beta, 1e-5)
+					}
+					if kind == "and the sum" {
+						var s, u *ir.Node
+						s, y = op.FusedAddLayerNorm(x, r, gamma, beta, 1e-5)
+						u, z = op.FusedAddRmsNorm(r, x, gamma, beta, 1e-5)
+						g.Return("s", s)
+						g.Return("u", u)
 					}
 					g.Return("y", y)
 					g.Return("z", z)
@@ -71,7 +82,16 @@ func TestNormSizes(t *testing.T) {
 							}
 							first, second = sum, sum
 						}
-						name := fmt.Sprintf("%v[%d,%d] residual %v row %d", d, rows, width, residual, i)
+						name := fmt.Sprintf("%v[%d,%d] %s row %d", d, rows, width, kind, i)
+						if kind == "and the sum" {
+							for k, want := range first {
+								for _, sum := range []float64{row(out["s"])[k], row(out["u"])[k]} {
+									if sum != want && !(math.IsNaN(sum) && math.IsNaN(want)) {
+										t.Fatalf("%s: sum %d is %v; want %v", name, k, sum, want)
+									}
+								}
+							}
+						}
 						checkNorm(t, name+" layer", row(out["y"]), first, in["gamma"].Floats, in["beta"].Floats, true,
 							tol)
 						checkNorm(t, name+" rms", row(out["z"]), second, in["gamma"].Floats, in["beta"].Floats, false,

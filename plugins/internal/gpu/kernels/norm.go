@@ -47,6 +47,22 @@ func init() {
 	}
 }
 
+// The sum is written while its rows are read for the first time.
+func init() {
+	for _, k := range []struct {
+		op     string
+		center bool
+		eps    func(attrs any) float64
+	}{
+		{"fused_add_layer_norm", true, func(a any) float64 { return a.(op.FusedAddLayerNormAttrs).Eps }},
+		{"fused_add_rms_norm", false, func(a any) float64 { return a.(op.FusedAddRmsNormAttrs).Eps }},
+	} {
+		register(Kernel{Op: k.op, Takes: "(f32...)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+			return []Shader{norm(n, k.center, true, k.eps(n.Attrs))}
+		}})
+	}
+}
+
 // Workgroups of norm.wgsl have enough invocations to hide the latency of memory, and a row has as few of them as can
 // keep it in registers.
 const (
@@ -56,16 +72,18 @@ const (
 
 // fourAtOnce reports whether the rows of the last axis consist of whole vectors of four, in all operands.
 func fourAtOnce(n *ir.Node) bool {
-	return n.Type.Shape[n.Type.Rank()-1].Const%4 == 0 && allAligned(n.In)
+	x := n.In[0].Type
+	return x.Shape[x.Rank()-1].Const%4 == 0 && allAligned(n.In)
 }
 
 // sharesWords reports whether neighbouring rows share a 32-bit word, so that a row cannot be written independently.
-func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
+func sharesWords(n *ir.Node) bool { return n.In[0].Type.DType != dtype.F32 && !fourAtOnce(n) }
 
 // norm normalises rows of the last axis, which is static because γ has its size. If rows share words, it only computes
 // the statistics for normFromStatistics.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
-	width := int(n.Type.Shape[n.Type.Rank()-1].Const)
+	x := n.In[0].Type
+	width := int(x.Shape[x.Rank()-1].Const)
 	vec, v, t := 0, "", "f32"
 	if fourAtOnce(n) {
 		vec, v, t = 4, "4", "vec4<f32>"
@@ -84,7 +102,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	s := Shader{
 		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
 		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center,
-			"Residual": residual, "Statistics": sharesWords(n), "V": v, "T": t},
+			"Residual": residual, "Statistics": sharesWords(n), "Sum": n.Op.Tuple, "V": v, "T": t},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -101,9 +119,13 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	for i, name := range names {
 		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: i, Vec: vec, DType: n.In[i].Type.DType})
 	}
-	if sharesWords(n) {
+	switch {
+	case n.Op.Tuple:
+		s.Bindings = append(s.Bindings, Binding{Name: "s", Operand: Result(0), Vec: vec, DType: x.DType},
+			Binding{Name: "y", Operand: Result(1), Vec: vec, DType: x.DType})
+	case sharesWords(n):
 		s.Bindings = append(s.Bindings[:len(names)-2], rowStatistics)
-	} else {
+	default:
 		s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: n.Type.DType})
 	}
 	return s

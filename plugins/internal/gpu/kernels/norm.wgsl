@@ -21,6 +21,12 @@ fn row(i: u32) -> {{.C.T}} {
   return x{{.C.V}}(i){{if .C.Residual}} + r{{.C.V}}(i){{end}};
 }
 
+{{- if .C.Sum}}
+
+fn put_sum(i: u32, v: {{.C.T}}) {
+  {{if .C.V}}s4_put(i, v){{else}}s_put(i, bitcast<u32>(v)){{end}};
+}
+{{- end}}
 {{- if not .C.Statistics}}
 
 fn put(base: u32, k: u32, d: {{.C.T}}) {
@@ -46,6 +52,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range seq .C.Kept}}
   let x{{.}} = row(base + lane + {{mul . $.C.Lanes}}u);
 {{- end}}
+{{- if .C.Sum}}
+  if (live) {
+{{- range seq .C.Kept}}
+    put_sum(base + lane + {{mul . $.C.Lanes}}u, x{{.}});
+{{- end}}
+  }
+{{- end}}
 {{- if .C.Center}}
 {{- range seq .C.Kept}}
   acc = acc + x{{.}};
@@ -69,7 +82,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   acc = {{.C.T}}(0.0);
 {{- end}}
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
-    let d = row(base + k) - mean;
+    let x = row(base + k);
+{{- if .C.Sum}}
+    if (live) {
+      put_sum(base + k, x);
+    }
+{{- end}}
+    let d = x - mean;
     acc = acc + d * d;
 {{- if .C.Center}}
     rest = rest + d;
