@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -20,11 +22,14 @@ const (
 //
 // The step stands where the sum was, before all readers of it. What the norm reads besides, if it comes later, moves
 // there: params, constants, and casts and reshapes of these. If several norms read the sum, the first is fused.
+//
+// Only targets with kernels for the step get it. On the cpu backend two steps are faster for more than a few rows: the
+// sum overwrites an operand, which a step with two results cannot do.
 func addNorms(c *context, g *ir.Graph) (*ir.Graph, error) {
-	uses := g.UseCounts()
+	uses, native := g.UseCounts(), c.target.Ops()
 	norms := map[*ir.Node]*ir.Node{} // the first norm of each sum that has other readers
 	for _, n := range g.Nodes {
-		if !n.Is(op.LayerNormDef, op.RmsNormDef) {
+		if !n.Is(op.LayerNormDef, op.RmsNormDef) || !slices.Contains(native, fusedAdd(n).Name) {
 			continue
 		}
 		if s := n.In[0]; s.Is(op.AddDef) && uses[s.ID] > 1 && norms[s] == nil {
@@ -60,6 +65,14 @@ func addNorms(c *context, g *ir.Graph) (*ir.Graph, error) {
 		}
 		return sum
 	})
+}
+
+// fusedAdd returns the op of a norm with the sum that it reads.
+func fusedAdd(norm *ir.Node) *ir.OpDef {
+	if norm.Is(op.LayerNormDef) {
+		return op.FusedAddLayerNormDef
+	}
+	return op.FusedAddRmsNormDef
 }
 
 // addNormMiss returns the reason not to fuse a norm with the sum that it reads, or "".
