@@ -44,7 +44,7 @@ y = conv2d x, w {layout="nchw"} : f32[1,16,10,10]`},
 x = input : i8[5,64]
 w = param : i8[64,48]
 m = param : f32[48]
-y = qmatmul x, w, m : i8[5,48]`},
+y = qmatmul x, w, m {x_zero=3} : i8[5,48]`},
 	{"gather", `
 x = input : i32[9]
 w = param : f32[2,33]

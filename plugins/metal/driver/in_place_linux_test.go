@@ -60,7 +60,7 @@ func weightsOfSum() []byte {
 func weight(name string, i int) float32 { return float32(int(name[0])*1000 + i) }
 
 // TestInPlace checks that mapped weights are used in place if possible, and copied otherwise. Either way the results
-// must be right, and nothing may read the weights after Close.
+// must be right, also after a weight was replaced, and nothing may read the weights after Close.
 func TestInPlace(t *testing.T) {
 	p := sumOfWeights(t)
 	for _, c := range []struct {
@@ -99,7 +99,22 @@ func TestInPlace(t *testing.T) {
 				t.Errorf("%d buffers over the weights, %d requested; want %d, %d", over, f.sent[noCopy], c.made,
 					c.asked)
 			}
-			for n := range 2 { // the commands of the second run were recorded during the first
+			added := float32(0)
+			for n := range 4 { // the commands of the second run were recorded during the first
+				if n == 2 { // other values for a; what lay over the section gets memory of its own
+					added = 7
+					next := tensor.AlignedBytes(len(section))
+					for i := range elems {
+						binary.LittleEndian.PutUint32(next[weightAt["a"]+int64(4*i):],
+							math.Float32bits(weight("a", i)+added))
+					}
+					a, _ := p.Graph.Find("a")
+					err := x.(device.WeightSetter).SetWeights(t.Context(),
+						device.NewWeights{Params: []int{a.ID}, Weights: next})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
 				io := tensor.AlignedBytes(int(p.IOSize))
 				for i := range elems {
 					binary.LittleEndian.PutUint32(io[p.Places[p.Graph.Inputs()[0].ID].Offset+int64(4*i):],
@@ -109,7 +124,7 @@ func TestInPlace(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range elems {
-					want := float32(n*i) + weight("a", i) + weight("b", i) + weight("c", i)
+					want := float32(n*i) + (weight("a", i) + added) + weight("b", i) + weight("c", i)
 					if got := math.Float32frombits(
 						binary.LittleEndian.Uint32(
 							io[p.Places[p.Graph.Outputs[0].Node.ID].Offset+int64(4*i):])); got != want {

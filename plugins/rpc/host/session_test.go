@@ -452,7 +452,8 @@ func TestEnvironment(t *testing.T) {
 	if !bytes.Contains(env, []byte("\x00RLX_REF_FEATURES=slow\x00")) {
 		t.Error("the backend did not inherit a variable with its own prefix")
 	}
-	if !bytes.Contains(env, []byte("\x00"+wire.FilesEnv+"=lifeline=3,io=4,artifact=5,runs=6,executable=7\x00")) {
+	fds := "=lifeline=3,io=4,artifact=5,runs=6,weights=7,executable=8\x00"
+	if !bytes.Contains(env, []byte("\x00"+wire.FilesEnv+fds)) {
 		t.Errorf("%s is missing: %q", wire.FilesEnv, env)
 	}
 	if in, err := os.Readlink("/proc/" + s.runner.ID() + "/fd/0"); err != nil || in != "/dev/null" {
@@ -530,7 +531,8 @@ func TestInheritedByHost(t *testing.T) {
 		// /proc.
 		to, err := os.Readlink(l)
 		expected := err != nil || to == "/dev/null" || to == opts.Artifact.Name() || to == opts.Path
-		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/proc", "/sys"} {
+		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/memfd:rlx-weights",
+			"/proc", "/sys"} {
 			expected = expected || strings.HasPrefix(to, prefix)
 		}
 		if !expected {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::memory::{self, Weights};
-use crate::proto::rlx::{self, load_request, run_reply, run_request, write_state_request};
+use crate::proto::rlx::{self, load_request, run_reply, run_request, set_weights_request, write_state_request};
 use crate::proto::rlx::{Chunk, Dump, Progress, RunReply, RunResult, backend_server};
 use crate::run::{Caller, Time};
 use crate::service::{MAX_CHUNK, Session};
@@ -183,6 +183,30 @@ impl backend_server::Backend for Service {
         };
         blocking(move || session.with_state(&r, write)).await?;
         Ok(Response::new(rlx::WriteStateReply {}))
+    }
+
+    async fn set_weights(
+        &self,
+        request: Request<Streaming<rlx::SetWeightsRequest>>,
+    ) -> Result<Response<rlx::SetWeightsReply>, Status> {
+        use set_weights_request::Part;
+        let (session, mut parts) = (self.0.clone(), request.into_inner());
+        let Some(Part::Header(h)) = parts.message().await?.and_then(|m| m.part) else {
+            return Err(Error::refused("weights: the first message is not a header").into());
+        };
+        let total = session.check_weights(&h)?;
+        let mut data = Vec::new();
+        while data.len() < total {
+            match parts.message().await?.and_then(|m| m.part) {
+                Some(Part::Data(c)) if fits(&c, total - data.len()) => data.extend(c),
+                _ => {
+                    let missing = total - data.len();
+                    return Err(Error::refused(format!("weights: {missing} bytes are missing")).into());
+                }
+            }
+        }
+        blocking(move || session.set_weights(&h, &data)).await?;
+        Ok(Response::new(rlx::SetWeightsReply {}))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::program::Space;
-use memmap2::{Mmap, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,23 +16,23 @@ pub fn block(bytes: usize, what: &str) -> Result<MmapMut, Error> {
 
 /// The weights of a program.
 pub enum Weights {
-    /// Mapped from the artifact.
-    Mapped(Mmap),
+    /// Mapped from the artifact. What SetWeights writes stays in this process and takes memory page by page.
+    Mapped(MmapMut),
     /// Received from the host, or copied because the artifact does not align them.
     Block(MmapMut, usize),
 }
 
 impl Weights {
-    /// Maps bytes of the artifact, read-only.
+    /// Maps bytes of the artifact.
     pub fn map(artifact: &File, offset: u64, size: usize) -> Result<Weights, Error> {
         let whole = artifact.metadata().map_err(|e| Error::device(format!("the artifact: {e}")))?.len();
         if offset > whole || size as u64 > whole - offset {
             return Err(Error::refused(format!("load: {size} bytes of weights at {offset} of a file of {whole}")));
         }
         let fail = |e| Error::out_of_memory(format!("{size} bytes of weights cannot be mapped: {e}"));
-        // SAFETY: the mapping is read-only, and the host does not change the artifact while backends have it mapped. If
+        // SAFETY: the mapping is private, and the host does not change the artifact while backends have it mapped. If
         // somebody truncates the file nevertheless, SIGBUS ends this process, as section 11 of the protocol says.
-        let map = unsafe { MmapOptions::new().offset(offset).len(size).map(artifact) }.map_err(fail)?;
+        let map = unsafe { MmapOptions::new().offset(offset).len(size).map_copy(artifact) }.map_err(fail)?;
         if (map.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
             return Ok(Weights::Mapped(map));
         }
@@ -46,6 +46,33 @@ impl Weights {
             Weights::Mapped(m) => m,
             Weights::Block(b, size) => &b[..*size],
         }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Weights::Mapped(m) => m,
+            Weights::Block(b, size) => &mut b[..*size],
+        }
+    }
+}
+
+/// The memory in which the host puts weights that replace those of the artifact.
+pub struct NewWeights(File);
+
+impl NewWeights {
+    pub fn new(file: File) -> NewWeights {
+        NewWeights(file)
+    }
+
+    /// Reads a weight at an offset of the space of the weights.
+    pub fn read(&self, into: &mut [u8], offset: usize) -> Result<(), Error> {
+        use std::os::unix::fs::FileExt;
+        if !sealed(&self.0) {
+            return Err(Error::refused("weights: the memory for them is not sealed"));
+        }
+        let size = into.len();
+        let lost = |e| Error::refused(format!("weights: {size} bytes at {offset}: {e}"));
+        self.0.read_exact_at(into, offset as u64).map_err(lost)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::dims::Sizes;
 use crate::error::{Code, Error};
 use crate::memory::{self, Copies, Io, Place, Spaces, Weights};
 use crate::program::{Bound, Program};
-use crate::proto::rlx::{Done, Range, RunHeader, Transfer};
+use crate::proto::rlx::{Done, Range, RunHeader, SetWeightsHeader, Transfer};
 use crate::view::{View, ViewMut, has_nan};
 use memmap2::MmapMut;
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +43,8 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Executable {
     pub program: Program,
     kernels: Vec<Arc<Kernel>>, // one for each step
-    weights: Weights,
+    weights: Mutex<Weights>,
+    mapped: bool, // new weights are in the memory that was inherited for them
     work: Mutex<Work>,
     times: Mutex<(i64, Vec<Time>)>, // of the last run, with its generation
 }
@@ -81,11 +82,50 @@ pub trait Caller {
 
 impl Executable {
     /// Prepares a program. `io` is the IO space if there is no shared region.
-    pub fn new(backend: &Backend, program: Program, weights: Weights, io: Option<Io>) -> Result<Executable, Error> {
+    /// `mapped` tells whether new weights are in the memory that was inherited for them.
+    pub fn new(
+        backend: &Backend,
+        program: Program,
+        weights: Weights,
+        mapped: bool,
+        io: Option<Io>,
+    ) -> Result<Executable, Error> {
         let kernels = backend.kernels(&program)?;
         let arena = memory::block(program.arena, "an arena").map_err(|e| e.about(&backend.name))?;
         let work = Work { arena, io, copies: Copies::default(), recent: VecDeque::new() };
-        Ok(Executable { program, kernels, weights, work: Mutex::new(work), times: Mutex::default() })
+        let weights = Mutex::new(weights);
+        Ok(Executable { program, kernels, weights, mapped, work: Mutex::new(work), times: Mutex::default() })
+    }
+
+    /// Checks a request to replace weights and returns their number of bytes.
+    pub fn check_weights(&self, h: &SetWeightsHeader) -> Result<usize, Error> {
+        let places = &h.params;
+        let param = |r: &Range| {
+            let at = |n: &crate::program::Node| n.op == "param" && n.size > 0;
+            self.program.nodes.iter().any(|n| at(n) && n.offset as i64 == r.offset && n.size as i64 == r.size)
+        };
+        let ascend = places.windows(2).all(|w| w[0].offset < w[1].offset);
+        if places.is_empty() || places.len() > MAX_LISTED || !ascend || !places.iter().all(param) {
+            let want = "want the places of params, by ascending offset, each once";
+            return Err(Error::refused(format!("weights: {} params; {want}", places.len())));
+        }
+        if h.mapped != self.mapped {
+            return Err(Error::refused(format!("weights: mapped is {}; want {}", h.mapped, self.mapped)));
+        }
+        Ok(places.iter().map(|r| r.size as usize).sum())
+    }
+
+    /// Replaces weights. `read` reads those at an offset.
+    pub fn set_weights(
+        &self,
+        places: &[Range],
+        mut read: impl FnMut(&mut [u8], usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut weights = lock(&self.weights);
+        places.iter().try_for_each(|r| {
+            let at = r.offset as usize;
+            read(&mut weights.bytes_mut()[at..at + r.size as usize], at)
+        })
     }
 
     /// The distinct ops of the program.
@@ -154,7 +194,8 @@ impl Executable {
 
         let began = Instant::now();
         let state = states.get_mut(&h.state).map(State::bytes).unwrap_or_default();
-        let mut spaces = Spaces { weights: self.weights.bytes(), arena, io: io.bytes(), state };
+        let weights = lock(&self.weights);
+        let mut spaces = Spaces { weights: weights.bytes(), arena, io: io.bytes(), state };
         let mut times = Vec::new();
         for (i, step) in p.steps.iter().enumerate().filter(|(i, _)| steps[*i]) {
             if caller.cancelled() {

@@ -65,7 +65,7 @@ fn backend() -> Backend {
 
 fn executable(b: &Backend, p: Program) -> Executable {
     let io = Io::private(p.io).unwrap();
-    Executable::new(b, p, Weights::Block(memory::block(0, "").unwrap(), 0), Some(io)).unwrap()
+    Executable::new(b, p, Weights::Block(memory::block(0, "").unwrap(), 0), false, Some(io)).unwrap()
 }
 
 fn header() -> RunHeader {

@@ -4,7 +4,7 @@
 use crate::backend::Backend;
 use crate::error::{Error, SetupError};
 use crate::grpc::{self, MAX_MESSAGE, Service};
-use crate::memory::Region;
+use crate::memory::{NewWeights, Region};
 use crate::proto::plugin::{Empty, grpc_controller_server};
 use crate::proto::rlx::backend_server::BackendServer;
 use crate::service::Session;
@@ -55,7 +55,9 @@ pub fn serve(backend: Backend) -> Result<(), SetupError> {
     spawn("lifeline", move || end_with(File::from(lifeline)))?;
     let region = fds.remove("io").map(|fd| Region::open(File::from(fd))).transpose().map_err(SetupError::Session)?;
     let runs = fds.remove("runs").filter(|_| region.is_some());
-    let session = Arc::new(Session::new(backend, region, fds.remove("artifact").map(File::from), runs.is_some()));
+    let artifact = fds.remove("artifact").map(File::from);
+    let new_weights = fds.remove("weights").map(|fd| NewWeights::new(File::from(fd)));
+    let session = Arc::new(Session::new(backend, region, artifact, new_weights, runs.is_some()));
     if session.region.is_some() {
         let s = session.clone();
         spawn("beat", move || {

@@ -2,7 +2,7 @@
 
 use crate::backend::{Backend, DeviceType};
 use crate::error::{Code, Error};
-use crate::memory::{self, Io, Region, Weights};
+use crate::memory::{self, Io, NewWeights, Region, Weights};
 use crate::program::Program;
 use crate::proto::rlx::{self, change_state_request::Change};
 use crate::run::{Caller, Executable, State, States, Time, lock};
@@ -23,6 +23,7 @@ pub struct Session {
     pub region: Option<Region>,
     pub direct: bool,
     artifact: Option<File>,
+    new_weights: Option<NewWeights>,
     loaded: Mutex<(u64, HashMap<u64, Arc<Executable>>)>, // and the newest number
     turn: Mutex<Turn>,
     // Size of the shared region, once it is mapped; separate from turn, because a program may be loaded during a run.
@@ -39,9 +40,16 @@ pub struct Turn {
 }
 
 impl Session {
-    pub fn new(backend: Backend, region: Option<Region>, artifact: Option<File>, direct: bool) -> Session {
+    pub fn new(
+        backend: Backend,
+        region: Option<Region>,
+        artifact: Option<File>,
+        new_weights: Option<NewWeights>,
+        direct: bool,
+    ) -> Session {
         let (loaded, turn, io_size) = Default::default();
-        Session { backend, region, artifact, direct, loaded, turn, io_size, cancelled: AtomicI64::new(0) }
+        let cancelled = AtomicI64::new(0);
+        Session { backend, region, artifact, new_weights, direct, loaded, turn, io_size, cancelled }
     }
 
     pub fn info(&self) -> Result<rlx::InfoReply, Error> {
@@ -69,6 +77,7 @@ impl Session {
             max_alloc: b.max_alloc,
             target: b.target(),
             direct_runs: self.direct,
+            sets_weights: true,
             ..Default::default()
         })
     }
@@ -115,7 +124,9 @@ impl Session {
         if digest.as_ref() != h.program_sha256 {
             return Err(Error::refused("load: the program has another digest than announced"));
         }
-        let weights = match h.weights.as_ref().filter(|w| w.mapped && w.size > 0) {
+        let from_artifact = h.weights.as_ref().filter(|w| w.mapped && w.size > 0);
+        let mapped = from_artifact.is_some() && self.new_weights.is_some();
+        let weights = match from_artifact {
             None => streamed,
             Some(w) => {
                 let Some(file) = &self.artifact else {
@@ -134,7 +145,7 @@ impl Session {
                 None
             }
         };
-        let e = Executable::new(&self.backend, p, weights, io)?;
+        let e = Executable::new(&self.backend, p, weights, mapped, io)?;
         let kernels = e.ops().into_iter().map(|op| rlx::Kernel { op: op.into(), native: true }).collect();
         let memory = i64::try_from(e.memory() + self.backend.scratch).unwrap_or(i64::MAX);
         let mut loaded = lock(&self.loaded);
@@ -211,6 +222,30 @@ impl Session {
             Some(_) => Ok(()),
             None => Err(Error::refused(format!("executable {number} is not loaded"))),
         }
+    }
+
+    /// Checks a request to replace weights and returns the number of bytes that follow.
+    pub fn check_weights(&self, h: &rlx::SetWeightsHeader) -> Result<usize, Error> {
+        let total = self.find(h.executable)?.check_weights(h)?;
+        match h.mapped {
+            true => Ok(0),
+            false if total <= MAX_STREAMED => Ok(total),
+            false => Err(Error::refused(format!("weights: {total} bytes in chunks; at most {MAX_STREAMED}"))),
+        }
+    }
+
+    /// Replaces weights once all their bytes have arrived.
+    pub fn set_weights(&self, h: &rlx::SetWeightsHeader, streamed: &[u8]) -> Result<(), Error> {
+        let _turn = self.turn()?;
+        let e = self.find(h.executable)?;
+        if let Some(memory) = self.new_weights.as_ref().filter(|_| h.mapped) {
+            return e.set_weights(&h.params, |into, at| memory.read(into, at));
+        }
+        let mut rest = streamed;
+        e.set_weights(&h.params, |into, _| {
+            into.copy_from_slice(rest.split_off(..into.len()).expect("it is as long"));
+            Ok(())
+        })
     }
 
     pub fn make_state(&self, r: &rlx::MakeStateRequest) -> Result<u64, Error> {

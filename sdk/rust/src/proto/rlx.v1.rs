@@ -19,6 +19,8 @@ pub struct InfoReply {
     pub levels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(bool, tag = "11")]
     pub direct_runs: bool,
+    #[prost(bool, tag = "12")]
+    pub sets_weights: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Device {
@@ -218,6 +220,32 @@ pub mod write_state_request {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WriteStateReply {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetWeightsRequest {
+    #[prost(oneof = "set_weights_request::Part", tags = "1, 2")]
+    pub part: ::core::option::Option<set_weights_request::Part>,
+}
+/// Nested message and enum types in `SetWeightsRequest`.
+pub mod set_weights_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Part {
+        #[prost(message, tag = "1")]
+        Header(super::SetWeightsHeader),
+        #[prost(bytes, tag = "2")]
+        Data(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetWeightsHeader {
+    #[prost(uint64, tag = "1")]
+    pub executable: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub params: ::prost::alloc::vec::Vec<Range>,
+    #[prost(bool, tag = "3")]
+    pub mapped: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetWeightsReply {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Chunk {
     #[prost(int32, tag = "1")]
@@ -410,6 +438,10 @@ pub mod backend_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::WriteStateRequest>>,
         ) -> std::result::Result<tonic::Response<super::WriteStateReply>, tonic::Status>;
+        async fn set_weights(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::SetWeightsRequest>>,
+        ) -> std::result::Result<tonic::Response<super::SetWeightsReply>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct BackendServer<T> {
@@ -917,6 +949,53 @@ pub mod backend_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WriteStateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/rlx.v1.Backend/SetWeights" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetWeightsSvc<T: Backend>(pub Arc<T>);
+                    impl<
+                        T: Backend,
+                    > tonic::server::ClientStreamingService<super::SetWeightsRequest>
+                    for SetWeightsSvc<T> {
+                        type Response = super::SetWeightsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::SetWeightsRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Backend>::set_weights(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetWeightsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
