@@ -114,14 +114,15 @@ func (m *Model) loadParams(ctx context.Context) (err error) {
 }
 
 // textLimits are those of the file format, so that a graph that cannot be written is refused before it is compiled.
-var textLimits = ir.Limits{Graphs: format.MaxMethods, Bodies: format.MaxBodies, Nodes: format.MaxNodes, Signature: format.MaxSignature,
-	Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
+var textLimits = ir.Limits{Graphs: format.MaxMethods, Bodies: format.MaxBodies, Nodes: format.MaxNodes,
+	Signature: format.MaxSignature, Operands: format.MaxOperands, AllOperands: format.MaxAllOperands}
 
 // parseBytes is the memory that parsing a graph takes, in bytes per byte of text. The shortest line of a node, such as
 // "a=neg b:f32[]", has 16 bytes, and a node takes at most 512.
 const parseBytes = 32
 
-// paramsOf returns the params of graphs and of the graphs that their attributes refer to. If several graphs have a param of one name, its types must be equal.
+// paramsOf returns the params of graphs and of the graphs that their attributes refer to. If several graphs have a
+// param of one name, its types must be equal.
 func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 	seen := map[string]*ir.Node{}
 	for _, method := range graphs {

@@ -9,11 +9,12 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Control flow is blocks whose attributes are graphs: if, while and scan. They are lowered to tensor ops, so targets need
-// nothing new: both branches of an if are computed and one is selected, and loops are unrolled.
+// Control flow is blocks whose attributes are graphs: if, while and scan. They are lowered to tensor ops, so targets
+// need nothing new: both branches of an if are computed and one is selected, and loops are unrolled.
 //
-// What is computed but not selected must not fail. So inside a branch, and inside the body of a while, each operand that
-// an op checks (ir.Def.Checked), such as the indices of gather, is replaced by a safe value unless the branch is taken.
+// What is computed but not selected must not fail. So inside a branch, and inside the body of a while, each operand
+// that an op checks (ir.Def.Checked), such as the indices of gather, is replaced by a safe value unless the branch is
+// taken.
 
 // MaxUnrolled is the largest number of nodes to which a loop is unrolled.
 const MaxUnrolled = 1 << 16
@@ -42,8 +43,8 @@ func inlined(g, body *ir.Graph, in []*ir.Node, prefix string, active *ir.Node) [
 	})
 }
 
-// prefixOf returns the prefix for names of nodes that are inlined for n: h is called y.then.h, or y.7.body.h in iteration
-// 7. Names are dropped if n has none.
+// prefixOf returns the prefix for names of nodes that are inlined for n: h is called y.then.h, or y.7.body.h in
+// iteration 7. Names are dropped if n has none.
 func prefixOf(n *ir.Node, parts ...any) string {
 	if n.Name == "" {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// both evaluates a graph by the reference, in which only the branches that are taken run, and its lowering, in which all
-// of them do. The outputs must be the same.
+// both evaluates a graph by the reference, in which only the branches that are taken run, and its lowering, in which
+// all of them do. The outputs must be the same.
 func both(t *testing.T, g *ir.Graph, syms map[string]int64, in map[string]*tensor.Array, params interp.Params) (
 	map[string]*tensor.Array, error) {
 	t.Helper()
@@ -481,7 +481,8 @@ return y=y
 	}
 }
 
-// TestRandomControl compares random programs of nested control flow with their lowering. Indices are often out of range.
+// TestRandomControl compares random programs of nested control flow with their lowering. Indices are often out of
+// range.
 func TestRandomControl(t *testing.T) {
 	ran := 0
 	for seed := range uint64(400) {

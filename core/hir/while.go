@@ -44,7 +44,8 @@ var WhileDef = ir.Define(ir.Def[WhileAttrs]{
 			return ir.Type{}, fmt.Errorf("max_iterations is %d; want 1 or more, the number of iterations that suffices",
 				a.MaxIterations)
 		case a.Result < 0 || a.Result >= len(s.In):
-			return ir.Type{}, fmt.Errorf("result is %d; want 0 to %d, the index of a carried value", a.Result, len(s.In)-1)
+			return ir.Type{}, fmt.Errorf("result is %d; want 0 to %d, the index of a carried value", a.Result,
+				len(s.In)-1)
 		}
 		return s.In[a.Result], nil
 	},

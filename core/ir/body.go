@@ -110,8 +110,9 @@ func (g *Graph) verifyBodies() error {
 func (g *Graph) checkStateless() error {
 	for _, n := range g.Nodes {
 		if n.Op == StateDef || n.Op.Updates {
-			return fmt.Errorf("%s: op %s has to do with a state, which is not allowed in a graph that an attribute refers to; "+
-				"update the state outside, with a value that the graph returns", n.Label(), n.Op.Name)
+			return fmt.Errorf(
+				"%s: op %s has to do with a state, which is not allowed in a graph that an attribute refers to; "+
+					"update the state outside, with a value that the graph returns", n.Label(), n.Op.Name)
 		}
 	}
 	return nil
@@ -125,8 +126,8 @@ func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err err
 	}
 	for _, s := range b.Syms {
 		if k := slices.IndexFunc(syms, func(o Sym) bool { return o.Name == s.Name }); k < 0 || syms[k] != s {
-			return nil, fmt.Errorf("%s: graph %s has the symbol %s = %d..%d; want symbols of the graph that refers to it, "+
-				"with the same range", attr, b.Name, s.Name, s.Min, s.Max)
+			return nil, fmt.Errorf("%s: graph %s has the symbol %s = %d..%d; want symbols of the graph that refers to "+
+				"it, with the same range", attr, b.Name, s.Name, s.Min, s.Max)
 		}
 	}
 	inputs := b.Inputs()
@@ -136,8 +137,8 @@ func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err err
 	}
 	for k, x := range inputs {
 		if !x.Type.Equal(in[k]) {
-			return nil, TypesDiffer(in[k], x.Type, "%s: input %s of graph %s is %v; it is given %v", attr, x.Label(), b.Name,
-				x.Type, in[k])
+			return nil, TypesDiffer(in[k], x.Type, "%s: input %s of graph %s is %v; it is given %v", attr, x.Label(),
+				b.Name, x.Type, in[k])
 		}
 	}
 	for _, o := range b.Outputs {
@@ -207,7 +208,8 @@ func (g *Graph) paramLike(n *Node) *Node {
 		g.params[n.Name] = x
 	}
 	if x.Op != n.Op || !x.Type.Equal(n.Type) {
-		g.Fail(fmt.Errorf("graph %s has a param %s of type %v; graph %s has %v", n.Graph.Name, n.Name, n.Type, g.Name, x))
+		g.Fail(fmt.Errorf("graph %s has a param %s of type %v; graph %s has %v", n.Graph.Name, n.Name, n.Type, g.Name,
+			x))
 	}
 	return x
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Def defines an op with attributes A, a struct whose fields have an `attr:"name"` tag and the type bool, int, float64,
-// string, []int, dtype.DType or *Graph (see body.go). Text form, encoding, verifier, documentation, constant folding, conformance tests, fuzz
-// seeds and benchmarks are derived from the definition.
+// string, []int, dtype.DType or *Graph (see body.go). Text form, encoding, verifier, documentation, constant folding,
+// conformance tests, fuzz seeds and benchmarks are derived from the definition.
 type Def[A any] struct {
 	Name string
 	Doc  string // one paragraph: the formula, its source, edge cases

@@ -127,8 +127,8 @@ func (f *file) parse(begin, end int) (*body, error) {
 	return &body{g: p.g, line: begin + 1, depth: p.depth, nodes: len(p.g.Nodes) + p.bodyNodes}, nil
 }
 
-// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct. It returns those
-// that no attribute refers to.
+// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct. It returns
+// those that no attribute refers to.
 func ParseAll(text string, l Limits) (graphs []*Graph, err error) {
 	f := file{lines: strings.Split(text, "\n"), limits: l, graphs: map[string]*body{}}
 	begin := -1

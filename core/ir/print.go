@@ -16,8 +16,8 @@ import (
 //	return probs=y, best=i
 //
 // Optional operands are written by name. Attributes are sorted by name, and zero values are omitted. An op with several
-// results is one line, which names them all. The graphs that attributes refer to come first, see body.go; a graph without
-// a name is then called main.
+// results is one line, which names them all. The graphs that attributes refer to come first, see body.go; a graph
+// without a name is then called main.
 func (g *Graph) String() string {
 	var b strings.Builder
 	name, printed := g.Name, map[string]bool{}

@@ -36,8 +36,8 @@ type Config struct {
 	// all; needed has the steps that the run needs, or is nil for all. An error, or a panic, is reported with the name
 	// of step i's node and its op.
 	Step func(i int, alone bool, needed []bool) (done int, err error)
-	// Skip lets a run leave out steps that compute what it does not use, once it knows the condition (program.Skips). The
-	// kernels must then cope with any bytes in operands that do not matter. Runs that look at values run all steps.
+	// Skip lets a run leave out steps that compute what it does not use, once it knows the condition (program.Skips).
+	// The kernels must then cope with any bytes in operands that do not matter. Runs that look at values run all steps.
 	Skip bool
 	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before.
 	// observed is set if the run looks at values after each step.

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// TestConditionsFirst checks that an order that takes less memory is not chosen if it computes what a condition may make
-// unnecessary before the condition is known.
+// TestConditionsFirst checks that an order that takes less memory is not chosen if it computes what a condition may
+// make unnecessary before the condition is known.
 func TestConditionsFirst(t *testing.T) {
 	g, err := ir.Parse(`graph g
 x = input : f32[64,64]
