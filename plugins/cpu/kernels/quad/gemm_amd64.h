@@ -42,6 +42,35 @@
 	VDPBF16PS(sum0, zmm31, zmm28); \
 	VDPBF16PS(sum1, zmm30, zmm28)
 
+// The beginning of a row: its sums are cleared, and its row of C, whose last float is at end, is prefetched.
+#define BEGIN_ROW1_AVX2(end, sum0) \
+	PREFETCHT0 (DI);           \
+	PREFETCHT0 end(DI);        \
+	ADDQ       SI, DI;         \
+	VXORPS     sum0, sum0, sum0
+
+#define BEGIN_ROW2_AVX2(end, sum0, sum1) \
+	BEGIN_ROW1_AVX2(end, sum0);      \
+	VXORPS sum1, sum1, sum1
+
+#define BEGIN_ROW1_AVX512(end, sum0) \
+	PREFETCHT0 (DI);             \
+	PREFETCHT0 end(DI);          \
+	ADDQ       SI, DI;           \
+	VPXORD     sum0, sum0, sum0
+
+#define BEGIN_ROW2_AVX512(end, sum0, sum1) \
+	BEGIN_ROW1_AVX512(end, sum0);      \
+	VPXORD sum1, sum1, sum1
+
+// A row of bias, the same for all rows, added to sums.
+#define ADD_BIAS1(bias0, sum0) \
+	VADDPS bias0, sum0, sum0
+
+#define ADD_BIAS2(bias0, bias1, sum0, sum1) \
+	VADDPS bias0, sum0, sum0; \
+	VADDPS bias1, sum1, sum1
+
 // A row of C, whose last float is at end, and the way to the next.
 #define PREFETCH_ROW(end) \
 	PREFETCHT0 (DI);    \
