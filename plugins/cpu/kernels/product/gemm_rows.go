@@ -157,8 +157,9 @@ func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
 	}
 	bytes := func(n int) int { return n * g.B.Kind.Size() / g.B.Kind.Values() }
 	next := rowsAhead{address(g.B) + uintptr(bytes(j*g.LDB+k)), bytes(32), bytes(g.LDB)}
+	prefetch := vec.On(s).PrefetchRows
 	for i := panels; i < min(mr, g.N-j); i++ {
-		vec.On(s).PrefetchRows(next.at+uintptr(i*next.row), 64, pool.CeilDiv(bytes(min(x.kb, g.K-k)), 64))
+		prefetch(next.at+uintptr(i*next.row), 64, pool.CeilDiv(bytes(min(x.kb, g.K-k)), 64))
 	}
 	return next
 }
