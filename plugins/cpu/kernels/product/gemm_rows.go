@@ -87,8 +87,9 @@ func (x *rowProduct) Do(lo, hi, w int) {
 // strip computes the columns of C from j on, in so many groups of mr.
 func (x *rowProduct) strip(sc *pool.Scratch, j, groups int) {
 	s, g := x.p.Set, x.g
-	nr := On(s).NR
-	mr, cols := On(s).MR, min(groups*On(s).MR, g.N-j)
+	on := On(s)
+	mr, nr := on.MR, on.NR
+	cols := min(groups*mr, g.N-j)
 	first := g.residualFirst()
 	sums := sc.Floats(groups * mr * x.wide)
 	if first {
@@ -122,10 +123,10 @@ func (x *rowProduct) strip(sc *pool.Scratch, j, groups int) {
 				}
 				c, add := sums[t*mr*x.wide+r:], k > 0 || first
 				if whole > 0 {
-					On(s).rowsProduct(n, b, ldb, a, c, x.wide, whole, add, ahead)
+					on.rowsProduct(n, b, ldb, a, c, x.wide, whole, add, ahead)
 				}
 				if h%nr > 0 {
-					On(s).Narrow.rowsProduct(n, b, ldb, a[whole*nr*n:], c[whole*nr:], x.wide, 1, add, rowsAhead{})
+					on.Narrow.rowsProduct(n, b, ldb, a[whole*nr*n:], c[whole*nr:], x.wide, 1, add, rowsAhead{})
 				}
 			}
 		}
@@ -156,8 +157,9 @@ func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
 	}
 	bytes := func(n int) int { return n * g.B.Kind.Size() / g.B.Kind.Values() }
 	next := rowsAhead{address(g.B) + uintptr(bytes(j*g.LDB+k)), bytes(32), bytes(g.LDB)}
+	prefetch := vec.On(s).PrefetchRows
 	for i := panels; i < min(mr, g.N-j); i++ {
-		vec.On(s).PrefetchRows(next.at+uintptr(i*next.row), 64, pool.CeilDiv(bytes(min(x.kb, g.K-k)), 64))
+		prefetch(next.at+uintptr(i*next.row), 64, pool.CeilDiv(bytes(min(x.kb, g.K-k)), 64))
 	}
 	return next
 }
@@ -186,18 +188,19 @@ func (x *rowProduct) finish(sc *pool.Scratch, sums []float32, j, cols int) {
 	const vectors = 2
 	ld := paddedRows(s, cols)
 	c := sc.Floats(vectors*s.Lanes*ld + Spill)
+	transpose, sum := vec.On(s).Transpose, elementwise.On(s).Binary[elementwise.Add]
 	for r := 0; r < x.rows; r += vectors * s.Lanes {
 		n := min(vectors*s.Lanes, x.wide-r)
 		for q := 0; q < cols; q += s.Lanes {
-			vec.On(s).Transpose(c[q:], ld, sums[q*x.wide+r:], x.wide, min(s.Lanes, cols-q), n)
+			transpose(c[q:], ld, sums[q*x.wide+r:], x.wide, min(s.Lanes, cols-q), n)
 		}
 		for i := range min(n, x.rows-r) {
 			row := c[i*ld:][:cols]
 			if g.Bias != nil && g.Act == elementwise.Identity {
-				elementwise.On(s).Binary[elementwise.Add](row, row, g.Bias[j:][:cols])
+				sum(row, row, g.Bias[j:][:cols])
 			}
 			if g.Residual != nil && !g.residualFirst() {
-				elementwise.On(s).Binary[elementwise.Add](row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])
+				sum(row, row, g.Residual[(x.m+r+i)*g.LDR+j:][:cols])
 			}
 			copy(g.C[(x.m+r+i)*g.LDC+j:], row)
 		}
