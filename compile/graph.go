@@ -130,7 +130,8 @@ func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
 			for _, n := range g.Params() {
 				old, ok := seen[n.Name]
 				if ok && !old.Type.Equal(n.Type) {
-					return nil, diag.New(code.GraphText, n.Name, "is a param of type %v and of type %v", old.Type, n.Type)
+					return nil, diag.New(code.GraphText, n.Name, "is a param of type %v and of type %v", old.Type,
+						n.Type)
 				}
 				seen[n.Name] = n
 				if !ok {

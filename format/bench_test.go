@@ -22,16 +22,18 @@ func benchWeights() []Weight {
 	var ws []Weight
 	for i := range 178 {
 		t := ir.TypeOf(dtype.F32, 528, 1000) // 2.1 MB
-		ws = append(ws, Weight{Name: "w" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Type: t, Write: func(w io.Writer) error {
-			for left := t.Bytes(nil); left > 0; {
-				n, err := w.Write(block[:min(left, int64(len(block)))])
-				if err != nil {
-					return err
-				}
-				left -= int64(n)
-			}
-			return nil
-		}})
+		ws = append(
+			ws, Weight{Name: "w" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Type: t,
+				Write: func(w io.Writer) error {
+					for left := t.Bytes(nil); left > 0; {
+						n, err := w.Write(block[:min(left, int64(len(block)))])
+						if err != nil {
+							return err
+						}
+						left -= int64(n)
+					}
+					return nil
+				}})
 	}
 	return ws
 }

@@ -29,7 +29,11 @@ func TestSources(t *testing.T) {
 		if _, err := v.File().ReadAt(data, base+e.Offset); err != nil {
 			t.Fatal(err)
 		}
-		ws = append(ws, Weight{Name: e.Name, Type: e.Type, Write: func(w io.Writer) error { _, err := w.Write(data); return err }})
+		ws = append(
+			ws, Weight{Name: e.Name, Type: e.Type, Write: func(w io.Writer) error {
+				_, err := w.Write(data)
+				return err
+			}})
 	}
 	full := v.Meta().Sources
 	bare := make([]Source, len(full))

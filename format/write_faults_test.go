@@ -78,9 +78,12 @@ func TestWriteFails(t *testing.T) {
 		}), diag.Interrupted},
 		{"name", context.Background(), Weight{Name: "a b", Type: big.Type, Write: big.Write}, code.ArtifactSource},
 		{"name twice", context.Background(), Weight{Name: "w", Type: big.Type, Write: big.Write}, code.ArtifactSource},
-		{"symbolic type", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[N]"), Write: big.Write}, code.ArtifactSource},
-		{"no elements", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[0]"), Write: big.Write}, code.ArtifactSource},
-		{"too large", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[1099511627776,2]"), Write: big.Write},
+		{"symbolic type", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[N]"), Write: big.Write},
+			code.ArtifactSource},
+		{"no elements", context.Background(), Weight{Name: "s", Type: ir.MustType("f32[0]"), Write: big.Write},
+			code.ArtifactSource},
+		{"too large", context.Background(),
+			Weight{Name: "s", Type: ir.MustType("f32[1099511627776,2]"), Write: big.Write},
 			code.ArtifactSource},
 	} {
 		for _, old := range [][]byte{nil, []byte("the old file")} {

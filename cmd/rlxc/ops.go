@@ -136,7 +136,8 @@ func showOp(env *cli.Env, name string) error {
 	targets := [][]string{{"target", "runs"}}
 	for _, d := range target.Builtin() {
 		for i, rule := range o.Targets[d.Name] {
-			if targets = append(targets, []string{d.Name, rule}); i > 0 {
+			targets = append(targets, []string{d.Name, rule})
+			if i > 0 {
 				targets[len(targets)-1][0] = ""
 			}
 		}

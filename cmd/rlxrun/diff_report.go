@@ -48,7 +48,8 @@ func (c *comparison) report() *diffReport {
 		}
 		r.Compared++
 		if row.Delta.Bad > 0 {
-			if r.Differ++; r.First == nil {
+			r.Differ++
+			if r.First == nil {
 				r.First = row
 			}
 		}

@@ -138,7 +138,8 @@ func (s *suite) bounds(names map[string]bool, sizes map[int64][]int64, exact fun
 			}
 			rng := rand.New(rand.NewPCG(uint64(n), 9))
 			for _, x := range g.Inputs() {
-				if inputs[x.Name] = operand(rng, x.Type, syms, false); x.Name == "i" {
+				inputs[x.Name] = operand(rng, x.Type, syms, false)
+				if x.Name == "i" {
 					for k := range inputs["i"].Ints {
 						inputs["i"].Ints[k] %= n // an index
 					}
@@ -158,7 +159,8 @@ func (s *suite) bounds(names map[string]bool, sizes map[int64][]int64, exact fun
 				}
 				for _, c := range sized {
 					if names[c.name] && !bytes.Equal(got[c.name].Data, want[c.name].Data) {
-						if differ[c.name] = true; exact(c.sums) {
+						differ[c.name] = true
+						if exact(c.sums) {
 							return fmt.Errorf("%s has other bits than in a program for size %d only", c.name, n)
 						}
 					}

@@ -76,7 +76,8 @@ func (s *suite) checkWeights() error {
 		if errors.Is(err, errRefused) {
 			continue
 		}
-		if ran = true; err != nil {
+		ran = true
+		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}

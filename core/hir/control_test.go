@@ -111,7 +111,8 @@ func TestNewton(t *testing.T) {
 	for _, a := range []float64{2, 1, 0, 9, 1e-3, 1000, -4, math.Inf(1), math.NaN()} {
 		x, n := 1.0, 0
 		for math.Abs(x*x-a) > float64(float32(1e-6)) && n < 12 {
-			if n++; a < 0 {
+			n++
+			if a < 0 {
 				x = 0
 			} else {
 				x = (x + a/x) * 0.5
@@ -267,7 +268,8 @@ return best=best, text=text
 				last = b.text[len(b.text)-1]
 			}
 			for v := range vocabulary {
-				all = append(all, beam{b.score + table.Floats[int(last)*vocabulary+v], append(slices.Clone(b.text), int64(v))})
+				all = append(
+					all, beam{b.score + table.Floats[int(last)*vocabulary+v], append(slices.Clone(b.text), int64(v))})
 			}
 		}
 		slices.SortStableFunc(all, func(a, b beam) int { return int(math.Copysign(1, b.score-a.score)) })
@@ -369,7 +371,8 @@ func TestNotTaken(t *testing.T) {
 		if i > 1<<31 {
 			i = math.MinInt32
 		}
-		out, err := both(t, g, nil, map[string]*tensor.Array{"t": table, "i": {DType: dtype.I32, Ints: []int64{i}}}, nil)
+		out, err := both(t, g, nil, map[string]*tensor.Array{"t": table, "i": {DType: dtype.I32, Ints: []int64{i}}},
+			nil)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
@@ -383,7 +386,8 @@ func TestNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range []*ir.Graph{taken, flat} {
-		_, err := interp.Run(g, nil, map[string]*tensor.Array{"t": table, "i": {DType: dtype.I32, Ints: []int64{4}}}, nil)
+		_, err := interp.Run(g, nil, map[string]*tensor.Array{"t": table, "i": {DType: dtype.I32, Ints: []int64{4}}},
+			nil)
 		if err == nil || !strings.Contains(err.Error(), "gather: index 4 at position 0 is out of range 0 to 3") {
 			t.Errorf("error %v", err)
 		}
@@ -405,7 +409,8 @@ func TestControlErrors(t *testing.T) {
 			"root: while: body: graph step returns [f32[] f32[]]; want the types of the carried values, [f32[] f32[] i32[]]"},
 		{"return next=next, a=a, j=j", "return next=next, j=j, a=a",
 			"root: while: body: graph step returns [f32[] i32[] f32[]]; want the types"},
-		{"return far=far", "return off=off", "root: while: cond: graph go_on returns [f32[]]; want one value of type bool"},
+		{"return far=far", "return off=off",
+			"root: while: cond: graph go_on returns [f32[]]; want one value of type bool"},
 		{"while x, a, i {", "while x, a {", "root: while: cond: graph go_on has 3 inputs; want 2"},
 	} {
 		text := strings.Replace(roots, c.from, c.to, 1)
@@ -439,8 +444,9 @@ return y=y
 		{"steps=1", "f32[]", "has no body; want a graph, such as {body=@NAME}"},
 	} {
 		_, err := ir.Parse(strings.NewReplacer("ATTRS", c.attrs, "TYPE", c.typ).Replace(sum))
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "y: scan: "+c.want) &&
-			!strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), "y: scan: "+c.want) &&
+				!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v; want %s", c.attrs, err, c.want)
 		}
 	}
@@ -476,7 +482,8 @@ return y=y
 	if err == nil {
 		err = g.Verify()
 	}
-	if err == nil || !strings.Contains(err.Error(), "graph append: cache: op state has to do with a state, which is not allowed") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "graph append: cache: op state has to do with a state, which is not allowed") {
 		t.Errorf("error %v", err)
 	}
 }

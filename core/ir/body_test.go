@@ -92,12 +92,13 @@ func TestBodies(t *testing.T) {
 	}
 	lowered := g
 	for lowered.Nesting() > 0 {
-		lowered, err = lowered.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-			if n.Op == applyDef {
-				return applyDef.LowerTo(out, n, in)[0]
-			}
-			return nil
-		})
+		lowered, err = lowered.Rebuild(
+			func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+				if n.Op == applyDef {
+					return applyDef.LowerTo(out, n, in)[0]
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,11 +136,15 @@ func TestBodies(t *testing.T) {
 // TestVerifyBodies checks that Verify finds what is wrong in or with a body.
 func TestVerifyBodies(t *testing.T) {
 	for want, breakIt := range map[string]func(scale, both, main *ir.Graph){
-		"y: type is f32[2]":                    func(scale, _, _ *ir.Graph) { scale.Nodes[2].Type = ir.TypeOf(dtype.F32, 2) },
-		"graph scale has no outputs":           func(scale, _, _ *ir.Graph) { scale.Outputs = nil },
-		"refers to has no name":                func(scale, _, _ *ir.Graph) { scale.Name = "" },
-		"graph both has a body of the same":    func(_, both, main *ir.Graph) { main.Name = "both" },
-		"test_apply: body: graph scale has 2 ": func(scale, _, _ *ir.Graph) { op.Input(scale, "v", ir.TypeOf(dtype.F32)) },
+		"y: type is f32[2]": func(scale, _, _ *ir.Graph) {
+			scale.Nodes[2].Type = ir.TypeOf(dtype.F32, 2)
+		},
+		"graph scale has no outputs":        func(scale, _, _ *ir.Graph) { scale.Outputs = nil },
+		"refers to has no name":             func(scale, _, _ *ir.Graph) { scale.Name = "" },
+		"graph both has a body of the same": func(_, both, main *ir.Graph) { main.Name = "both" },
+		"test_apply: body: graph scale has 2 ": func(scale, _, _ *ir.Graph) {
+			op.Input(scale, "v", ir.TypeOf(dtype.F32))
+		},
 		"s: op state has to do with a state": func(scale, _, _ *ir.Graph) {
 			scale.AddDeclared(ir.StateDef, ir.StateAttrs{}, ir.TypeOf(dtype.F32, 2)).Named("s")
 		},
@@ -171,7 +176,8 @@ func TestVerifyBodies(t *testing.T) {
 
 // TestParseAllBodies checks that graphs that attributes refer to are not among those that a text defines.
 func TestParseAllBodies(t *testing.T) {
-	gs, err := ir.ParseAll(nested+"graph more\nsym N = 1..4\nx = input : f32[N]\ny = test_apply x {body=@both} : f32[N]\nreturn y=y\n",
+	gs, err := ir.ParseAll(
+		nested+"graph more\nsym N = 1..4\nx = input : f32[N]\ny = test_apply x {body=@both} : f32[N]\nreturn y=y\n",
 		ir.Limits{})
 	if err != nil || len(gs) != 2 || gs[0].Name != "main" || gs[1].Name != "more" {
 		t.Fatal(gs, err)

@@ -8,7 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestDimReplace replaces some symbols of random dims. What remains has the same values, and no symbol that was replaced.
+// TestDimReplace replaces some symbols of random dims. What remains has the same values, and no symbol that was
+// replaced.
 func TestDimReplace(t *testing.T) {
 	rng, bound := rand.New(rand.NewPCG(7, 8)), 0
 	for range 5000 {

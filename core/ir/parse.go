@@ -479,7 +479,8 @@ func (p *parser) value(s string) (any, error) {
 		return nil, fmt.Errorf("graph %s nests graphs %d deep; at most %d", name, p.depth, MaxNesting)
 	}
 	b.used = true
-	if p.bodyNodes += b.nodes; p.limits.Nodes > 0 {
+	p.bodyNodes += b.nodes
+	if p.limits.Nodes > 0 {
 		p.bodyNodes = min(p.bodyNodes, p.limits.Nodes+1) // without overflow
 	}
 	return b.g, nil

@@ -57,7 +57,8 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance, scale float64) (Delta, e
 			d.Over++
 		}
 		if e := interp.Excess(g, w, ir.Tolerance{Abs: d.Abs, Rel: d.Rel}); e > 0 {
-			if d.Bad++; d.Worst < 0 || e > excess {
+			d.Bad++
+			if d.Worst < 0 || e > excess {
 				d.Worst, excess, d.Got, d.Want = i, e, Number(g), Number(w)
 			}
 		}

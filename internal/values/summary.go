@@ -45,12 +45,14 @@ func Summarise(t tensor.Tensor) (s Summary, ok bool) {
 	each(t, func(i int, v float64) {
 		switch {
 		case math.IsNaN(v):
-			if s.NaN++; s.FirstNaN < 0 {
+			s.NaN++
+			if s.FirstNaN < 0 {
 				s.FirstNaN = i
 			}
 			return
 		case math.IsInf(v, 0):
-			if s.Inf++; s.FirstInf < 0 {
+			s.Inf++
+			if s.FirstInf < 0 {
 				s.FirstInf = i
 			}
 			return

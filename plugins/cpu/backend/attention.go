@@ -109,7 +109,8 @@ func (x *attending) run(c *call) error {
 // of the first query among them.
 func (x *attending) spans(c *call, at *op.AttentionGeometry) error {
 	g := &x.args
-	if g.Spans = g.Spans[:0]; !c.has(op.AttentionPosition) && !c.has(op.AttentionKVLen) {
+	g.Spans = g.Spans[:0]
+	if !c.has(op.AttentionPosition) && !c.has(op.AttentionKVLen) {
 		g.Spans = nil
 		return nil
 	}

@@ -160,7 +160,8 @@ func TestSkipLoop(t *testing.T) {
 		for p0 := range 2 {
 			in["p"].Ints[0] = int64(p0)
 			all, k := skipping(t, p, weights, in)
-			if ran[p0] = k; all != len(p.Steps) {
+			ran[p0] = k
+			if all != len(p.Steps) {
 				t.Errorf("%d of %d steps ran in a run that looks at values", all, len(p.Steps))
 			}
 		}

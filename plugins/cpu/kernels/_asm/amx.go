@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Macros for instructions that Go's assembler lacks; most are in ../product/amx_amd64.h. Operands are in Intel's order, the
-// result first. avo cannot see which registers a macro uses, so registers are assigned by hand.
+// Macros for instructions that Go's assembler lacks; most are in ../product/amx_amd64.h. Operands are in Intel's order,
+// the result first. avo cannot see which registers a macro uses, so registers are assigned by hand.
 
 // macro emits a macro call.
 func macro(name string, args ...any) {

@@ -177,8 +177,9 @@ func emit(tiles []attendTile) {
 	}
 }
 
-// Vector registers that are live throughout the loop, as the macros in ../attention/attend_amd64.h use them: the scale, the
-// polynomial, the mask of the bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the keys.
+// Vector registers that are live throughout the loop, as the macros in ../attention/attend_amd64.h use them: the scale,
+// the polynomial, the mask of the bits that bfloat16 keeps of a float, the sums l, and the terms for the row of the
+// keys.
 var (
 	attendC    = Z0
 	attendPoly = []VecPhysical{Z1, Z2, Z3, Z4}

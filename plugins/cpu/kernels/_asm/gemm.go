@@ -29,8 +29,8 @@ func genGemm(v vec) {
 	fmaLoop(v)
 }
 
-// The registers of a kernel, which the macros of ../product/gemm_amd64.h use too. productCursor points to a row of C or of the
-// residual.
+// The registers of a kernel, which the macros of ../product/gemm_amd64.h use too. productCursor points to a row of C or
+// of the residual.
 var (
 	productK      = RAX // after the loop: the distance between rows of the residual
 	productA      = RCX

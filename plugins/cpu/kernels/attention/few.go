@@ -274,7 +274,8 @@ func (x *attendingFew) weigh(w *fewRows, b, kv, block, r, k0, n, offset int) (ma
 		s.ScoreMax(sco, 1, most)
 	}
 	for i, m := range most {
-		if w.shift[i] = m; m == float32(math.Inf(-1)) {
+		w.shift[i] = m
+		if m == float32(math.Inf(-1)) {
 			w.shift[i] = 0 // 2^(-Inf - 0) is 0, but -Inf - -Inf would be NaN
 		}
 		if was := w.was[i]; was != m && was != float32(math.Inf(-1)) && r+i < x.rows {

@@ -154,7 +154,8 @@ func (g *convolution) cut() {
 				g.at, f.most = append(g.at, at), max(f.most, at)
 			}
 		}
-		if f.like = i; i > 0 && g.sameTaps(f, &g.phases[i-1]) {
+		f.like = i
+		if i > 0 && g.sameTaps(f, &g.phases[i-1]) {
 			f.like = g.phases[i-1].like
 		}
 	}
@@ -289,7 +290,8 @@ func (g *convolution) bandTask(t, worker int) {
 	copied := g.copyInput(&x, sc)
 	right := sc.Floats(panels*nr*g.deep + product.Spill)
 	direct := !g.Transposed && b.line == g.out[2]
-	if x.ldc, x.rows = panels*nr, min(g.keptRows(), x.end-x.first); !direct {
+	x.ldc, x.rows = panels*nr, min(g.keptRows(), x.end-x.first)
+	if !direct {
 		x.c = sc.Floats(g.lineStep()*x.rows*x.ldc + nr)
 	}
 	bias := sc.Floats(g.blockRows() * nr)

@@ -101,7 +101,8 @@ type band struct {
 
 // channelBands returns the size of the bands of a channel.
 func (g *convolution) channelBands() (b band) {
-	if b.step = 1; g.Stride[2]%2 == 0 { // see vec.Routines.StencilEvens
+	b.step = 1
+	if g.Stride[2]%2 == 0 { // see vec.Routines.StencilEvens
 		b.step = 2
 	}
 	b.wide = min(g.out[2], channelLine/g.Stride[2])

@@ -39,7 +39,8 @@ func (g *convolution) columns() {
 	g.across = (panels + g.wide - 1) / g.wide
 	g.wide *= nr
 	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
-	if g.packed = nil; g.N*g.across > 1 { // otherwise each block is used once, so it is packed there
+	g.packed = nil
+	if g.N*g.across > 1 { // otherwise each block is used once, so it is packed there
 		g.packed = p.Shared.Floats(g.Groups * blocks * g.blockSize())
 		p.Share(g.Groups*blocks, 1, (*convBlocks)(g))
 		if p.Bad.Load() != 0 {

@@ -128,7 +128,8 @@ func (g *convolution) gatherRows(dst []float32, n, c0, m, rows int) {
 			run := 1 // taps that read adjacent pixels
 			if inside && g.Groups == 1 {
 				for last := g.phaseTaps[t].at; t+run < len(g.phaseTaps) && from[2]+run < g.In[2]; run++ {
-					if last[2]++; g.phaseTaps[t+run].at != last {
+					last[2]++
+					if g.phaseTaps[t+run].at != last {
 						break
 					}
 				}

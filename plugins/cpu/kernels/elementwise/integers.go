@@ -201,7 +201,8 @@ func (x *binaryInts[T]) Do(lo, hi, worker int) {
 		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []T) {
 			dst, zeros := x.dst[out+i:][:len(a)], 0
 			if n := len(a) / x.p.Set.Lanes; x.vectors != nil && n > 0 {
-				if zeros = x.vectors(pool.Pointer(dst, 0), pool.Pointer(a, 0), pool.Pointer(b, 0), n); !x.op.divides() {
+				zeros = x.vectors(pool.Pointer(dst, 0), pool.Pointer(a, 0), pool.Pointer(b, 0), n)
+				if !x.op.divides() {
 					zeros = 0
 				}
 				n *= x.p.Set.Lanes

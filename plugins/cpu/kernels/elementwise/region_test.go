@@ -279,7 +279,8 @@ func TestRegionHalves(t *testing.T) {
 		random := func(n int) []uint16 {
 			x := make([]uint16, n)
 			for i := range x {
-				if x[i] = uint16(r.Uint32()); i%3 > 0 { // arbitrary bits, or else ordinary numbers
+				x[i] = uint16(r.Uint32())
+				if i%3 > 0 { // arbitrary bits, or else ordinary numbers
 					x[i] = one(r.Float32()*8 - 4)
 				}
 			}

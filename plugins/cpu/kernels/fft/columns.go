@@ -151,7 +151,8 @@ func (c *columnFFT[T]) run(f *routines[T], dst planes[T], ldd int, src planes[T]
 			shape.srcStep, shape.srcStride = lds, s.m*lds
 		}
 		if i == last {
-			if to = dst; ldd != w {
+			to = dst
+			if ldd != w {
 				shape = passShape{s.done, w, w, u, ldd, s.done * ldd}
 			}
 		}

@@ -1,8 +1,8 @@
 package isa
 
 // Helpers for adapters of generated routines. The routines take addresses and whole vectors; adapters give them slices
-// of any length, and check the bounds for them: an index expression such as _ = c[n] is the last element that is read or
-// written.
+// of any length, and check the bounds for them: an index expression such as _ = c[n] is the last element that is read
+// or written.
 
 // Head returns the address of the first element, nil if there is none.
 func Head(s []float32) *float32 {

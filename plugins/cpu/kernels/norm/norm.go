@@ -270,7 +270,8 @@ func (g *softmaxColumns) Do(lo, hi, worker int) {
 		}
 		f := elementwise.Div
 		for i, v := range sum[:w] {
-			if exp[i] = float32(v); g.Log {
+			exp[i] = float32(v)
+			if g.Log {
 				f, exp[i] = elementwise.Sub, float32(math.Log(v))
 			}
 		}

@@ -190,7 +190,8 @@ func TestLongSoftmax(t *testing.T) {
 			}
 			want := make([]float64, n)
 			for i, v := range x[:n] {
-				if want[i] = math.Exp(float64(v)) / sum; log {
+				want[i] = math.Exp(float64(v)) / sum
+				if log {
 					want[i] = float64(v) - math.Log(sum)
 				}
 			}

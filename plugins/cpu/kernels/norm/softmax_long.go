@@ -35,7 +35,8 @@ func softmaxLong(p *pool.Pool, g SoftmaxArgs) {
 		for _, s := range x.sums {
 			sum += float64(s)
 		}
-		if x.by = float32(1 / sum); g.Log {
+		x.by = float32(1 / sum)
+		if g.Log {
 			x.by = float32(math.Log(sum))
 		}
 		x.pass = finish

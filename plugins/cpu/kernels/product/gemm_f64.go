@@ -84,7 +84,8 @@ func (g *gemmF64) packB(dst []float64, at, j, k, depth int) {
 	for c := range 4 {
 		to := dst[c:]
 		for l := range depth {
-			if to[4*l] = 0; j+c < g.N {
+			to[4*l] = 0
+			if j+c < g.N {
 				to[4*l] = g.B[at+(k+l)*row+(j+c)*col]
 			}
 		}

@@ -95,7 +95,8 @@ func (g *GemmArgs) tileBlock(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols i
 	var right Blocked
 	if g.CBlocked != nil {
 		right = NewBlocked(g.CBlocked, g.M, g.N)
-		if end = tileBlocked; g.Act == elementwise.Gelu {
+		end = tileBlocked
+		if g.Act == elementwise.Gelu {
 			end = tileBlockedGelu
 		}
 	}

@@ -162,7 +162,8 @@ func (x *rounding) round(p *pool.Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
 	x.x, x.q, x.scale = pool.Sized(x.x, g.M*g.K), pool.Sized(x.q, g.M*g.K), pool.Sized(x.scale, g.M*groups)
 	from := g.A
-	if g.A = x.x; g.K == 0 {
+	g.A = x.x
+	if g.K == 0 {
 		return
 	}
 	pool.Split(p, g.M, pool.RowGrain(g.K), roundingRows{p.Set, x, from, g.K, groups})

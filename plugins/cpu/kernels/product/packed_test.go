@@ -271,7 +271,8 @@ func TestIntegerRoutines(t *testing.T) {
 			math.MaxFloat32, -3} {
 			x := make([]float32, 96)
 			for i := range x {
-				if x[i] = rng.Float32()*4 - 2; special != 1 && special != -3 && i >= 32 && i < 64 {
+				x[i] = rng.Float32()*4 - 2
+				if special != 1 && special != -3 && i >= 32 && i < 64 {
 					x[i] = 0
 				}
 			}

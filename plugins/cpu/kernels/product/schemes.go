@@ -148,7 +148,8 @@ func (w *SchemeWeights) blocks(s *isa.Set, sc *pool.Scratch, first, end, j, cols
 		case w.Scale != nil:
 			scale = w.Scale[b*w.N+j:][:cols]
 		case w.Small != nil:
-			if scale = buf; b != last {
+			scale = buf
+			if b != last {
 				small.decode(s, buf, cols, b, 1, j, cols, all, nil)
 				last = b
 			}

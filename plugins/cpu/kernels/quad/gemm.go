@@ -136,7 +136,8 @@ func (x *qgemmTasks[T]) Do(lo, hi, worker int) {
 				h := min(by.MR, rows-r)
 				by.Multiply(h, x.units, a[r*x.units:], k.panels[j*x.units:], acc, ldc, panels, tmp)
 				for i := range h {
-					if to.Base = 0; x.right.Zero != 0 {
+					to.Base = 0
+					if x.right.Zero != 0 {
 						to.Base = -int32(x.right.Zero) * sums[r+i]
 					}
 					On(s).Requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*ldc:], k.add[j:], k.mult[j:], &to)
@@ -163,7 +164,8 @@ func (x *qgemmPanels[T]) Do(lo, hi, worker int) {
 			if x.TransB {
 				at, step = (j+i)*x.K, 1
 			}
-			if k.sum[j+i] = 0; x.K > 0 {
+			k.sum[j+i] = 0
+			if x.K > 0 {
 				k.sum[j+i] = x.by.Put(columns[i*x.units:(i+1)*x.units], x.W.Bytes[at:], x.K, step, x.right)
 			}
 		}

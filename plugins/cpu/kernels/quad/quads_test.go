@@ -17,7 +17,8 @@ func checkQGemm[T, U int8 | uint8](t *testing.T, p *pool.Pool, r *rand.Rand) {
 	w := kerneltest.RandomBytes[U](r, q.K*q.N)
 	q.X, q.Mult, q.Bias = kerneltest.RandomBytes[T](r, q.M*q.K), kerneltest.Multipliers(r, max(1, q.N)),
 		kerneltest.Biases(r, q.N)
-	if q.W = stored.U8(pool.BytesOf(w)); Signed[U]() {
+	q.W = stored.U8(pool.BytesOf(w))
+	if Signed[U]() {
 		q.W = stored.I8(pool.BytesOf(w))
 	}
 	for range 2 { // the second time, with the memory that the first run kept

@@ -103,7 +103,8 @@ func (l *sortedLine[T]) sort(g *sorting[T], line, parts int) {
 	n := g.n
 	l.g, l.at = g, line/g.inner*n*g.inner+line%g.inner
 	l.words, l.next = pool.Sized(l.words, n), pool.Sized(l.next, n)
-	if l.src = g.src[l.at:]; g.inner > 1 {
+	l.src = g.src[l.at:]
+	if g.inner > 1 {
 		l.own = pool.Sized(l.own, n)
 		l.src = l.own
 	}
@@ -155,7 +156,8 @@ const (
 )
 
 func (l *sortedLine[T]) each(parts int, phase sortPhase) {
-	if l.phase = phase; parts == 1 {
+	l.phase = phase
+	if parts == 1 {
 		l.Do(0, 1, 0)
 		return
 	}

@@ -122,7 +122,8 @@ func (t *topK[T]) best(heap []ranked, sc *pool.Scratch, src []T, from int) []ran
 	reduce.On(t.p.Set).Folds.Each[reduce.Max](&tops[0], &x[from], topKBlock, topKBlock, blocks)
 	floor := tops[t.add(heap, sc, any(tops).([]T), 0)[0].at] // k blocks have an element at least as large
 	for _, top := range tops {
-		if from += topKBlock; !(top < floor) {
+		from += topKBlock
+		if !(top < floor) {
 			heap = t.add(heap, sc, src[:from], from-topKBlock)
 		}
 	}

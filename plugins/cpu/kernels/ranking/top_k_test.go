@@ -35,7 +35,8 @@ func TestTopK(t *testing.T) {
 				case c.n < 300, kind == 1 && r.IntN(c.n) < 40, kind == 2 && r.IntN(c.n) > 20:
 					src[i] = values[r.IntN(len(values))]
 				case kind == 3: // NaN in all blocks but a few, and few different numbers
-					if src[i] = float32(r.IntN(4)); r.IntN(20) == 0 {
+					src[i] = float32(r.IntN(4))
+					if r.IntN(20) == 0 {
 						src[i] = float32(math.NaN())
 					}
 				}

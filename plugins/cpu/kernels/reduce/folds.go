@@ -83,7 +83,8 @@ func (f *softmaxRoutines) Columns(s *isa.Set, dst, x []float32, n, ld int, log b
 		foldInto(Sum, sum, part)
 	}
 	for i, v := range sum {
-		if by[i] = float32(1 / v); log {
+		by[i] = float32(1 / v)
+		if log {
 			by[i] = float32(math.Log(v))
 		}
 	}

@@ -246,7 +246,8 @@ func (s *sampledRow) cut(parts int) {
 }
 
 func (s *sampledRow) each(phase samplePhase) {
-	if s.phase = phase; s.active == 1 {
+	s.phase = phase
+	if s.active == 1 {
 		s.Do(0, 1, 0)
 		return
 	}

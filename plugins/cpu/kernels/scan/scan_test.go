@@ -23,7 +23,8 @@ func TestScan(t *testing.T) {
 			exclusive, reverse := r.IntN(3) == 0, r.IntN(4) == 0
 			src := kerneltest.Randoms(r, outer*n)
 			for k, x := range src {
-				if src[k] = 1 + x/8; i%3 == 0 {
+				src[k] = 1 + x/8
+				if i%3 == 0 {
 					src[k] = x
 				}
 			}
@@ -49,7 +50,8 @@ func TestScan(t *testing.T) {
 						if exclusive {
 							want[at] = acc
 						}
-						if acc = fold(acc, float64(src[at])); !exclusive {
+						acc = fold(acc, float64(src[at]))
+						if !exclusive {
 							want[at] = acc
 						}
 					}

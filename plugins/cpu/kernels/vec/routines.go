@@ -84,7 +84,8 @@ func (r *Routines) setStencilsInGo(lanes int) *Routines {
 		for i := range rows {
 			d := dst[i*ldd : i*ldd+lanes]
 			for j, k := range at[:lanes] {
-				if d[j] = 0; k >= 0 {
+				d[j] = 0
+				if k >= 0 {
 					d[j] = src[i*lds+int(k)]
 				}
 			}

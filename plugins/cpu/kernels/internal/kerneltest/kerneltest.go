@@ -225,7 +225,8 @@ func CheckTable(t *testing.T, on func(s *isa.Set) any, optional ...string) {
 func RandomBytes[T int8 | uint8](r *rand.Rand, n int) []T {
 	x := make([]T, n)
 	for i := range x {
-		if x[i] = T(r.IntN(256)); r.IntN(4) == 0 { // the ends of the range, whose products are the largest
+		x[i] = T(r.IntN(256))
+		if r.IntN(4) == 0 { // the ends of the range, whose products are the largest
 			x[i] = T([...]int{0, 127, 128, 255}[r.IntN(4)])
 		}
 	}
