@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/budget"
@@ -51,7 +52,7 @@ func TestBudget(t *testing.T) {
 func TestReserve(t *testing.T) {
 	g := &ir.Graph{}
 	p := &program.Program{Method: "encode", ArenaSize: 100e6, IOSize: 10e6, Graph: g}
-	n := &ir.Node{}
+	n := &ir.Node{Op: op.AddDef}
 	n.In = []*ir.Node{n, n} // two operands of 256 bytes, on the host and in the backend
 	g.Nodes = []*ir.Node{n}
 	path := t.TempDir() + "/m.rlx"
