@@ -19,6 +19,7 @@ var mayOpen = map[string]string{
 	"internal/regular/regular.go":                    "the place for regular files",
 	"internal/ctxio/ctxio.go":                        "the place for files that may block",
 	"internal/atomicfile/temp.go":                    "the place for outputs: its temporary files",
+	"internal/values/spool.go":                       "a file without a name, in the folder for temporary files",
 	"internal/atomicfile/unnamed_linux.go":           "the same",
 	"internal/atomicfile/lock_unix.go":               "the lock of a folder, opened without blocking",
 	"internal/atomicfile/atomicfile.go":              "the folder of an output, to flush it",

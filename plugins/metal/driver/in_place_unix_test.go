@@ -63,6 +63,10 @@ func (b inPlace) Load(ctx context.Context, l device.Load) (device.Executable, er
 	return &inPlaceProgram{x, b.t, l.Program, io, unmap}, nil
 }
 
+func (x *inPlaceProgram) SetWeights(ctx context.Context, w device.NewWeights) error {
+	return x.Executable.(device.WeightSetter).SetWeights(ctx, w)
+}
+
 func (x *inPlaceProgram) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if len(r.IO) != len(x.io) {
 		return x.Executable.Run(ctx, r)
