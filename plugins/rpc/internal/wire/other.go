@@ -34,3 +34,13 @@ func (*RunChannel) Send(*rlxv1.RunHeader) error { return os.ErrInvalid }
 func (*RunChannel) Receive(context.Context, time.Duration) (*rlxv1.Done, error) {
 	return nil, os.ErrInvalid
 }
+
+type NewWeights struct {
+	File *os.File
+	Data []byte
+}
+
+func MakeNewWeights() (*NewWeights, error)          { return nil, os.ErrInvalid }
+func (*NewWeights) Grow(int64) error                { return os.ErrInvalid }
+func (*NewWeights) Close()                          {}
+func MapNewWeights(*os.File, int64) ([]byte, error) { return nil, os.ErrInvalid }
