@@ -154,7 +154,7 @@ var mayImport = map[string][]string{
 	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},
-	"compile": {"core/...", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
+	"compile": {"core/...", "task", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
 		"internal/release"},
 
 	"internal/...":         {"core/...", "task", "internal/..."},

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"hash"
 	"io"
 	"maps"
@@ -28,10 +26,6 @@ const (
 	modelKey    = "rlx.model"
 )
 
-// digestName is the name of the last tensor of a state file. Its 32 bytes are the SHA-256 of all bytes of the file
-// before it: header, metadata and the tensors of the state.
-const digestName = "rlx.sha256"
-
 // stateChunk is the number of bytes of a state that are copied at a time.
 const stateChunk = 4 << 20
 
@@ -44,47 +38,29 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 	if err := st.memory.dev.CheckValid(ctx); err != nil {
 		return err
 	}
-	type entry struct {
-		DType   string   `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
-	}
 	m := st.memory.s.model
 	all := map[string]string{}
 	maps.Copy(all, st.Meta)
 	all[artifactKey], all[modelKey] = m.v.Identity(), m.v.Meta().Model
-	header, at := map[string]any{"__metadata__": all}, int64(0)
-	for _, t := range st.tensors {
-		shape := append([]int{}, t.Type.Shape.Eval(nil)...) // a scalar has [], not null
-		header[t.Name] = entry{strings.ToUpper(t.Type.DType.String()), shape, [2]int64{at, at + t.Bytes()}}
-		at += t.Bytes()
-	}
-	header[digestName] = entry{"U8", []int{sha256.Size}, [2]int64{at, at + sha256.Size}}
-	text, err := json.Marshal(header) // keys are sorted
-	if err != nil {
-		return err
-	}
-	text = append(text, bytes.Repeat([]byte(" "), -len(text)&7)...) // data begin at a multiple of 8
-	sum := sha256.New()
-	signed := io.MultiWriter(w, sum)
-	if _, err := signed.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
-		return err
-	}
 	buf := make([]byte, stateChunk)
+	var items []safetensors.Item
 	for _, t := range st.tensors {
-		for at := int64(0); at < t.Bytes(); {
-			b := buf[:min(int64(len(buf)), t.Bytes()-at)]
-			if err := st.memory.dev.Read(ctx, t.Offset+at, b); err != nil {
-				return err
-			}
-			if _, err := signed.Write(b); err != nil {
-				return err
-			}
-			at += int64(len(b))
-		}
+		items = append(items, safetensors.Item{Name: t.Name, DType: strings.ToUpper(t.Type.DType.String()),
+			Shape: t.Type.Shape.Eval(nil), Size: t.Bytes(), Write: func(to io.Writer) error {
+				for at := int64(0); at < t.Bytes(); {
+					b := buf[:min(int64(len(buf)), t.Bytes()-at)]
+					if err := st.memory.dev.Read(ctx, t.Offset+at, b); err != nil {
+						return err
+					}
+					if _, err := to.Write(b); err != nil {
+						return err
+					}
+					at += int64(len(b))
+				}
+				return nil
+			}})
 	}
-	_, err = w.Write(sum.Sum(nil))
-	return err
+	return safetensors.WriteSigned(w, all, items)
 }
 
 // ImportState returns a state with the contents of the file at path, which Export has written for a state of the same
@@ -107,9 +83,7 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 		return nil, err
 	}
 	file := stateFile{path: path, f: f, sum: sha256.New()}
-	if n := len(all); n > 0 && all[n-1].Name == digestName && all[n-1].Size == sha256.Size {
-		all, file.end = all[:n-1], all[n-1].Offset
-	}
+	all, file.end, _ = safetensors.Signed(all)
 	if err := s.checkStateFile(path, all, meta); err != nil {
 		if file.end > 0 {
 			err = cmp.Or(file.verify(ctx), err) // damage explains err
@@ -221,7 +195,7 @@ func (x *stateFile) read(ctx context.Context, end int64, do func(at int64, b []b
 func (x *stateFile) verify(ctx context.Context) error {
 	if x.end == 0 {
 		return diag.New(code.StateDamaged, x.path, "has no digest of its contents: its last tensor is not %s",
-			digestName).
+			safetensors.DigestName).
 			WithHint("an older version may have written it; compute and save the state again")
 	}
 	if err := x.read(ctx, x.end, func(int64, []byte) error { return nil }); err != nil {

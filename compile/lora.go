@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/task"
 )
 
 // maxLoRA is the largest rank of Options.LoRA. Those in use are 4 to 256.
@@ -26,7 +27,7 @@ func (m *Model) addLoRA() error {
 	}
 	m.adapters = map[string]ir.Type{}
 	for i, g := range m.built.Methods {
-		out, made, err := hir.Adapt(g, int64(rank), func(weight string) bool {
+		out, made, err := hir.Adapt(g, int64(rank), [2]string{task.LoraA, task.LoraB}, func(weight string) bool {
 			return strings.HasPrefix(weight, "model.layers.") && strings.HasSuffix(weight, ".weight")
 		})
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -326,7 +325,7 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 				list[k].Value = body
 			}
 		}
-		if got := attrKind(list[k].Value); got != def.AttrKind(a.Name) {
+		if got := ir.ValueKind(list[k].Value); got != def.AttrKind(a.Name) {
 			return nil, nil,
 				bad(22, "op %s: attribute %s is of type %s; want %s", r.op, a.Name, got, def.AttrKind(a.Name))
 		}
@@ -336,29 +335,6 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		return nil, nil, bad(22, "%w", err)
 	}
 	return def, attrs, nil
-}
-
-// attrKind returns the kind of an attribute's value, as ir.OpDef.AttrKind names it.
-func attrKind(v any) string {
-	switch v.(type) {
-	case bool:
-		return "bool"
-	case int64:
-		return "int"
-	case float64:
-		return "float"
-	case string:
-		return "string"
-	case []int64:
-		return "ints"
-	case dtype.DType:
-		return "dtype"
-	case *ir.Graph:
-		return "graph"
-	case []ir.Attr:
-		return "attrs"
-	}
-	return "unknown"
 }
 
 // checkSignature runs check 27 on META and the programs, and asks the task whether the methods fit it.

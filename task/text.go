@@ -15,6 +15,12 @@ const KindText = "text"
 
 var _ = Register(KindText, func() Task { return &Text{} })
 
+// The weights of LoRA adapters in an artifact are called like their layer, and end so.
+const (
+	LoraA = ".lora_A" // f32[rank,in]
+	LoraB = ".lora_B" // f32[out,rank]
+)
+
 // A Text describes text generation: a method maps token ids to the next token, and keeps a cache in a state from run to
 // run. Package text runs it.
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
+	"github.com/rlx-go/rlx/task"
 )
 
 // An Adapter is a LoRA adapter (Hu et al. 2021, arXiv:2106.09685) for a language model that was compiled with
@@ -41,12 +42,6 @@ type Adapter struct {
 // not change are 0. The scale of the adapter is part of them. The tensors are shared; do not change them.
 func (a *Adapter) Weights() map[string]rlx.Tensor { return a.weights }
 
-// Names of the weights of adapters in an artifact end so; what comes before is the name of the layer.
-const (
-	loraA = ".lora_A" // f32[rank,in]
-	loraB = ".lora_B" // f32[out,rank]
-)
-
 const maxAdapterConfig = 1 << 20 // bytes
 
 // OpenAdapter reads an adapter that PEFT has saved: the folder dir with adapter_config.json and
@@ -59,7 +54,7 @@ func OpenAdapter(m *rlx.Model, dir string) (*Adapter, error) {
 	slots, zeros := map[string]rlx.Weight{}, 0
 	a := &Adapter{weights: map[string]rlx.Tensor{}}
 	for _, w := range m.Weights() {
-		if strings.HasSuffix(w.Name, loraA) || strings.HasSuffix(w.Name, loraB) {
+		if strings.HasSuffix(w.Name, task.LoraA) || strings.HasSuffix(w.Name, task.LoraB) {
 			slots[w.Name], zeros = w, max(zeros, int(w.Bytes))
 		}
 	}
@@ -89,15 +84,16 @@ func OpenAdapter(m *rlx.Model, dir string) (*Adapter, error) {
 		if err != nil {
 			return nil, err
 		}
-		toA, toB := slots[layer+loraA], slots[layer+loraB]
+		toA, toB := slots[layer+task.LoraA], slots[layer+task.LoraB]
 		room := toA.Shape[0]
 		switch {
 		case f.b.shape[1] != rank || rank < 1:
 			return nil, badAdapter(dir, "layer %s has lora_A of shape %v and lora_B of shape %v", layer, f.a.shape,
 				f.b.shape)
 		case f.a.shape[1] != toA.Shape[1] || f.b.shape[0] != toB.Shape[0]:
-			return nil, badAdapter(dir, "layer %s is for a layer of %d inputs and %d outputs; that of the model has %d and %d",
-				layer, f.a.shape[1], f.b.shape[0], toA.Shape[1], toB.Shape[0])
+			return nil,
+				badAdapter(dir, "layer %s is for a layer of %d inputs and %d outputs; that of the model has %d and %d",
+					layer, f.a.shape[1], f.b.shape[0], toA.Shape[1], toB.Shape[0])
 		case rank > room:
 			return nil, badAdapter(dir, "layer %s has rank %d; the model takes up to %d", layer, rank, room).WithHint(
 				"compile the model with rlxc --lora %d", rank)
@@ -109,7 +105,7 @@ func OpenAdapter(m *rlx.Model, dir string) (*Adapter, error) {
 				up[i*room+k] = scale * f.b.values[i*rank+k]
 			}
 		}
-		for name, values := range map[string][]float32{layer + loraA: down, layer + loraB: up} {
+		for name, values := range map[string][]float32{layer + task.LoraA: down, layer + task.LoraB: up} {
 			if a.weights[name], err = rlx.NewTensor(values, slots[name].Shape...); err != nil {
 				return nil, err
 			}
@@ -243,8 +239,10 @@ func readFactors(path string, slots map[string]rlx.Weight) (map[string]*factors,
 		layer, ok := slotOf(module, which, slots)
 		switch {
 		case which == "":
-			return nil, badAdapter(path, "tensor %s is not part of a LoRA adapter; want names that end in .lora_A.weight or .lora_B.weight",
-				e.Name)
+			return nil,
+				badAdapter(
+					path, "tensor %s is not part of a LoRA adapter; want names that end in .lora_A.weight or .lora_B.weight",
+					e.Name)
 		case !ok:
 			return nil, badAdapter(path, "tensor %s is for layer %s, for which the model takes no adapter", e.Name,
 				module)
@@ -262,7 +260,7 @@ func readFactors(path string, slots map[string]rlx.Weight) (map[string]*factors,
 			out[layer] = &factors{module: module}
 		}
 		x, to := &factor{shape, floatsOf(e.DType, b)}, &out[layer].a
-		if which == loraB {
+		if which == task.LoraB {
 			to = &out[layer].b
 		}
 		if *to != nil {
@@ -276,11 +274,11 @@ func readFactors(path string, slots map[string]rlx.Weight) (map[string]*factors,
 // maxFactor bounds the elements of one matrix of an adapter, before it is compared with the model.
 const maxFactor = 1 << 30
 
-// layerOf returns the layer of a tensor of an adapter, and loraA or loraB, or "" if it is neither. PEFT's names are
-// base_model.model.LAYER.lora_A.weight, or with the adapter's name, LAYER.lora_A.default.weight.
+// layerOf returns the layer of a tensor of an adapter, and task.LoraA or task.LoraB, or "" if it is neither. PEFT's
+// names are base_model.model.LAYER.lora_A.weight, or with the adapter's name, LAYER.lora_A.default.weight.
 func layerOf(name string) (module, which string) {
 	name, ok := strings.CutSuffix(name, ".weight")
-	for _, w := range []string{loraA, loraB} {
+	for _, w := range []string{task.LoraA, task.LoraB} {
 		if m, _, found := strings.Cut(name+".", w+"."); found && ok {
 			return strings.TrimPrefix(m, "base_model.model."), w
 		}

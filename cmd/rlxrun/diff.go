@@ -99,7 +99,8 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 		f.against = theReference
 	}
 	if f.against == theReference && (len(args) == 2 || f.precision != "" || f.device != "") {
-		return "", cli.Usagef("--against reference", "takes no OTHER, --against-device or --against-precision: it has none")
+		return "",
+			cli.Usagef("--against reference", "takes no OTHER, --against-device or --against-precision: it has none")
 	}
 	if f.run.random == "" {
 		f.run.random = "1"
@@ -166,7 +167,8 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		c.scale = f.tolerance
 	}
 	defer c.spool.Close()
-	if err := s.aboutModel(s.memory.Fits("values of steps", got.plan.Memory(got.given.Sizes, everyStep))); err != nil {
+	if err := s.aboutModel(
+		s.memory.Fits("values of steps", got.plan.Memory(got.given.Sizes, values.EveryStep))); err != nil {
 		return err
 	}
 	if err := got.run(ctx, nil, c.put); err != nil {
@@ -194,8 +196,6 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	}
 	return r.verdict(f)
 }
-
-func everyStep(values.PlanStep) bool { return true }
 
 // addedUp is the default of --tolerance. The errors of many steps add up to about 1e-6 of a value's largest element, in
 // deep models to more; bugs make errors that are far larger.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/values"
 )
 
 // minimize writes the wrong step as an artifact, and tries it on the same backend.
@@ -48,6 +49,6 @@ func (x *side) again(ctx context.Context, path string) (bool, error) {
 	if err := y.prepare(ctx); err != nil {
 		return false, err
 	}
-	wrong, err := y.judge(ctx, everyStep)
+	wrong, err := y.judge(ctx, values.EveryStep)
 	return wrong != nil, err
 }

@@ -30,7 +30,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -310,23 +309,4 @@ func defaultSizes(syms ir.Syms) (out []map[string]any) {
 		}
 	}
 	return out
-}
-
-// kindOf returns the kind of a value, for messages.
-func kindOf(v any) string {
-	switch v.(type) {
-	case bool:
-		return "bool"
-	case int64:
-		return "int"
-	case float64:
-		return "float"
-	case string:
-		return "string"
-	case []int64:
-		return "ints"
-	case dtype.DType:
-		return "dtype"
-	}
-	return "unknown"
 }

@@ -109,7 +109,8 @@ func (f *file) begin(number int, name string) error {
 	case len(f.list) == maxOps:
 		return fmt.Errorf("more than %d ops", maxOps)
 	case !op.IsCustomName(name):
-		return fmt.Errorf("op %.80q: want a name with a dot, such as acme.wave, of lower-case letters, digits and _", name)
+		return fmt.Errorf("op %.80q: want a name with a dot, such as acme.wave, of lower-case letters, digits and _",
+			name)
 	case slices.ContainsFunc(f.list, func(d *Definition) bool { return d.Name == name }):
 		return fmt.Errorf("op %s is defined twice", name)
 	}
@@ -150,7 +151,7 @@ func (d *Definition) attr(text string) error {
 		return fmt.Errorf("attr %.40q; want attr NAME = DEFAULT", text)
 	case err != nil:
 		return fmt.Errorf("attribute %s: %w", name, err)
-	case kindOf(v) == "unknown":
+	case slices.Contains([]string{"graph", "attrs", "unknown"}, ir.ValueKind(v)):
 		return fmt.Errorf("attribute %s is %s; want a bool, number, string, list of integers or element type", name,
 			strings.TrimSpace(value))
 	case !ir.IsSymbol(name) || strings.ToLower(name) != name || slices.Contains(reserved, name):
@@ -223,8 +224,9 @@ func (d *Definition) oneCase(text string) error {
 func (d *Definition) check() error {
 	fail := func(err error) error { return fmt.Errorf("op %s: %w", d.Name, err) }
 	if d.expansion.text == "" {
-		return fail(fmt.Errorf("line %d: has no expansion; want \"graph expansion\" and a graph that says what the op means",
-			d.line))
+		return fail(
+			fmt.Errorf("line %d: has no expansion; want \"graph expansion\" and a graph that says what the op means",
+				d.line))
 	}
 	d.reads = map[string]string{}
 	for _, m := range inputLine.FindAllStringSubmatch(d.expansion.text, -1) {
@@ -250,7 +252,8 @@ func (d *Definition) check() error {
 		for name, v := range values {
 			_, size := g.Syms.Find(name)
 			if _, ok := v.(int64); size && !ok {
-				return fail(fmt.Errorf("line %d: case: size %s is a %s; want an integer", d.line, name, kindOf(v)))
+				return fail(
+					fmt.Errorf("line %d: case: size %s is a %s; want an integer", d.line, name, ir.ValueKind(v)))
 			}
 		}
 	}

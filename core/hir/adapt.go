@@ -11,11 +11,11 @@ import (
 
 // Adapt returns the graph with a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) at each linear layer whose
 // weight is a param that adapts selects: x·wᵀ becomes x·wᵀ + (x·aᵀ)·bᵀ, with params a f32[rank,in] and b f32[out,rank].
-// The factor alpha/r of adapters belongs to the values of b. The params are called like the weight, with LoraA and
-// LoraB in place of ".weight"; made has their types.
-func Adapt(g *ir.Graph, rank int64, adapts func(weight string) bool) (
+// The factor alpha/r of adapters belongs to the values of b. The params are called like the weight, with the
+// endings in place of ".weight"; made has their types.
+func Adapt(g *ir.Graph, rank int64, endings [2]string, adapts func(weight string) bool) (
 	out *ir.Graph, made map[string]ir.Type, err error) {
-	a := adapter{rank: rank, adapts: adapts, params: map[string]*ir.Node{}}
+	a := adapter{rank: rank, endings: endings, adapts: adapts, params: map[string]*ir.Node{}}
 	out, err = g.Rebuild(func(_ *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
 		switch {
 		case n.Is(LinearDef) && a.selects(in[1]):
@@ -37,17 +37,12 @@ func Adapt(g *ir.Graph, rank int64, adapts func(weight string) bool) (
 	return out, made, nil
 }
 
-// LoraA and LoraB end the names of the params of adapters.
-const (
-	LoraA = ".lora_A"
-	LoraB = ".lora_B"
-)
-
 // adapter adds adapters to one graph.
 type adapter struct {
-	rank   int64
-	adapts func(weight string) bool
-	params map[string]*ir.Node
+	rank    int64
+	endings [2]string // of the names of a and b
+	adapts  func(weight string) bool
+	params  map[string]*ir.Node
 }
 
 func (a *adapter) selects(w *ir.Node) bool { return w.Is(op.ParamDef) && a.adapts(w.Name) }
@@ -60,8 +55,8 @@ func (a *adapter) linear(x, w, bias *ir.Node, act string) *ir.Node {
 	t := w.Type
 	in := channels(x.Type)
 	name := strings.TrimSuffix(w.Name, ".weight")
-	down := a.param(w.Graph, name+LoraA, ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(a.rank), in}})
-	up := a.param(w.Graph, name+LoraB, ir.Type{DType: dtype.F32, Shape: ir.Shape{t.Shape[0], ir.Static(a.rank)}})
+	down := a.param(w.Graph, name+a.endings[0], ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(a.rank), in}})
+	up := a.param(w.Graph, name+a.endings[1], ir.Type{DType: dtype.F32, Shape: ir.Shape{t.Shape[0], ir.Static(a.rank)}})
 	low := Linear(Linear(x, down, nil, ""), up, nil, "")
 	return op.Activate(op.Add(Linear(x, w, bias, ""), low), act)
 }

@@ -127,6 +127,29 @@ func (d *OpDef) AttrKind(name string) string {
 	return ""
 }
 
+// ValueKind returns the type of an attribute's value, as AttrKind names it, or "unknown".
+func ValueKind(v any) string {
+	switch v.(type) {
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "string"
+	case []int64:
+		return "ints"
+	case dtype.DType:
+		return "dtype"
+	case *Graph:
+		return "graph"
+	case []Attr:
+		return "attrs"
+	}
+	return "unknown"
+}
+
 // MakeAttrs makes the attributes from a list. Attributes that are not listed are zero. It returns an error for unknown
 // names, repeated names and values of the wrong type. It does not check ranges; type inference does.
 func (d *OpDef) MakeAttrs(list []Attr) (any, error) {

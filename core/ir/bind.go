@@ -1,8 +1,6 @@
 package ir
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Replace returns d with other dims in place of symbols. Symbols that values lacks stay. ok is false if the result
 // exceeds the limits of a dim.
@@ -56,35 +54,46 @@ func (b *Graph) Bind(in []Type, syms Syms) (*Graph, error) {
 		return nil, err
 	}
 	out := &Graph{Name: b.Name, Syms: syms}
-	to := make([]*Node, len(b.Nodes))
-	err = out.Build(func() {
-		for _, n := range b.Nodes {
-			if n.Op == ResultDef { // added with its tuple node
-				continue
-			}
-			t, err := n.Type.replace(values)
-			if err != nil {
-				out.Fail(fmt.Errorf("%s: %w", n.Label(), err))
-			}
-			args := n.MapIn(func(x *Node) *Node { return to[x.ID] })
-			made := []*Node{nil}
-			if n.Op.Tuple {
-				made = out.AddResults(len(n.Results), n.Op, n.Attrs, args...)
-			} else {
-				made[0] = out.AddDeclared(n.Op, n.Attrs, t, args...)
-			}
-			for k, v := range n.Values() {
-				to[v.ID] = made[k].Named(v.Name)
-			}
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("graph %s: %w", b.Name, err)
-	}
-	for _, o := range b.Outputs {
-		out.Return(o.Name, to[o.Node.ID])
+	if at, err := b.copyTo(out, values, func(n *Node) (any, error) { return n.Attrs, nil }); err != nil {
+		return nil, fmt.Errorf("graph %s: %s: %w", b.Name, at.Label(), err)
 	}
 	return out, nil
+}
+
+// copyTo adds the nodes and outputs of g to out, with other dims in place of symbols and with the attributes that attrs
+// returns. After an error, at is the node that it is about.
+func (g *Graph) copyTo(out *Graph, sizes map[string]Dim, attrs func(n *Node) (any, error)) (at *Node, err error) {
+	to := make([]*Node, len(g.Nodes))
+	for _, n := range g.Nodes {
+		if n.Op == ResultDef { // added with its tuple node
+			continue
+		}
+		t, err := n.Type.replace(sizes)
+		if err != nil {
+			return n, err
+		}
+		own, err := attrs(n)
+		if err != nil {
+			return n, err
+		}
+		args := n.MapIn(func(x *Node) *Node { return to[x.ID] })
+		made := []*Node{nil}
+		if n.Op.Tuple {
+			made = out.AddResults(len(n.Results), n.Op, own, args...)
+		} else {
+			made[0] = out.AddDeclared(n.Op, own, t, args...)
+		}
+		if err := out.Err(); err != nil {
+			return n, err
+		}
+		for k, v := range n.Values() {
+			to[v.ID] = made[k].Named(v.Name)
+		}
+	}
+	for _, o := range g.Outputs {
+		out.Return(o.Name, to[o.Node.ID])
+	}
+	return nil, nil
 }
 
 // BindTypes returns the types of the outputs of Bind's result. It infers no types again: those of b hold for all sizes

@@ -214,28 +214,41 @@ func (g *Graph) paramLike(n *Node) *Node {
 	return x
 }
 
-// LowerBlocks replaces each block by its own expansion (see Lower), until none is left. An op with several results is
-// lowered once, when its first result is reached. lowered, if not nil, is called with each block.
+// LowerBlocks replaces each block by its own expansion (see Lower), until none is left. lowered, if not nil, is called
+// with each block.
 func (g *Graph) LowerBlocks(lowered func(n *Node)) (*Graph, error) {
 	for {
-		expanded := map[*Node][]*Node{} // replacements of results, by tuple node
-		next, err := g.Rebuild(func(out *Graph, n *Node, _ []*Node, lookup func(*Node) *Node) *Node {
-			by, result := n.Maker()
-			if !by.Op.Block {
-				return nil
+		next, n, err := g.Expand(func(n *Node) bool {
+			if n.Op.Block && lowered != nil {
+				lowered(n)
 			}
-			if expanded[by] == nil {
-				in := by.MapIn(lookup)
-				if lowered != nil {
-					lowered(by)
-				}
-				expanded[by] = by.Op.LowerTo(out, by, in)
-			}
-			return expanded[by][result]
+			return n.Op.Block
 		})
-		if err != nil || len(expanded) == 0 {
+		if err != nil || n == 0 {
 			return next, err
 		}
 		g = next
 	}
+}
+
+// Expand replaces each node that which selects by its own expansion (see Lower), once. It calls which once for each
+// node, and returns how many were replaced.
+func (g *Graph) Expand(which func(n *Node) bool) (out *Graph, count int, err error) {
+	expanded := map[*Node][]*Node{} // replacements of results, by node that makes them; nil if not selected
+	out, err = g.Rebuild(func(out *Graph, n *Node, _ []*Node, lookup func(*Node) *Node) *Node {
+		by, result := n.Maker()
+		if _, known := expanded[by]; !known {
+			if !which(by) {
+				expanded[by] = nil
+				return nil
+			}
+			expanded[by] = by.Op.LowerTo(out, by, by.MapIn(lookup))
+			count++
+		}
+		if expanded[by] == nil {
+			return nil
+		}
+		return expanded[by][result]
+	})
+	return out, count, err
 }

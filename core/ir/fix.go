@@ -25,36 +25,8 @@ func (g *Graph) fix(values map[string]int64, done map[*Graph]*Graph) (*Graph, er
 			sizes[s.Name] = Static(v)
 		}
 	}
-	to := make([]*Node, len(g.Nodes))
-	lookup := func(n *Node) *Node { return to[n.ID] }
-	for _, n := range g.Nodes {
-		if n.Op == ResultDef {
-			to[n.ID].Name = n.Name
-			continue
-		}
-		in := n.MapIn(lookup)
-		if n.Op.Tuple {
-			for k, v := range out.AddResults(len(n.Results), n.Op, n.Attrs, in...) {
-				to[n.ID], to[n.ID+1+k] = v.In[0], v
-			}
-		} else {
-			t, err := n.Type.replace(sizes)
-			if err != nil {
-				return nil, fmt.Errorf("%s of graph %s: %w", n.Label(), g.Name, err)
-			}
-			attrs, err := n.fixBodies(values, done)
-			if err != nil {
-				return nil, err
-			}
-			to[n.ID] = out.AddDeclared(n.Op, attrs, t, in...)
-		}
-		if err := out.Err(); err != nil {
-			return nil, fmt.Errorf("%s of graph %s: %w", n.Label(), g.Name, err)
-		}
-		to[n.ID].Name = n.Name
-	}
-	for _, o := range g.Outputs {
-		out.Return(o.Name, to[o.Node.ID])
+	if at, err := g.copyTo(out, sizes, func(n *Node) (any, error) { return n.fixBodies(values, done) }); err != nil {
+		return nil, fmt.Errorf("%s of graph %s: %w", at.Label(), g.Name, err)
 	}
 	return out, nil
 }

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -35,24 +37,22 @@ func customOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 
 // inlineCustom expands the custom ops that the target does not claim.
 func inlineCustom(c *context, g *ir.Graph) (out *ir.Graph, inlined bool, err error) {
-	expanded := map[*ir.Node][]*ir.Node{}
-	out, err = g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
-		by, result := n.Maker()
-		if by.Op != op.CustomDef {
-			return nil
+	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op == op.CustomDef }) {
+		return g, false, nil
+	}
+	out, n, err := g.Expand(func(n *ir.Node) bool {
+		if n.Op != op.CustomDef {
+			return false
 		}
-		if how, _ := c.target.Takes(by); how == target.Native {
-			return nil
+		if how, _ := c.target.Takes(n); how == target.Native {
+			return false
 		}
-		if expanded[by] == nil {
-			name := by.Attrs.(op.CustomAttrs).Name
-			c.fired("inline-"+name, by)
-			c.report.Rewritten = count(c.report.Rewritten, name)
-			expanded[by] = by.Op.LowerTo(out, by, by.MapIn(lookup))
-		}
-		return expanded[by][result]
+		name := n.Attrs.(op.CustomAttrs).Name
+		c.fired("inline-"+name, n)
+		c.report.Rewritten = count(c.report.Rewritten, name)
+		return true
 	})
-	return out, len(expanded) > 0, err
+	return out, n > 0, err
 }
 
 // findCustom replaces the nodes of patterns by the ops that they stand for, where the target claims these.

@@ -11,10 +11,7 @@
 package capsule
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,13 +25,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// Names in the file.
-const (
-	manifestKey = "rlx.capsule"
-	digestName  = "rlx.sha256"
-)
+// manifestKey is the name of the manifest in the metadata.
+const manifestKey = "rlx.capsule"
 
 // Version is the version of the format.
 const Version = 1
@@ -175,43 +170,23 @@ var stored = []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16, dtype.I6
 // writeTensors writes a safetensors file that ends with its digest.
 func writeTensors(ctx context.Context, w io.Writer, meta map[string]string, items []item) error {
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
-	type entry struct {
-		DType   string   `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
-	}
-	header, at := map[string]any{"__metadata__": meta}, int64(0)
+	var list []safetensors.Item
 	for _, x := range items {
-		d, shape := strings.ToUpper(x.dtype.String()), append([]int{}, x.shape...)
+		d, shape := strings.ToUpper(x.dtype.String()), x.shape
 		if !slices.Contains(stored, x.dtype) {
 			d, shape = "U8", []int{int(x.bytes)}
 		}
-		header[x.name] = entry{d, shape, [2]int64{at, at + x.bytes}}
-		at += x.bytes
+		list = append(list, safetensors.Item{Name: x.name, DType: d, Shape: shape, Size: x.bytes,
+			Write: func(to io.Writer) error {
+				b, err := x.data()
+				if err == nil && int64(len(b)) != x.bytes {
+					err = diag.New(diag.Internal, x.name, "has %d bytes; its type has %d", len(b), x.bytes)
+				}
+				if err == nil {
+					_, err = to.Write(b)
+				}
+				return err
+			}})
 	}
-	header[digestName] = entry{"U8", []int{sha256.Size}, [2]int64{at, at + sha256.Size}}
-	text, err := json.Marshal(header)
-	if err != nil {
-		return err
-	}
-	text = append(text, bytes.Repeat([]byte(" "), -len(text)&7)...) // data begin at a multiple of 8
-	sum := sha256.New()
-	out := io.MultiWriter(ctxio.NewWriter(ctx, w), sum)
-	if _, err := out.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
-		return err
-	}
-	for _, x := range items {
-		b, err := x.data()
-		if err != nil {
-			return err
-		}
-		if int64(len(b)) != x.bytes {
-			return diag.New(diag.Internal, x.name, "has %d bytes; its type has %d", len(b), x.bytes)
-		}
-		if _, err := out.Write(b); err != nil {
-			return err
-		}
-	}
-	_, err = w.Write(sum.Sum(nil))
-	return err
+	return safetensors.WriteSigned(ctxio.NewWriter(ctx, w), meta, list)
 }

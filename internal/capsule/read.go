@@ -46,11 +46,12 @@ func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*File, e
 	}
 	f := &File{name: name, r: r, parts: map[string]safetensors.Tensor{}}
 	text, ok := meta[manifestKey]
-	n := len(all)
-	if !ok || n == 0 || all[n-1].Name != digestName || all[n-1].Size != sha256.Size || len(text) > maxManifest {
-		return nil, f.bad("is no capsule: it has no metadata %s, or its last tensor is not %s", manifestKey, digestName)
+	all, digest, signed := safetensors.Signed(all)
+	if !ok || !signed || len(text) > maxManifest {
+		return nil, f.bad("is no capsule: it has no metadata %s, or its last tensor is not %s", manifestKey,
+			safetensors.DigestName)
 	}
-	if err := f.checkDigest(ctx, all[n-1].Offset); err != nil {
+	if err := f.checkDigest(ctx, digest); err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(strings.NewReader(text))
@@ -61,7 +62,7 @@ func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*File, e
 	if f.Version != Version {
 		return nil, f.bad("has version %d; this program reads %d", f.Version, Version)
 	}
-	for _, t := range all[:n-1] {
+	for _, t := range all {
 		f.parts[t.Name] = t
 	}
 	if err := f.readPrograms(); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// everyStep selects all steps.
-func everyStep(PlanStep) bool { return true }
+// EveryStep selects all steps.
+func EveryStep(PlanStep) bool { return true }
 
 // RunReference computes the steps of a run by the definitions of their ops, and calls step for each.
 func (p *Plan) RunReference(ctx context.Context, g Given, step func(*Step) error) error {
-	f, err := p.Follow(g, everyStep, step)
+	f, err := p.Follow(g, EveryStep, step)
 	if err != nil {
 		return err
 	}

@@ -271,7 +271,7 @@ func TestJudge(t *testing.T) {
 // TestFollowErrors checks that a Follower refuses values that a backend should not have sent.
 func TestFollowErrors(t *testing.T) {
 	p := planOf(t, several)
-	f, err := p.Follow(Given{Sizes: map[string]int64{"N": 1}}, everyStep, nil)
+	f, err := p.Follow(Given{Sizes: map[string]int64{"N": 1}}, EveryStep, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestFollowErrors(t *testing.T) {
 	if _, err := p.Follow(Given{Sizes: map[string]int64{"N": 9}}, nil, nil); err == nil {
 		t.Error("a size out of range is accepted")
 	}
-	if n := p.Memory(map[string]int64{"N": 2}, everyStep); n < 4*8*4 {
+	if n := p.Memory(map[string]int64{"N": 2}, EveryStep); n < 4*8*4 {
 		t.Errorf("%d bytes for kept values", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
