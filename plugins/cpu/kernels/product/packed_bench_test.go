@@ -21,7 +21,7 @@ import (
 func BenchmarkPackedCached(b *testing.B) {
 	const k, n, side = 2048, 64, integerSide
 	for _, s := range isa.Available() {
-		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
+		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K, dtype.IQ4_XS} {
 			rng := rand.New(rand.NewPCG(1, 2))
 			stride := k / d.Values() * d.Size()
 			w, x, sums, dst := make([]byte, n*stride), make([]float32, k), make([]float32, k/32), make([]float32, n)
