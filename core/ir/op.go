@@ -153,6 +153,7 @@ type OpDef struct {
 	called   func(a any) string
 	lower    func(g *Graph, n *Node, in []*Node) []*Node
 	plain    func(g *Graph, n *Node, in []*Node) *Node
+	gradient GradientRule
 }
 
 // An EvalError is the error of OpDef.Eval: an op's own error, which does not name the op, with the op's name put in

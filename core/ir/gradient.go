@@ -1,0 +1,24 @@
+package ir
+
+// GradientRule adds nodes to n's graph that compute the gradient of a number L with respect to the operands of n. dy
+// has the gradient with respect to each of n's results, of its shape and element type; nil stands for a gradient of
+// zero, and not all of them are nil. The rule returns one node for each operand, in the order of n.In, with the shape
+// and element type of the operand. Nil stands for a gradient of zero, as of an absent operand, of indices and of a
+// mask; so does a list that ends early. An error says which attributes or types the rule does not cover.
+//
+// A rule need not ask which gradients are wanted: nodes that nothing reads are removed later. It may use n and n.In,
+// whose values the forward pass computes anyway.
+type GradientRule func(n *Node, dy []*Node) ([]*Node, error)
+
+// Gradient registers the gradient rule of an op. An op without one, and without a lowering to ops that have one, has
+// no gradient. Like Lower, it is separate from Define and returns a value.
+func Gradient(def *OpDef, rule GradientRule) struct{} {
+	if def.gradient != nil {
+		panic("BUG: op " + def.Name + " has two gradient rules")
+	}
+	def.gradient = rule
+	return struct{}{}
+}
+
+// GradientOf returns the rule that Gradient registered, or nil.
+func (d *OpDef) GradientOf() GradientRule { return d.gradient }
