@@ -18,7 +18,8 @@ import (
 // top_k, 6 its result w, which nothing reads, 7 its result j, 8 relu r (over v), 9 cast f, 10 add s. Graph 7 is
 // appendText: 0 rows, 1 pos, 2 cache, 3 count (both states), 4 reduce_sum before, 5 kv_append next, 6 reduce_sum after,
 // 7 add both, 8 add n. Graph 8 is peekText: 0 cache, 1 reduce_sum sum. Graph 9 is applyText, with the bodies 0 half and
-// 1 whole: 0 x, 1 test_apply y, 2 test_apply z.
+// 1 whole: 0 x, 1 test_apply y, 2 test_apply z. Graph 10 is sumsText: 0 x, 1 g, 2 exp a, 3 tanh b, 4
+// fused_add_rms_norm, 5 its result s (over a), 6 its result y (over b), 7 mul p (over s), 8 softmax z.
 
 func TestBadEncodings(t *testing.T) {
 	body := func(k Kind, change func([]byte) []byte) func(*forgery) {

@@ -27,6 +27,9 @@ func TestBadPlans(t *testing.T) {
 	pick := func(i int, change func(*rawPlace)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.plans[6].places[i]) }
 	}
+	sums := func(i int, change func(x *rawPlace, all []rawPlace)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.plans[10].places[i], f.c.plans[10].places) }
+	}
 	kept := func(i int, change func(*rawPlace)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.plans[7].places[i]) }
 	}
@@ -68,6 +71,11 @@ func TestBadPlans(t *testing.T) {
 		}},
 		{31, "result over the operand of its op", pick(3, func(x *rawPlace) { x.parent = 1 })},
 		{31, "result over its op", pick(3, func(x *rawPlace) { x.parent = 2 })},
+		{31, "result over what its op does not read", sums(6, func(x *rawPlace, _ []rawPlace) { x.parent = 0 })},
+		{31, "result over an operand of another shape", sums(6, func(x *rawPlace, _ []rawPlace) { x.parent = 1 })},
+		{31, "result over an operand, elsewhere",
+			sums(6, func(x *rawPlace, all []rawPlace) { x.offset = all[2].offset })},
+		{31, "result over an operand that its op has twice", func(f *forgery) { f.c.graphs[10].nodes[4].in[1] = 2 }},
 		{31, "view without a parent", place(7, func(x *rawPlace) { x.parent = -1 })},
 		{31, "view of another", place(7, func(x *rawPlace) { x.parent = 5 })},
 		{31, "view of a later one", place(7, func(x *rawPlace) { x.parent = 8 })},
@@ -142,6 +150,9 @@ func TestBadPlans(t *testing.T) {
 			x, at := &f.c.plans[6].places[6], f.c.plans[6].places[3]
 			x.space, x.offset = at.space, at.offset
 		}},
+		{35, "two results over one operand", sums(6, func(x *rawPlace, all []rawPlace) { *x = all[5] })},
+		{35, "result over an operand, undeclared", sums(6, func(x *rawPlace, _ []rawPlace) { x.parent = -1 })},
+		{33, "result over what is read later", func(f *forgery) { f.c.graphs[10].nodes[7].in[1] = 3 }},
 		{35, "in place, undeclared", place(5, func(x *rawPlace) { x.parent = -1 })},
 		{33, "overwrites what is still read", func(f *forgery) {
 			// c overwrites z, which d reads afterwards.

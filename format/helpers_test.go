@@ -68,6 +68,18 @@ s = add r, f : f32[3,8]
 return s=s, j=j
 `
 
+// sumsText has an op whose two results overwrite two operands.
+const sumsText = `graph sums
+x = input : f32[4,8]
+g = input : f32[8]
+a = exp x : f32[4,8]
+b = tanh x : f32[4,8]
+s, y = fused_add_rms_norm a, b, g, g {eps=1e-06} : f32[4,8], f32[4,8]
+p = mul s, y : f32[4,8]
+z = softmax p {axis=1} : f32[4,8]
+return z=z
+`
+
 // appendText and peekText share a state. appendText updates it and reads it before and after the update.
 const appendText = `graph append
 sym T = 1..3
@@ -222,7 +234,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"},
 		{blendText, "cpu"},
 		{tinymodel.Image, "cpu"}, {tinymodel.Prompt, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"},
-		{peekText, "cpu"}, {applyText, "cpu"}} {
+		{peekText, "cpu"}, {applyText, "cpu"}, {sumsText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	a.Meta.Task = tinymodel.SmallTask()

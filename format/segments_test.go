@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// In the test artifact the method chain is compiled in segments for the target few: graphs 9 to 11 are chainTexts.
+// In the test artifact the method chain is compiled in segments for the target few: graphs 11 to 13 are chainTexts.
 
 // TestBadSegments checks that each fault in SEGM is found, with the right check number and message.
 func TestBadSegments(t *testing.T) {
@@ -16,7 +16,7 @@ func TestBadSegments(t *testing.T) {
 		return func(f *forgery) { change(&f.c.splits[0]) }
 	}
 	graph := func(i int, change func(*rawGraph)) func(*forgery) {
-		return func(f *forgery) { change(&f.c.graphs[10+i]) }
+		return func(f *forgery) { change(&f.c.graphs[11+i]) }
 	}
 	last := func(change func(*Method)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.meta.Methods[len(f.c.meta.Methods)-1]) }
@@ -38,15 +38,15 @@ func TestBadSegments(t *testing.T) {
 		})},
 		{46, "no segments", func(f *forgery) {
 			f.c.splits[0].segments = nil
-			f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[:10], f.c.plans[:10], f.c.scheds[:10]
+			f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[:11], f.c.plans[:11], f.c.scheds[:11]
 		}},
 		{46, "program of another method", graph(1, func(g *rawGraph) { g.method = "encode" })},
 		{46, "program that is no segment", split(func(s *rawSplit) { s.segments[0].program = 0 })},
-		{46, "program behind the last", split(func(s *rawSplit) { s.segments[2].program = 13 })},
+		{46, "program behind the last", split(func(s *rawSplit) { s.segments[2].program = 14 })},
 		{46, "programs out of order",
-			split(func(s *rawSplit) { s.segments[0].program, s.segments[1].program = 11, 10 })},
+			split(func(s *rawSplit) { s.segments[0].program, s.segments[1].program = 12, 11 })},
 		{46, "more segments than programs",
-			split(func(s *rawSplit) { s.segments = append(s.segments, make([]rawSegment, 12)...) })},
+			split(func(s *rawSplit) { s.segments = append(s.segments, make([]rawSegment, 13)...) })},
 		{46, "input of a later segment", split(func(s *rawSplit) { s.segments[1].inputs[0] = rawSource{2, 0} })},
 		{46, "input of its own segment", split(func(s *rawSplit) { s.segments[1].inputs[0] = rawSource{1, 0} })},
 		{46, "input of another type", split(func(s *rawSplit) { s.segments[1].inputs[0] = rawSource{-1, 0} })},

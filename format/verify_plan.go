@@ -143,12 +143,13 @@ func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 // inPlace checks the place of a value that overwrites an operand.
 func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	at := c.p.Places[pl.Parent]
-	allowed := slices.ContainsFunc(n.Op.InPlace, func(k int) bool {
-		return program.MayOverwrite(n, k) && n.In[k].ID == pl.Parent
+	by, _ := n.Maker()
+	allowed := slices.ContainsFunc(n.Overwrites(), func(k int) bool {
+		return program.MayOverwrite(n, k) && by.In[k].ID == pl.Parent
 	})
 	switch {
 	case !allowed:
-		return c.fail(31, n, "op %s may not overwrite node %d", n.Op.Name, pl.Parent)
+		return c.fail(31, n, "op %s may not overwrite node %d", by.Op.Name, pl.Parent)
 	case at.Space == program.Weights:
 		return c.fail(36, n, "overwrites a weight")
 	case pl.Space != at.Space || pl.Offset != at.Offset || pl.Size != at.Size:

@@ -55,7 +55,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	m := v.Meta()
-	if m.Model != "mlp" || len(m.Methods) != 9 || !reflect.DeepEqual(m.Task, a.Meta.Task) ||
+	if m.Model != "mlp" || len(m.Methods) != 10 || !reflect.DeepEqual(m.Task, a.Meta.Task) ||
 		m.Sources[0] != a.Meta.Sources[0] || m.Pairs[1] != a.Meta.Pairs[1] ||
 		m.Opset != Opset || m.Precisions[0] != "f32" || m.Producer != a.Meta.Producer {
 		t.Errorf("META came back as %+v", m)

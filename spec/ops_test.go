@@ -64,7 +64,7 @@ An op with several results is followed by one *result* node for each of them. Ot
 *Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case. f16 and
 bf16 results may differ by one more unit in the last place, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
 lists the operands that the result may overwrite when nothing reads them later. An op that is not elementwise
-may not overwrite an operand that it has twice.
+may not overwrite an operand that it has twice. The results of one step overwrite different operands.
 
 **Sizes that a run chooses.** Where a symbol is a size, a run computes with the actual size N: no element beyond N is read, and
 means, norms, softmax and attention count N. The result is within the tolerance of the definition at N, and the same program
@@ -127,6 +127,15 @@ func writeOp(t *testing.T, b *bytes.Buffer, def *ir.OpDef, comments map[string]s
 			names[i] = def.OperandName(k)
 		}
 		facts = append(facts, "may overwrite "+strings.Join(names, " or "))
+	}
+	for r, list := range def.ResultsInPlace {
+		names := make([]string, len(list))
+		for i, k := range list {
+			names[i] = def.OperandName(k)
+		}
+		if len(names) > 0 {
+			facts = append(facts, strings.Split(def.Results, ", ")[r]+" may overwrite "+strings.Join(names, " or "))
+		}
 	}
 	if tol, ok := toleranceText(def); ok {
 		facts = append(facts, "tolerance "+tol)

@@ -230,11 +230,16 @@ func (x *fakeExecutable) view(o program.Operand, r device.Run) tensor.Tensor {
 	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset:][:o.Bytes:max(room-o.Offset, o.Bytes)]}
 }
 
+// overwritten reports whether a result of n may overwrite operand k.
+func overwritten(n *ir.Node, k int) bool {
+	return slices.ContainsFunc(n.Values(), func(v *ir.Node) bool { return slices.Contains(v.Overwrites(), k) })
+}
+
 func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	in := make([]*tensor.Array, len(s.In))
 	// A plan must be correct for any kernel. So this one overwrites the places of its results before it reads the
 	// operands that the op may not overwrite.
-	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
+	spared := func(k int) bool { return s.Node.Op.Elementwise || overwritten(s.Node, k) }
 	for k, o := range s.Operands() {
 		if spared(k) {
 			in[k] = x.view(o, r).Array()

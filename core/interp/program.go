@@ -111,9 +111,13 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 	}
 	in := make([]*tensor.Array, len(s.In))
 	var err error
-	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is the operand that is overwritten in place, or -1
+	op := s.Node.Op
 	for k, o := range s.Operands() {
-		if o.Node == parent && (op.Elementwise || slices.Contains(op.InPlace, k)) {
+		overwritten := slices.ContainsFunc(s.Outs, func(out program.Operand) bool {
+			return o.Node == p.Places[out.Node].Parent &&
+				(op.Elementwise || slices.Contains(p.Graph.Nodes[out.Node].Overwrites(), k))
+		})
+		if overwritten {
 			if in[k], err = m.load(o); err != nil {
 				return nil, err
 			}

@@ -132,11 +132,12 @@ type OpDef struct {
 	Operands           []Operand
 	Block, Tuple, Declared, Elementwise, Commutative,
 	Effects, Updates, Packed bool
-	InPlace       []int
-	AsI32         []dtype.DType
-	Checked       []Checked
-	Unread        func(a any) []Unread       // never nil
-	Discontinuous func(a any, out Type) bool // nil: never
+	InPlace        []int
+	ResultsInPlace [][]int // by result, of an op with several (TupleDef.InPlace); Node.Overwrites has either
+	AsI32          []dtype.DType
+	Checked        []Checked
+	Unread         func(a any) []Unread       // never nil
+	Discontinuous  func(a any, out Type) bool // nil: never
 
 	attrs attrCodec
 	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)

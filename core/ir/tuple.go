@@ -45,6 +45,10 @@ type TupleDef[A any] struct {
 	Results  string
 	Operands string
 	Block    bool
+	// InPlace lists, for each result, the operands that it may overwrite. Different results of a step may overwrite
+	// different operands. Before the op writes element i of any result, it must have read element i of all of these
+	// operands, and it must not read it again.
+	InPlace [][]int
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
@@ -66,7 +70,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Tuple: true,
+		Tuple: true, ResultsInPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -167,6 +171,19 @@ func (n *Node) Maker() (by *Node, result int) {
 		return n.In[0], n.Attrs.(ResultAttrs).Index
 	}
 	return n, 0
+}
+
+// Overwrites lists the operands of n's op that n, or result n of a tuple node, may overwrite (see Def.InPlace). They are
+// operands of the node that Maker returns.
+func (n *Node) Overwrites() []int {
+	by, k := n.Maker()
+	switch {
+	case !by.Op.Tuple:
+		return by.Op.InPlace
+	case k < len(by.Op.ResultsInPlace):
+		return by.Op.ResultsInPlace[k]
+	}
+	return nil
 }
 
 // ResultTypes returns the types of all results of n's op.

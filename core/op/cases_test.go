@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -334,6 +335,29 @@ func TestElementwise(t *testing.T) {
 // TestInPlace checks that an op gives the same result if it overwrites an operand that it may overwrite.
 func TestInPlace(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		for r, list := range def.ResultsInPlace {
+			for _, k := range list {
+				in := interp.CaseInputs(c, 6)
+				types, err := def.InferResults(c.Attrs, c.In, ir.Type{}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, out := make([]*tensor.Array, len(types)), make([]*tensor.Array, len(types))
+				for i, typ := range types {
+					want[i] = tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...)
+					out[i] = tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...)
+				}
+				out[r] = in[k]
+				if err := errors.Join(def.Eval(c.Attrs, in, want...), def.Eval(c.Attrs, in, out...)); err != nil {
+					t.Fatal(err)
+				}
+				for i := range out {
+					if err := interp.Compare(out[i], want[i], ir.Tolerance{}); err != nil {
+						t.Errorf("result %d with result %d over operand %d: %v", i, r, k, err)
+					}
+				}
+			}
+		}
 		for _, k := range def.InPlace {
 			if k >= len(c.In) || !c.In[k].Present() {
 				continue

@@ -163,6 +163,7 @@ func addNorm[A any](name string, eps func(A) float64, norm func(eps float64, x, 
 			"One step writes both, for sums that have other readers than the norm.",
 		Results:  "sum, y",
 		Operands: "x, res, gamma, beta",
+		InPlace:  [][]int{{0, 1}, {0, 1}},
 		Infer: func(s ir.Sig[A]) ([]ir.Type, error) {
 			if x := s.In[0]; x.DType != dtype.F32 && x.DType != dtype.F64 {
 				return nil, fmt.Errorf("x is %v; want f32 or f64", x)

@@ -74,7 +74,8 @@ func checkNode(p *program.Program, n *ir.Node) error {
 	case pl.Parent == None:
 		return nil
 	}
-	for k, x := range n.Operands() {
+	by, _ := n.Maker()
+	for k, x := range by.Operands() {
 		if x.ID == pl.Parent && program.MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
 			return nil
 		}

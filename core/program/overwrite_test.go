@@ -17,6 +17,9 @@ func TestMayOverwrite(t *testing.T) {
 	y := op.Input(g, "y", ir.TypeOf(dtype.F32, 4, 4))
 	w := op.Input(g, "w", ir.TypeOf(dtype.F32, 4, 4))
 	b := op.Input(g, "b", ir.TypeOf(dtype.F32, 4))
+	sum, norm := op.FusedAddRmsNorm(x, y, b, b, 1e-6)
+	twice, _ := op.FusedAddRmsNorm(x, x, b, b, 1e-6)
+	_, indices := op.TopK(x, 4)
 	for _, c := range []struct {
 		name string
 		n    *ir.Node
@@ -33,6 +36,12 @@ func TestMayOverwrite(t *testing.T) {
 		{"sum with itself", op.Add(x, x), 0, true},
 		{"sum", op.Add(x, y), 1, true},
 		{"sum over what broadcasts", op.Add(x, b), 1, false},
+		{"first result over x", sum, 0, true},
+		{"first result over the residual", sum, 1, true},
+		{"second result over x", norm, 0, true},
+		{"result over gamma", norm, 2, false},
+		{"result over what is twice an operand", twice, 0, false},
+		{"result of an op that overwrites nothing", indices, 0, false},
 	} {
 		if got := program.MayOverwrite(c.n, c.k); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

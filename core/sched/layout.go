@@ -67,7 +67,7 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 // chooseInPlace decides which steps overwrite an operand. An update of a state overwrites the state. Another step may
 // overwrite an operand if the op and the shapes allow it (program.MayOverwrite), if the operand is computed and is all
 // of its source, and if neither the source nor any view of it is read later, is an output, or is another operand of the
-// step.
+// step. The results of one step overwrite different operands.
 func (l *layout) chooseInPlace() {
 	shown := make([][]*ir.Node, len(l.g.Nodes)) // by source: the source and its views
 	for _, n := range l.g.Nodes {
@@ -80,22 +80,26 @@ func (l *layout) chooseInPlace() {
 		}
 	}
 	for i, n := range l.order {
-		for _, k := range n.Op.InPlace {
-			if n.Op.Updates {
-				break
-			}
-			if !program.MayOverwrite(n, k) {
-				continue
-			}
-			x := n.In[k]
-			src := x.Source()
-			free := program.IsComputed(l.root(src)) && whole(x) &&
-				!slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
-					return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
-				})
-			if free {
-				l.over[n.ID] = x
-				break
+		if n.Op.Updates {
+			continue
+		}
+		var taken []*ir.Node
+		for _, result := range n.Values() {
+			for _, k := range result.Overwrites() {
+				if !program.MayOverwrite(result, k) || slices.Contains(taken, n.In[k]) {
+					continue
+				}
+				x := n.In[k]
+				src := x.Source()
+				free := program.IsComputed(l.root(src)) && whole(x) &&
+					!slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
+						return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
+					})
+				if free {
+					l.over[result.ID] = x
+					taken = append(taken, x)
+					break
+				}
 			}
 		}
 	}

@@ -218,7 +218,7 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 	}
 	for range 3 + r.IntN(20) {
 		var n *ir.Node
-		switch x := nodes[r.IntN(len(nodes))]; r.IntN(10) {
+		switch x := nodes[r.IntN(len(nodes))]; r.IntN(11) {
 		case 0:
 			n = op.Add(same(), same())
 		case 1:
@@ -243,6 +243,10 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 			v, i := op.TopK(same(), 1+r.IntN(6))
 			nodes = append(nodes, v)
 			n = op.Cast(i, dtype.F32)
+		case 10: // several results, which may overwrite operands
+			s, y := op.FusedAddRmsNorm(same(), same(), nodes[2], nodes[2], 1e-6)
+			nodes = append(nodes, s)
+			n = y
 		case 7:
 			n = op.Abs(op.Narrow(op.Narrow(same(), 1, 2, 6), 1, r.IntN(3), 3))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -26,9 +27,10 @@ func TestNormSizes(t *testing.T) {
 				if rows == 1 && width != 768 || d != dtype.F32 && width > 100 {
 					continue
 				}
-				for _, kind := range []string{"alone", "of a sum", "and the sum"} {
+				for _, kind := range []string{"alone", "of a sum", "and the sum", "and the sum, in place"} {
 					residual := kind != "alone"
-					if kind == "and the sum" && d != dtype.F32 {
+					sums, inPlace := strings.HasPrefix(kind, "and the sum"), strings.HasSuffix(kind, "in place")
+					if sums && d != dtype.F32 {
 						continue
 					}
 					g := ir.NewGraph("norm")
@@ -42,10 +44,16 @@ func TestNormSizes(t *testing.T) {
 						y = op.FusedResidualLayerNorm(x, r, gamma, beta, 1e-5)
 						z = op.FusedResidualRmsNorm(r, x, gamma, beta, 1e-5)
 					}
-					if kind == "and the sum" {
+					if sums {
 						var s, u *ir.Node
-						s, y = op.FusedAddLayerNorm(x, r, gamma, beta, 1e-5)
-						u, z = op.FusedAddRmsNorm(r, x, gamma, beta, 1e-5)
+						operand := func(n *ir.Node) *ir.Node {
+							if inPlace {
+								return op.Copy(n)
+							}
+							return n
+						}
+						s, y = op.FusedAddLayerNorm(operand(x), operand(r), gamma, beta, 1e-5)
+						u, z = op.FusedAddRmsNorm(operand(r), operand(x), gamma, beta, 1e-5)
 						g.Return("s", s)
 						g.Return("u", u)
 					}
@@ -55,6 +63,11 @@ func TestNormSizes(t *testing.T) {
 						g, sched.Options{Target: "cpu", Weights: func(string) (int64, bool) { return 0, true }})
 					if err != nil {
 						t.Fatal(err)
+					}
+					for _, o := range p.Graph.Outputs {
+						if inPlace != (p.Places[o.Node.ID].Parent >= 0) {
+							t.Fatalf("%s: output %s is at %+v", kind, o.Name, p.Places[o.Node.ID])
+						}
 					}
 					in := map[string]*tensor.Array{}
 					for name, shape := range map[string][]int{"x": {rows, width}, "r": {rows, width}, "gamma": {width},
@@ -83,7 +96,7 @@ func TestNormSizes(t *testing.T) {
 							first, second = sum, sum
 						}
 						name := fmt.Sprintf("%v[%d,%d] %s row %d", d, rows, width, kind, i)
-						if kind == "and the sum" {
+						if sums {
 							for k, want := range first {
 								for _, sum := range []float64{row(out["s"])[k], row(out["u"])[k]} {
 									if sum != want && !(math.IsNaN(sum) && math.IsNaN(want)) {

@@ -47,7 +47,7 @@ func init() {
 	}
 }
 
-// The sum is written while its rows are read for the first time.
+// The sum and the norm are written where the row is read for the last time, because they may overwrite its operands.
 func init() {
 	for _, k := range []struct {
 		op     string

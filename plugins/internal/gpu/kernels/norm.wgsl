@@ -83,11 +83,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
     let x = row(base + k);
-{{- if .C.Sum}}
-    if (live) {
-      put_sum(base + k, x);
-    }
-{{- end}}
     let d = x - mean;
     acc = acc + d * d;
 {{- if .C.Center}}
@@ -116,7 +111,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- else}}
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
-    put(base, k, (row(base + k) - mean{{if .C.Center}} - shift{{end}}) * scale);
+    let x = row(base + k);
+{{- if .C.Sum}}
+    put_sum(base + k, x); // not before, since it may overwrite an operand
+{{- end}}
+    put(base, k, (x - mean{{if .C.Center}} - shift{{end}}) * scale);
   }
 {{- end}}
 {{- end}}
