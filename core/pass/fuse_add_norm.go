@@ -23,8 +23,7 @@ const (
 // The step stands where the sum was, before all readers of it. What the norm reads besides, if it comes later, moves
 // there: params, constants, and casts and reshapes of these. If several norms read the sum, the first is fused.
 //
-// Only targets with kernels for the step get it. On the cpu backend two steps are faster for more than a few rows: the
-// sum overwrites an operand, which a step with two results cannot do.
+// Only targets with kernels for the step get it.
 func addNorms(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses, native := g.UseCounts(), c.target.Ops()
 	norms := map[*ir.Node]*ir.Node{} // the first norm of each sum that has other readers

@@ -1,0 +1,42 @@
+package norm
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+)
+
+// AddArgs are the arguments of Add, for rows of N elements. Gamma and Beta have N elements. Sum and Dst may be X and
+// Residual, in any order, but not the same slice.
+type AddArgs struct {
+	Sum, Dst, X, Residual, Gamma, Beta []float32
+
+	N      int
+	Eps    float32
+	Center bool
+}
+
+// Add writes X + Residual to Sum and the norm of it to Dst. A row of the sum is in the first-level cache when its norm
+// is computed, so it is not read from memory again. The results have the bits of elementwise.Binary and Normalize.
+func Add(p *pool.Pool, g AddArgs, rows int) {
+	if n := rows * g.N; min(len(g.Sum), len(g.Dst), len(g.X), len(g.Residual)) < n ||
+		min(len(g.Gamma), len(g.Beta)) < g.N {
+		panic("BUG: norm: a slice is short")
+	}
+	if g.N > 0 {
+		pool.Split(p, rows, pool.RowGrain(g.N), addRows{g, p})
+	}
+}
+
+type addRows struct {
+	AddArgs
+	p *pool.Pool
+}
+
+func (g *addRows) Do(lo, hi, _ int) {
+	s, n := g.p.Set, g.N
+	for r := lo; r < hi; r++ {
+		sum := g.Sum[r*n : (r+1)*n]
+		elementwise.On(s).Binary[elementwise.Add](sum, g.X[r*n:(r+1)*n], g.Residual[r*n:(r+1)*n])
+		normRow(s, g.Dst[r*n:(r+1)*n], sum, g.Gamma[:n], g.Beta[:n], g.Eps, g.Center)
+	}
+}
