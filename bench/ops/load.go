@@ -117,6 +117,9 @@ func graph(q request) (*ir.Graph, error) {
 		return nil, fmt.Errorf("op %q does not exist; spec/ops.md lists the ops", name)
 	}
 	var b strings.Builder
+	if q.Graphs != "" {
+		fmt.Fprintf(&b, "%s\ngraph main\n", q.Graphs)
+	}
 	for _, o := range q.Inputs {
 		kind := "input"
 		if first, _, _ := strings.Cut(rest, ","); def.Updates && first == o.Name {

@@ -4,7 +4,8 @@
 //	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}],
 //	 "results": ["f32[4,8]"]}
 //
-// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "run" runs the loaded
+// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "graphs" has the text of
+// the graphs that the line names, if any. "run" runs the loaded
 // op for "ms" milliseconds and answers with the time of each run in nanoseconds. "get" answers with the results of the
 // last run, whose bytes follow the answer. "peaks" measures the peaks of the machine, for "ms" milliseconds each. "ops"
 // answers with the names of all ops.
@@ -37,6 +38,7 @@ var repeats = map[string]func(exe device.Executable, times int) (time.Duration, 
 type request struct {
 	Do      string
 	Line    string
+	Graphs  string
 	Inputs  []operand
 	Results []string
 	MS      int

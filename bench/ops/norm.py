@@ -7,7 +7,8 @@ aten = torch.ops.aten
 shapes = (4096, 768), (512, 2048), (196 * 25, 1280)
 
 
-@op("layer_norm", "rms_norm", "fused_residual_layer_norm", "fused_residual_rms_norm")
+@op("layer_norm", "rms_norm", "fused_residual_layer_norm", "fused_residual_rms_norm", "fused_add_layer_norm",
+    "fused_add_rms_norm")
 def norms():
     for shape in shapes:
         x, r, g, b, n = rand(*shape), rand(*shape), rand(shape[1]), rand(shape[1]), shape[1:]
@@ -24,6 +25,13 @@ def norms():
                        out2=outs[2])[0], x=x, r=r, **w)
         yield case("fused_residual_rms_norm x, r, g, b {eps=1e-06}",
                    lambda: F.rms_norm(torch.add(x, r, out=s), n, g, 1e-6), weights=("g", "b"), x=x, r=r, g=g, b=0 * b)
+        # each result is written apart from the operands, which a run needs again
+        yield case("fused_add_layer_norm x, r, g, b {eps=1e-06}",
+                   lambda: [torch.add(x, r, out=s), aten.native_layer_norm.out(s, n, g, b, 1e-6, out0=outs[0],
+                       out1=outs[1], out2=outs[2])[0]], x=x, r=r, **w)
+        yield case("fused_add_rms_norm x, r, g, b {eps=1e-06}",
+                   lambda: [torch.add(x, r, out=s), F.rms_norm(s, n, g, 1e-6)], weights=("g", "b"), x=x, r=r, g=g,
+                   b=0 * b)
 
 
 @op("group_norm", "instance_norm", "batch_norm")

@@ -20,8 +20,8 @@ def op(*names):
 
 
 class Case:
-    def __init__(self, line, call, peer, weights, tol, same, moved, inputs):
-        self.line, self.call, self.peer, self.weights = line, call, peer, weights
+    def __init__(self, line, call, peer, weights, tol, same, moved, graphs, inputs):
+        self.line, self.call, self.peer, self.weights, self.graphs = line, call, peer, weights, graphs
         self.tol, self.same, self.moved, self.inputs = tol, same, moved, inputs
 
     @property
@@ -38,13 +38,13 @@ class Case:
         return " ".join(filter(None, [types, attrs.replace(", }", "}").replace("{}", "")]))
 
 
-def case(line, call, peer="torch", weights=(), tol=1e-3, same=True, moved=0, **inputs):
+def case(line, call, peer="torch", weights=(), tol=1e-3, same=True, moved=0, graphs="", **inputs):
     """A case of an op. line is the op in text form without its type, and inputs are its operands by name. call computes
     the same with the peer and returns its result or a list of its results. Operands named in weights are weights, which
     RLX may pack at load, as in a model. moved is the number of bytes read and written, if that is not the size of all
-    operands and results. Results must agree within tol, relative to the largest element, unless same is False. A
-    comment then gives the reason."""
-    return Case(line, call, peer, weights, tol, same, moved, inputs)
+    operands and results. graphs is the text of the graphs that attributes of the line name. Results must agree within
+    tol, relative to the largest element, unless same is False. A comment then gives the reason."""
+    return Case(line, call, peer, weights, tol, same, moved, graphs, inputs)
 
 
 def into(f, *args, **kwargs):

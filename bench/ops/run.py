@@ -69,8 +69,8 @@ class Ours:
     def load(self, c, results):
         inputs = [{"name": k, "type": peer.type_of(v), "bytes": v.nbytes, "weight": k in c.weights} for k,
                   v in c.inputs.items()]
-        return self.ask({"do": "load", "line": c.line, "inputs": inputs, "results": [peer.type_of(r) for r in results]},
-                        *(raw(v) for v in c.inputs.values()))
+        return self.ask({"do": "load", "line": c.line, "graphs": c.graphs, "inputs": inputs,
+                         "results": [peer.type_of(r) for r in results]}, *(raw(v) for v in c.inputs.values()))
 
     def results(self, like):
         sizes = self.ask({"do": "get"}).get("results", [])
