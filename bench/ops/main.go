@@ -4,11 +4,10 @@
 //	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}],
 //	 "results": ["f32[4,8]"]}
 //
-// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "graphs" has the text of
-// the graphs that the line names, if any. "run" runs the loaded
-// op for "ms" milliseconds and answers with the time of each run in nanoseconds. "get" answers with the results of the
-// last run, whose bytes follow the answer. "peaks" measures the peaks of the machine, for "ms" milliseconds each. "ops"
-// answers with the names of all ops.
+// "load" compiles the op for the backend and loads it; the bytes of the inputs follow the line. "graphs" may have the
+// text of graphs that the line names. "run" runs the loaded op for "ms" milliseconds and answers with the time of each
+// run in nanoseconds. "get" answers with the results of the last run, whose bytes follow the answer. "peaks" measures
+// the peaks of the machine, for "ms" milliseconds each. "ops" answers with the names of all ops.
 package main
 
 import (

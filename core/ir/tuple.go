@@ -173,7 +173,7 @@ func (n *Node) Maker() (by *Node, result int) {
 	return n, 0
 }
 
-// Overwrites lists the operands of n's op that n, or result n of a tuple node, may overwrite (see Def.InPlace). They are
+// Overwrites lists the operands that the value n may overwrite (see Def.InPlace and TupleDef.InPlace). They are
 // operands of the node that Maker returns.
 func (n *Node) Overwrites() []int {
 	by, k := n.Maker()
