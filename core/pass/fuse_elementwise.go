@@ -19,6 +19,10 @@ import (
 //	b = sigmoid a
 //	c = add b, 1     ->   c = elementwise_region x, y {expr="v0=mul(i0,i1); v1=sigmoid(v0); v2=add(v1,1.0)"}
 func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
+	g, err := batchElementwise(c, g)
+	if err != nil {
+		return nil, err
+	}
 	uses := g.UseCounts()
 	regions := map[*ir.Node]*region{}
 	taken := map[*ir.Node]bool{}
