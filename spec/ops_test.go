@@ -348,7 +348,7 @@ func attrComments(t *testing.T) map[string]map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = append(append(files, blocks...), "../core/ir/tuple.go")
+	files = append(append(files, blocks...), "../core/ir/tuple.go", "../core/grad/op.go")
 	out := map[string]map[string]string{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)

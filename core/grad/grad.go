@@ -25,12 +25,23 @@ import (
 //
 // The order of additions depends on the graph only: the gradients of a value with several readers are added from its
 // last reader to its first, each as soon as it is known.
-func Of(loss *ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) {
+func Of(loss *ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) { return Checkpointed(loss, nil, wrt...) }
+
+// Checkpointed is like Of, and needs less memory. Of the forward pass, only the values of cuts are kept for the backward
+// pass, such as the result of each layer of a model, and what lies between them is computed again: where the backward
+// pass reaches a cut, the nodes between the cut before it and this one are copied. The gradients have the same bits.
+//
+// Values that depend on no cut, such as tables of positions, are not computed again, and neither is what comes after the
+// last cut, because its backward pass comes at once. Values before the first cut are kept.
+func Checkpointed(loss *ir.Node, cuts []*ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) {
 	g := loss.Graph
 	if err := check(loss, wrt); err != nil {
 		return nil, err
 	}
-	d := &differentiator{g: g, depends: map[*ir.Node]bool{}, gradient: map[*ir.Node]*ir.Node{},
+	if err := checkCuts(loss, cuts); err != nil {
+		return nil, err
+	}
+	d := &differentiator{cuts: cutsOf(loss, cuts), again: map[*ir.Node]*ir.Node{}, original: map[*ir.Node]*ir.Node{}, g: g, depends: map[*ir.Node]bool{}, gradient: map[*ir.Node]*ir.Node{},
 		reader: map[*ir.Node]*ir.Node{}}
 	for _, x := range wrt {
 		d.depends[x] = true
@@ -41,7 +52,7 @@ func Of(loss *ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) {
 		d.mark(0, last)
 		if d.depends[loss] {
 			d.gradient[loss] = op.Const(g, 1, loss.Type)
-			d.back(0, last)
+			d.segments(last)
 		}
 		for _, x := range wrt {
 			y := d.gradient[x]
@@ -83,6 +94,10 @@ type differentiator struct {
 	// reader has, for each node with a gradient, the node through which it was reached first. It leads to the loss.
 	reader map[*ir.Node]*ir.Node
 	within []string // ops whose expansions are being differentiated
+	// See Checkpointed. cuts are in the order of the graph. again has the copies of the nodes of a segment, and original
+	// has the nodes that copies stand for.
+	cuts            []*ir.Node
+	again, original map[*ir.Node]*ir.Node
 }
 
 // mark sets depends for the nodes [from, to) of the graph.
@@ -123,7 +138,7 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 		d.expand(n, dy)
 		return
 	}
-	dx, err := rule(n, dy)
+	dx, err := rule(d.copyOf(n), dy)
 	if err != nil {
 		d.g.Fail(d.refuse(n, err.Error()))
 	}
@@ -148,6 +163,9 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 
 // add adds dx to the gradient of x. reader is the node whose rule gave it.
 func (d *differentiator) add(x, dx, reader *ir.Node) {
+	if o := d.original[x]; o != nil {
+		x = o
+	}
 	if x == nil || dx == nil || !d.depends[x] {
 		return
 	}
@@ -165,7 +183,8 @@ func (d *differentiator) expand(n *ir.Node, dy []*ir.Node) {
 		d.g.Fail(d.refuse(n, "has no gradient: it has neither a gradient rule nor an expansion"))
 	}
 	from := len(d.g.Nodes)
-	results := n.Op.LowerTo(d.g, n, n.In)
+	like := d.copyOf(n)
+	results := n.Op.LowerTo(d.g, like, like.In)
 	to := len(d.g.Nodes)
 	d.mark(from, to)
 	for k, y := range dy {
