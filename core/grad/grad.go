@@ -4,6 +4,7 @@
 package grad
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,6 +140,10 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 		return
 	}
 	dx, err := rule(d.copyOf(n), dy)
+	if errors.Is(err, ir.Expand) {
+		d.expand(n, dy)
+		return
+	}
 	if err != nil {
 		d.g.Fail(d.refuse(n, err.Error()))
 	}
