@@ -54,7 +54,8 @@ func layers(tokens, width int, checkpoints bool) string {
 		line("%s = grad(loss; %s) {checkpoints=%d} : %s", strings.Join(results, ", "),
 			strings.Join(append(wrt, keep...), ", "), len(keep), strings.Join(types, ", "))
 	} else {
-		line("%s = grad(loss; %s) : %s", strings.Join(results, ", "), strings.Join(wrt, ", "), strings.Join(types, ", "))
+		line("%s = grad(loss; %s) : %s", strings.Join(results, ", "), strings.Join(wrt, ", "),
+			strings.Join(types, ", "))
 	}
 	line("return loss=loss, %s", strings.Join(returned, ", "))
 	return b.String()

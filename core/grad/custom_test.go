@@ -37,6 +37,7 @@ func TestCustomGradient(t *testing.T) {
 		want             float64
 	}{
 		{steep, "acme.steep x", 1}, {steep, "acme.steep x {slope=3.0}", 3},
+		{strings.Replace(steep, "return dx=dx", "return dx=dy", 1), "acme.steep x {slope=3.0}", 1},
 		{steep[:strings.Index(steep, "graph gradient")], "acme.steep x", 0},
 	} {
 		var l custom.Library

@@ -1,5 +1,5 @@
 // Package grad differentiates graphs. Of adds nodes to a graph that compute the gradient of a number, the loss, with
-// respect to other values of the graph. It walks the graph from the loss back (reverse-mode differentiation) and each op
+// respect to other values of the graph. It walks the graph from the loss back (reverse-mode differentiation). Each op
 // has its own rule, registered with ir.Gradient beside its definition.
 package grad
 
@@ -28,12 +28,13 @@ import (
 // last reader to its first, each as soon as it is known.
 func Of(loss *ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) { return Checkpointed(loss, nil, wrt...) }
 
-// Checkpointed is like Of, and needs less memory. Of the forward pass, only the values of cuts are kept for the backward
-// pass, such as the result of each layer of a model, and what lies between them is computed again: where the backward
-// pass reaches a cut, the nodes between the cut before it and this one are copied. The gradients have the same bits.
+// Checkpointed is like Of, and needs less memory. Of the forward pass, only the values of cuts are kept for the
+// backward pass, such as the result of each layer of a model, and what lies between them is computed again: where the
+// backward pass reaches a cut, the nodes between the cut before it and this one are copied. The gradients have the same
+// bits.
 //
-// Values that depend on no cut, such as tables of positions, are not computed again, and neither is what comes after the
-// last cut, because its backward pass comes at once. Values before the first cut are kept.
+// Values that depend on no cut, such as tables of positions, are not computed again, and neither is what comes after
+// the last cut, because its backward pass comes at once. Values before the first cut are kept.
 func Checkpointed(loss *ir.Node, cuts []*ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) {
 	g := loss.Graph
 	if err := check(loss, wrt); err != nil {
@@ -42,8 +43,9 @@ func Checkpointed(loss *ir.Node, cuts []*ir.Node, wrt ...*ir.Node) ([]*ir.Node, 
 	if err := checkCuts(loss, cuts); err != nil {
 		return nil, err
 	}
-	d := &differentiator{cuts: cutsOf(loss, cuts), again: map[*ir.Node]*ir.Node{}, original: map[*ir.Node]*ir.Node{}, g: g, depends: map[*ir.Node]bool{}, gradient: map[*ir.Node]*ir.Node{},
-		reader: map[*ir.Node]*ir.Node{}}
+	d := &differentiator{g: g, depends: map[*ir.Node]bool{}, gradient: map[*ir.Node]*ir.Node{},
+		reader: map[*ir.Node]*ir.Node{}, cuts: cutsOf(loss, cuts), again: map[*ir.Node]*ir.Node{},
+		original: map[*ir.Node]*ir.Node{}}
 	for _, x := range wrt {
 		d.depends[x] = true
 	}
@@ -95,8 +97,8 @@ type differentiator struct {
 	// reader has, for each node with a gradient, the node through which it was reached first. It leads to the loss.
 	reader map[*ir.Node]*ir.Node
 	within []string // ops whose expansions are being differentiated
-	// See Checkpointed. cuts are in the order of the graph. again has the copies of the nodes of a segment, and original
-	// has the nodes that copies stand for.
+	// See Checkpointed. cuts are in the order of the graph. again has the copies of a segment's nodes, and original the
+	// nodes that copies stand for.
 	cuts            []*ir.Node
 	again, original map[*ir.Node]*ir.Node
 }
@@ -118,7 +120,8 @@ func (d *differentiator) mark(from, to int) {
 func (d *differentiator) back(from, to int) {
 	for i := to - 1; i >= from; i-- {
 		n := d.g.Nodes[i]
-		if n.Op == ir.ResultDef || !d.depends[n] || !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] }) {
+		wanted := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] })
+		if n.Op == ir.ResultDef || !d.depends[n] || !wanted {
 			continue
 		}
 		dy, reached := make([]*ir.Node, len(n.Values())), false

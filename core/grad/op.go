@@ -8,8 +8,8 @@ import (
 
 // Attrs are the attributes of grad.
 type Attrs struct {
-	// The last operands, as many as this, are no values to take a gradient with respect to, but values to keep: what the
-	// backward pass needs of the others is computed again from these.
+	// The last operands, as many as this, are values to keep and have no gradient: what the backward pass needs of the
+	// others is computed again from these.
 	Checkpoints int `attr:"checkpoints"`
 }
 

@@ -166,7 +166,8 @@ func wide(def *ir.OpDef, c ir.Case[any]) ir.Case[any] {
 	w.In = in
 	f32(&w.Out)
 	if a, ok := c.Attrs.(op.ElementwiseRegionAttrs); ok {
-		w.Attrs = op.ElementwiseRegionAttrs{Expr: strings.NewReplacer("to=f16", "to=f32", "to=bf16", "to=f32").Replace(a.Expr)}
+		floats := strings.NewReplacer("to=f16", "to=f32", "to=bf16", "to=f32")
+		w.Attrs = op.ElementwiseRegionAttrs{Expr: floats.Replace(a.Expr)}
 	}
 	if a, ok := c.Attrs.(op.CastAttrs); ok && a.To.IsFloat() { // the reference rounds a cast to a smaller type
 		w.Attrs = op.CastAttrs{To: dtype.F64}
@@ -278,7 +279,8 @@ func checkCase(t *testing.T, def *ir.OpDef, c ir.Case[any], seed uint64) {
 }
 
 // awayFromKinks moves the values of operand k within their range, so that they are 0.002 away from all multiples of
-// 0.01, where the kinks of ops are, and differ from one another and from those of other operands by more than the steps.
+// 0.01, where the kinks of ops are, and differ from one another and from those of other operands by more than the
+// steps.
 func awayFromKinks(k int, v []float64, lo, hi float64) {
 	bins := make([][]int, int(math.Ceil((hi-lo)*100))+1)
 	for i, x := range v {

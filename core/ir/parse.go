@@ -336,7 +336,8 @@ func plainCall(head string) string {
 	name, rest, ok := strings.Cut(head, "(")
 	inner, closed := strings.CutSuffix(rest, ")")
 	first, others, parts := strings.Cut(inner, ";")
-	if def, known := Find(name); !ok || !closed || !parts || !known || !def.Variadic() || strings.Contains(others, ";") {
+	def, known := Find(name)
+	if !ok || !closed || !parts || !known || !def.Variadic() || strings.Contains(others, ";") {
 		return head
 	}
 	return name + " " + first + "," + others

@@ -19,8 +19,8 @@ type CustomAttrs struct {
 	Own []ir.Attr `attr:"own"`
 	// Expansion computes the results from the operands. Its symbols stand for sizes of operands.
 	Expansion *ir.Graph `attr:"expansion"`
-	// Gradient, if not nil, is the gradient rule: its inputs are the operands, then the gradients of the results that are
-	// floats, and its outputs the gradients of the operands that are floats. Only the compiler needs it.
+	// Gradient, if not nil, is the gradient rule: its inputs are the operands, then the gradients of the results that
+	// are floats, and its outputs the gradients of the operands that are floats. Only the compiler needs it.
 	Gradient *ir.Graph `attr:"gradient"`
 	// Abs and Rel are the tolerance; both 0 stand for the sum of the tolerances of the ops in the expansion.
 	Abs float64 `attr:"abs"`

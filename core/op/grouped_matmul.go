@@ -110,7 +110,8 @@ func GroupedMatMul(x, w, idx *ir.Node, a GroupedMatMulAttrs) *ir.Node {
 var _ = gradient(GroupedMatMulDef, func(n *ir.Node, a GroupedMatMulAttrs, dy *ir.Node) []*ir.Node {
 	x, w, idx := n.In[0], n.In[1], n.In[2]
 	dx := GroupedMatMul(dy, w, idx, GroupedMatMulAttrs{TransB: !a.TransB})
-	group := Iota(n.Graph, 0, ir.Type{DType: idx.Type.DType, Shape: ir.Shape{w.Type.Shape[0], ir.Static(1), ir.Static(1)}})
+	groups := ir.Shape{w.Type.Shape[0], ir.Static(1), ir.Static(1)}
+	group := Iota(n.Graph, 0, ir.Type{DType: idx.Type.DType, Shape: groups})
 	member := Eq(group, Reshape(idx, ir.Shape{idx.Type.Shape[0], ir.Static(1)}))
 	own := Where(member, x, number(0, x)) // [E,M,K]
 	var dw *ir.Node

@@ -124,7 +124,8 @@ func SplitSizes(x *ir.Node, axis int, sizes ...int) []*ir.Node {
 var _ = ir.Gradient(SplitDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	parts := make([]*ir.Node, len(dy))
 	for k, y := range dy {
-		if parts[k] = y; y == nil {
+		parts[k] = y
+		if y == nil {
 			parts[k] = Const(n.Graph, 0, n.Results[k])
 		}
 	}

@@ -75,5 +75,6 @@ var _ = ir.Plainer(WhereDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.No
 // Each element's gradient goes to the operand that was selected.
 var _ = gradient(WhereDef, func(n *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node {
 	cond, zero := n.In[0], number(0, dy)
-	return []*ir.Node{nil, sumTo(Where(cond, dy, zero), n.In[1].Type.Shape), sumTo(Where(cond, zero, dy), n.In[2].Type.Shape)}
+	t, f := Where(cond, dy, zero), Where(cond, zero, dy)
+	return []*ir.Node{nil, sumTo(t, n.In[1].Type.Shape), sumTo(f, n.In[2].Type.Shape)}
 })
