@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,12 +144,34 @@ func checkTypes(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 	}
 }
 
-// trainable leaves out operands that have no gradient although they are floats: the scales of quantised weights.
+// untrained lists operands that are floats and have no gradient all the same, by op.
+var untrained = map[string][]string{
+	"dequant_matmul": {"scale", "zero", "global"},
+	"rope":           {"freqs"},
+	"rope_backward":  {"freqs"},
+}
+
+// trainable leaves out the operands that untrained lists.
 func trainable(def *ir.OpDef, wrt []*ir.Node) []*ir.Node {
-	if def == op.DequantMatMulDef {
-		return wrt[:1]
+	return slices.DeleteFunc(slices.Clone(wrt), func(x *ir.Node) bool {
+		k, _ := strconv.Atoi(x.Name[1:])
+		return slices.Contains(untrained[def.Name], def.OperandName(k))
+	})
+}
+
+// TestUntrained checks that a gradient which a rule cannot compute is an error, not 0.
+func TestUntrained(t *testing.T) {
+	c := ir.Case[any]{Attrs: op.DequantMatMulAttrs{Scheme: "int8", Block: 4, Activations: op.ActivationsF32},
+		In: []ir.Type{ir.TypeOf(dtype.F32, 2, 8), ir.TypeOf(dtype.I8, 8, 3), ir.TypeOf(dtype.F32, 2, 3)}}
+	_, wrt, loss := lossOf(t, op.DequantMatMulDef, c)
+	if _, err := grad.Of(loss, wrt[0]); err != nil {
+		t.Error(err)
 	}
-	return wrt
+	_, wrt, loss = lossOf(t, op.DequantMatMulDef, c)
+	_, err := grad.Of(loss, wrt...)
+	if !errorsIs(err, code.NoGradient) || !strings.Contains(err.Error(), "operand scale") {
+		t.Errorf("%v; want an error that names the operand scale", err)
+	}
 }
 
 // wide returns a case with f32 in place of f16 and bf16.

@@ -68,7 +68,6 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Late:  d.Late,
 		Tuple: true,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
@@ -80,6 +79,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		Tol:    func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
 		Cases:  eraseCases(d.Cases),
 	}
+	def.Late = d.Late
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), padded(def, in), out); err != nil {
