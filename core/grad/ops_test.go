@@ -147,8 +147,8 @@ func checkTypes(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 // untrained lists operands that are floats and have no gradient all the same, by op.
 var untrained = map[string][]string{
 	"dequant_matmul": {"scale", "zero", "global"},
-	"rope":           {"freqs"},
-	"rope_backward":  {"freqs"},
+	"rope":           {"cos", "sin", "frequencies"},
+	"rope_backward":  {"cos", "sin", "frequencies"},
 }
 
 // trainable leaves out the operands that untrained lists.
