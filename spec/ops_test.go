@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	_ "github.com/rlx-go/rlx/core/grad"
 	_ "github.com/rlx-go/rlx/core/hir" // its blocks
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -356,7 +357,7 @@ func attrComments(t *testing.T) map[string]map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = append(append(files, blocks...), "../core/ir/tuple.go")
+	files = append(append(files, blocks...), "../core/ir/tuple.go", "../core/grad/op.go")
 	out := map[string]map[string]string{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)

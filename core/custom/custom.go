@@ -44,6 +44,7 @@ type Definition struct {
 	Ranges   map[string]ir.Range
 
 	expansion template
+	gradient  template // no text if there is none
 	patterns  []template
 	line      int
 	reads     map[string]string // attributes of element types that inputs of the expansion have, by input
@@ -110,11 +111,14 @@ func (d *Definition) Attrs(given []ir.Attr, in []ir.Type) (op.CustomAttrs, error
 	if err != nil {
 		return op.CustomAttrs{}, err
 	}
-	g, err := d.expand(own)
+	a := op.CustomAttrs{Name: d.Name, Own: own, Abs: d.Abs, Rel: d.Rel}
+	if a.Expansion, err = d.expand(own); err == nil && d.gradient.text != "" {
+		a.Gradient, err = d.fill(d.gradient, d.Name+".gradient", own)
+	}
 	if err != nil {
 		return op.CustomAttrs{}, err
 	}
-	return op.CustomAttrs{Name: d.Name, Own: own, Expansion: g, Abs: d.Abs, Rel: d.Rel}, nil
+	return a, nil
 }
 
 // own returns the values of all of the op's own attributes, sorted by name.
@@ -163,21 +167,26 @@ func convert(v, like any) (any, bool) {
 	return v, fmt.Sprintf("%T", v) == fmt.Sprintf("%T", like)
 }
 
-// expand returns the expansion for the values of the op's attributes. Its name is that of the op, and a digest of its
-// text unless the values are the defaults.
+// expand returns the expansion for the values of the op's attributes. Its name is that of the op; see fill.
 func (d *Definition) expand(own []ir.Attr) (*ir.Graph, error) {
-	text, err := d.expansion.fill(own)
+	return d.fill(d.expansion, d.Name, own)
+}
+
+// fill returns a graph of the definition for the values of the op's attributes, under a name to which a digest of its
+// text is added unless the values are the defaults.
+func (d *Definition) fill(from template, name string, own []ir.Attr) (*ir.Graph, error) {
+	text, err := from.fill(own)
 	if err != nil {
 		return nil, err
 	}
 	if g := d.made[text]; g != nil {
 		return g, nil
 	}
-	g, err := d.expansion.parse(d, text)
+	g, err := from.parse(d, text)
 	if err != nil {
 		return nil, err
 	}
-	g.Name = d.Name
+	g.Name = name
 	if !slices.EqualFunc(own, d.Defaults, func(a, b ir.Attr) bool { return a.Text() == b.Text() }) {
 		g.Name += fmt.Sprintf("-%x", sha256.Sum256([]byte(g.String())))[:9]
 	}
@@ -275,7 +284,9 @@ func (d *Definition) Cases() ([]ir.Case[any], error) {
 		if err := a.Expansion.Syms.Check(sizes); err != nil {
 			return nil, fmt.Errorf("%s: case: %w", d.Name, err)
 		}
-		c := ir.Case[any]{Attrs: a}
+		plain := a
+		plain.Gradient = nil // backends have no use for it
+		c := ir.Case[any]{Attrs: plain}
 		for _, x := range a.Expansion.Inputs() {
 			c.In = append(c.In, x.Type.At(sizes))
 			r, ok := d.Ranges[x.Name]

@@ -196,7 +196,7 @@ func TestErrors(t *testing.T) {
 		good + "graph pattern\nx = input : f32[3]\nz = input : f32[3]\ny = neg x : f32[3]\nreturn y=y":                                                           "line 6: the pattern does not use its input z",
 		"op a.b\ngraph expansion\nsym N = 1..4\nsym M = 1..4\nx = input : f32[N]\ny = input : f32[M]\nr = reshape x : f32[M]\nz = add r, y : f32[M]\nreturn z=z": "requires that M equals N; write them as one size",
 		"op a.b\ngraph expansion\nx = input : f32[3,2]\nw = input : f32[2,2]\ny = linear x, w : f32[3,2]\nreturn y=y":                                            "y: op linear is a block; write it in tensor ops",
-		good + "graph example\nx = input : f32[3]":                                                                                                               "line 6: graph \"example\"; want graph expansion or graph pattern",
+		good + "graph example\nx = input : f32[3]":                                                                                                               "line 6: graph \"example\"; want graph expansion, graph gradient or graph pattern",
 	} {
 		err := new(custom.Library).Parse("f", text)
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, code.OpFile) {

@@ -128,19 +128,24 @@ func (f *file) begun(number int, what string) error {
 	case what == "expansion":
 		d.expansion = t
 		f.graph = &d.expansion
+	case what == "gradient" && d.gradient.text != "":
+		return fmt.Errorf("op %s has two gradients", d.Name)
+	case what == "gradient":
+		d.gradient = t
+		f.graph = &d.gradient
 	case what == "pattern" && len(d.patterns) == maxPatterns:
 		return fmt.Errorf("op %s has more than %d patterns", d.Name, maxPatterns)
 	case what == "pattern":
 		d.patterns = append(d.patterns, t)
 		f.graph = &d.patterns[len(d.patterns)-1]
 	default:
-		return fmt.Errorf("graph %.40q; want graph expansion or graph pattern", what)
+		return fmt.Errorf("graph %.40q; want graph expansion, graph gradient or graph pattern", what)
 	}
 	return nil
 }
 
 // reserved are names that the conditions of target rules use for something else.
-var reserved = []string{"name", "own", "expansion", "abs", "rel", "broadcast", "parts"}
+var reserved = []string{"name", "own", "expansion", "gradient", "abs", "rel", "broadcast", "parts"}
 
 func (d *Definition) attr(text string) error {
 	name, value, ok := strings.Cut(text, "=")
@@ -220,6 +225,23 @@ func (d *Definition) oneCase(text string) error {
 	return nil
 }
 
+// checkGradient checks the types of the gradient rule, if there is one, for the given cases.
+func (d *Definition) checkGradient(cases []ir.Case[any]) (err error) {
+	if d.gradient.text == "" {
+		return nil
+	}
+	for _, c := range cases {
+		a := c.Attrs.(op.CustomAttrs)
+		if a.Gradient, err = d.fill(d.gradient, d.Name+".gradient", a.Own); err != nil {
+			return err
+		}
+		if _, err := op.CustomDef.InferResults(a, c.In, ir.Type{}, nil); err != nil {
+			return fmt.Errorf("line %d: %w", d.gradient.line, err)
+		}
+	}
+	return nil
+}
+
 // check checks a definition that was read completely.
 func (d *Definition) check() error {
 	fail := func(err error) error { return fmt.Errorf("op %s: %w", d.Name, err) }
@@ -257,8 +279,12 @@ func (d *Definition) check() error {
 			}
 		}
 	}
-	if _, err := d.Cases(); err != nil {
+	cases, err := d.Cases()
+	if err != nil {
 		return fail(fmt.Errorf("line %d: %w", d.line, err))
+	}
+	if err := d.checkGradient(cases); err != nil {
+		return fail(err)
 	}
 	for k := range d.patterns {
 		if d.patterns[k].text == "" {

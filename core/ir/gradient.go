@@ -1,14 +1,25 @@
 package ir
 
+import "errors"
+
 // GradientRule adds nodes to n's graph that compute the gradient of a number L with respect to the operands of n. dy
 // has the gradient with respect to each of n's results, of its shape and element type; nil stands for a gradient of
 // zero, and not all of them are nil. The rule returns one node for each operand, in the order of n.In, with the shape
 // and element type of the operand. Nil stands for a gradient of zero, as of an absent operand, of indices and of a
-// mask; so does a list that ends early. An error says which attributes or types the rule does not cover.
+// mask; so does a list that ends early. NoGradient stands for a gradient that the rule cannot compute, which is an
+// error if it is wanted. An error says which attributes or types the rule does not cover.
+//
+// The error Expand says that the node is to be differentiated through its expansion.
 //
 // A rule need not ask which gradients are wanted: nodes that nothing reads are removed later. It may use n and n.In,
 // whose values the forward pass computes anyway.
 type GradientRule func(n *Node, dy []*Node) ([]*Node, error)
+
+// NoGradient is what a rule returns for an operand that has a gradient which the rule cannot compute.
+var NoGradient = &Node{}
+
+// Expand is the error of a rule that leaves a node to the op's expansion (see Lower), as if the op had no rule.
+var Expand = errors.New("is differentiated through its expansion")
 
 // Gradient registers the gradient rule of an op. An op without one, and without a lowering to ops that have one, has
 // no gradient. Like Lower, it is separate from Define and returns a value.

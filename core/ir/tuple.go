@@ -49,6 +49,8 @@ type TupleDef[A any] struct {
 	// different operands. Before the op writes element i of any result, it must have read element i of all of these
 	// operands, and it must not read it again.
 	InPlace [][]int
+	// Late is set for a block whose lowering reads the nodes before it. Such blocks are lowered after all others.
+	Late bool
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
@@ -81,6 +83,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		Tol:    func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
 		Cases:  eraseCases(d.Cases),
 	}
+	def.Late = d.Late
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), padded(def, in), out); err != nil {

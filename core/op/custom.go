@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -18,6 +19,9 @@ type CustomAttrs struct {
 	Own []ir.Attr `attr:"own"`
 	// Expansion computes the results from the operands. Its symbols stand for sizes of operands.
 	Expansion *ir.Graph `attr:"expansion"`
+	// Gradient, if not nil, is the gradient rule: its inputs are the operands, then the gradients of the results that
+	// are floats, and its outputs the gradients of the operands that are floats. Only the compiler needs it.
+	Gradient *ir.Graph `attr:"gradient"`
 	// Abs and Rel are the tolerance; both 0 stand for the sum of the tolerances of the ops in the expansion.
 	Abs float64 `attr:"abs"`
 	Rel float64 `attr:"rel"` // see abs
@@ -34,7 +38,8 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 	Name: "custom",
 	Doc: "An op that is defined outside of RLX. Its meaning is a graph, expansion, whose inputs are the operands and whose outputs are the results. " +
 		"Each symbol of the graph is a whole size of an input; it has the size that the operand has there, which lies in the symbol's range. " +
-		"The graph has at most 256 nodes, none of which has a graph itself, no params, no states and no reshapes that require sizes to be equal. The compiler replaces the op by its expansion for targets that do not claim it (run custom(...) if name = \"acme.wave\"). " +
+		"A graph gradient says what gradients are computed with, if not with those of the expansion: its inputs are the operands, then a gradient for each result that is a float; its outputs are the gradients of the operands that are floats. " +
+		"The compiler leaves it out of artifacts. Each graph has at most 256 nodes, none of which has a graph itself, no params, no states and no reshapes that require sizes to be equal. The compiler replaces the op by its expansion for targets that do not claim it (run custom(...) if name = \"acme.wave\"). " +
 		"docs/custom-ops.md tells how to define one.",
 	Results:  "those of the expansion",
 	Operands: "x...",
@@ -62,6 +67,9 @@ var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 		}
 		if out, err = a.Expansion.BindTypes(s.In, s.Syms); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Name, err)
+		}
+		if err := a.checkGradient(s.In, out, s.Syms); err != nil {
+			return nil, fmt.Errorf("%s: gradient: %w", a.Name, err)
 		}
 		return out, nil
 	},
@@ -118,6 +126,72 @@ var _ = ir.LowerTuple(CustomDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []
 		return in
 	}
 	return g.Inline(b, in, "")
+})
+
+// checkGradient checks the gradient rule, if there is one, against the types of the operands and of the results.
+func (a CustomAttrs) checkGradient(in, out []ir.Type, syms ir.Syms) error {
+	if a.Gradient == nil {
+		return nil
+	}
+	if n := len(a.Gradient.Nodes); n > MaxExpansion {
+		return fmt.Errorf("has %d nodes; at most %d", n, MaxExpansion)
+	}
+	if err := a.Gradient.CheckGeneric(); err != nil {
+		return err
+	}
+	got, err := a.Gradient.BindTypes(slices.Concat(in, floats(out)), syms)
+	if err != nil {
+		return err
+	}
+	want := floats(in)
+	if len(got) != len(want) {
+		return fmt.Errorf("has %d outputs; want %d, a gradient for each operand that is a float", len(got), len(want))
+	}
+	for k, t := range want {
+		if !got[k].Equal(t) {
+			return ir.TypesDiffer(got[k], t, "output %s is %v; want %v, the type of the operand",
+				a.Gradient.Outputs[k].Name, got[k], t)
+		}
+	}
+	return nil
+}
+
+// floats returns the types that have gradients.
+func floats(types []ir.Type) []ir.Type {
+	return slices.DeleteFunc(slices.Clone(types), func(t ir.Type) bool { return !t.DType.IsFloat() })
+}
+
+var _ = ir.Gradient(CustomDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	a, g := n.Attrs.(CustomAttrs), n.Graph
+	if a.Gradient == nil {
+		return nil, ir.Expand
+	}
+	in := slices.Clone(n.In)
+	for k, t := range n.Results {
+		switch {
+		case !t.DType.IsFloat():
+		case dy[k] == nil:
+			in = append(in, Const(g, 0, t))
+		default:
+			in = append(in, dy[k])
+		}
+	}
+	types := make([]ir.Type, len(in))
+	for k, x := range in {
+		types[k] = x.Type
+	}
+	b, err := a.Gradient.Bind(types, g.Syms)
+	if err != nil {
+		return nil, err
+	}
+	given := g.Inline(b, in, "")
+	dx := make([]*ir.Node, len(n.In))
+	for k, x := range n.In {
+		if x.Type.DType.IsFloat() {
+			dx[k], given = given[0], given[1:]
+		}
+	}
+	return dx, nil
 })
 
 // IsCustomName reports whether a name may be that of a custom op: two words or more, of lower-case letters, digits and

@@ -40,6 +40,9 @@ func inlineCustom(c *context, g *ir.Graph) (out *ir.Graph, inlined bool, err err
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op == op.CustomDef }) {
 		return g, false, nil
 	}
+	if g, err = withoutRules(g); err != nil {
+		return nil, false, err
+	}
 	out, n, err := g.Expand(func(n *ir.Node) bool {
 		if n.Op != op.CustomDef {
 			return false
@@ -53,6 +56,27 @@ func inlineCustom(c *context, g *ir.Graph) (out *ir.Graph, inlined bool, err err
 		return true
 	})
 	return out, n > 0, err
+}
+
+// withoutRules drops the gradient rules of custom ops, which have done their work when the blocks were lowered.
+func withoutRules(g *ir.Graph) (*ir.Graph, error) {
+	has := func(n *ir.Node) bool { a, ok := n.Attrs.(op.CustomAttrs); return ok && a.Gradient != nil }
+	if !slices.ContainsFunc(g.Nodes, has) {
+		return g, nil
+	}
+	values := map[*ir.Node][]*ir.Node{} // of the new node, by the old one
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		by, result := n.Maker()
+		if !has(by) {
+			return nil
+		}
+		if values[by] == nil {
+			a := by.Attrs.(op.CustomAttrs)
+			a.Gradient = nil
+			values[by] = out.AddResults(len(by.Results), by.Op, a, by.MapIn(lookup)...)
+		}
+		return values[by][result]
+	})
 }
 
 // findCustom replaces the nodes of patterns by the ops that they stand for, where the target claims these.
@@ -76,6 +100,7 @@ func findCustom(c *context, g *ir.Graph) (*ir.Graph, error) {
 			if r.attrs, err = p.Attrs(m.Own, nil); err != nil {
 				return nil, err
 			}
+			r.attrs.Gradient = nil // as in withoutRules
 			why := m.Miss
 			if why == "" {
 				why = r.refused(c, g)
