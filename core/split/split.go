@@ -160,7 +160,8 @@ func (d *divider) collect(o Options) error {
 		}
 		who := uint64(0)
 		for k := range o.Targets {
-			if o.Takes(k, n) && !slices.ContainsFunc(leaves(n), func(x *ir.Node) bool { return !o.Takes(k, x) }) {
+			lacks := func(x *ir.Node) bool { return !o.Takes(k, x) }
+			if !lacks(n) && !slices.ContainsFunc(leaves(n), lacks) {
 				who |= 1 << k
 			}
 		}

@@ -421,7 +421,8 @@ func TestTranscriptIsComplete(t *testing.T) {
 				lookStatus(r.data)
 			case markHost, markBackend:
 				seen[call] = true
-				types, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("rlx.v1." + kind))
+				name := protoreflect.FullName("rlx.v1." + kind)
+				types, err := protoregistry.GlobalTypes.FindMessageByName(name)
 				if err != nil {
 					t.Fatal(err)
 				}
