@@ -42,9 +42,10 @@ func TestHostileBodies(t *testing.T) {
 		{"deep", chain(200) + scan("body=@b199, length=2", "f32[4]"), code.GraphText, "nests graphs 5 deep; at most 4"},
 		{"a value of the outer graph", body("w = add v, x : f32[4]") + scan("body=@b, length=2", "f32[4]"),
 			code.GraphText, `unknown operand "x"`},
-		{"itself", body("w = scan v {body=@b, length=2} : f32[4]") + scan("body=@b, length=2", "f32[4]"), code.GraphText,
-			`no graph "b" before`},
-		{"a later graph", scan("body=@b0, length=2", "f32[4]") + "\n" + chain(1), code.GraphText, `no graph "b0" before`},
+		{"itself", body("w = scan v {body=@b, length=2} : f32[4]") + scan("body=@b, length=2", "f32[4]"),
+			code.GraphText, `no graph "b" before`},
+		{"a later graph", scan("body=@b0, length=2", "f32[4]") + "\n" + chain(1), code.GraphText,
+			`no graph "b0" before`},
 		{"10^9 iterations", chain(1) + scan("body=@b0, length=1000000000", "f32[4]"), code.GraphText,
 			"length = 1000000000 iterations"},
 		{"10^9 results", chain(1) + scan("body=@b0, length=1000000000, trajectory=true", "f32[1000000000,4]"),
@@ -84,7 +85,8 @@ func TestHostileDefinitions(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, says string }{
 		{"itself", "op acme.a\n" + in + "y = acme.a x : f32[4]" + out, `unknown op "acme.a"`},
-		{"each other", "op acme.a\n" + in + "y = acme.b x : f32[4]" + out + "op acme.b\n" + in + "y = acme.a x : f32[4]" + out,
+		{"each other", "op acme.a\n" + in + "y = acme.b x : f32[4]" + out +
+			"op acme.b\n" + in + "y = acme.a x : f32[4]" + out,
 			`unknown op "acme.b"`},
 		{"a pattern of itself", "op acme.a\n" + neg + pattern("y = acme.a x : f32[4]"), `unknown op "acme.a"`},
 		{"another pattern", "op acme.a\n" + neg + pattern("y = exp x : f32[4]"), "is not what the op means"},
@@ -94,7 +96,8 @@ func TestHostileDefinitions(t *testing.T) {
 		{"control characters", "op acme.a\x1b[31m\x00\n" + neg, `\x1b[31m\x00`},
 		{"twice", "op acme.a\n" + neg + "op acme.a\n" + neg, "defined twice"},
 		{"many attributes", "op acme.a\n" + strings.Repeat("attr a = 1\n", 1000) + neg, "attribute"},
-		{"many patterns", "op acme.a\n" + neg + strings.Repeat(pattern("y = neg x : f32[4]"), 100), "more than 16 patterns"},
+		{"many patterns", "op acme.a\n" + neg + strings.Repeat(pattern("y = neg x : f32[4]"), 100),
+			"more than 16 patterns"},
 		{"nothing but an input", "op acme.a\nreplaces expansion\n" + in + "return y=x\n", "returns an input"},
 		{"a range without numbers", "op acme.a\nrange x 1e999 nan\n" + neg, "want range INPUT LEAST MOST"},
 		{"nothing", "", "defines no op"},

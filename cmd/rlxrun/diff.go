@@ -216,8 +216,8 @@ func sameInputs(got, want *rlx.Method, path, other string) error {
 		return nil
 	}
 	takes := func(list []string) string { return cmp.Or(strings.Join(list, ", "), "no inputs") }
-	return diag.New(device.ErrInput, other, "%s takes %s, and in %s it takes %s; both runs get the same inputs", got.Name,
-		takes(kinds(want)), path, takes(kinds(got))).WithHint("compare artifacts of one model")
+	return diag.New(device.ErrInput, other, "%s takes %s, and in %s it takes %s; both runs get the same inputs",
+		got.Name, takes(kinds(want)), path, takes(kinds(got))).WithHint("compare artifacts of one model")
 }
 
 // addedUp is the default of --tolerance. The errors of many steps add up to about 1e-6 of a value's largest element, in

@@ -94,8 +94,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		return 8 * keys
 	},
 	FLOPs: attentionFLOPs,
-	// An error of a score s is a relative error of its exponential. In f32 it is at least |s|*2^-24, so this is for scores
-	// below about 50. devicetest adds what larger scores need, as it knows the operands.
+	// An error of a score s is a relative error of its exponential. In f32 it is at least |s|*2^-24, so this is for
+	// scores below about 50. devicetest adds what larger scores need, as it knows the operands.
 	Tol: func(_ AttentionAttrs, _ []ir.Type, out ir.Type) ir.Tolerance {
 		return forDType(out.DType, 1e-5, 1e-5)
 	},

@@ -33,10 +33,10 @@ var CopyDef = ir.Define(ir.Def[NoAttrs]{
 // Copy adds a copy of x.
 func Copy(x *ir.Node) *ir.Node { return x.Graph.Add(CopyDef, NoAttrs{}, x) }
 
-// CopyOutputs returns g with a copy for each output that cannot have its own storage: an input, a param or a state (or a
-// view of one), a part of a larger value, or a value whose storage another output has. A program needs these copies,
-// because each of its outputs has its own bytes. leaf, if not nil, names further nodes whose outputs get copies, such as
-// constants that will be weights.
+// CopyOutputs returns g with a copy for each output that cannot have its own storage: an input, a param or a state (or
+// a view of one), a part of a larger value, or a value whose storage another output has. A program needs these copies,
+// because each of its outputs has its own bytes. leaf, if not nil, names further nodes whose outputs get copies, such
+// as constants that will be weights.
 func CopyOutputs(g *ir.Graph, leaf func(*ir.Node) bool) (*ir.Graph, error) {
 	g, err := g.Rebuild(nil)
 	if err != nil {

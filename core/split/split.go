@@ -211,8 +211,8 @@ func (d *divider) orderUpdates() {
 }
 
 // choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with three exceptions:
-// views, copies, and light ops whose results lead to an op that backend 0 lacks and that depend on such an op or only on
-// weights. A copy is made wherever that costs least.
+// views, copies, and light ops whose results lead to an op that backend 0 lacks and that depend on such an op or only
+// on weights. A copy is made wherever that costs least.
 func (d *divider) choose(takes []uint64) {
 	// whether an op that backend 0 lacks comes before or after
 	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks)

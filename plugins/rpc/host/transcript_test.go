@@ -374,8 +374,8 @@ func recordDemo(t *testing.T, chunks bool) []record {
 	return append([]record{weights}, r.list...)
 }
 
-// TestTranscriptIsComplete checks that the transcript has each call and each message of the protocol, and each choice of
-// a message that has several.
+// TestTranscriptIsComplete checks that the transcript has each call and each message of the protocol, and each choice
+// of a message that has several.
 func TestTranscriptIsComplete(t *testing.T) {
 	seen := map[string]bool{}
 	var look func(m protoreflect.Message)
