@@ -179,8 +179,8 @@ func typesOf(arrays []*tensor.Array) []ir.Type {
 
 // sensitivity returns how much each element of result k may change if the operands change by a rounding: each element
 // by itself, or all elements of a row, which is the last axis, together. A row that moves as one stands for the
-// rounding of a sum over it: the sum of 32 equal products then moves by a rounding of its size, and by a seventh of that if each
-// product moves by itself. ok is false if the definition refuses such operands.
+// rounding of a sum over it: the sum of 32 equal products then moves by a rounding of its size, and by a seventh of
+// that if each product moves by itself. ok is false if the definition refuses such operands.
 func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (extra []float64, ok bool) {
 	rng := rand.New(rand.NewPCG(1, 13))
 	extra = make([]float64, want[k].Len())
