@@ -144,6 +144,9 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		if want.method, err = want.s.model.Method(j.method.Name); err != nil {
 			return err
 		}
+		if err := sameInputs(j.method, want.method, s.model.Path(), other); err != nil {
+			return err
+		}
 		want.in, want.host = j.in, host
 	}
 	if f.minimize {
@@ -195,6 +198,26 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		return err
 	}
 	return r.verdict(f)
+}
+
+// sameInputs returns an error if the method has inputs of other names or element types in the other artifact. A run
+// checks their sizes, which may be fixed in one artifact only.
+func sameInputs(got, want *rlx.Method, path, other string) error {
+	kinds := func(m *rlx.Method) (list []string) {
+		for _, v := range m.Inputs {
+			list = append(list, v.Name+" "+v.DType.String())
+		}
+		return list
+	}
+	a, b := kinds(got), kinds(want)
+	slices.Sort(a)
+	slices.Sort(b)
+	if slices.Equal(a, b) {
+		return nil
+	}
+	takes := func(list []string) string { return cmp.Or(strings.Join(list, ", "), "no inputs") }
+	return diag.New(device.ErrInput, other, "%s takes %s, and in %s it takes %s; both runs get the same inputs",
+		got.Name, takes(kinds(want)), path, takes(kinds(got))).WithHint("compare artifacts of one model")
 }
 
 // addedUp is the default of --tolerance. The errors of many steps add up to about 1e-6 of a value's largest element, in

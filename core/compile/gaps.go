@@ -111,7 +111,10 @@ func (f *finder) programs(d *target.Description) (out []*ir.Graph, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", g.Name, d.Name, err)
 		}
-		at := int64(0) // scheduling adds copies, for example of inputs that are outputs
+		if last, err = op.CopyOutputs(last, pass.Stored); err != nil {
+			return nil, err
+		}
+		at := int64(0) // scheduling adds copies, too
 		next := func(string) (int64, bool) { at += program.Align; return at, true }
 		p, _, err := sched.Build(last, sched.Options{Target: d.Name, Weights: next})
 		if err != nil {

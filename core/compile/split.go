@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
@@ -52,6 +53,9 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 	}
 	o.Dump = showing(t.Name, func(string) bool { return true })
 	final, report, err := pass.Run(g, t.Takes, o)
+	if err == nil && o.StopAfter == "" && len(fallbacks) > 0 { // another target may make the copies
+		err = checkCopies(final, t)
+	}
 	if err == nil {
 		return job{target: t, pieces: []piece{{t, final, report}}}, nil
 	}
@@ -76,7 +80,7 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		return job{}, err
 	}
 	plan, err := split.Make(left, split.Options{Targets: len(targets), Takes: func(k int, n *ir.Node) bool {
-		if k == 0 {
+		if k == 0 && !pass.Stored(n) {
 			how, _ := t.Takes.Takes(n)
 			return how != target.No
 		}
@@ -106,6 +110,15 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		j.pieces = append(j.pieces, x)
 	}
 	return j, nil
+}
+
+// checkCopies returns an error if the target does not run the copies that scheduling adds for outputs.
+func checkCopies(g *ir.Graph, t Target) error {
+	g, err := op.CopyOutputs(g, nil)
+	if err == nil {
+		_, err = pass.Check(g, t.Takes)
+	}
+	return err
 }
 
 // lacking says why a target does not run a node, and with which rules it would.

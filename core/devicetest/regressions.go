@@ -37,6 +37,22 @@ func weighted(scores, v []float64) float64 {
 	return sum / all
 }
 
+// belowMax has two rows of numbers, less the largest of their row.
+var belowMax = [2][4]float64{{0, -1, -4, -10}, {0, -1, -8, -990000}}
+
+// largeSums are the sums of the exponentials of belowMax.
+var largeSums = [2]float64{1 + math.Exp(-1) + math.Exp(-4) + math.Exp(-10), 1 + math.Exp(-1) + math.Exp(-8)}
+
+// largeRows applies f to each number of belowMax and the sum of its row.
+func largeRows(f func(x, sum float64) float64) (out []float64) {
+	for i, row := range belowMax {
+		for _, x := range row {
+			out = append(out, f(x, largeSums[i]))
+		}
+	}
+	return out
+}
+
 var geluOf = []float64{0.841344746, -0.158655254, 2.995950306}
 
 var regressions = []regression{
@@ -117,6 +133,15 @@ return z=z`, numbers{"x": {1, 2, 3, 4, 5, 6}, "c": {10, 20, -30}}, numbers{"z": 
 x = input : f32[1,2,2]
 y = softmax x {axis=1} : f32[1,2,2]
 return y=y`, numbers{"x": {0, 0, math.Log(3), 0}}, numbers{"y": {0.25, 0.5, 0.75, 0.5}}},
+	{"softmax of rows of large numbers", `
+x = input : f32[2,4]
+p = softmax x {axis=1} : f32[2,4]
+l = log_softmax x {axis=1} : f32[2,4]
+s = logsumexp x {axes=[1]} : f32[2]
+return p=p, l=l, s=s`, numbers{"x": {200, 199, 196, 190, -1e4, -10001, -10008, -1e6}},
+		numbers{"p": largeRows(func(x, sum float64) float64 { return math.Exp(x) / sum }),
+			"l": largeRows(func(x, sum float64) float64 { return x - math.Log(sum) }),
+			"s": {200 + math.Log(largeSums[0]), -1e4 + math.Log(largeSums[1])}}},
 	{"reduction of axes 0 and 2", `
 x = input : f32[2,3,2]
 y = reduce_sum x {axes=[0,2]} : f32[3]

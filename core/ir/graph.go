@@ -185,6 +185,19 @@ func (n *Node) Source() *Node {
 	}
 }
 
+// IsWhole reports whether n covers all of its source, for all values of the symbols.
+func (n *Node) IsWhole() bool {
+	src, have := n.Source(), n.Type.Shape
+	for m := n; m != src; m = m.In[0] {
+		if off, _ := m.View(); off != 0 {
+			return false
+		}
+	}
+	a, ok := have.Numel()
+	b, ok2 := src.Type.Shape.Numel()
+	return n.Type.DType.Size() == src.Type.DType.Size() && (ok && ok2 && a == b || have.Equal(src.Type.Shape))
+}
+
 // Return adds a named output.
 func (g *Graph) Return(name string, n *Node) { g.Outputs = append(g.Outputs, Output{name, n}) }
 

@@ -253,6 +253,9 @@ func (s Syms) CheckType(t Type) error {
 		return fmt.Errorf("element type is invalid")
 	}
 	if len(t.Shape) > MaxRank {
+		if len(t.Shape) > 2*MaxRank { // the text of the type may be as long as a file
+			return fmt.Errorf("rank %d; at most %d", len(t.Shape), MaxRank)
+		}
 		return fmt.Errorf("rank %d of %v; at most %d", len(t.Shape), t, MaxRank)
 	}
 	n := int64(1)

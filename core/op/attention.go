@@ -79,7 +79,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"from run to run; keys after the last query's position may be stale rows of a cache. kv_len: i32[] or i32[B], how many keys there are; those after them " +
 		"do not exist, for the default position either. A number outside 0 to Sk is a run error. sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
-		"they may be the same product. Scores need not be stored.",
+		"they may be the same product. Scores need not be stored. " +
+		"A score s is rounded in f32, which changes p by up to |s|*6e-8 of itself; beyond scores of about 50 that exceeds the tolerance.",
 	Operands: "q, k, v, mask?, position?, kv_len?, sinks?",
 	Checked:  []ir.Checked{{Operand: 5, Safe: 0}},
 	Infer:    func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
@@ -93,6 +94,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		return 8 * keys
 	},
 	FLOPs: attentionFLOPs,
+	// An error of a score s is a relative error of its exponential. In f32 it is at least |s|*2^-24, so this is for
+	// scores below about 50. devicetest adds what larger scores need, as it knows the operands.
 	Tol: func(_ AttentionAttrs, _ []ir.Type, out ir.Type) ir.Tolerance {
 		return forDType(out.DType, 1e-5, 1e-5)
 	},

@@ -34,3 +34,24 @@ var CopyDef = ir.Define(ir.Def[NoAttrs]{
 func Copy(x *ir.Node) *ir.Node { return x.Graph.Add(CopyDef, NoAttrs{}, x) }
 
 var _ = gradient(CopyDef, func(_ *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node { return []*ir.Node{dy} })
+
+// CopyOutputs returns g with a copy for each output that cannot have its own storage: an input, a param or a state (or
+// a view of one), a part of a larger value, or a value whose storage another output has. A program needs these copies,
+// because each of its outputs has its own bytes. leaf, if not nil, names further nodes whose outputs get copies, such
+// as constants that will be weights.
+func CopyOutputs(g *ir.Graph, leaf func(*ir.Node) bool) (*ir.Graph, error) {
+	g, err := g.Rebuild(nil)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[*ir.Node]bool{}
+	for i, o := range g.Outputs {
+		src := o.Node.Source()
+		if src.Op.Effects || src.Op.Updates || taken[src] || !o.Node.IsWhole() || leaf != nil && leaf(src) {
+			g.Outputs[i].Node = Copy(o.Node)
+			continue
+		}
+		taken[src] = true
+	}
+	return g, g.Err()
+}

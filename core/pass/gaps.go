@@ -15,7 +15,7 @@ import (
 // Lacks lists the nodes of a legalized graph that the target does not run.
 func Lacks(d *target.Description, g *ir.Graph) (out []*ir.Node) {
 	for _, n := range g.Nodes {
-		if how, _ := d.Takes(n); how == target.No && !stored(n) {
+		if how, _ := d.Takes(n); how == target.No && !(Stored(n) && d.HasType(n.Type.DType)) {
 			out = append(out, n)
 		}
 	}
@@ -75,8 +75,11 @@ func (e *Explainer) Ways(n *ir.Node) (out []Way) {
 // Fewest returns what the target would need to run n: a rule for n itself, unless rules for no more other ops do as
 // well.
 func (e *Explainer) Fewest(n *ir.Node) Need {
-	if stored(n) {
-		return Need{}
+	if Stored(n) {
+		if e.has.HasType(n.Type.DType) {
+			return Need{}
+		}
+		return Need{Types: []dtype.DType{n.Type.DType}}
 	}
 	key := Signature(n)
 	if known, ok := e.fewest[key]; ok {

@@ -37,7 +37,7 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 			return nil
 		}
 		how, _ := c.target.Takes(by)
-		if how == target.Native || stored(by) {
+		if how == target.Native || Stored(by) {
 			return nil
 		}
 		if expanded[by] == nil {
@@ -85,7 +85,7 @@ func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.
 	probe := *n
 	probe.In, probe.Graph = in, out
 	how, why := l.to.Takes(&probe)
-	if how >= least || stored(n) {
+	if how >= least || Stored(n) {
 		if n.Op.Tuple {
 			return out.AddResults(len(n.Results), n.Op, n.Attrs, in...), ""
 		}
@@ -361,6 +361,9 @@ func Types(n *ir.Node) string {
 
 // Runs reports whether a target runs a node in some form.
 func Runs(d *target.Description, n *ir.Node) bool {
+	if Stored(n) {
+		return d.HasType(n.Type.DType)
+	}
 	if how, _ := d.Takes(n); how != target.No {
 		return true
 	}
@@ -387,8 +390,9 @@ func origin(n *ir.Node) string {
 	return n.Label()
 }
 
-// stored reports whether n is a const or iota that becomes a weight, so that no target needs a kernel for it.
-func stored(n *ir.Node) bool {
+// Stored reports whether n is a const or iota that becomes a weight, so that no target needs a kernel for it, only its
+// element type.
+func Stored(n *ir.Node) bool {
 	if !n.Is(op.ConstDef, op.IotaDef) || !n.Type.Shape.IsStatic() {
 		return false
 	}
@@ -410,7 +414,7 @@ func (c *context) refuse(old, n *ir.Node) string {
 
 func (c *context) rank(n *ir.Node) (target.How, string) {
 	how, why := c.target.Takes(n)
-	if how == target.Native || stored(n) {
+	if how == target.Native || Stored(n) {
 		return target.Native, ""
 	}
 	for _, weights := range []bool{false, true} {

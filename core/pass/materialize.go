@@ -15,7 +15,7 @@ import (
 //	s = const {value=0.125} : f32[]   ->   s = param "folded/..." : f32[]
 func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
-		if !stored(n) {
+		if !Stored(n) {
 			if n.Is(op.ConstDef, op.IotaDef) && n.Type.Shape.IsStatic() {
 				c.missed(n.Op.Name, n, "TooLarge")
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -38,7 +39,7 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 				fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
 		}
 	}
-	g, err := withOutputCopies(g)
+	g, err := op.CopyOutputs(g, nil)
 	if err == nil {
 		g, err = withUpdatesLast(g)
 	}

@@ -91,7 +91,7 @@ func (l *layout) chooseInPlace() {
 				}
 				x := n.In[k]
 				src := x.Source()
-				free := program.IsComputed(l.root(src)) && whole(x) &&
+				free := program.IsComputed(l.root(src)) && x.IsWhole() &&
 					!slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
 						return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
 					})

@@ -31,13 +31,8 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 		}
 	}
 	p := &Plan{}
-	home := max(0, slices.Index(seq, 0)) // the segment of outputs that are inputs, weights or states
 	for _, o := range d.g.Outputs {
-		s := d.segments[home]
-		if u := d.unit[base(o.Node).ID]; u >= 0 {
-			s = d.segments[d.at[u]]
-		}
-		from, err := s.output(o)
+		from, err := d.segments[d.at[d.unit[base(o.Node).ID]]].output(o)
 		if err != nil {
 			return nil, fmt.Errorf("output %s: %w", o.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 )
 
@@ -18,7 +19,8 @@ type Options struct {
 	// Targets is the number of backends, at most 64. Backend 0 is the main one. It runs all ops that it can, except
 	// light ops between ops that it lacks.
 	Targets int
-	// Takes reports whether a backend runs a node, natively or by reference.
+	// Takes reports whether a backend runs a node, natively or by reference. A constant that becomes a weight counts as
+	// run where the backend has its element type.
 	Takes func(target int, n *ir.Node) bool
 	// Why says what backend 0 lacks to run a node, for errors. It may be nil.
 	Why func(n *ir.Node) string
@@ -49,7 +51,14 @@ type Plan struct {
 // Make divides a graph. Backend 0 keeps states between runs. So Make returns an error if backend 0 lacks an op that
 // reads or updates a state. Make also returns an error if the old value of a state must be read after an update that
 // depends on the reader.
+//
+// An output that is an input, a weight, a constant or a state becomes a copy, an op like others, because backend 0 may
+// lack its element type or have no kernel that copies it.
 func Make(g *ir.Graph, o Options) (*Plan, error) {
+	g, err := op.CopyOutputs(g, own)
+	if err != nil {
+		return nil, err
+	}
 	d := &divider{g: g, unit: make([]int, len(g.Nodes))}
 	if err := d.collect(o); err != nil {
 		return nil, err
@@ -90,6 +99,17 @@ func own(n *ir.Node) bool {
 	}
 	n = n.Source()
 	return len(n.In) == 0
+}
+
+// leaves returns the inputs, weights, constants and states among the sources of the operands of n. A segment with n has
+// them, too.
+func leaves(n *ir.Node) (out []*ir.Node) {
+	for _, x := range n.Operands() {
+		if x = x.Source(); own(x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // lightFLOPs is the most operations per element, of operands and results together, that a light op has. Elementwise
@@ -140,7 +160,8 @@ func (d *divider) collect(o Options) error {
 		}
 		who := uint64(0)
 		for k := range o.Targets {
-			if o.Takes(k, n) {
+			lacks := func(x *ir.Node) bool { return !o.Takes(k, x) }
+			if !lacks(n) && !slices.ContainsFunc(leaves(n), lacks) {
 				who |= 1 << k
 			}
 		}
@@ -189,9 +210,9 @@ func (d *divider) orderUpdates() {
 	}
 }
 
-// choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with two exceptions:
-// views, and light ops whose results lead to an op that backend 0 lacks and that depend on such an op or only on
-// weights.
+// choose decides which backends may compute each unit. A unit that backend 0 runs stays there, with three exceptions:
+// views, copies, and light ops whose results lead to an op that backend 0 lacks and that depend on such an op or only
+// on weights. A copy is made wherever that costs least.
 func (d *divider) choose(takes []uint64) {
 	// whether an op that backend 0 lacks comes before or after
 	above, below := slices.Clone(d.lacks), slices.Clone(d.lacks)
@@ -211,7 +232,7 @@ func (d *divider) choose(takes []uint64) {
 	for i, n := range d.nodes {
 		_, view := n.View()
 		switch {
-		case d.lacks[i], view, below[i] && (above[i] || known[i]) && light(n):
+		case d.lacks[i], view, n.Is(op.CopyDef), below[i] && (above[i] || known[i]) && light(n):
 			d.units[i].on = takes[i]
 		default:
 			d.units[i].on = 1

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -261,6 +262,18 @@ func TestSize(t *testing.T) {
 		7_700_000: "7.7 MB", 375_400_000: "375 MB", 999_600_000: "1.0 GB"} {
 		if got := Size(n); got != want {
 			t.Errorf("%d: %s; want %s", n, got, want)
+		}
+	}
+}
+
+// TestShort checks that a name from a file does not make an error as long as the file.
+func TestShort(t *testing.T) {
+	long := "weight " + strings.Repeat("é", 1<<20) + " is missing"
+	f := failureOf(t.Context(), diag.New(diag.Internal, long, "%s", long).WithHint("%s", long))
+	for _, got := range []string{f.Subject, f.Message, f.Hint} {
+		if len(got) > maxPart+100 || !strings.HasPrefix(got, "weight éé") || !strings.HasSuffix(got, "éé is missing") ||
+			!strings.Contains(got, "bytes left out") || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %.40q ... %q", len(got), got, got[len(got)-40:])
 		}
 	}
 }

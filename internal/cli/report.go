@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -88,8 +89,22 @@ func failureOf(ctx context.Context, err error) Failure {
 			f.More = append(f.More, diag.Printable(line))
 		}
 	}
-	f.Subject, f.Message, f.Hint = diag.Printable(f.Subject), diag.Printable(f.Message), diag.Printable(f.Hint)
+	f.Subject, f.Message, f.Hint = short(diag.Printable(f.Subject)), short(diag.Printable(f.Message)),
+		short(diag.Printable(f.Hint))
 	return f
+}
+
+// maxPart limits each part of an error, because names and types in it may come from a file and be as long as that.
+const maxPart = 4 << 10
+
+// short leaves out the middle of a text that is longer than maxPart.
+func short(s string) string {
+	if len(s) <= maxPart {
+		return s
+	}
+	const ends = maxPart / 2
+	return strings.ToValidUTF8(s[:ends], "") + fmt.Sprintf(" (%d bytes left out) ", len(s)-2*ends) +
+		strings.ToValidUTF8(s[len(s)-ends:], "")
 }
 
 // report prints err and returns the exit status. helpFor is the command whose --help may help, with a leading blank.

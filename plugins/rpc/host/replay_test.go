@@ -49,11 +49,15 @@ type player struct {
 	list []record
 	at   int
 	io   *os.File // the region, which is accessed only by pread and pwrite; nil for none
+
+	weights *os.File // the memory of new weights, for a backend; nil for none
 }
 
 // next returns the records of the next call: what the host does, then what the backend does.
 func (p *player) next() (host, backend []record) {
-	sent := func(r record) bool { return r.mark == markHost || r.mark == markHostMem || r.mark == markFile }
+	sent := func(r record) bool {
+		return r.mark == markHost || r.mark == markHostMem || r.mark == markFile || r.mark == markWeights
+	}
 	for ; p.at < len(p.list) && sent(p.list[p.at]); p.at++ {
 		host = append(host, p.list[p.at])
 	}
@@ -63,15 +67,18 @@ func (p *player) next() (host, backend []record) {
 	return host, backend
 }
 
-// check checks that the region has the bytes of a record.
+// check checks that the region, or the memory of new weights, has the bytes of a record.
 func (p *player) check(r record) error {
 	at, err := strconv.ParseInt(r.name, 10, 64)
-	have := make([]byte, len(r.data))
+	have, from := make([]byte, len(r.data)), p.io
+	if r.mark == markWeights {
+		from = p.weights
+	}
 	if err == nil {
-		_, err = p.io.ReadAt(have, at)
+		_, err = from.ReadAt(have, at)
 	}
 	if err != nil || !bytes.Equal(have, r.data) {
-		return fmt.Errorf("bytes at %s of the region are % x, %w; want % x", r.name, have, err, r.data)
+		return fmt.Errorf("bytes at %s of the memory are % x, %w; want % x", r.name, have, err, r.data)
 	}
 	return nil
 }
@@ -100,7 +107,7 @@ func (p *player) answer(call string, receive func() ([]byte, error), send func([
 			if r.call() != call || !bytes.Equal(b, r.data) {
 				return fmt.Errorf("%s with % x; want %s with % x", call, b, r.name, r.data)
 			}
-		case markHostMem:
+		case markHostMem, markWeights:
 			if err := p.check(r); err != nil {
 				return err
 			}
@@ -144,7 +151,7 @@ func playTranscript() {
 	if err != nil {
 		panic(err)
 	}
-	p := &player{io: fds.IO}
+	p := &player{io: fds.IO, weights: fds.Weights}
 	if p.list, err = readTranscript(os.Getenv("RLX_TEST_TRANSCRIPT"), fds.IO != nil); err != nil {
 		panic(err)
 	}
@@ -266,6 +273,13 @@ func (p *player) ask(ctx context.Context, s *Session, host, backend []record) er
 			if err := p.write(r); err != nil {
 				return err
 			}
+		case markWeights: // those of all params
+			if s.newWeights.Data == nil {
+				if err := s.newWeights.Grow(int64(len(r.data))); err != nil {
+					return err
+				}
+			}
+			copy(s.newWeights.Data, r.data)
 		}
 	}
 	call := messages[0].call()

@@ -4,6 +4,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -13,8 +14,11 @@ import (
 	"sync"
 	"testing"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
@@ -24,6 +28,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/golden"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/rpctest"
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -59,6 +64,7 @@ const (
 	markHostMem = "W" // bytes that the host wrote to the region; all other bytes of the data are 0
 	markBackMem = "R" // bytes that the backend wrote to the region
 	markFile    = "F" // bytes of the artifact
+	markWeights = "N" // bytes that the host wrote to the memory of new weights
 )
 
 // A record is one entry of a transcript.
@@ -175,6 +181,12 @@ func (r *recorder) add(e event) {
 		rec.note = textOf(m)
 	}
 	rec.name, rec.data = call+" "+string(m.ProtoReflect().Descriptor().Name()), encoded(m)
+	if w, ok := m.(*rlxv1.SetWeightsRequest); ok && w.GetHeader().GetMapped() {
+		for _, x := range w.GetHeader().Params {
+			r.list = append(r.list, record{mark: markWeights, name: fmt.Sprint(x.Offset),
+				data: bytes.Clone(r.s.newWeights.Data[x.Offset:][:x.Size]), note: "new weights"})
+		}
+	}
 	switch h := headerOf(m); {
 	case h != nil:
 		r.header = h
@@ -313,8 +325,31 @@ func playDemo(t *testing.T, s *Session) {
 	must("read it", state.Read(ctx, 256, kept))
 	want("kept", kept, -11, -12)
 	must("clear it", state.Clear(ctx))
-	must("drop it", state.Close())
+	other, err := s.MakeState(ctx, "", 512)
+	must("make another state", err)
+	must("copy the first", other.Copy(ctx, state))
+	must("drop it", other.Close())
+	must("drop the first", state.Close())
+	// The artifact's weights are set as new ones are.
+	for _, sign := range []float32{-1, 1} {
+		weights := slices.Clone(demoWeights)
+		for i := range weights {
+			weights[i] *= sign
+		}
+		data := tensor.Bytes(weights)
+		must("set weights", s.SetWeights(ctx, int64(len(data)), []NewWeight{{Data: data}}, []*Executable{e}))
+		y, _, err = run(device.Run{}, 1)
+		must("run with other weights", err)
+		want("y", y, -sign*11, -sign*12)
+	}
+	late, cancel := context.WithTimeout(ctx, rpctest.HangGuard)
+	defer cancel()
+	_, err = s.api.Cancel(late, &rlxv1.CancelRequest{Generation: 6})
+	must("cancel a run that has ended", err)
 	must("unload", e.Close())
+	again, err := s.Load(ctx, device.Load{Program: p, Weights: tensor.Bytes(demoWeights)})
+	must("load with the weights in chunks", err)
+	must("unload", again.Close())
 	must("close", s.Close())
 }
 
@@ -337,6 +372,92 @@ func recordDemo(t *testing.T, chunks bool) []record {
 	weights := record{mark: markFile, name: fmt.Sprint(demoWeightsAt), data: tensor.Bytes(demoWeights),
 		note: "the weights: w = [[1 2] [11 12] [21 22]], f32"}
 	return append([]record{weights}, r.list...)
+}
+
+// TestTranscriptIsComplete checks that the transcript has each call and each message of the protocol, and each choice
+// of a message that has several.
+func TestTranscriptIsComplete(t *testing.T) {
+	seen := map[string]bool{}
+	var look func(m protoreflect.Message)
+	look = func(m protoreflect.Message) {
+		seen[string(m.Descriptor().FullName())] = true
+		for i := range m.Descriptor().Oneofs().Len() {
+			if f := m.WhichOneof(m.Descriptor().Oneofs().Get(i)); f != nil {
+				seen[string(f.FullName())] = true
+			}
+		}
+		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			switch {
+			case f.IsMap() || f.Message() == nil:
+			case f.IsList():
+				for i := range v.List().Len() {
+					look(v.List().Get(i).Message())
+				}
+			default:
+				look(v.Message())
+			}
+			return true
+		})
+	}
+	lookStatus := func(b []byte) {
+		st := &spb.Status{}
+		if err := proto.Unmarshal(b, st); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range st.Details {
+			if m, err := d.UnmarshalNew(); err == nil {
+				look(m.ProtoReflect())
+			}
+		}
+	}
+	for _, shared := range []bool{false, true} {
+		list, err := readTranscript(transcriptPath, shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			switch call, kind, _ := strings.Cut(r.name, " "); r.mark {
+			case markFailed:
+				lookStatus(r.data)
+			case markHost, markBackend:
+				seen[call] = true
+				name := protoreflect.FullName("rlx.v1." + kind)
+				types, err := protoregistry.GlobalTypes.FindMessageByName(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := types.New()
+				if err := proto.Unmarshal(r.data, m.Interface()); err != nil {
+					t.Fatal(err)
+				}
+				look(m)
+				if failed, ok := m.Interface().(*rlxv1.RunResult); ok {
+					lookStatus(failed.Status)
+				}
+			}
+		}
+	}
+	file := rlxv1.File_rlx_v1_backend_proto
+	for i := range file.Services().Len() {
+		for k := range file.Services().Get(i).Methods().Len() {
+			if name := string(file.Services().Get(i).Methods().Get(k).Name()); !seen[name] {
+				t.Errorf("no call %s", name)
+			}
+		}
+	}
+	for i := range file.Messages().Len() {
+		m := file.Messages().Get(i)
+		if !seen[string(m.FullName())] {
+			t.Errorf("no message %s", m.Name())
+		}
+		for k := range m.Oneofs().Len() {
+			for j := range m.Oneofs().Get(k).Fields().Len() {
+				if f := m.Oneofs().Get(k).Fields().Get(j); !seen[string(f.FullName())] {
+					t.Errorf("no %s in a message %s", f.Name(), m.Name())
+				}
+			}
+		}
+	}
 }
 
 // TestTranscript checks that the transcript in spec/testdata is that of the host and a backend of this package.
@@ -368,6 +489,7 @@ GRAPH#
 #     W OFFSET         the host has written these bytes to the shared region, before its next message
 #     R OFFSET         the backend has written these bytes to the region, before its next message. The heartbeat (offset 64) is not shown
 #     F OFFSET         bytes of the artifact
+#     N OFFSET         the host has written these bytes to the memory of new weights, the descriptor "weights"
 #
 # Comments show each message with its fields; those with default values are left out, and long bytes are shortened. In a call the host's messages
 # come first; all streams then end. Three things differ from run to run and are set to fixed values here: total_ns and peak_rss of Done, and the times

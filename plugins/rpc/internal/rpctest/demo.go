@@ -15,7 +15,7 @@ type demoBackend struct{ Reference }
 
 func (demoBackend) Info(context.Context) (device.Info, error) {
 	to, err := target.Parse("target demo 1\ntypes f32 i32\nrun gather(f32, i32)\nrun neg(f32)")
-	return device.Info{Name: "demo", Version: "1", Target: to,
+	return device.Info{Name: "demo", Version: "1", Target: to, SetsWeights: true,
 		Devices: []device.Device{{ID: "0", Name: "Demonstration", Type: "software"}}}, err
 }
 
