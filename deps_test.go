@@ -122,6 +122,7 @@ var mayImport = map[string][]string{
 		"plugins/cpu/kernels/elementwise"},
 	"plugins/cpu/kernels/ranking": {"plugins/cpu/kernels/pool", "plugins/cpu/kernels/layout",
 		"plugins/cpu/kernels/reduce", "core/dtype"},
+	"plugins/cpu/kernels/raster": {"plugins/cpu/kernels/pool", "core/splat"},
 	"plugins/cpu/kernels/sample": {"plugins/cpu/kernels/isa", "plugins/cpu/kernels/pool",
 		"plugins/cpu/kernels/stored", "plugins/cpu/kernels/elementwise", "plugins/cpu/kernels/reduce", "core/random"},
 	"plugins/cpu/kernels/internal/kerneltest": {"plugins/cpu/kernels/isa", "plugins/cpu/kernels/pool",

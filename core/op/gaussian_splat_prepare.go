@@ -69,11 +69,10 @@ var GaussianSplatPrepareDef = ir.DefineTuple(ir.TupleDef[GaussianSplatPrepareAtt
 			copy(out[0].Floats[4*i:], p.Colors[i][:])
 			copy(out[1].Floats[splat.FormLen*i:], p.Forms[i][:])
 		}
-		list, ranges := p.Lists(a.Grid())
-		if len(list) > out[2].Len() {
-			return splat.ListTooShort(len(list), out[2].Len())
+		list, ranges := make([]int32, out[2].Len()), make([]int32, out[3].Len())
+		if err := p.Lists(a.Grid(), list, ranges); err != nil {
+			return err
 		}
-		out[2].Fill(-1)
 		for i, x := range list {
 			out[2].Ints[i] = int64(x)
 		}
@@ -83,7 +82,7 @@ var GaussianSplatPrepareDef = ir.DefineTuple(ir.TupleDef[GaussianSplatPrepareAtt
 		return nil
 	},
 	Memory: func(s ir.Sig[GaussianSplatPrepareAttrs], out []ir.Type) int64 {
-		return splatMemory(s.In, s.Syms) + s.Syms.MaxBytes(out[2])*4 + s.Syms.MaxBytes(out[3])*8
+		return splatMemory(s.In, s.Syms) + s.Syms.MaxBytes(out[2]) + s.Syms.MaxBytes(out[3])
 	},
 	FLOPs: func(a GaussianSplatPrepareAttrs, in, out []ir.Type) int64 { return 500 * numel(in[3]) },
 	Tol: func(_ GaussianSplatPrepareAttrs, _, out []ir.Type) []ir.Tolerance {

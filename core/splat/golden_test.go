@@ -112,7 +112,12 @@ func TestLists(t *testing.T) {
 		p := splat.Prepare(&g.view, g.scene)
 		for _, tile := range []int{1, 5, 16, 100} {
 			grid := splat.Grid{Width: g.width, Height: g.height, Tile: tile}
-			list, ranges := p.Lists(grid)
+			list := make([]int32, len(p.Order)*grid.Columns()*grid.Rows())
+			ranges := make([]int32, 2*grid.Columns()*grid.Rows())
+			if err := p.Lists(grid, list, ranges); err != nil {
+				t.Fatal(err)
+			}
+			list = list[:ranges[len(ranges)-1]]
 			missing, needed := 0, 0
 			for row := range grid.Rows() {
 				for column := range grid.Columns() {

@@ -54,25 +54,46 @@ func PrepareOne[T Float](v *View, s *Scene[T], i int, f *Form, color *[4]float64
 	return g.Distance, true
 }
 
-// Lists returns the splats of each tile in order: those of tile t are list[ranges[2*t]:ranges[2*t+1]].
-func (p *Prepared) Lists(g Grid) (list, ranges []int32) {
+// Lists sets the splats of each tile in order: those of tile t are list[ranges[2*t]:ranges[2*t+1]], and the rest of the
+// list is -1. A list that is too short gives an error.
+func (p *Prepared) Lists(g Grid, list, ranges []int32) error {
 	columns := g.Columns()
-	tiles := make([][]int32, columns*g.Rows())
-	for _, i := range p.Order {
-		c := p.Forms[i].Conic()
-		top, bottom := c.Rows(g.Height)
-		for row := top / g.Tile; row*g.Tile < bottom; row++ {
-			left, right := c.Columns(row*g.Tile, min(row*g.Tile+g.Tile, g.Height), g.Width)
-			for column := left / g.Tile; column*g.Tile < right; column++ {
-				tiles[row*columns+column] = append(tiles[row*columns+column], i)
+	each := func(f func(tile int, i int32)) {
+		for _, i := range p.Order {
+			c := p.Forms[i].Conic()
+			top, bottom := c.Rows(g.Height)
+			for row := top / g.Tile; row*g.Tile < bottom; row++ {
+				left, right := c.Columns(row*g.Tile, min(row*g.Tile+g.Tile, g.Height), g.Width)
+				for column := left / g.Tile; column*g.Tile < right; column++ {
+					f(row*columns+column, i)
+				}
 			}
 		}
 	}
-	for _, t := range tiles {
-		ranges = append(ranges, int32(len(list)), int32(len(list)+len(t)))
-		list = append(list, t...)
+	clear(ranges)
+	need := 0
+	each(func(tile int, _ int32) {
+		ranges[2*tile+1]++
+		need++
+	})
+	if need > len(list) {
+		return fmt.Errorf("the tiles list %d splats, and max_list_entries is %d; want at least as many, or 0 for a list that always suffices",
+			need, len(list))
 	}
-	return list, ranges
+	at := int32(0)
+	for t := 0; t < len(ranges); t += 2 {
+		count := ranges[t+1]
+		ranges[t], ranges[t+1] = at, at
+		at += count
+	}
+	each(func(tile int, i int32) {
+		list[ranges[2*tile+1]] = i
+		ranges[2*tile+1]++
+	})
+	for k := need; k < len(list); k++ {
+		list[k] = -1
+	}
+	return nil
 }
 
 // CheckLists returns an error for lists that Lists cannot have made. What no tile has is -1.
@@ -96,10 +117,4 @@ func CheckLists[T int32 | int64](list, ranges []T, splats int) error {
 		}
 	}
 	return nil
-}
-
-// ListTooShort is the error of a list that has not room for all entries.
-func ListTooShort(need, have int) error {
-	return fmt.Errorf("the tiles list %d splats, and max_list_entries is %d; want at least as many, or 0 for a list that always suffices",
-		need, have)
 }
