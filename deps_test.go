@@ -143,6 +143,8 @@ var mayImport = map[string][]string{
 		"core/diag"},
 
 	"models/gguf": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
+	"models/ply": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/ply", "internal/regular"},
+	"internal/ply": {},
 	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant",
 		"internal/regular", "internal/safetensors", "internal/strictjson"},
 	"models/arch": {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
