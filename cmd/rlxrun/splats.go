@@ -96,7 +96,8 @@ func parseCamera(text string, t *task.Splats) (c camera, err error) {
 		case given[key]:
 			return c, cli.Usagef("--camera "+text, "%s is given twice", key)
 		case len(parts) != len(to):
-			return c, cli.Usagef("--camera "+text, "%s is %q; want %d numbers, separated by commas", key, value, len(to))
+			return c, cli.Usagef("--camera "+text, "%s is %q; want %d numbers, separated by commas", key, value,
+				len(to))
 		}
 		given[key] = true
 		for i, p := range parts {
