@@ -25,6 +25,7 @@ import (
 	_ "github.com/rlx-go/rlx/models/qwen3vl"
 	_ "github.com/rlx-go/rlx/models/sam"
 	_ "github.com/rlx-go/rlx/models/sam3"
+	_ "github.com/rlx-go/rlx/models/splat"
 )
 
 // Options say what to compile, and for what. The zero value compiles a checkpoint as it is for the default targets.
@@ -97,8 +98,8 @@ type Options struct {
 }
 
 // Checkpoint compiles the checkpoint at path and writes the artifact. The path is that of a .safetensors file, of the
-// index of a sharded one, of a folder with either, or of a .gguf file (of a split one, the first part). A path that
-// ends in .txt or .rlxg has graphs in text form instead, each a method.
+// index of a sharded one, of a folder with either, of a .gguf file (of a split one, the first part), or of a .ply file
+// of Gaussian splats. A path that ends in .txt or .rlxg has graphs in text form instead, each a method.
 //
 // The same files, options and version give the same bytes. If it fails or ctx ends, an old artifact is unchanged and no
 // new one is left behind.

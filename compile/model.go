@@ -24,6 +24,7 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
+	"github.com/rlx-go/rlx/models/ply"
 	"github.com/rlx-go/rlx/models/weights"
 )
 
@@ -98,7 +99,7 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	if len(o.Targets) == 0 {
-		m.targets = takePacked(m.targets, m.built.Methods)
+		m.targets = takeAll(m.targets, m.built.Methods)
 	}
 	return m, nil
 }
@@ -196,8 +197,11 @@ func choosePrecisions(names []string) ([]string, error) {
 
 func (m *Model) loadCheckpoint(ctx context.Context) error {
 	open := weights.Open
-	if gguf.Is(m.path) {
+	switch {
+	case gguf.Is(m.path):
 		open = gguf.Open
+	case ply.Is(m.path):
+		open = ply.Open
 	}
 	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(m.path) },
 		func(c *weights.Checkpoint) { c.Close() })

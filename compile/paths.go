@@ -18,7 +18,8 @@ func modelName(path string) string {
 		abs = path
 	}
 	name := filepath.Base(abs)
-	if ext := filepath.Ext(name); ext == ".safetensors" || ext == ".json" || ext == ".gguf" {
+	switch ext := filepath.Ext(name); ext {
+	case ".safetensors", ".json", ".gguf", ".ply":
 		name = strings.TrimSuffix(strings.TrimSuffix(name, ext), ".safetensors.index")
 	}
 	if name == "model" {

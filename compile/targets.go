@@ -102,12 +102,14 @@ func targetFiles(names []string) (out []string) {
 	return out
 }
 
-// takePacked drops targets that lack the packed types of the models' weights. It is used only if no targets are named.
-func takePacked(targets []driver.Target, methods []*ir.Graph) []driver.Target {
+// takeAll drops targets that lack the packed types of the models' weights, or an op that nothing else expresses. It is
+// used only if no targets are named.
+func takeAll(targets []driver.Target, methods []*ir.Graph) []driver.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t driver.Target) bool {
 		return slices.ContainsFunc(methods, func(g *ir.Graph) bool {
 			return slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool {
-				return n.Type.DType.IsPacked() && !t.Takes.HasType(n.Type.DType)
+				how, _ := t.Takes.Support(n.Op)
+				return n.Type.DType.IsPacked() && !t.Takes.HasType(n.Type.DType) || how == target.None
 			})
 		})
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 func TestFields(t *testing.T) {
-	for _, kind := range []string{task.KindPatches, task.KindSegment, task.KindText} {
+	for _, kind := range []string{task.KindPatches, task.KindSegment, task.KindSplats, task.KindText} {
 		t.Run(kind, func(t *testing.T) { tasktest.Fields(t, kind) })
 	}
 }

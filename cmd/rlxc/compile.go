@@ -35,8 +35,8 @@ type compileFlags struct {
 func compileCommand() *cli.Command {
 	return &cli.Command{
 		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
-		Long: "Compiles a checkpoint to an artifact. CHECKPOINT is a .safetensors file, the index of a sharded one, a folder with either, or a .gguf file (of a split one, " +
-			"the first part). rlxc recognises the architecture from tensor names and shapes. Values that shapes do not determine come from a config.json beside the " +
+		Long: "Compiles a checkpoint to an artifact. CHECKPOINT is a .safetensors file, the index of a sharded one, a folder with either, a .gguf file (of a split one, " +
+			"the first part), or a .ply file of Gaussian splats. rlxc recognises the architecture from tensor names and shapes. Values that shapes do not determine come from a config.json beside the " +
 			"checkpoint, --model-config or --set; later ones override earlier ones. A file that ends in .txt or .rlxg holds graphs in text form instead, as --dump prints " +
 			"them; each becomes a method. Use one to try an op by hand.",
 		Examples: []cli.Example{

@@ -82,7 +82,7 @@ func (s sink) checkKind(arg string) error {
 	device := strings.HasPrefix(s.dest, "/dev/")
 	switch {
 	case s.offer.folder && s.dest == "-":
-		return cli.Usagef("-o "+arg, "the masks are several files; name a folder")
+		return cli.Usagef("-o "+arg, "%s are several files; name a folder", s.offer.name)
 	case s.offer.folder:
 	case s.dest == "-" && len(s.offer.pictures) > 1:
 		return cli.Usagef("-o "+arg, "%d images cannot go to stdout together; name a file", len(s.offer.pictures))

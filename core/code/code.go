@@ -67,6 +67,11 @@ each other. Download the file again. For a model in several files, name the firs
 The GGUF file has an architecture, element type, tokenizer or setting that this version does not support. Without it the results would be
 wrong. The message names it. --set does not help: compile the original checkpoint instead, or use a newer version.`)
 
+	Splats = diag.Define("RLX3092", "not a PLY file of Gaussian splats", `
+The file is not a binary little-endian PLY file with one element, vertex, whose properties are floats, among them those that programs
+for 3D Gaussian splatting write; or it is truncated, or a splat has a number that is not finite or a rotation of 0. The message says which.
+Compressed files must be converted to the plain form first.`)
+
 	Architecture = diag.Define("RLX3050", "architecture not recognised", `
 The tensors of the checkpoint do not clearly identify one model family. The message lists the evidence. If you know the family, name it
 with --arch.`)

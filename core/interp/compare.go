@@ -73,8 +73,26 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 			r = c.Fill[i]
 		}
 		in[i] = Random(rng, t, nil, r)
+		if i < len(c.Base) && len(c.Base[i]) == in[i].Len() {
+			in[i] = shifted(in[i], c.Base[i])
+		}
 	}
 	return in
+}
+
+// shifted returns a plus base, rounded to a's type.
+func shifted(a *tensor.Array, base []float64) *tensor.Array {
+	for i, b := range base {
+		if a.Floats != nil {
+			a.Floats[i] += b
+		} else {
+			a.Ints[i] += int64(b)
+		}
+	}
+	if a.DType == dtype.F64 {
+		return a
+	}
+	return a.Tensor().Array()
 }
 
 // Random returns a random value of type t with elements in r. Floats are rounded to their type. Integers include both

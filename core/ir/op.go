@@ -111,12 +111,15 @@ type Sig[A any] struct {
 }
 
 // Case is one example of an op. In has static types; the zero Type, or the end of the list, stands for absent operands.
-// Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0 to 3 for integers.
+// Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0 to 3 for integers. Base
+// has values that are added to those of an operand with as many elements. It is for operands whose elements have
+// meanings of their own, such as a camera; nil means 0.
 type Case[A any] struct {
 	Attrs A
 	In    []Type
 	Out   Type // type of a declared op
 	Fill  []Range
+	Base  [][]float64
 }
 
 // Range is a closed range of values.
@@ -256,7 +259,7 @@ func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
 		var out []Case[any]
 		if cases != nil {
 			for _, c := range cases() {
-				out = append(out, Case[any]{c.Attrs, c.In, c.Out, c.Fill})
+				out = append(out, Case[any]{c.Attrs, c.In, c.Out, c.Fill, c.Base})
 			}
 		}
 		return out

@@ -6,7 +6,8 @@
 // end. The attributes of nodes are canonical: axes lie in [0, rank), reduced axes are ascending, and layouts and modes
 // are spelled out.
 //
-// The package imports core/dtype, core/tensor, core/ir, core/quant and core/random, but no pass, plan or device.
+// The package imports core/dtype, core/tensor, core/ir, core/quant, core/splat and core/random, but no pass, plan or
+// device.
 package op
 
 import (

@@ -18,6 +18,7 @@
 //	attention, conv         attention and rotary embeddings; convolutions
 //	fft, scan               Fourier transforms; scans and recurrences
 //	ranking, sample         sorting and top-k; sampling
+//	raster                  Gaussian splats
 //
 // Each family has a struct of the routines that differ between instruction sets, and a table of them by set. The files
 // routines*.go have both. The function On, or on, returns a set's routines.

@@ -1,0 +1,119 @@
+// Package ply reads the headers of PLY files of points: binary, little-endian, with the one element vertex, whose
+// properties are all float. Greg Turk's "The PLY Polygon File Format" (1994) defines the format.
+package ply
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Limits of a header.
+const (
+	MaxHeader     = 1 << 16 // bytes
+	MaxProperties = 256
+	MaxVertices   = 1 << 27
+)
+
+// Header says what a file has. Vertex i is Stride bytes at Offset + i*Stride, a float32 for each property.
+type Header struct {
+	Vertices   int64
+	Properties []string
+	Offset     int64
+}
+
+// Stride returns the size of a vertex in bytes.
+func (h *Header) Stride() int64 { return 4 * int64(len(h.Properties)) }
+
+// Parse reads the header of a file of the given size, which must end with the last vertex.
+func Parse(r io.ReaderAt, size int64) (*Header, error) {
+	head := make([]byte, min(size, MaxHeader))
+	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	const last = "end_header\n"
+	h, element, format := &Header{Vertices: -1}, "", false
+	for n := 0; ; n++ {
+		end := bytes.IndexByte(head[h.Offset:], '\n')
+		if end < 0 {
+			return nil, fmt.Errorf("the header does not end within the first %d bytes", len(head))
+		}
+		line := string(head[h.Offset:][:end])
+		h.Offset += int64(end) + 1
+		if n == 0 {
+			if line != "ply" {
+				return nil, errors.New("does not begin with the line ply")
+			}
+			continue
+		}
+		if line+"\n" == last {
+			break
+		}
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			return nil, fmt.Errorf("line %d of the header is empty", n+1)
+		}
+		switch words[0] {
+		case "comment", "obj_info":
+			continue
+		case "format":
+			if format || line != "format binary_little_endian 1.0" {
+				return nil, fmt.Errorf("line %d of the header is %.80q; want format binary_little_endian 1.0, once", n+1,
+					line)
+			}
+			format = true
+			continue
+		case "element":
+			if len(words) == 3 && words[1] == "vertex" && element == "" {
+				v, err := strconv.ParseInt(words[2], 10, 64)
+				if err != nil || v < 1 || v > MaxVertices {
+					return nil, fmt.Errorf("has %.80s vertices; want 1 to %d", words[2], MaxVertices)
+				}
+				h.Vertices, element = v, "vertex"
+				continue
+			}
+			if len(words) == 3 && words[1] == "chunk" {
+				return nil, errors.New("has the element chunk: it is compressed; convert it to the plain form")
+			}
+			return nil, fmt.Errorf("line %d of the header is %.80q; want the element vertex alone", n+1, line)
+		case "property":
+			if len(words) != 3 || words[1] != "float" && words[1] != "float32" {
+				return nil, fmt.Errorf("line %d of the header is %.80q; want properties of type float", n+1, line)
+			}
+			if err := h.add(words[2], element); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return nil, fmt.Errorf("line %d of the header is %.80q, which is unknown", n+1, line)
+	}
+	switch {
+	case !format:
+		return nil, errors.New("the header has no line format")
+	case h.Vertices < 0 || len(h.Properties) == 0:
+		return nil, errors.New("the header has no element vertex with properties")
+	case size-h.Offset != h.Vertices*h.Stride():
+		return nil, fmt.Errorf("has %d bytes after the header; %d vertices of %d bytes are %d", size-h.Offset,
+			h.Vertices, h.Stride(), h.Vertices*h.Stride())
+	}
+	return h, nil
+}
+
+func (h *Header) add(name, element string) error {
+	for _, have := range h.Properties {
+		if have == name {
+			return fmt.Errorf("property %.80q appears twice", name)
+		}
+	}
+	switch {
+	case element == "":
+		return fmt.Errorf("property %.80q belongs to no element", name)
+	case len(name) > 64 || len(h.Properties) == MaxProperties:
+		return fmt.Errorf("property %.80q: want at most %d, with names of at most 64 bytes", name, MaxProperties)
+	}
+	h.Properties = append(h.Properties, name)
+	return nil
+}

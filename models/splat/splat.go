@@ -1,0 +1,166 @@
+// Package splat builds a renderer for a scene of Gaussian splats from a PLY file that package models/ply opened. Its
+// method render has the input meta f32[23], the camera, and the output image f32[height,width,4].
+//
+// It imports models/nn and below; it reads no bytes and knows no device.
+package splat
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/task"
+)
+
+var _ = arch.Register(arch.Architecture{
+	Name: "gaussian_splats", Title: "Gaussian splats (PLY)", Recognise: recognise, Build: build,
+	Keys: map[string]string{"width": "of the images (default 800)", "height": "of the images (default 600)"},
+})
+
+const vertices = "splat.vertices"
+
+func recognise(c arch.Checkpoint) (e arch.Evidence) {
+	if _, ok := c.Type(vertices); !ok {
+		return arch.Evidence{Missing: []string{vertices}}
+	}
+	return arch.Evidence{Found: []string{vertices}}
+}
+
+func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
+	w := nn.NewWeights(ckpt, func(name string) []string { return []string{name} })
+	size := map[string]int64{"width": 800, "height": 600}
+	for key := range size {
+		if v, ok, err := cfg.Int(key, 1, 1<<15); err != nil {
+			return nil, err
+		} else if ok {
+			size[key] = v
+		}
+	}
+	t, ok := w.Type(vertices)
+	properties, _, err := cfg.Strings("properties")
+	if err != nil {
+		return nil, err
+	}
+	if !ok || t.Rank() != 2 || t.DType != dtype.F32 || t.Shape[1] != ir.Static(int64(len(properties))) {
+		return nil, diag.New(arch.ErrTensor, w.Source(vertices), "tensor is %v; expected f32[splats,%d]", t,
+			len(properties))
+	}
+	n := t.Shape[0].Const
+	terms, err := harmonics(properties, w.Source(vertices))
+	if err != nil {
+		return nil, err
+	}
+	about := &task.Splats{Method: "render", Meta: "meta", Image: "image", Width: int(size["width"]),
+		Height: int(size["height"])}
+	center, err := cfg.Floats("center")
+	if err != nil {
+		return nil, err
+	}
+	radius, _, err := cfg.Float("radius")
+	if err != nil {
+		return nil, err
+	}
+	copy(about.Center[:], center)
+	about.Radius = radius
+	if err := about.Validate(); err != nil {
+		return nil, err
+	}
+
+	g, err := w.Graph(about.Method, nil, func(root nn.Scope) {
+		meta := op.Input(root.Graph, about.Meta, ir.TypeOf(dtype.F32, 23))
+		x := scene{all: root.Param(vertices, n, int64(len(properties))), n: n, properties: properties}
+		sh := x.sh(terms)
+		image := op.GaussianSplatRender(about.Width, about.Height, meta,
+			x.columns("x", "y", "z"), x.columns("scale_0", "scale_1", "scale_2"),
+			x.columns("rot_0", "rot_1", "rot_2", "rot_3"), op.Sigmoid(x.columns("opacity")),
+			// colors count only if all of f_dc is 0, where the colour is 0.5
+			op.Const(root.Graph, 0.5, ir.TypeOf(dtype.F32, 3*n)), sh)
+		root.Graph.Return(about.Image, image.Named(about.Image))
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &arch.Model{Arch: "gaussian_splats", Methods: []*ir.Graph{g}, Task: about, Facts: []arch.Fact{
+		{Name: "splats", Value: fmt.Sprint(n)},
+		{Name: "harmonics", Value: fmt.Sprintf("degree %d", int(math.Sqrt(float64(terms)))-1)},
+		{Name: "image", Value: fmt.Sprintf("%d x %d px", about.Width, about.Height)},
+	}}
+	if m.Skipped, err = w.Finish(); err != nil {
+		return nil, err
+	}
+	m.Params = w.Params()
+	return m, nil
+}
+
+// harmonics returns the number of coefficients of each colour: f_dc, and a third of f_rest.
+func harmonics(properties []string, source string) (int, error) {
+	rest := 0
+	for slices.Contains(properties, fmt.Sprint("f_rest_", rest)) {
+		rest++
+	}
+	for _, terms := range []int{1, 4, 9, 16} {
+		if rest == 3*(terms-1) {
+			return terms, nil
+		}
+	}
+	return 0, diag.New(arch.ErrTensor, source, "has %d properties f_rest; want 0, 9, 24 or 45, for degree 0 to 3", rest)
+}
+
+// scene is the vertices of a file.
+type scene struct {
+	all        *ir.Node
+	n          int64
+	properties []string
+}
+
+// matrix returns columns as [n, len(names)].
+func (s *scene) matrix(names ...string) *ir.Node {
+	var parts []*ir.Node
+	for i := 0; i < len(names); {
+		at := slices.Index(s.properties, names[i])
+		run := 1
+		for i+run < len(names) && at+run < len(s.properties) && s.properties[at+run] == names[i+run] {
+			run++
+		}
+		parts = append(parts, op.Narrow(s.all, 1, at, run))
+		i += run
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return op.Concat(1, parts...)
+}
+
+// columns returns columns flat, splat by splat.
+func (s *scene) columns(names ...string) *ir.Node {
+	return op.Reshape(s.matrix(names...), ir.ShapeOf(s.n*int64(len(names))))
+}
+
+// sh returns the harmonics, flat. The file has f_rest by colour, and its direction points away from the camera, where
+// the op's points to it: functions of odd degree change their sign.
+func (s *scene) sh(terms int) *ir.Node {
+	constant := s.matrix("f_dc_0", "f_dc_1", "f_dc_2")
+	if terms == 1 {
+		return op.Reshape(constant, ir.ShapeOf(3*s.n))
+	}
+	var names []string
+	for k := range 3 * (terms - 1) {
+		names = append(names, fmt.Sprint("f_rest_", k))
+	}
+	rest := op.Transpose(op.Reshape(s.matrix(names...), ir.ShapeOf(s.n, 3, int64(terms-1))), 0, 2, 1)
+	parts := []*ir.Node{op.Reshape(constant, ir.ShapeOf(s.n, 1, 3))}
+	for degree := 1; degree*degree < terms; degree++ {
+		part := op.Narrow(rest, 1, degree*degree-1, 2*degree+1)
+		if degree%2 == 1 {
+			part = op.Neg(part)
+		}
+		parts = append(parts, part)
+	}
+	return op.Reshape(op.Concat(1, parts...), ir.ShapeOf(s.n*int64(terms)*3))
+}
