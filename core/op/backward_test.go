@@ -27,7 +27,7 @@ func TestBackward(t *testing.T) {
 	}
 }
 
-var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, op.InstanceNormDef, op.L2NormDef}
+var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, op.InstanceNormDef, op.L2NormDef, op.AttentionDef}
 
 // samples is the number of elements of an operand for which a central difference is computed.
 const samples = 12

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -52,13 +53,11 @@ func normalizedRow(eps float64, x []float64, center bool) normalized {
 		mean, scale := moments(eps, x)
 		return normalized{mean, scale, true}
 	}
-	// The root mean square is the root of the second moment about 0.
-	n := make([]float64, 0, 2*len(x))
+	var square float64
 	for _, v := range x {
-		n = append(n, v, -v)
+		square += v * v / float64(len(x))
 	}
-	_, scale := moments(eps, n)
-	return normalized{0, scale, false}
+	return normalized{0, 1 / math.Sqrt(square+eps), false}
 }
 
 // back writes dx of a row. g is dy*gamma, which it overwrites.
