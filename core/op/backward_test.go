@@ -28,7 +28,9 @@ func TestBackward(t *testing.T) {
 }
 
 var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, op.InstanceNormDef, op.L2NormDef, op.AttentionDef,
-	op.RopeDef, op.CumsumDef, op.GatherDef, op.SoftmaxCrossEntropyDef}
+	op.RopeDef, op.CumsumDef, op.GatherDef, op.SoftmaxCrossEntropyDef, op.Conv1DDef, op.Conv2DDef,
+	op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.Im2ColDef,
+	op.ResizeDef, op.AdaptiveAvgPoolDef}
 
 // samples is the number of elements of an operand for which a central difference is computed.
 const samples = 12
@@ -44,6 +46,9 @@ func checkGradient(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 	y := g.Outputs[0].Node
 	dy := op.Input(g, "dy", y.Type)
 	dx, err := def.GradientOf()(y, []*ir.Node{dy})
+	if a, ok := c.Attrs.(op.PoolAttrs); ok && a.Kind == "prod" && err != nil {
+		return // says that it has none
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
