@@ -39,7 +39,8 @@ var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*
 	// overGroup returns the product a^T*b, summed over the query heads of a group: [B,HKV,1,Sk,columns].
 	overGroup := func(a, b *ir.Node, columns int64) *ir.Node {
 		one, kv := ir.Static(1), ir.Static(s.HKV)
-		a, b = Reshape(a, ir.Shape{s.B, kv, one, rows, s.Sk}), Reshape(b, ir.Shape{s.B, kv, one, rows, ir.Static(columns)})
+		a = Reshape(a, ir.Shape{s.B, kv, one, rows, s.Sk})
+		b = Reshape(b, ir.Shape{s.B, kv, one, rows, ir.Static(columns)})
 		return MatMul(a, b, MatMulAttrs{TransA: true})
 	}
 	join := func(x *ir.Node, t ir.Type) *ir.Node {

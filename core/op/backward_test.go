@@ -27,7 +27,8 @@ func TestBackward(t *testing.T) {
 	}
 }
 
-var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, op.InstanceNormDef, op.L2NormDef, op.AttentionDef,
+var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, op.InstanceNormDef, op.L2NormDef,
+	op.AttentionDef,
 	op.RopeDef, op.CumsumDef, op.GatherDef, op.SoftmaxCrossEntropyDef, op.Conv1DDef, op.Conv2DDef,
 	op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.Im2ColDef,
 	op.ResizeDef, op.AdaptiveAvgPoolDef}

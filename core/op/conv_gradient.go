@@ -65,12 +65,13 @@ func (g *Geometry) transposed(dy, w *ir.Node, x ir.Shape, layout string) *ir.Nod
 			int(dy.Type.Shape[g.axis(i)].Const)
 		rest = append(rest, in-((out-1)*g.Stride[i]-2*g.Padding[i]+g.Dilation[i]*(k-1)+1))
 	}
-	return addConvTranspose(dy, w, g.Axes, ConvTransposeAttrs{Stride: g.spatial(g.Stride), Padding: g.spatial(g.Padding),
+	return addConvTranspose(dy, w, g.Axes, ConvTransposeAttrs{Stride: g.spatial(g.Stride),
+		Padding: g.spatial(g.Padding),
 		OutputPadding: rest, Dilation: g.spatial(g.Dilation), Groups: g.Groups, Layout: layout})
 }
 
-// weightGradient returns the gradient of w [Cn,Cw/groups,...]. wide [N,Cw,...] has the larger spatial axes: it is x of a
-// convolution, and dy of a transposed one; narrow [N,Cn,...] is the other.
+// weightGradient returns the gradient of w [Cn,Cw/groups,...]. wide [N,Cw,...] is x of a convolution, and dy of a
+// transposed one; narrow [N,Cn,...] is the other.
 func (g *Geometry) weightGradient(wide, narrow *ir.Node, w ir.Shape) *ir.Node {
 	s, groups := wide.Type.Shape, ir.Static(int64(g.Groups))
 	per, batches := ir.Static(w[1].Const), ir.Static(s[0].Const*int64(g.Groups))

@@ -74,7 +74,8 @@ var _ = ir.LowerTuple(GroupNormBackwardDef, func(_ *ir.Graph, n *ir.Node, in []*
 	shape := append(ir.Shape{x.Type.Shape[0], ir.Static(groups), ir.Static(per)}, x.Type.Shape[2:]...)
 	axes, rest := []int{}, []int{0} // axes of a group; axes other than those of the channels
 	for i := 2; i < len(shape); i++ {
-		if axes = append(axes, i); i > 2 {
+		axes = append(axes, i)
+		if i > 2 {
 			rest = append(rest, i)
 		}
 	}

@@ -62,7 +62,7 @@ var _ = ir.Lower(L2NormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	return Div(x, Max(Sqrt(ReduceSum(Mul(x, x), true, a.Axes...)), number(a.Eps, x)))
 })
 
-// With l = max(sqrt(sum of x^2), eps): dx = (dy - y * sum of dy*y) / l, without the second term where eps is the larger.
+// With l = max(sqrt(sum of x^2), eps): dx = (dy - y * sum of dy*y) / l, without the second term where eps is larger.
 var _ = ir.Gradient(L2NormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a, in := n.Attrs.(L2NormAttrs), inF32(n.In[0], dy[0])
 	x, g := in[0], in[1]

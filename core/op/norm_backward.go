@@ -24,7 +24,8 @@ func singleOrDouble(name string, t ir.Type) error {
 func inF32(x ...*ir.Node) []*ir.Node {
 	wide := make([]*ir.Node, len(x))
 	for i, v := range x {
-		if wide[i] = v; v != nil && (v.Type.DType == dtype.F16 || v.Type.DType == dtype.BF16) {
+		wide[i] = v
+		if v != nil && (v.Type.DType == dtype.F16 || v.Type.DType == dtype.BF16) {
 			wide[i] = Cast(v, dtype.F32)
 		}
 	}
@@ -130,9 +131,8 @@ func normBackward[A any](name, doc string, center bool, eps func(A) float64, att
 	})
 }
 
-// lowerNormBackward adds the gradients of x, gamma and beta for a norm over the given axes of d, x less its mean if the
-// norm centers. gain returns a vector in a shape that broadcasts to x, and sum sums a value of x's shape over what such a
-// vector is repeated for.
+// lowerNormBackward adds the gradients of x, gamma and beta for a norm over the given axes of d, which is x less its mean
+// if the norm centers. gamma broadcasts to x. sum sums a value of x's shape over the axes on which gamma is repeated.
 func lowerNormBackward(d, gamma, dy *ir.Node, eps float64, center bool, axes []int,
 	sum func(*ir.Node) *ir.Node) []*ir.Node {
 	scale := Rsqrt(Add(ReduceMean(Mul(d, d), true, axes...), number(eps, d)))

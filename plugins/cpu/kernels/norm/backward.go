@@ -30,7 +30,8 @@ func (g *BackwardArgs) part() int {
 // Backward computes the gradients of a norm over the last axis, of x, gamma and beta. Each row of x and dy is read once
 // from memory.
 func Backward(p *pool.Pool, g BackwardArgs) {
-	if n := g.Rows * g.N; min(len(g.DX), len(g.X), len(g.DY)) < n || min(len(g.DGamma), len(g.DBeta), len(g.Gamma)) < g.N {
+	if n := g.Rows * g.N; min(len(g.DX), len(g.X), len(g.DY)) < n ||
+		min(len(g.DGamma), len(g.DBeta), len(g.Gamma)) < g.N {
 		panic("BUG: norm: a slice is short")
 	}
 	if g.N == 0 {
