@@ -66,7 +66,7 @@ func (g *Geometry) transposed(dy, w *ir.Node, x ir.Shape, layout string) *ir.Nod
 		rest = append(rest, in-((out-1)*g.Stride[i]-2*g.Padding[i]+g.Dilation[i]*(k-1)+1))
 	}
 	return addConvTranspose(dy, w, g.Axes, ConvTransposeAttrs{Stride: g.spatial(g.Stride),
-		Padding: g.spatial(g.Padding),
+		Padding:       g.spatial(g.Padding),
 		OutputPadding: rest, Dilation: g.spatial(g.Dilation), Groups: g.Groups, Layout: layout})
 }
 

@@ -131,7 +131,7 @@ func normBackward[A any](name, doc string, center bool, eps func(A) float64, att
 	})
 }
 
-// lowerNormBackward adds the gradients of x, gamma and beta for a norm over the given axes of d, which is x less its mean
+// lowerNormBackward adds the gradients of x, gamma and beta for a norm over the given axes of d: x, less its mean
 // if the norm centers. gamma broadcasts to x. sum sums a value of x's shape over the axes on which gamma is repeated.
 func lowerNormBackward(d, gamma, dy *ir.Node, eps float64, center bool, axes []int,
 	sum func(*ir.Node) *ir.Node) []*ir.Node {
