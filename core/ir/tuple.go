@@ -55,6 +55,8 @@ type TupleDef[A any] struct {
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
+	// Checked lists the operands whose values Eval may refuse, such as indices.
+	Checked []Checked
 
 	// Infer returns the types of the results. There are 1 to MaxResults.
 	Infer  func(s Sig[A]) ([]Type, error)

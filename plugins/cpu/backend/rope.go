@@ -11,10 +11,16 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
-var _ = register(
-	kernel{op: "rope",
-		takes:   "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
-		scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
+func init() {
+	for _, k := range []struct {
+		op   string
+		sign float32
+	}{{"rope", 1}, {"rope_backward", -1}} {
+		register(kernel{op: k.op,
+			takes:   "(f32|f16|bf16, cos: f32|f16|bf16, sin: f32|f16|bf16, frequencies: f32|f64, position: i32)",
+			scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n, k.sign).run }})
+	}
+}
 
 func ropeScratch(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	a := n.Attrs.(op.RopeAttrs)
@@ -24,6 +30,7 @@ func ropeScratch(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 // rope runs one node. It lives as long as the program, so that runs allocate nothing.
 type rope struct {
 	op.RopeAttrs
+	sign float32   // -1 turns the other way
 	freq []float64 // radians per position, unless angles come from tables
 	args attention.RopeArgs
 
@@ -36,9 +43,9 @@ type rope struct {
 	width    int
 }
 
-func newRope(n *ir.Node) *rope {
+func newRope(n *ir.Node, sign float32) *rope {
 	a := n.Attrs.(op.RopeAttrs)
-	r := &rope{RopeAttrs: a}
+	r := &rope{RopeAttrs: a, sign: sign}
 	r.args.Dim, r.args.Half, r.args.Adjacent, r.args.Kind = a.HeadDim, a.Rotated()/2, a.Style == op.GPTJ, n.Type.DType
 	r.args.Angles = r.computed
 	switch {
@@ -98,7 +105,14 @@ func (r *rope) at(b, s int) int64 { return op.RopePosition(r.pos, r.rank, r.args
 
 func (r *rope) tabled(b, s int, buf []float32) (cos, sin []float32) {
 	row, h := int(r.at(b, s))*r.width, r.args.Half
-	return r.cos.Row(r.pool.Set, row, h, buf[:h]), r.sin.Row(r.pool.Set, row, h, buf[h:])
+	cos, sin = r.cos.Row(r.pool.Set, row, h, buf[:h]), r.sin.Row(r.pool.Set, row, h, buf[h:])
+	if r.sign < 0 {
+		for i, x := range sin {
+			buf[h+i] = -x
+		}
+		sin = buf[h:]
+	}
+	return cos, sin
 }
 
 func (r *rope) computed(b, s int, buf []float32) (cos, sin []float32) {
@@ -106,7 +120,7 @@ func (r *rope) computed(b, s int, buf []float32) (cos, sin []float32) {
 	cos, sin = buf[:r.args.Half], buf[r.args.Half:]
 	for i, f := range r.freq {
 		x, y := op.Turn(p, f)
-		cos[i], sin[i] = float32(factor*x), float32(factor*y)
+		cos[i], sin[i] = float32(factor*x), r.sign*float32(factor*y)
 	}
 	return cos, sin
 }
