@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"core/ir":              {"core/dtype", "core/tensor"},
 	"core/op":              {"core/ir", "core/dtype", "core/quant", "core/tensor", "core/random"},
 	"core/custom":          {"core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/tensor"},
+	"core/grad":            {"core/code", "core/diag", "core/ir", "core/op"},
 	"core/hir":             {"core/op", "core/ir", "core/dtype", "core/tensor"},
 	"core/program":         {"core/ir", "core/dtype", "core/tensor"},
 	"task":                 {"core/code", "core/diag", "core/dtype", "core/ir", "core/tensor"},

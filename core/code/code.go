@@ -27,6 +27,13 @@ graph "pattern" must compute the same as the expansion.`)
 	UnknownOp = diag.Define("RLX3063", "op without a definition", `
 The model has an op that is not one of RLX (spec/ops.md), and no definition says what it means. Give the file with its definition (--op FILE;
 docs/custom-ops.md), or correct the name.`)
+	Gradient = diag.Define("RLX3064", "gradient that is not defined", `
+A gradient is that of one number, the loss: a float without axes. It is taken with respect to float values of the same graph. Reduce the
+result to one number first (reduce_sum, reduce_mean), and leave out integers and bools. docs/gradients.md describes gradients.`)
+	NoGradient = diag.Define("RLX7003", "op without a gradient", `
+The loss depends on a value whose gradient is wanted through an op that has no gradient rule, or whose rule does not cover the node's
+attributes. The message names the op, the node, and the path from it to the loss. Use other ops there, or take the gradient with respect to
+other values. docs/gradients.md lists what has no gradient.`)
 	Untaken = diag.Define("RLX7002", "op that a target does not run", `
 The target does not run an op of the model, neither by a kernel nor by the reference, and the compiler cannot rewrite it in terms of ops
 that the target runs. The message names the op, its types, the layer, and what is missing. Compile for another target, let another backend

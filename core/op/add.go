@@ -15,3 +15,5 @@ var AddDef = binary(binarySpec{
 
 // Add returns a node that computes a + b.
 func Add(a, b *ir.Node) *ir.Node { return a.Graph.Add(AddDef, NoAttrs{}, a, b) }
+
+var _ = gradientBinary(AddDef, func(_, _, _, dy *ir.Node) (da, db *ir.Node) { return dy, dy })

@@ -17,3 +17,8 @@ var DivDef = binary(binarySpec{
 
 // Div returns a node that computes a / b.
 func Div(a, b *ir.Node) *ir.Node { return a.Graph.Add(DivDef, NoAttrs{}, a, b) }
+
+var _ = gradientBinary(DivDef, func(_, b, y, dy *ir.Node) (da, db *ir.Node) {
+	da = Div(dy, b)
+	return da, Neg(Mul(da, y))
+})

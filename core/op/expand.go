@@ -51,3 +51,7 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 func Expand(x *ir.Node, shape ir.Shape) *ir.Node {
 	return x.Graph.AddDeclared(ExpandDef, NoAttrs{}, ir.Type{DType: x.Type.DType, Shape: shape}, x)
 }
+
+var _ = gradient(ExpandDef, func(n *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{sumTo(dy, n.In[0].Type.Shape)}
+})

@@ -12,3 +12,5 @@ var LogDef = unary("log", "y = ln x; ln 0 = -Inf, NaN below 0.", 4, rounded[NoAt
 
 // Log returns a node that computes the natural logarithm.
 func Log(x *ir.Node) *ir.Node { return x.Graph.Add(LogDef, NoAttrs{}, x) }
+
+var _ = gradientUnary(LogDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node { return Div(dy, x) })

@@ -141,3 +141,42 @@ func transposed(x *ir.Node) *ir.Node {
 	r := x.Type.Rank()
 	return Transpose(x, swapped(r-2, r-1, r)...)
 }
+
+// da = dy b^T and db = a^T dy, each in the order in which the operand is stored, summed over broadcast leading axes.
+var _ = gradient(MatMulDef, func(n *ir.Node, a MatMulAttrs, dy *ir.Node) []*ir.Node {
+	x, w := n.In[0], n.In[1]
+	return []*ir.Node{matmulGradA(x, w, a, dy), matmulGradB(x, w, a, dy)}
+})
+
+// matmulGradA returns the gradient of a matmul's operand a, given that of its result.
+func matmulGradA(a, b *ir.Node, t MatMulAttrs, dy *ir.Node) *ir.Node {
+	var da *ir.Node
+	if t.TransA {
+		da = MatMul(castTo(b, dy.Type.DType), dy, MatMulAttrs{TransA: t.TransB, TransB: true})
+	} else {
+		da = MatMul(dy, b, MatMulAttrs{TransB: !t.TransB})
+	}
+	return castTo(sumTo(da, a.Type.Shape), a.Type.DType)
+}
+
+// matmulGradB returns the gradient of a matmul's operand b, given that of its result.
+func matmulGradB(a, b *ir.Node, t MatMulAttrs, dy *ir.Node) *ir.Node {
+	if b.Type.Rank() == 2 && !t.TransA { // one product over all leading axes
+		a, dy = rows(a), rows(dy)
+	}
+	var db *ir.Node
+	if t.TransB {
+		db = MatMul(dy, a, MatMulAttrs{TransA: true, TransB: t.TransA})
+	} else {
+		db = MatMul(a, dy, MatMulAttrs{TransA: !t.TransA})
+	}
+	return castTo(sumTo(db, b.Type.Shape), b.Type.DType)
+}
+
+// rows returns x as a matrix of its last axis.
+func rows(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 2 {
+		return x
+	}
+	return Reshape(x, ir.Shape{ir.Static(-1), x.Type.Shape[x.Type.Rank()-1]})
+}

@@ -15,3 +15,5 @@ var MulDef = binary(binarySpec{
 
 // Mul returns a node that computes a * b.
 func Mul(a, b *ir.Node) *ir.Node { return a.Graph.Add(MulDef, NoAttrs{}, a, b) }
+
+var _ = gradientBinary(MulDef, func(a, b, _, dy *ir.Node) (da, db *ir.Node) { return Mul(dy, b), Mul(dy, a) })

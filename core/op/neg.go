@@ -20,3 +20,5 @@ var _ = lowerUnary(NegDef, func(x *ir.Node) *ir.Node {
 	}
 	return Mul(x, number(-1, x))
 })
+
+var _ = gradientUnary(NegDef, func(_, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node { return Neg(dy) })

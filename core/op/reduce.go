@@ -203,3 +203,35 @@ func plainReduce(def *ir.OpDef) struct{} {
 var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef),
 	plainReduce(ReduceMinDef), plainReduce(ReduceProdDef),
 	plainReduce(AnyDef), plainReduce(AllDef), plainReduce(LogSumExpDef)}
+
+// kept returns the shape of a result with keep_dims for an operand of a shape.
+func (a ReduceAttrs) kept(shape ir.Shape) ir.Shape {
+	shape = slices.Clone(shape)
+	for _, axis := range a.Axes {
+		shape[axis] = ir.Static(1)
+	}
+	return shape
+}
+
+// spread repeats a result of the reduction along the reduced axes, to the shape of the operand.
+func (a ReduceAttrs) spread(y *ir.Node, shape ir.Shape) *ir.Node {
+	return broadcastTo(Reshape(y, a.kept(shape)), shape)
+}
+
+// count returns the number of elements of x that each result is computed from, in the element type of like.
+func (a ReduceAttrs) count(x, like *ir.Node) *ir.Node {
+	count, one := ir.Static(1), make(ir.Shape, x.Type.Rank())
+	for i := range one {
+		one[i] = ir.Static(1)
+	}
+	for _, axis := range a.Axes {
+		one[axis] = x.Type.Shape[axis]
+		count, _ = count.Mul(one[axis])
+	}
+	if one.IsStatic() {
+		return number(float64(count.Const), like)
+	}
+	// The sizes are known only at run time, so count the elements.
+	ones := ReduceSum(Expand(number(1, like), one), false, a.Axes...)
+	return Reshape(ones, ir.Shape{})
+}

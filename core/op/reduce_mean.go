@@ -19,18 +19,10 @@ func ReduceMean(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 var _ = ir.Lower(ReduceMeanDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(ReduceAttrs)
 	sum := ReduceSum(in[0], a.KeepDims, a.Axes...)
-	count, one := ir.Static(1), make(ir.Shape, n.In[0].Type.Rank())
-	for i := range one {
-		one[i] = ir.Static(1)
-	}
-	for _, axis := range a.Axes {
-		one[axis] = in[0].Type.Shape[axis]
-		count, _ = count.Mul(one[axis])
-	}
-	if one.IsStatic() {
-		return Div(sum, number(float64(count.Const), sum))
-	}
-	// The sizes are known only at run time, so count the elements.
-	ones := ReduceSum(Expand(number(1, sum), one), false, a.Axes...)
-	return Div(sum, Reshape(ones, ir.Shape{}))
+	return Div(sum, a.count(in[0], sum))
+})
+
+var _ = gradient(ReduceMeanDef, func(n *ir.Node, a ReduceAttrs, dy *ir.Node) []*ir.Node {
+	x := n.In[0]
+	return []*ir.Node{a.spread(Div(dy, a.count(x, dy)), x.Type.Shape)}
 })

@@ -19,3 +19,7 @@ var ReduceSumDef = reduce(reduction{
 func ReduceSum(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceSumDef, x, keepDims, axes)
 }
+
+var _ = gradient(ReduceSumDef, func(n *ir.Node, a ReduceAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{a.spread(dy, n.In[0].Type.Shape)}
+})

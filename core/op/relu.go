@@ -15,3 +15,8 @@ var ReluDef = activation(defineUnary(unarySpec[NoAttrs]{
 func Relu(x *ir.Node) *ir.Node { return x.Graph.Add(ReluDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(ReluDef, func(x *ir.Node) *ir.Node { return Max(x, number(0, x)) })
+
+// The derivative at 0 is 0.
+var _ = gradientUnary(ReluDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Where(Gt(x, number(0, x)), dy, number(0, x))
+})

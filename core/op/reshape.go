@@ -119,3 +119,7 @@ func take(out *tensor.Array, i int, in *tensor.Array, j int) {
 
 // elementTypes returns one element type of each size. Kernels that move values depend on nothing else.
 func elementTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.F64, dtype.U8, dtype.I32} }
+
+var _ = gradient(ReshapeDef, func(n *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{Reshape(dy, n.In[0].Type.Shape)}
+})

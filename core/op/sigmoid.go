@@ -25,3 +25,7 @@ func sigmoidOf(x float64) float64 {
 	}
 	return 1 / (1 + math.Exp(-x))
 }
+
+var _ = gradientUnary(SigmoidDef, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, Mul(y, constMinus(1, y)))
+})

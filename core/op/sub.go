@@ -15,3 +15,5 @@ var SubDef = binary(binarySpec{
 
 // Sub returns a node that computes a - b.
 func Sub(a, b *ir.Node) *ir.Node { return a.Graph.Add(SubDef, NoAttrs{}, a, b) }
+
+var _ = gradientBinary(SubDef, func(_, _, _, dy *ir.Node) (da, db *ir.Node) { return dy, Neg(dy) })

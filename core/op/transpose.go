@@ -77,3 +77,11 @@ func swapped(a, b, rank int) []int {
 	perm[a], perm[b] = b, a
 	return perm
 }
+
+var _ = gradient(TransposeDef, func(_ *ir.Node, a TransposeAttrs, dy *ir.Node) []*ir.Node {
+	inverse := make([]int, len(a.Perm))
+	for i, p := range a.Perm {
+		inverse[p] = i
+	}
+	return []*ir.Node{Transpose(dy, inverse...)}
+})

@@ -71,3 +71,9 @@ var _ = ir.Plainer(WhereDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.No
 	}
 	return Where(Cast(in[0], dtype.Bool), in[1], in[2])
 })
+
+// Each element's gradient goes to the operand that was selected.
+var _ = gradient(WhereDef, func(n *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node {
+	cond, zero := n.In[0], number(0, dy)
+	return []*ir.Node{nil, sumTo(Where(cond, dy, zero), n.In[1].Type.Shape), sumTo(Where(cond, zero, dy), n.In[2].Type.Shape)}
+})
