@@ -144,8 +144,9 @@ var mayImport = map[string][]string{
 	"models/gguf": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
 	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant",
 		"internal/regular", "internal/safetensors", "internal/strictjson"},
-	"models/arch": {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
-	"models/nn":   {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
+	"models/arch":  {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
+	"models/train": {"core/grad", "core/op", "core/ir", "core/dtype", "task"},
+	"models/nn":    {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	// the families
 	"models/...": {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
 		"internal/tokenizer", "task"},
