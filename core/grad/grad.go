@@ -132,6 +132,12 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 			len(n.In)))
 	}
 	for k, y := range dx {
+		if y == ir.NoGradient {
+			if d.depends[n.In[k]] {
+				d.g.Fail(d.refuse(n, "has no gradient with respect to its operand "+n.Op.OperandName(k)))
+			}
+			continue
+		}
 		if y != nil && n.In[k] != nil && !y.Type.Equal(n.In[k].Type) {
 			panic(fmt.Sprintf("BUG: gradient rule of %s returns %v for operand %s of type %v", n.Op.Name, y.Type,
 				n.Op.OperandName(k), n.In[k].Type))

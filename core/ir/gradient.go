@@ -4,11 +4,15 @@ package ir
 // has the gradient with respect to each of n's results, of its shape and element type; nil stands for a gradient of
 // zero, and not all of them are nil. The rule returns one node for each operand, in the order of n.In, with the shape
 // and element type of the operand. Nil stands for a gradient of zero, as of an absent operand, of indices and of a
-// mask; so does a list that ends early. An error says which attributes or types the rule does not cover.
+// mask; so does a list that ends early. NoGradient stands for a gradient that the rule cannot compute, which is an
+// error if it is wanted. An error says which attributes or types the rule does not cover.
 //
 // A rule need not ask which gradients are wanted: nodes that nothing reads are removed later. It may use n and n.In,
 // whose values the forward pass computes anyway.
 type GradientRule func(n *Node, dy []*Node) ([]*Node, error)
+
+// NoGradient is what a rule returns for an operand that has a gradient which the rule cannot compute.
+var NoGradient = &Node{}
 
 // Gradient registers the gradient rule of an op. An op without one, and without a lowering to ops that have one, has
 // no gradient. Like Lower, it is separate from Define and returns a value.

@@ -24,3 +24,7 @@ var _ = lowerUnary(AbsDef, func(x *ir.Node) *ir.Node {
 	}
 	return Max(x, Neg(x))
 })
+
+var _ = gradientUnary(AbsDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, Sign(x))
+})

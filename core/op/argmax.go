@@ -11,3 +11,6 @@ var ArgMaxDef = arg("argmax", "largest", func(x, than float64) bool { return x >
 func ArgMax(x *ir.Node, axis int, keepDims bool) *ir.Node {
 	return x.Graph.Add(ArgMaxDef, ArgAttrs{Axis: fromEnd(axis, x), KeepDims: keepDims}, x)
 }
+
+// The index may be a float. It does not change where it has a derivative.
+var _ = gradientZero(ArgMaxDef)

@@ -11,3 +11,6 @@ var ArgMinDef = arg("argmin", "smallest", func(x, than float64) bool { return x 
 func ArgMin(x *ir.Node, axis int, keepDims bool) *ir.Node {
 	return x.Graph.Add(ArgMinDef, ArgAttrs{Axis: fromEnd(axis, x), KeepDims: keepDims}, x)
 }
+
+// The index may be a float. It does not change where it has a derivative.
+var _ = gradientZero(ArgMinDef)

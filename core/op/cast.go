@@ -90,3 +90,7 @@ func saturate(f float64, d dtype.DType) int64 {
 	}
 	return int64(f)
 }
+
+var _ = gradient(CastDef, func(n *ir.Node, _ CastAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{castTo(dy, n.In[0].Type.DType)}
+})

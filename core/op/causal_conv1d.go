@@ -114,3 +114,45 @@ func CausalConv1D(x, w, bias, pad *ir.Node, silu bool) (y, next *ir.Node) {
 	r := x.Graph.AddResults(2, CausalConv1DDef, CausalConv1DAttrs{silu}, x, w, bias, pad)
 	return r[0], r[1]
 }
+
+// With z as in the definition and ds the gradient of the sums: dz[u] = sum over i of ds[u-i] w[i], the same convolution
+// with the taps in reverse order, and dw[i] = sum over t of ds[t] z[t+i].
+var _ = ir.Gradient(CausalConv1DDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	g, x, w := n.Graph, n.In[0], n.In[1]
+	bias, pad := n.In[CausalConv1DBias], n.In[CausalConv1DPad]
+	tokens, k := x.Type.Shape[1], int(w.Type.Shape[1].Const)
+	padType := n.Results[1]
+	zeros := Const(g, 0, padType)
+	dx := make([]*ir.Node, 4)
+	var dz *ir.Node
+	if ds := dy[0]; ds != nil {
+		if n.Attrs.(CausalConv1DAttrs).Silu {
+			sum, _ := CausalConv1D(x, w, bias, pad, false)
+			s := Sigmoid(sum)
+			ds = Mul(ds, Mul(s, plusConst(Mul(sum, constMinus(1, s)), 1)))
+		}
+		dz, _ = CausalConv1D(Concat(1, ds, zeros), Flip(w, 1), nil, nil, false)
+		z := Concat(1, zeros, x)
+		if pad != nil {
+			z = Concat(1, pad, x)
+		}
+		taps := make([]*ir.Node, k)
+		for i := range taps {
+			taps[i] = ReduceSum(Mul(ds, cut(z, 1, ir.Static(int64(i)), tokens)), false, 0, 1)
+		}
+		dx[1], dx[CausalConv1DBias] = Stack(1, taps...), ReduceSum(ds, false, 0, 1)
+	}
+	if next := dy[1]; next != nil {
+		next = Concat(1, Const(g, 0, x.Type), next)
+		if dz == nil {
+			dz = next
+		} else {
+			dz = Add(dz, next)
+		}
+	}
+	dx[0], dx[CausalConv1DPad] = cut(dz, 1, ir.Static(int64(k-1)), tokens), Narrow(dz, 1, 0, k-1)
+	if bias == nil {
+		dx[CausalConv1DBias] = nil
+	}
+	return dx, nil
+})

@@ -34,3 +34,7 @@ func Celu(x *ir.Node, alpha float64) *ir.Node {
 var _ = lowerWith(CeluDef, func(x *ir.Node, a CeluAttrs) *ir.Node {
 	return Where(Gt(x, number(0, x)), x, Mul(Expm1(Mul(x, number(1/a.Alpha, x))), number(a.Alpha, x)))
 })
+
+var _ = gradientUnary(CeluDef, func(x, _ *ir.Node, a CeluAttrs, dy *ir.Node) *ir.Node {
+	return Where(Gt(x, number(0, x)), dy, Mul(dy, Exp(timesConst(x, 1/a.Alpha))))
+})

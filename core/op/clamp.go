@@ -36,3 +36,8 @@ func Clamp(x *ir.Node, low, high float64) *ir.Node {
 var _ = lowerWith(ClampDef, func(x *ir.Node, a ClampAttrs) *ir.Node {
 	return Min(Max(x, number(a.Min, x)), number(a.Max, x))
 })
+
+// The gradient passes where x is within the bounds, the bounds included, as in PyTorch.
+var _ = gradientUnary(ClampDef, func(x, _ *ir.Node, a ClampAttrs, dy *ir.Node) *ir.Node {
+	return Where(And(Ge(x, number(a.Min, x)), Le(x, number(a.Max, x))), dy, number(0, x))
+})

@@ -91,3 +91,13 @@ var _ = ir.Plainer(ConcatDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.N
 	}
 	return Concat(axis, left, Concat(axis, in[half:]...))
 })
+
+var _ = gradient(ConcatDef, func(n *ir.Node, a ConcatAttrs, dy *ir.Node) []*ir.Node {
+	parts, start := make([]*ir.Node, len(n.In)), ir.Static(0)
+	for k, x := range n.In {
+		size := x.Type.Shape[a.Axis]
+		parts[k] = cut(dy, a.Axis, start, size)
+		start, _ = start.Add(size)
+	}
+	return parts
+})

@@ -32,3 +32,5 @@ var CopyDef = ir.Define(ir.Def[NoAttrs]{
 
 // Copy adds a copy of x.
 func Copy(x *ir.Node) *ir.Node { return x.Graph.Add(CopyDef, NoAttrs{}, x) }
+
+var _ = gradient(CopyDef, func(_ *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node { return []*ir.Node{dy} })

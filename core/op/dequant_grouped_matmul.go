@@ -90,3 +90,16 @@ var DequantGroupedMatMulDef = ir.Define(ir.Def[DequantGroupedMatMulAttrs]{
 func DequantGroupedMatMul(x, w, idx *ir.Node, activations string) *ir.Node {
 	return x.Graph.Add(DequantGroupedMatMulDef, DequantGroupedMatMulAttrs{activations}, x, w, idx)
 }
+
+// Only x has a gradient: dy times the weights, which are decoded first, as the product of each with the unit matrix.
+// Rounding the activations counts as the identity.
+var _ = gradient(DequantGroupedMatMulDef, func(n *ir.Node, a DequantGroupedMatMulAttrs, dy *ir.Node) []*ir.Node {
+	g, x, w, idx := n.Graph, n.In[0], n.In[1], n.In[2]
+	groups, size, k := w.Type.Shape[0], w.Type.Shape[1], x.Type.Shape[1]
+	every, _ := groups.Mul(k)
+	units := Reshape(Expand(unitMatrix(g, k), ir.Shape{groups, k, k}), ir.Shape{every, k})
+	group := Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{groups, k}})
+	columns := DequantGroupedMatMul(units, w, Reshape(group, ir.Shape{every}), ActivationsF32) // [E K, N]
+	weights := Reshape(columns, ir.Shape{groups, k, size})
+	return []*ir.Node{GroupedMatMul(dy, weights, idx, GroupedMatMulAttrs{TransB: true})}
+})

@@ -72,3 +72,21 @@ var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
 func DynamicSlice(x, start *ir.Node, axis, n int) *ir.Node {
 	return x.Graph.Add(DynamicSliceDef, DynamicSliceAttrs{fromEnd(axis, x), n}, x, start)
 }
+
+// Element i of the axis gets element i - start of dy, if there is one.
+var _ = gradient(DynamicSliceDef, func(n *ir.Node, a DynamicSliceAttrs, dy *ir.Node) []*ir.Node {
+	x, g := n.In[0].Type, n.Graph
+	if a.Len == 0 {
+		return nil
+	}
+	t := ir.Type{DType: n.In[1].Type.DType, Shape: x.Shape[a.Axis : a.Axis+1]}
+	at := Sub(Iota(g, 0, t), n.In[1])
+	first, last := number(0, at), number(float64(a.Len-1), at)
+	taken := Gather(dy, Max(Min(at, last), first), a.Axis)
+	across := make(ir.Shape, x.Rank()) // the axis alone
+	for i := range across {
+		across[i] = ir.Static(1)
+	}
+	across[a.Axis] = x.Shape[a.Axis]
+	return []*ir.Node{Where(Reshape(And(Ge(at, first), Le(at, last)), across), taken, number(0, dy))}
+})

@@ -36,3 +36,7 @@ func eluOf(alpha, x float64) float64 {
 	}
 	return alpha * math.Expm1(x)
 }
+
+var _ = gradientUnary(EluDef, func(x, _ *ir.Node, a EluAttrs, dy *ir.Node) *ir.Node {
+	return Where(Gt(x, number(0, x)), dy, Mul(dy, timesConst(Exp(x), a.Alpha)))
+})

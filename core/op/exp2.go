@@ -21,3 +21,7 @@ var _ = lowerUnary(Exp2Def, func(x *ir.Node) *ir.Node {
 	rest := Add(Mul(n, number(math.Ln2-high, x)), Mul(Sub(x, n), number(math.Ln2, x)))
 	return Mul(Exp(Mul(n, number(high, x))), Exp(rest))
 })
+
+var _ = gradientUnary(Exp2Def, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, timesConst(y, math.Ln2))
+})

@@ -17,3 +17,7 @@ var _ = lowerUnary(Expm1Def, func(x *ir.Node) *ir.Node {
 	// tanh(x/2) * (e^x + 1), which does not cancel; for large x that is e^x + 1, where 1 is lost anyway.
 	return Mul(Tanh(Mul(x, number(0.5, x))), Add(Exp(x), number(1, x)))
 })
+
+var _ = gradientUnary(Expm1Def, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, plusConst(y, 1))
+})

@@ -64,3 +64,7 @@ func moved(out, in *tensor.Array, from func(axis, k, n int) int) {
 func Flip(x *ir.Node, axes ...int) *ir.Node {
 	return x.Graph.Add(FlipDef, FlipAttrs{sortedAxes(axes, x)}, x)
 }
+
+var _ = gradient(FlipDef, func(_ *ir.Node, a FlipAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{dy.Graph.Add(FlipDef, a, dy)}
+})

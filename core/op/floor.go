@@ -13,3 +13,6 @@ var FloorDef = discontinuous(
 
 // Floor returns a node that computes the largest integer that is not above x.
 func Floor(x *ir.Node) *ir.Node { return x.Graph.Add(FloorDef, NoAttrs{}, x) }
+
+// The derivative is 0 wherever there is one.
+var _ = gradientZero(FloorDef)

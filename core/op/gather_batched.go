@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -77,3 +78,17 @@ var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
 func GatherBatched(table, idx *ir.Node, batchDims int) *ir.Node {
 	return table.Graph.Add(GatherBatchedDef, GatherBatchedAttrs{batchDims}, table, idx)
 }
+
+// The rows of all batches are added to one table, in which those of batch b begin at b times the size of the axis.
+var _ = gradient(GatherBatchedDef, func(n *ir.Node, a GatherBatchedAttrs, dy *ir.Node) []*ir.Node {
+	table, idx, g := n.In[0].Type, n.In[1], n.Graph
+	batch, _ := table.Shape[:a.BatchDims].Numel()
+	rest, _ := table.Shape[a.BatchDims+1:].Numel()
+	perBatch, _ := idx.Type.Shape[a.BatchDims:].Numel()
+	count, _ := idx.Type.Shape.Numel()
+	all, _ := table.Shape[:a.BatchDims+1].Numel()
+	flat := Reshape(Cast(idx, dtype.I64), ir.Shape{batch, perBatch})
+	first := Iota(g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{batch, ir.Static(1)}})
+	flat = Reshape(Add(flat, Mul(first, sizeOf(g, table.Shape[a.BatchDims]))), ir.Shape{count})
+	return []*ir.Node{Reshape(ScatterAdd(Reshape(dy, ir.Shape{count, rest}), flat, all), table.Shape)}
+})

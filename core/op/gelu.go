@@ -19,3 +19,10 @@ func Gelu(x *ir.Node) *ir.Node { return x.Graph.Add(GeluDef, NoAttrs{}, x) }
 var _ = lowerUnary(GeluDef, func(x *ir.Node) *ir.Node {
 	return Mul(Mul(x, number(0.5, x)), Add(Erf(Mul(x, number(1/math.Sqrt2, x))), number(1, x)))
 })
+
+// The derivative is P + x p, where P and p are the distribution function and density of the normal distribution.
+var _ = gradientUnary(GeluDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	distribution := timesConst(plusConst(Erf(timesConst(x, 1/math.Sqrt2)), 1), 0.5)
+	density := timesConst(Exp(timesConst(Square(x), -0.5)), 1/math.Sqrt(2*math.Pi))
+	return Mul(dy, Add(distribution, Mul(x, density)))
+})

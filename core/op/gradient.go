@@ -87,3 +87,56 @@ func timesConst(x *ir.Node, c float64) *ir.Node { return Mul(x, number(c, x)) }
 
 // constMinus adds c - x.
 func constMinus(c float64, x *ir.Node) *ir.Node { return Sub(number(c, x), x) }
+
+// gradientZero registers the rule of an op of floats whose derivative is 0.
+func gradientZero(def *ir.OpDef) struct{} {
+	return ir.Gradient(def, func(*ir.Node, []*ir.Node) ([]*ir.Node, error) { return nil, nil })
+}
+
+// extremeGradient returns the gradient of operand a of max or min. wins is where a alone is the result.
+func extremeGradient(wins, a, b, dy *ir.Node) *ir.Node {
+	return Where(wins, dy, Where(Eq(a, b), timesConst(dy, 0.5), number(0, dy)))
+}
+
+// cut returns size elements of an axis of x, from start on. Either may be known only at run time.
+func cut(x *ir.Node, axis int, start, size ir.Dim) *ir.Node {
+	if start.IsStatic() && size.IsStatic() {
+		return Narrow(x, axis, int(start.Const), int(size.Const))
+	}
+	index := Iota(x.Graph, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
+	if !start.Is(0) {
+		index = Add(index, sizeOf(x.Graph, start))
+	}
+	return Gather(x, index, axis)
+}
+
+// sizeOf returns a size that may be known only at run time, as i64.
+func sizeOf(g *ir.Graph, d ir.Dim) *ir.Node {
+	one := ir.Type{DType: dtype.I64, Shape: ir.Shape{d}}
+	if d.IsStatic() {
+		return Const(g, float64(d.Const), ir.TypeOf(dtype.I64))
+	}
+	return ReduceSum(Const(g, 1, one), false, 0)
+}
+
+// surround puts x into an axis of another size, from start on, with zeros around it.
+func surround(x *ir.Node, axis, start int, size ir.Dim) *ir.Node {
+	length := x.Type.Shape[axis]
+	rest, _ := size.Sub(length)
+	rest, _ = rest.Sub(ir.Static(int64(start)))
+	if rest.IsStatic() {
+		before, after := make([]int, x.Type.Rank()), make([]int, x.Type.Rank())
+		before[axis], after[axis] = start, int(rest.Const)
+		return Pad(x, before, after, 0)
+	}
+	zeros := func(d ir.Dim) *ir.Node {
+		t := ir.Type{DType: x.Type.DType, Shape: append(ir.Shape{}, x.Type.Shape...)}
+		t.Shape[axis] = d
+		return Const(x.Graph, 0, t)
+	}
+	parts := []*ir.Node{x, zeros(rest)}
+	if start > 0 {
+		parts = append([]*ir.Node{zeros(ir.Static(int64(start)))}, parts...)
+	}
+	return Concat(axis, parts...)
+}

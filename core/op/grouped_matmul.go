@@ -104,3 +104,20 @@ func GroupedMatMul(x, w, idx *ir.Node, a GroupedMatMulAttrs) *ir.Node {
 	}
 	return x.Graph.Add(GroupedMatMulDef, a, x, w, idx)
 }
+
+// dw of a group is the product of its rows. The rows of other groups count as zeros, so this takes as many operations
+// as there are groups times those of dx; weights of experts are usually not trained.
+var _ = gradient(GroupedMatMulDef, func(n *ir.Node, a GroupedMatMulAttrs, dy *ir.Node) []*ir.Node {
+	x, w, idx := n.In[0], n.In[1], n.In[2]
+	dx := GroupedMatMul(dy, w, idx, GroupedMatMulAttrs{TransB: !a.TransB})
+	group := Iota(n.Graph, 0, ir.Type{DType: idx.Type.DType, Shape: ir.Shape{w.Type.Shape[0], ir.Static(1), ir.Static(1)}})
+	member := Eq(group, Reshape(idx, ir.Shape{idx.Type.Shape[0], ir.Static(1)}))
+	own := Where(member, x, number(0, x)) // [E,M,K]
+	var dw *ir.Node
+	if a.TransB {
+		dw = MatMul(dy, own, MatMulAttrs{TransA: true})
+	} else {
+		dw = MatMul(own, dy, MatMulAttrs{TransA: true})
+	}
+	return []*ir.Node{dx, castTo(dw, w.Type.DType), nil}
+})

@@ -34,3 +34,10 @@ var _ = lowerWith(HardsigmoidDef, func(x *ir.Node, a HardsigmoidAttrs) *ir.Node 
 })
 
 func hardsigmoidOf(a HardsigmoidAttrs, x float64) float64 { return min(max(a.Alpha*x+a.Beta, 0), 1) }
+
+// The derivative at the two corners is 0, as in PyTorch.
+var _ = gradientUnary(HardsigmoidDef, func(x, _ *ir.Node, a HardsigmoidAttrs, dy *ir.Node) *ir.Node {
+	t := plusConst(timesConst(x, a.Alpha), a.Beta)
+	inside := And(Gt(t, number(0, t)), Lt(t, number(1, t)))
+	return Where(inside, timesConst(dy, a.Alpha), number(0, x))
+})

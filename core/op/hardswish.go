@@ -12,3 +12,8 @@ var HardswishDef = activation(
 func Hardswish(x *ir.Node) *ir.Node { return x.Graph.Add(HardswishDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(HardswishDef, func(x *ir.Node) *ir.Node { return Mul(x, Hardsigmoid(x, 1./6, 0.5)) })
+
+var _ = gradientUnary(HardswishDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	inner := Where(Gt(x, number(-3, x)), Mul(dy, plusConst(timesConst(x, 1./3), 0.5)), number(0, x))
+	return Where(Lt(x, number(3, x)), inner, dy)
+})

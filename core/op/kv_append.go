@@ -111,3 +111,7 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
 	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
 }
+
+var _ = ir.Gradient(KVAppendDef, func(*ir.Node, []*ir.Node) ([]*ir.Node, error) {
+	return nil, fmt.Errorf("has no gradient: it updates a state, and values that a state keeps between runs have none")
+})

@@ -32,3 +32,7 @@ func LeakyRelu(x *ir.Node, slope float64) *ir.Node {
 var _ = lowerWith(LeakyReluDef, func(x *ir.Node, a LeakyReluAttrs) *ir.Node {
 	return Where(Gt(x, number(0, x)), x, Mul(x, number(a.Slope, x)))
 })
+
+var _ = gradientUnary(LeakyReluDef, func(x, _ *ir.Node, a LeakyReluAttrs, dy *ir.Node) *ir.Node {
+	return Where(Gt(x, number(0, x)), dy, timesConst(dy, a.Slope))
+})

@@ -23,3 +23,7 @@ var _ = lowerUnary(Log1pDef, func(x *ir.Node) *ir.Node {
 	near := Where(Eq(d, number(0, x)), x, Mul(Log(u), Div(x, d)))
 	return Where(Lt(Abs(x), number(1, x)), near, Log(u))
 })
+
+var _ = gradientUnary(Log1pDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Div(dy, plusConst(x, 1))
+})

@@ -42,3 +42,7 @@ var _ = ir.Lower(LogSoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir
 })
 
 var _ = plainAlongLast(LogSoftmaxDef)
+
+var _ = gradientUnary(LogSoftmaxDef, func(_, y *ir.Node, a SoftmaxAttrs, dy *ir.Node) *ir.Node {
+	return Sub(dy, Mul(Exp(y), ReduceSum(dy, true, a.Axis)))
+})

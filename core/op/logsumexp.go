@@ -69,3 +69,10 @@ var _ = ir.Lower(LogSumExpDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	sum := ReduceSum(Exp(Sub(in[0], m)), a.KeepDims, a.Axes...)
 	return Add(Log(sum), Reshape(m, n.Type.Shape))
 })
+
+// The derivative is the softmax. An infinite result is replaced by 0, because Inf - Inf is NaN.
+var _ = gradientUnary(LogSumExpDef, func(x, y *ir.Node, a ReduceAttrs, dy *ir.Node) *ir.Node {
+	shape := x.Type.Shape
+	y = Where(Eq(Abs(y), number(math.Inf(1), y)), number(0, y), y)
+	return Mul(a.spread(dy, shape), Exp(Sub(x, a.spread(y, shape))))
+})

@@ -15,3 +15,8 @@ var MaxDef = binary(binarySpec{
 
 // Max returns a node that computes the larger of a and b.
 func Max(a, b *ir.Node) *ir.Node { return a.Graph.Add(MaxDef, NoAttrs{}, a, b) }
+
+// Equal operands get half of the gradient each, as in PyTorch.
+var _ = gradientBinary(MaxDef, func(a, b, _, dy *ir.Node) (da, db *ir.Node) {
+	return extremeGradient(Gt(a, b), a, b, dy), extremeGradient(Lt(a, b), a, b, dy)
+})

@@ -15,3 +15,8 @@ var MinDef = binary(binarySpec{
 
 // Min returns a node that computes the smaller of a and b.
 func Min(a, b *ir.Node) *ir.Node { return a.Graph.Add(MinDef, NoAttrs{}, a, b) }
+
+// Equal operands get half of the gradient each, as in PyTorch.
+var _ = gradientBinary(MinDef, func(a, b, _, dy *ir.Node) (da, db *ir.Node) {
+	return extremeGradient(Lt(a, b), a, b, dy), extremeGradient(Gt(a, b), a, b, dy)
+})

@@ -14,3 +14,9 @@ var MishDef = activation(unary("mish", "y = x * tanh(ln(1 + e^x)), Misra, Mish (
 func Mish(x *ir.Node) *ir.Node { return x.Graph.Add(MishDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(MishDef, func(x *ir.Node) *ir.Node { return Mul(x, Tanh(Softplus(x, 1, math.Inf(1)))) })
+
+// y = x w with w = tanh(softplus(x)), and softplus' = sigmoid.
+var _ = gradientUnary(MishDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	w := Tanh(Softplus(x, 1, math.Inf(1)))
+	return Mul(dy, Add(w, Mul(Mul(x, Sigmoid(x)), constMinus(1, Square(w)))))
+})

@@ -45,3 +45,8 @@ var _ = ir.Lower(ModDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node {
 	moves := And(Ne(r, zero), Ne(Lt(r, zero), Lt(b, zero)))
 	return Where(moves, Add(r, b), r)
 })
+
+// db is -dy times the integer quotient, which is computed from the result so that it fits it.
+var _ = gradientBinary(ModDef, func(a, b, y, dy *ir.Node) (da, db *ir.Node) {
+	return dy, Neg(Mul(dy, Round(Div(Sub(a, y), b))))
+})

@@ -95,3 +95,7 @@ func copyRange(out *tensor.Array, i int, in *tensor.Array, j, n int) {
 		copy(out.Bytes[i*size:(i+n)*size], in.Bytes[j*size:])
 	}
 }
+
+var _ = gradient(NarrowDef, func(n *ir.Node, a NarrowAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{surround(dy, a.Axis, a.Start, n.In[0].Type.Shape[a.Axis])}
+})

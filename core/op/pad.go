@@ -92,3 +92,12 @@ var _ = ir.Lower(PadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	}
 	return x
 })
+
+var _ = gradient(PadDef, func(n *ir.Node, a PadAttrs, dy *ir.Node) []*ir.Node {
+	for axis, d := range n.In[0].Type.Shape {
+		if a.Before[axis] != 0 || a.After[axis] != 0 {
+			dy = cut(dy, axis, ir.Static(int64(a.Before[axis])), d)
+		}
+	}
+	return []*ir.Node{dy}
+})

@@ -10,3 +10,7 @@ var ReciprocalDef = unary("reciprocal", "y = 1 / x; infinite at 0.", 1, rounded[
 func Reciprocal(x *ir.Node) *ir.Node { return x.Graph.Add(ReciprocalDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(ReciprocalDef, func(x *ir.Node) *ir.Node { return Div(number(1, x), x) })
+
+var _ = gradientUnary(ReciprocalDef, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Neg(Mul(dy, Square(y)))
+})

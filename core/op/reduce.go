@@ -235,3 +235,11 @@ func (a ReduceAttrs) count(x, like *ir.Node) *ir.Node {
 	ones := ReduceSum(Expand(number(1, like), one), false, a.Axes...)
 	return Reshape(ones, ir.Shape{})
 }
+
+// reduceExtremeGradient is the gradient of a maximum or minimum. Equal elements share it evenly, as in PyTorch's amax.
+func reduceExtremeGradient(x, y *ir.Node, a ReduceAttrs, dy *ir.Node) *ir.Node {
+	shape := x.Type.Shape
+	picked := Eq(x, a.spread(y, shape))
+	count := ReduceSum(Cast(picked, x.Type.DType), a.KeepDims, a.Axes...)
+	return Where(picked, a.spread(Div(dy, count), shape), number(0, x))
+}

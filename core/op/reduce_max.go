@@ -22,3 +22,5 @@ var ReduceMaxDef = reduce(reduction{
 func ReduceMax(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMaxDef, x, keepDims, axes)
 }
+
+var _ = gradientUnary(ReduceMaxDef, reduceExtremeGradient)

@@ -22,3 +22,5 @@ var ReduceMinDef = reduce(reduction{
 func ReduceMin(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMinDef, x, keepDims, axes)
 }
+
+var _ = gradientUnary(ReduceMinDef, reduceExtremeGradient)

@@ -26,3 +26,8 @@ var RemainderDef = discontinuous(binary(binarySpec{
 
 // Remainder returns a node that computes the remainder of a/b with the sign of a.
 func Remainder(a, b *ir.Node) *ir.Node { return a.Graph.Add(RemainderDef, NoAttrs{}, a, b) }
+
+// db is -dy times the integer quotient, which is computed from the result so that it fits it.
+var _ = gradientBinary(RemainderDef, func(a, b, y, dy *ir.Node) (da, db *ir.Node) {
+	return dy, Neg(Mul(dy, Round(Div(Sub(a, y), b))))
+})

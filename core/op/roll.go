@@ -74,3 +74,11 @@ func Roll(x *ir.Node, axes, shifts []int) *ir.Node {
 	}
 	return x.Graph.Add(RollDef, a, x)
 }
+
+var _ = gradient(RollDef, func(_ *ir.Node, a RollAttrs, dy *ir.Node) []*ir.Node {
+	back := make([]int, len(a.Shifts))
+	for i, s := range a.Shifts {
+		back[i] = -s
+	}
+	return []*ir.Node{Roll(dy, a.Axes, back)}
+})

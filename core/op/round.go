@@ -16,3 +16,6 @@ var RoundDef = discontinuous(
 
 // Round returns a node that computes the nearest integer, ties to even.
 func Round(x *ir.Node) *ir.Node { return x.Graph.Add(RoundDef, NoAttrs{}, x) }
+
+// The derivative is 0 wherever there is one.
+var _ = gradientZero(RoundDef)

@@ -14,3 +14,7 @@ var RsqrtDef = unary("rsqrt", "y = 1 / sqrt x; +Inf at 0, NaN below.", 2, rounde
 func Rsqrt(x *ir.Node) *ir.Node { return x.Graph.Add(RsqrtDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(RsqrtDef, func(x *ir.Node) *ir.Node { return Div(number(1, x), Sqrt(x)) })
+
+var _ = gradientUnary(RsqrtDef, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, timesConst(Mul(Square(y), y), -0.5))
+})

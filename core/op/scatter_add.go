@@ -92,3 +92,7 @@ func ScatterAdd(updates, idx *ir.Node, rows ir.Dim) *ir.Node {
 	}
 	return updates.Graph.AddDeclared(ScatterAddDef, NoAttrs{}, out, updates, idx)
 }
+
+var _ = gradient(ScatterAddDef, func(n *ir.Node, _ NoAttrs, dy *ir.Node) []*ir.Node {
+	return []*ir.Node{Gather(dy, n.In[1], 0)}
+})

@@ -19,3 +19,7 @@ const (
 	seluAlpha = 1.6732632423543772
 	seluScale = 1.0507009873554805
 )
+
+var _ = gradientUnary(SeluDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return timesConst(Where(Gt(x, number(0, x)), dy, Mul(dy, timesConst(Exp(x), seluAlpha))), seluScale)
+})

@@ -37,3 +37,6 @@ func isUnsigned(x *ir.Node) bool {
 	lo, _ := x.Type.DType.IntRange()
 	return lo == 0
 }
+
+// The derivative is 0 wherever there is one.
+var _ = gradientZero(SignDef)

@@ -101,3 +101,7 @@ func plainAlongLast(def *ir.OpDef) struct{} {
 }
 
 var _ = plainAlongLast(SoftmaxDef)
+
+var _ = gradientUnary(SoftmaxDef, func(_, y *ir.Node, a SoftmaxAttrs, dy *ir.Node) *ir.Node {
+	return Mul(y, Sub(dy, ReduceSum(Mul(dy, y), true, a.Axis)))
+})

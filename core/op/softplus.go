@@ -45,3 +45,7 @@ var _ = lowerWith(SoftplusDef, func(x *ir.Node, a SoftplusAttrs) *ir.Node {
 	y := Add(Relu(t), Log1p(Exp(Neg(Abs(t)))))
 	return Where(Gt(t, number(a.Threshold, x)), x, Mul(y, number(1/a.Beta, x)))
 })
+
+var _ = gradientUnary(SoftplusDef, func(x, _ *ir.Node, a SoftplusAttrs, dy *ir.Node) *ir.Node {
+	return Where(Gt(timesConst(x, a.Beta), number(a.Threshold, x)), dy, Mul(dy, Sigmoid(timesConst(x, a.Beta))))
+})

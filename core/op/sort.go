@@ -106,3 +106,26 @@ func ArgSort(x *ir.Node, axis int, descending bool) *ir.Node {
 	_, indices := Sort(x, axis, descending)
 	return indices
 }
+
+// The order of the indices is the inverse of the permutation that they are.
+var _ = ir.Gradient(SortDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	if dy[0] == nil { // indices that are floats have none
+		return nil, nil
+	}
+	axis, rank := n.Attrs.(SortAttrs).Axis, n.In[0].Type.Rank()
+	y, idx := dy[0], n.Values()[1]
+	perm := swapped(axis, rank-1, rank)
+	if perm != nil {
+		y, idx = Transpose(y, perm...), Transpose(idx, perm...)
+	}
+	back := ArgSort(idx, -1, false)
+	if rank == 1 {
+		y = Gather(y, back, 0)
+	} else {
+		y = GatherBatched(y, back, rank-1)
+	}
+	if perm != nil {
+		y = Transpose(y, perm...)
+	}
+	return []*ir.Node{y}, nil
+})

@@ -119,3 +119,14 @@ func Split(x *ir.Node, axis, parts int) []*ir.Node {
 func SplitSizes(x *ir.Node, axis int, sizes ...int) []*ir.Node {
 	return x.Graph.AddResults(len(sizes), SplitDef, SplitAttrs{Axis: fromEnd(axis, x), Sizes: sizes}, x)
 }
+
+// A part without a gradient counts as zeros.
+var _ = ir.Gradient(SplitDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	parts := make([]*ir.Node, len(dy))
+	for k, y := range dy {
+		if parts[k] = y; y == nil {
+			parts[k] = Const(n.Graph, 0, n.Results[k])
+		}
+	}
+	return []*ir.Node{Concat(n.Attrs.(SplitAttrs).Axis, parts...)}, nil
+})

@@ -12,3 +12,7 @@ var SqrtDef = unary("sqrt", "y = sqrt x; NaN below 0.", 1, rounded[NoAttrs], ir.
 
 // Sqrt returns a node that computes the square root.
 func Sqrt(x *ir.Node) *ir.Node { return x.Graph.Add(SqrtDef, NoAttrs{}, x) }
+
+var _ = gradientUnary(SqrtDef, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Div(timesConst(dy, 0.5), y)
+})

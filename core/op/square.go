@@ -15,3 +15,7 @@ var SquareDef = defineUnary(unarySpec[NoAttrs]{
 func Square(x *ir.Node) *ir.Node { return x.Graph.Add(SquareDef, NoAttrs{}, x) }
 
 var _ = lowerUnary(SquareDef, func(x *ir.Node) *ir.Node { return Mul(x, x) })
+
+var _ = gradientUnary(SquareDef, func(x, _ *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, timesConst(x, 2))
+})

@@ -13,3 +13,7 @@ var TanhDef = activation(
 
 // Tanh returns a node that computes tanh x.
 func Tanh(x *ir.Node) *ir.Node { return x.Graph.Add(TanhDef, NoAttrs{}, x) }
+
+var _ = gradientUnary(TanhDef, func(_, y *ir.Node, _ NoAttrs, dy *ir.Node) *ir.Node {
+	return Mul(dy, constMinus(1, Square(y)))
+})

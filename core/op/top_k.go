@@ -147,3 +147,15 @@ func TopK(x *ir.Node, k int) (values, indices *ir.Node) {
 	r := x.Graph.AddResults(2, TopKDef, TopKAttrs{K: k}, x)
 	return r[0], r[1]
 }
+
+// Element i of a row gets the gradients of the values whose index is i, which is at most one.
+var _ = ir.Gradient(TopKDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	if dy[0] == nil { // indices that are floats have none
+		return nil, nil
+	}
+	x, idx := n.In[0].Type, n.Values()[1]
+	picked := append(slices.Clone(idx.Type.Shape), ir.Static(1)) // [..., k, 1]
+	at := Iota(n.Graph, 0, ir.Type{DType: idx.Type.DType, Shape: x.Shape[x.Rank()-1:]})
+	each := Where(Eq(Reshape(idx, picked), at), Reshape(dy[0], picked), number(0, dy[0]))
+	return []*ir.Node{ReduceSum(each, false, x.Rank()-1)}, nil
+})
