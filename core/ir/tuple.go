@@ -48,6 +48,8 @@ type TupleDef[A any] struct {
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
+	// Checked lists the operands whose values Eval may refuse, such as indices.
+	Checked []Checked
 
 	// Infer returns the types of the results. There are 1 to MaxResults.
 	Infer  func(s Sig[A]) ([]Type, error)
@@ -66,7 +68,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Tuple: true,
+		Tuple: true, Checked: d.Checked,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})

@@ -20,14 +20,36 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	if len(a.Packed) > 0 {
 		in = a.unpacked(in, s)
 	}
-	// Heads become [B, HKV, group, S, D], so that k and v broadcast over the group.
-	split := func(x *ir.Node, seq ir.Dim, group, dim int64) *ir.Node {
-		shape := ir.Shape{s.B, seq, ir.Static(s.HKV), ir.Static(group), ir.Static(dim)}
-		if a.Layout == BHSD {
-			return Reshape(x, ir.Shape{s.B, ir.Static(s.HKV), ir.Static(group), seq, ir.Static(dim)})
-		}
-		return Transpose(Reshape(x, shape), 0, 2, 3, 1, 4)
+	x := a.lowerWeights(g, in, s)
+	o := MatMul(x.weight, x.v, MatMulAttrs{})
+	if a.Layout != BHSD {
+		o = Transpose(o, 0, 3, 1, 2, 4)
 	}
+	return Reshape(o, n.Type.Shape)
+})
+
+// attentionValues are values of the expansion of an attention. Heads are split in two axes, HKV and group, so that k
+// and v broadcast over the group.
+type attentionValues struct {
+	q, k, v *ir.Node // [B,HKV,group,Sq,D], [B,HKV,1,Sk,D] and [B,HKV,1,Sk,DV]
+	// capped has the tanh of the scores, with a softcap only; weight the softmax. Both are [B,HKV,group,Sq,Sk].
+	capped, weight *ir.Node
+	// The weight of the sinks is sink / sinkSum, both [B,HKV,group,Sq,1]; nil without sinks.
+	sink, sinkSum *ir.Node
+	stale         *ir.Node // see lowerMask
+}
+
+// splitHeads returns x, in a's layout, as [B,HKV,group,seq,dim].
+func (a AttentionAttrs) splitHeads(x *ir.Node, s AttentionShape, seq ir.Dim, group, dim int64) *ir.Node {
+	shape := ir.Shape{s.B, seq, ir.Static(s.HKV), ir.Static(group), ir.Static(dim)}
+	if a.Layout == BHSD {
+		return Reshape(x, ir.Shape{s.B, ir.Static(s.HKV), ir.Static(group), seq, ir.Static(dim)})
+	}
+	return Transpose(Reshape(x, shape), 0, 2, 3, 1, 4)
+}
+
+// lowerWeights adds the softmax weights of an attention whose operands are not packed.
+func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShape) (x attentionValues) {
 	d := in[0].Type.DType
 	scalar := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(d)) }
 	wide := func(x *ir.Node) *ir.Node {
@@ -36,14 +58,16 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 		}
 		return Cast(x, d)
 	}
-	q, k, v := split(in[0], s.Sq, s.H/s.HKV, s.D), split(wide(in[1]), s.Sk, 1, s.D), split(wide(in[2]), s.Sk, 1, s.DV)
-	score := Mul(MatMul(q, k, MatMulAttrs{TransB: true}), scalar(a.EffectiveScale(s.D)))
+	x.q, x.k = a.splitHeads(in[0], s, s.Sq, s.H/s.HKV, s.D), a.splitHeads(wide(in[1]), s, s.Sk, 1, s.D)
+	x.v = a.splitHeads(wide(in[2]), s, s.Sk, 1, s.DV)
+	score := Mul(MatMul(x.q, x.k, MatMulAttrs{TransB: true}), scalar(a.EffectiveScale(s.D)))
 	if a.Softcap != 0 {
-		score = Mul(Tanh(Div(score, scalar(a.Softcap))), scalar(a.Softcap))
+		x.capped = Tanh(Div(score, scalar(a.Softcap)))
+		score = Mul(x.capped, scalar(a.Softcap))
 	}
-	score, stale := a.lowerMask(g, score, in, s)
-	if stale != nil { // 0 times NaN is NaN
-		v = Where(stale, scalar(0), v)
+	score, x.stale = a.lowerMask(g, score, in, s)
+	if x.stale != nil { // 0 times NaN is NaN
+		x.v = Where(x.stale, scalar(0), x.v)
 	}
 	// A row with only -Inf must get weights of 0: subtract 0 instead of its maximum, and divide by 1 instead of 0.
 	peak := ReduceMax(score, true, -1)
@@ -56,15 +80,16 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	weight := Exp(Sub(score, peak))
 	sum := ReduceSum(weight, true, -1)
 	if sink != nil {
-		sum = Add(sum, Exp(Sub(sink, peak)))
+		x.sink = Exp(Sub(sink, peak))
+		sum = Add(sum, x.sink)
 	}
-	weight = Div(weight, Where(Eq(sum, scalar(0)), scalar(1), sum))
-	o := MatMul(weight, v, MatMulAttrs{})
-	if a.Layout != BHSD {
-		o = Transpose(o, 0, 3, 1, 2, 4)
+	divisor := Where(Eq(sum, scalar(0)), scalar(1), sum)
+	x.weight = Div(weight, divisor)
+	if sink != nil {
+		x.sinkSum = divisor
 	}
-	return Reshape(o, n.Type.Shape)
-})
+	return x
+}
 
 // firstBatches drops the batch elements of k and v from n on.
 func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {

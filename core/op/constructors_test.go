@@ -256,6 +256,10 @@ func TestOperandIndices(t *testing.T) {
 	}{
 		{op.AttentionDef, "mask", op.AttentionMask}, {op.AttentionDef, "position", op.AttentionPosition},
 		{op.AttentionDef, "kv_len", op.AttentionKVLen}, {op.AttentionDef, "sinks", op.AttentionSinks},
+		{op.AttentionBackwardDef, "mask", op.AttentionMask + op.AttentionBackwardShift},
+		{op.AttentionBackwardDef, "position", op.AttentionPosition + op.AttentionBackwardShift},
+		{op.AttentionBackwardDef, "kv_len", op.AttentionKVLen + op.AttentionBackwardShift},
+		{op.AttentionBackwardDef, "sinks", op.AttentionSinks + op.AttentionBackwardShift},
 		{op.CausalConv1DDef, "bias", op.CausalConv1DBias}, {op.CausalConv1DDef, "pad", op.CausalConv1DPad},
 		{op.Conv1DDef, "bias", op.ConvBias}, {op.Conv2DDef, "bias", op.ConvBias}, {op.Conv3DDef, "bias", op.ConvBias},
 		{op.ConvTranspose1DDef, "bias", op.ConvBias}, {op.ConvTranspose2DDef, "bias", op.ConvBias},

@@ -1,0 +1,122 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// The lowering stores the scores, which the op itself avoids.
+var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
+	a, dy := n.Attrs.(AttentionAttrs), in[AttentionBackwardDY]
+	in = forwardOperands(in)
+	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
+	group := s.H / max(s.HKV, 1)
+	rows, ok := s.Sq.Mul(ir.Static(group))
+	if err == nil && !ok {
+		err = fmt.Errorf("attention_backward: q is %v, which has too many rows", in[0].Type)
+	}
+	if err != nil {
+		g.Fail(err)
+		return in[:len(n.Results)]
+	}
+	zero := number(0, dy)
+	x := a.lowerWeights(g, in, s)
+	dy = a.splitHeads(dy, s, s.Sq, group, s.DV)
+	dp := MatMul(dy, x.v, MatMulAttrs{TransB: true})
+	mean := ReduceSum(Mul(x.weight, dp), true, -1)
+	dscore := Mul(x.weight, Sub(dp, mean))
+	ds := Mul(dscore, number(a.EffectiveScale(s.D), dy))
+	if a.Softcap != 0 {
+		ds = Mul(ds, Sub(number(1, dy), Mul(x.capped, x.capped)))
+	}
+	k := x.k
+	if x.stale != nil {
+		k = Where(x.stale, zero, k)
+		shape := x.stale.Type.Shape
+		ds = Where(Reshape(x.stale, ir.Shape{shape[0], shape[1], shape[2], shape[4], shape[3]}), zero, ds)
+	}
+	// overGroup returns the product a^T*b, summed over the query heads of a group: [B,HKV,1,Sk,columns].
+	overGroup := func(a, b *ir.Node, columns int64) *ir.Node {
+		one, kv := ir.Static(1), ir.Static(s.HKV)
+		a, b = Reshape(a, ir.Shape{s.B, kv, one, rows, s.Sk}), Reshape(b, ir.Shape{s.B, kv, one, rows, ir.Static(columns)})
+		return MatMul(a, b, MatMulAttrs{TransA: true})
+	}
+	join := func(x *ir.Node, t ir.Type) *ir.Node {
+		if a.Layout != BHSD {
+			x = Transpose(x, 0, 3, 1, 2, 4)
+		}
+		return Reshape(x, t.Shape)
+	}
+	results := []*ir.Node{
+		join(MatMul(ds, k, MatMulAttrs{}), n.Results[0]),
+		join(overGroup(ds, x.q, s.D), n.Results[1]),
+		join(overGroup(x.weight, dy, s.DV), n.Results[2]),
+	}
+	if a.Mask == MaskBias {
+		mask := in[AttentionMask].Type
+		var axes []int // on which the mask is repeated
+		for i, axis := range [][]int{{0}, {1, 2}, {3}, {4}} {
+			if mask.Shape[i].Is(1) {
+				axes = append(axes, axis...)
+			}
+		}
+		results = append(results, Reshape(ReduceSum(dscore, false, axes...), mask.Shape))
+	}
+	if sinks := in[AttentionSinks]; sinks != nil {
+		lost := ReduceSum(Mul(Div(x.sink, x.sinkSum), mean), false, 0, 3, 4)
+		results = append(results, Reshape(Neg(lost), sinks.Type.Shape))
+	}
+	return results
+})
+
+var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	a := n.Attrs.(AttentionAttrs)
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	if err != nil {
+		return nil, err
+	}
+	if n.In[1].Type.Shape[0] != s.B && !s.B.IsStatic() {
+		return nil, fmt.Errorf("q is %v and k %v, a cache with room for more sequences; its gradient needs a static batch",
+			n.In[0].Type, n.In[1].Type)
+	}
+	in := firstBatches(n.In, s.B)
+	packed := a.Packed
+	if len(packed) > 0 {
+		in = a.unpacked(in, s)
+		a.Packed, a.HeadDim = nil, 0
+	}
+	in = inF32(append(in[:len(in):len(in)], dy[0])...)
+	o := AttentionOperands{in[AttentionMask], in[AttentionPosition], in[AttentionKVLen], in[AttentionSinks]}
+	if m := n.In[AttentionMask]; a.Mask == MaskCustom {
+		o.Mask = m // is compared and not computed with
+	}
+	d := AttentionBackward(in[0], in[1], in[2], in[len(in)-1], o, a)
+	dx := make([]*ir.Node, len(n.In))
+	for i := range 3 {
+		dx[i] = d[i]
+		if len(packed) > 0 {
+			dx[i] = padTo(dx[i], n.In[i].Type.Shape, 2, packed[i])
+		}
+		dx[i] = padTo(dx[i], n.In[i].Type.Shape, 0, 0)
+	}
+	d = d[3:]
+	if a.Mask == MaskBias {
+		dx[AttentionMask], d = d[0], d[1:]
+	}
+	if o.Sinks != nil {
+		dx[AttentionSinks] = d[0]
+	}
+	return asOperands(dx, n.In), nil
+})
+
+// padTo returns x with zeros before and after it on an axis, so that it has the size that shape has there and begins at
+// start.
+func padTo(x *ir.Node, shape ir.Shape, axis, start int) *ir.Node {
+	if x.Type.Shape[axis] == shape[axis] {
+		return x
+	}
+	before, after := make([]int, len(shape)), make([]int, len(shape))
+	before[axis], after[axis] = start, int(shape[axis].Const-x.Type.Shape[axis].Const)-start
+	return Pad(x, before, after, 0)
+}
