@@ -60,6 +60,8 @@ var mayImport = map[string][]string{
 	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/regular",
 		"internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
+	"train": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/atomicfile",
+		"internal/regular", "internal/safetensors", "task"},
 	"task/imaging":        {"core/code", "core/diag"},
 	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
 	// the kinds
@@ -153,7 +155,7 @@ var mayImport = map[string][]string{
 
 	"spec":     {},
 	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/...", "spec"},
-	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
+	"cmd/rlxrun": {".", "segment", "patches", "text", "train", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},
 	"compile": {"core/...", "task", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
