@@ -85,3 +85,23 @@ dy = rand(1, 1, 4, 3)
 d = list(torch.autograd.grad(y, x, dy[:, :, 2:]))
 d[0] = torch.cat([torch.zeros(1, 1, 2, 3, dtype=torch.float64), d[0]], 2)
 case('attention_backward q, k, v, dy {heads=1, layout="bhsd", mask="causal"}', d, q=q, k=k, v=v, dy=dy)
+
+# Rotary positions. PyTorch has no rope; the turn is a product of complex numbers.
+for style, rot in ("neox", 8), ("gptj", 8), ("neox", 4), ("gptj", 6):
+    def turn(x):
+        h = rot // 2
+        angle = torch.arange(x.shape[2]).double()[:, None] * 100.0 ** (-torch.arange(h).double() / h)
+        a, b = (x[..., :h], x[..., h:rot]) if style == "neox" else (x[..., 0:rot:2], x[..., 1:rot:2])
+        z = torch.complex(a, b) * torch.polar(torch.ones_like(angle), angle)
+        y = torch.cat([z.real, z.imag], -1) if style == "neox" else torch.stack([z.real, z.imag], -1).flatten(-2)
+        return torch.cat([y, x[..., rot:]], -1)
+
+    for shape in (2, 3, 5, 8), (1, 2, 1, 8):
+        dy, (d,) = gradients(turn, rand(*shape))
+        case('rope_backward dy {base=100, head_dim=8, n_rot=%d, style="%s", layout="bhsd"}' % (rot, style), d, dy=dy)
+
+for n, c, scale in (1, 1, 1), (3, 5, 1), (4, 33, 3), (2, 7, 300), (0, 4, 1), (6, 10, 20):
+    x, t = rand(n, c) * scale, torch.randint(0, c, (n,))
+    dy, (d,) = gradients(lambda x: F.cross_entropy(x, t, reduction="none"), x)
+    case("softmax_cross_entropy x, t", F.cross_entropy(x, t, reduction="none"), x=x, t=t.int())
+    case("softmax_cross_entropy_backward x, t, dy", d, x=x, t=t, dy=dy)

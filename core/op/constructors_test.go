@@ -272,6 +272,8 @@ func TestOperandIndices(t *testing.T) {
 		{op.QMatMulDef, "bias", op.QMatMulBias}, {op.QConv2DDef, "bias", op.QMatMulBias},
 		{op.RopeDef, "cos", op.RopeCos}, {op.RopeDef, "sin", op.RopeSin},
 		{op.RopeDef, "frequencies", op.RopeFrequencies}, {op.RopeDef, "position", op.RopePositions},
+		{op.RopeBackwardDef, "cos", op.RopeCos}, {op.RopeBackwardDef, "sin", op.RopeSin},
+		{op.RopeBackwardDef, "frequencies", op.RopeFrequencies}, {op.RopeBackwardDef, "position", op.RopePositions},
 		{op.SampleDef, "min_p", op.SampleMinP},
 	} {
 		listed[c.def]++

@@ -18,3 +18,10 @@ var CumsumDef = scan(reduction{
 
 // Cumsum adds the running sum along an axis.
 func Cumsum(x *ir.Node, a ScanAttrs) *ir.Node { return addScan(CumsumDef, x, a) }
+
+// dx_i is the sum of dy_j over all j to whose y_j x_i contributes: the running sum in the other direction.
+var _ = ir.Gradient(CumsumDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	a := n.Attrs.(ScanAttrs)
+	a.Reverse = !a.Reverse
+	return []*ir.Node{Cumsum(dy[0], a)}, nil
+})

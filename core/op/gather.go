@@ -78,3 +78,26 @@ func Gather(table, idx *ir.Node, axis int) *ir.Node {
 	}
 	return table.Graph.Add(GatherDef, GatherAttrs{fromEnd(axis, table)}, table, idx)
 }
+
+// The gradient of table is a scatter_add of dy to zeros, with the axis first.
+var _ = ir.Gradient(GatherDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
+	axis, table, idx, d := n.Attrs.(GatherAttrs).Axis, n.In[0].Type.Shape, n.In[1], inF32(dy[0])[0]
+	outer, ok1 := product(table[:axis])
+	inner, ok2 := product(table[axis+1:])
+	count, ok3 := product(idx.Type.Shape)
+	if !ok1 || !ok2 || !ok3 {
+		return nil, fmt.Errorf("table is %v and idx %v, whose sizes have no product", n.In[0].Type, idx.Type)
+	}
+	d = Transpose(Reshape(d, ir.Shape{outer, count, inner}), 1, 0, 2)
+	d = ScatterAdd(d, Reshape(idx, ir.Shape{count}), table[axis])
+	return asOperands([]*ir.Node{Reshape(Transpose(d, 1, 0, 2), table)}, n.In), nil
+})
+
+// product returns the number of elements of a shape. ok is false if no dim is equal to it.
+func product(s ir.Shape) (n ir.Dim, ok bool) {
+	n, ok = ir.Static(1), true
+	for i := 0; ok && i < len(s); i++ {
+		n, ok = n.Mul(s[i])
+	}
+	return n, ok
+}

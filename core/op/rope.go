@@ -270,6 +270,11 @@ func Turn(p int64, f float64) (cos, sin float64) {
 }
 
 func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
+	return turnHeads(a, in, out, 1)
+}
+
+// turnHeads evaluates rope if direction is 1, and turns the other way if it is -1.
+func turnHeads(a RopeAttrs, in []*tensor.Array, out *tensor.Array, direction float64) error {
 	x, g := in[0], a.Geometry(in[0].Shape)
 	h, factor := a.Rotated()/2, a.EffectiveFactor()
 	var pos []int64
@@ -311,7 +316,8 @@ func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
 					if a.Style == GPTJ {
 						j, k = 2*i, 2*i+1
 					}
-					to[j], to[k] = from[j]*cos[i]-from[k]*sin[i], from[k]*cos[i]+from[j]*sin[i]
+					c, s := cos[i], direction*sin[i]
+					to[j], to[k] = from[j]*c-from[k]*s, from[k]*c+from[j]*s
 				}
 			}
 		}
