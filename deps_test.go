@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"core/sched":   {"core/plan", "core/program", "core/ir", "core/op"},
 	"core/split":   {"core/program", "core/op", "core/ir"},
 	"core/rewrite": {"core/ir"},
-	"core/pass": {"core/target", "core/code", "core/custom", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor",
+	"core/pass": {"core/grad", "core/target", "core/code", "core/custom", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor",
 		"core/diag"},
 	"core/compile": {"core/code", "core/custom", "core/interp", "core/pass", "core/target", "core/plan", "core/sched", "core/split",
 		"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},

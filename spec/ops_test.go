@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	_ "github.com/rlx-go/rlx/core/grad"
 	_ "github.com/rlx-go/rlx/core/hir" // its blocks
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"

@@ -9,6 +9,7 @@ package interp
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -35,6 +36,12 @@ func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64
 	params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Late }) { // they have no meaning by themselves
+		var err error
+		if g, err = g.LowerBlocks(nil); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkNames(g, inputs); err != nil {
 		return nil, err

@@ -214,15 +214,18 @@ func (g *Graph) paramLike(n *Node) *Node {
 	return x
 }
 
-// LowerBlocks replaces each block by its own expansion (see Lower), until none is left. lowered, if not nil, is called
+// LowerBlocks replaces each block by its own expansion (see Lower), until none is left: late ones (TupleDef.Late) once
+// there are no others. lowered, if not nil, is called
 // with each block.
 func (g *Graph) LowerBlocks(lowered func(n *Node)) (*Graph, error) {
 	for {
+		late := !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Op.Block && !n.Op.Late })
 		next, n, err := g.Expand(func(n *Node) bool {
-			if n.Op.Block && lowered != nil {
+			chosen := n.Op.Block && n.Op.Late == late
+			if chosen && lowered != nil {
 				lowered(n)
 			}
-			return n.Op.Block
+			return chosen
 		})
 		if err != nil || n == 0 {
 			return next, err

@@ -130,7 +130,7 @@ type Tolerance struct{ Abs, Rel float64 }
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	Operands           []Operand
-	Block, Tuple, Declared, Elementwise, Commutative,
+	Block, Late, Tuple, Declared, Elementwise, Commutative,
 	Effects, Updates, Packed bool
 	InPlace       []int
 	AsI32         []dtype.DType

@@ -271,7 +271,7 @@ func (p *parser) node(s string) error {
 		}
 		head, attrText = head[:j], head[j+1:end]
 	}
-	name, operands, _ := strings.Cut(strings.TrimSpace(head), " ")
+	name, operands, _ := strings.Cut(plainCall(strings.TrimSpace(head)), " ")
 	list, err := parseAttrs(attrText, p.value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
@@ -329,6 +329,17 @@ func (p *parser) node(s string) error {
 		}
 	}
 	return nil
+}
+
+// plainCall returns OP X, Y, Z for OP(X; Y, Z), the other way to write an op whose last operand stands for several.
+func plainCall(head string) string {
+	name, rest, ok := strings.Cut(head, "(")
+	inner, closed := strings.CutSuffix(rest, ")")
+	first, others, parts := strings.Cut(inner, ";")
+	if def, known := Find(name); !ok || !closed || !parts || !known || !def.Variadic() || strings.Contains(others, ";") {
+		return head
+	}
+	return name + " " + first + "," + others
 }
 
 // operandList parses the operands of a node of op def, such as x, w, bias=b. Optional operands are named. If the op has

@@ -45,6 +45,8 @@ type TupleDef[A any] struct {
 	Results  string
 	Operands string
 	Block    bool
+	// Late is set for a block whose lowering reads the nodes before it. Such blocks are lowered after all others.
+	Late bool
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
@@ -68,7 +70,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Tuple: true, Checked: d.Checked,
+		Tuple: true, Checked: d.Checked, Late: d.Late,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})

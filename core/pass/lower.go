@@ -1,6 +1,7 @@
 package pass
 
 import (
+	_ "github.com/rlx-go/rlx/core/grad" // the block grad
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -14,6 +15,10 @@ import (
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
 //	y = relu s
+//
+// A block grad becomes the gradients that it stands for (package grad), once no other block is left:
+//
+//	d = grad loss, x   ->   the nodes of the backward pass
 //
 // The replacement is ir.Graph.LowerBlocks.
 func lower(c *context, g *ir.Graph) (*ir.Graph, error) {

@@ -23,6 +23,8 @@ func loss(c config, root nn.Scope) {
 	d := newDecoder(c, root, "T", nil)
 	x, _ := d.decode(d.embed(ids), nil)
 	logits := d.logits(d.finalNorm(x), d.head(), "lm_head")
-	chosen := op.GatherBatched(op.LogSoftmax(logits, 2), targets, 2)
-	g.Return(task.TrainLoss, op.Neg(op.ReduceMean(chosen, false, 0, 1)))
+	rows, _ := ir.Named("B").Mul(ir.Named("T"))
+	each := op.SoftmaxCrossEntropy(op.Reshape(logits, ir.Shape{rows, ir.Static(c.vocab)}),
+		op.Reshape(targets, ir.Shape{rows}))
+	g.Return(task.TrainLoss, op.ReduceMean(each, false, 0))
 }
