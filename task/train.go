@@ -163,7 +163,7 @@ func (t *Train) Check(m Methods) error {
 		if name == t.Method {
 			inputs = append(inputs, t.Scalars()...)
 		}
-		f, err := m.Taking(name, inputs...)
+		f, err := m.Taking(name, slices.Clone(inputs)...)
 		if err != nil {
 			return err
 		}
