@@ -114,8 +114,7 @@ func (c Curve) SVG(w io.Writer) error {
 	for i := range plotTicks {
 		part := float64(i) / (plotTicks - 1)
 		loss, step := lo+part*(hi-lo), math.Round(part*n)
-		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%[3].1f" stroke="%s"/>`+"\n", plotLeft, plotWidth-plotRight,
-			y(loss), gridInk)
+		fmt.Fprintf(&b, `<path d="M%d %.1fH%d" stroke="%s"/>`+"\n", plotLeft, y(loss), plotWidth-plotRight, gridInk)
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%.3g</text>`+"\n", plotLeft-8, y(loss)+4, loss)
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%.0f</text>`+"\n", x(step), plotHeight-plotBottom+20, step)
 	}
