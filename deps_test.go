@@ -261,7 +261,7 @@ func matches(allowed []string, to string) bool {
 }
 
 // forPrograms lists the packages that programs import to run models.
-var forPrograms = []string{".", "./patches", "./segment", "./text"}
+var forPrograms = []string{".", "./patches", "./segment", "./text", "./train"}
 
 // neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side
 // of the host, the side of the host no backend, and the compiler neither.
