@@ -229,3 +229,27 @@ func TestCurve(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestPacked trains adapters beside packed weights, which stay packed: the artifact has no second copy of them.
+func TestPacked(t *testing.T) {
+	path := rlxtest.Scratch("packed.rlx")
+	rlxtest.Compile(path, "../demo/llama", "--target", "cpu", "--train", "lora=2", "--train-tokens", "16", "--quantize",
+		"q8_0")
+	m := rlxtest.Open(t, path)
+	bytes := int64(0)
+	for _, w := range m.Weights() {
+		bytes += w.Bytes
+	}
+	if bytes > 6e6 {
+		t.Errorf("the weights have %d bytes; want the 5.3 MB of Q8_0", bytes)
+	}
+	o := train.Options{Settings: train.Defaults(2)}
+	tr, err := train.New(t.Context(), rlxtest.Session(t, m, rlx.Options{}), corpus(40), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps(t, tr, 2)
+	if x, err := tr.Step(t.Context()); err != nil || !(x.Norm > 0) {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
