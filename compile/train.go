@@ -35,7 +35,8 @@ const defaultTrainTokens = 256
 func (o *TrainOptions) parse() (rank int, alpha float64, err error) {
 	flag := "--train " + o.Mode
 	bad := func(what string) error {
-		return usage(flag, "%s; allowed are full, lora=RANK and lora=RANK,alpha=A, with ranks of 1 to %d", what, maxLoRA)
+		return usage(flag, "%s; allowed are full, lora=RANK and lora=RANK,alpha=A, with ranks of 1 to %d", what,
+			maxLoRA)
 	}
 	if o.Mode == "full" {
 		return 0, 0, nil
@@ -77,7 +78,8 @@ func (o *Options) checkTraining() error {
 	case err != nil:
 		return err
 	case o.LoRA != 0:
-		return usage("--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
+		return usage(
+			"--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
 	case t.Optimizer != "" && !slices.Contains(task.Optimizers(), t.Optimizer):
 		return usage("--optimizer", "%q is unknown; allowed are %s", t.Optimizer, strings.Join(task.Optimizers(), ", "))
 	case t.Batch < 0 || t.Tokens < 0:
@@ -109,7 +111,8 @@ func (m *Model) addTraining() error {
 	if err != nil {
 		return err
 	}
-	t := &task.Train{Method: "train_step", Loss: loss.Name, Optimizer: task.AdamW, Batch: max(1, o.Batch), Tokens: o.Tokens,
+	t := &task.Train{Method: "train_step", Loss: loss.Name, Optimizer: task.AdamW, Batch: max(1, o.Batch),
+		Tokens:     o.Tokens,
 		Vocabulary: text.Vocabulary, Rank: rank, Alpha: alpha, Tokenizer: text.Tokenizer}
 	if o.Optimizer != "" {
 		t.Optimizer = o.Optimizer
@@ -130,7 +133,9 @@ func (m *Model) addTraining() error {
 		return err
 	}
 	m.built.Methods, m.built.Task = methods, t
-	m.built.Attachments = slices.DeleteFunc(m.built.Attachments, func(a arch.Attachment) bool { return a.Name != t.Tokenizer })
+	m.built.Attachments = slices.DeleteFunc(m.built.Attachments, func(a arch.Attachment) bool {
+		return a.Name != t.Tokenizer
+	})
 	m.built.Facts = append(m.built.Facts, arch.Fact{Name: "training", Value: t.String()})
 	return nil
 }

@@ -59,9 +59,9 @@ func Optimizers() []string { return []string{AdamW, SGD} }
 // A Train describes the training of a language model. Package train runs it. The trained values and the moments of the
 // optimizer are states.
 //
-//	Method: input_ids, targets i64[Batch,Tokens], the inputs of the optimizer -> loss f32[], norm f32[]; updates the states
+//	Method: input_ids, targets i64[Batch,Tokens], Scalars f32[] -> loss f32[], norm f32[]; updates the states
 //	Loss: input_ids, targets -> loss f32[], of the current states
-//	Init: sets the trained values to those of the checkpoint; empty for adapters, whose first values the caller chooses
+//	Init: sets the trained values to those of the checkpoint; empty for adapters, for which the caller chooses them
 type Train struct {
 	Method    string `json:"method"`    // "train_step"
 	Loss      string `json:"loss"`      // "loss"

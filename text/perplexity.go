@@ -56,12 +56,14 @@ func Perplexity(ctx context.Context, r rlx.Runner, ids []int, o PerplexityOption
 		return nil, err
 	}
 	if len(ids) < 2 {
-		return nil, diag.New(code.TextPrompt, "text", "has %d tokens; want two or more, because the first is not predicted",
-			len(ids))
+		return nil,
+			diag.New(code.TextPrompt, "text", "has %d tokens; want two or more, because the first is not predicted",
+				len(ids))
 	}
 	for i, id := range ids {
 		if id < 0 || id >= t.Vocabulary {
-			return nil, diag.New(code.TextPrompt, "text", "id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+			return nil, diag.New(code.TextPrompt, "text", "id %d is %d; the vocabulary has 0 to %d", i, id,
+				t.Vocabulary-1)
 		}
 	}
 	if err := o.settle(most); err != nil {
@@ -92,7 +94,8 @@ func (o *PerplexityOptions) settle(most int) error {
 		o.Window = min(defaultWindow, most)
 	}
 	if o.Window < 1 || o.Window > most {
-		return diag.New(diag.Usage, "window", "is %d; allowed are 1 to %d, which the model takes at a time", o.Window, most)
+		return diag.New(diag.Usage, "window", "is %d; allowed are 1 to %d, which the model takes at a time", o.Window,
+			most)
 	}
 	if o.Stride == 0 {
 		o.Stride = max(1, o.Window/2)
@@ -139,8 +142,9 @@ func windowLoss(ctx context.Context, r rlx.Runner, t *spec, ids []int, first int
 	sum := 0.0
 	for i, x := range losses {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return 0, diag.New(device.ErrNaN, methodForward, "the logits after token %d of a window hold a NaN or infinity",
-				first+i-1)
+			return 0,
+				diag.New(device.ErrNaN, methodForward, "the logits after token %d of a window hold a NaN or infinity",
+					first+i-1)
 		}
 		sum += x
 	}

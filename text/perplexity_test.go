@@ -34,7 +34,8 @@ func TestPerplexity(t *testing.T) {
 		window, stride int
 		loss           float64
 	}{
-		{64, 32, 1.9527989092884457}, {0, 0, 1.9527989092884457}, {16, 8, 2.0876307283925972}, {16, 0, 2.0876307283925972},
+		{64, 32, 1.9527989092884457}, {0, 0, 1.9527989092884457}, {16, 8, 2.0876307283925972},
+		{16, 0, 2.0876307283925972},
 		{16, 16, 2.2336423512445562}, {16, 3, 2.1135408908016284},
 	} {
 		last := 0
@@ -48,7 +49,8 @@ func TestPerplexity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(r.Loss-c.loss) > 2e-6 || math.Abs(r.Perplexity-math.Exp(c.loss)) > 2e-5 || r.Tokens != 50 || last != 50 {
+		if math.Abs(r.Loss-c.loss) > 2e-6 || math.Abs(r.Perplexity-math.Exp(c.loss)) > 2e-5 || r.Tokens != 50 ||
+			last != 50 {
 			t.Errorf("window %d, stride %d: %+v; want loss %v", c.window, c.stride, r, c.loss)
 		}
 	}

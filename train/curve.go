@@ -108,7 +108,8 @@ func (c Curve) SVG(w io.Writer) error {
 		return plotTop + (hi-loss)/(hi-lo)*(plotHeight-plotTop-plotBottom)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
+	fmt.Fprintf(
+		&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
 		plotWidth, plotHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", plotWidth, plotHeight)
 	for i := range plotTicks {
@@ -116,9 +117,11 @@ func (c Curve) SVG(w io.Writer) error {
 		loss, step := lo+part*(hi-lo), math.Round(part*n)
 		fmt.Fprintf(&b, `<path d="M%d %.1fH%d" stroke="%s"/>`+"\n", plotLeft, y(loss), plotWidth-plotRight, gridInk)
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%.3g</text>`+"\n", plotLeft-8, y(loss)+4, loss)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%.0f</text>`+"\n", x(step), plotHeight-plotBottom+20, step)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%.0f</text>`+"\n", x(step),
+			plotHeight-plotBottom+20, step)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">step</text>`+"\n", (plotLeft+plotWidth-plotRight)/2, plotHeight-10)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">step</text>`+"\n", (plotLeft+plotWidth-plotRight)/2,
+		plotHeight-10)
 	line := func(colour string, points []string) {
 		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="1.5" points="%s"/>`+"\n", colour,
 			strings.Join(points, " "))
@@ -130,12 +133,14 @@ func (c Curve) SVG(w io.Writer) error {
 		}
 	}
 	line(trainColour, points)
-	fmt.Fprintf(&b, `<text x="%d" y="20" fill="%s">loss of the batch (nats per token)</text>`+"\n", plotLeft, trainColour)
+	fmt.Fprintf(&b, `<text x="%d" y="20" fill="%s">loss of the batch (nats per token)</text>`+"\n", plotLeft,
+		trainColour)
 	if len(c.Eval) > 0 {
 		points = nil
 		for _, e := range c.Eval {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x(float64(e.Step)), y(e.Loss)))
-			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", x(float64(e.Step)), y(e.Loss), evalColour)
+			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", x(float64(e.Step)), y(e.Loss),
+				evalColour)
 		}
 		line(evalColour, points)
 		fmt.Fprintf(&b, `<text x="%d" y="20" fill="%s">evaluation</text>`+"\n", plotLeft+260, evalColour)

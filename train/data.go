@@ -26,7 +26,8 @@ type data struct {
 func newData(t *task.Train, ids []int, seed uint64) (*data, error) {
 	for i, id := range ids {
 		if id < 0 || id >= t.Vocabulary {
-			return nil, diag.New(code.TrainData, "text", "token %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+			return nil, diag.New(code.TrainData, "text", "token %d is %d; the vocabulary has 0 to %d", i, id,
+				t.Vocabulary-1)
 		}
 	}
 	if err := CheckText(len(ids), t.Tokens); err != nil {

@@ -48,8 +48,8 @@ type config struct {
 }
 
 // SaveAdapter writes the adapters in PEFT's format: adapter_model.safetensors and adapter_config.json, in the folder at
-// path, which is made if it does not exist. If path ends in .safetensors, it is the file of the first, and the second is
-// beside it. Each file is either complete or unchanged.
+// path, which is made if it does not exist. If path ends in .safetensors, it is the file of the first, and the second
+// is beside it. Each file is either complete or unchanged.
 func (t *Trainer) SaveAdapter(ctx context.Context, path string) error {
 	if t.task.Rank == 0 {
 		return diag.New(diag.Usage, t.session.Model().Path(), "trains no adapters; save the model")
@@ -106,11 +106,12 @@ func save(ctx context.Context, path string, values map[string]rlx.Tensor, names 
 	var items []safetensors.Item
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
-		items = append(items, safetensors.Item{Name: names[name], DType: "F32", Shape: v.Shape, Size: int64(len(v.Data)),
-			Write: func(w io.Writer) error {
-				_, err := w.Write(v.Data)
-				return err
-			}})
+		items = append(
+			items, safetensors.Item{Name: names[name], DType: "F32", Shape: v.Shape, Size: int64(len(v.Data)),
+				Write: func(w io.Writer) error {
+					_, err := w.Write(v.Data)
+					return err
+				}})
 	}
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		return safetensors.Write(w, map[string]string{"format": "pt"}, items)
@@ -148,7 +149,8 @@ func (t *Trainer) loadAdapter(ctx context.Context, path string) error {
 		alpha *= math.Sqrt(float64(c.Rank))
 	}
 	if c.Type != "LORA" || c.DoRA || c.Rank != t.task.Rank || alpha != t.task.Alpha {
-		return bad(settings, "has peft_type %q, rank %d and alpha %v; the artifact trains LORA of rank %d and alpha %v", c.Type,
+		return bad(settings, "has peft_type %q, rank %d and alpha %v; the artifact trains LORA of rank %d and alpha %v",
+			c.Type,
 			c.Rank, alpha, t.task.Rank, t.task.Alpha).(*diag.Error).
 			WithHint("compile the model with rlxc --train lora=%d,alpha=%v", c.Rank, alpha)
 	}
@@ -175,7 +177,8 @@ func (t *Trainer) loadAdapter(ctx context.Context, path string) error {
 		case !ok:
 			return bad(weights, "has no tensor for %s, which the artifact trains", v.Name).(*diag.Error).
 				WithHint("compile the model with rlxc --train-layers and the layers of the adapter")
-		case e.DType != dtype.F32 || !slices.EqualFunc(e.Shape, shape, func(a int64, b int) bool { return a == int64(b) }):
+		case e.DType != dtype.F32 ||
+			!slices.EqualFunc(e.Shape, shape, func(a int64, b int) bool { return a == int64(b) }):
 			return bad(weights, "tensor %s is %s%v; want F32%v", e.Name, e.Stored, e.Shape, shape)
 		}
 		b := tensor.AlignedBytes(int(e.Size))

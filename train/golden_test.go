@@ -80,15 +80,17 @@ type goldenRun struct {
 func goldenRuns() []goldenRun {
 	same := func(name string) string { return name }
 	peft := func(name string) string { return "base_model.model." + name + ".weight" }
-	adamW := train.Settings{Steps: 20, Schedule: train.Constant, LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8,
+	adamW := train.Settings{Steps: 20, Schedule: train.Constant, LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.999,
+		Epsilon:     1e-8,
 		WeightDecay: 0.01, Clip: 1}
 	warm := adamW
 	warm.Schedule, warm.LearningRate, warm.Warmup, warm.Beta2, warm.WeightDecay = train.Cosine, 2e-3, 3, 0.95, 0.1
 	sgd := train.Settings{Steps: 10, Schedule: train.Constant, LearningRate: 0.02, Momentum: 0.9, Epsilon: 1e-8}
 	full := []string{"--train", "full", "--train-batch", "2", "--train-tokens", "15", "--optimizer"}
 	return []goldenRun{
-		{"train_lora", "", []string{"--train", "lora=4", "--train-layers", "q_proj,k_proj,v_proj,o_proj", "--train-batch", "2",
-			"--train-tokens", "23", "--optimizer", "adamw"},
+		{"train_lora", "",
+			[]string{"--train", "lora=4", "--train-layers", "q_proj,k_proj,v_proj,o_proj", "--train-batch", "2",
+				"--train-tokens", "23", "--optimizer", "adamw"},
 			train.Options{Settings: adamW, Adapter: goldens + "train_lora/adapter"}, peft},
 		{"train_full", "sgd.", append(full[:len(full):len(full)], "sgd"), train.Options{Settings: sgd}, same},
 		{"train_full", "adamw.", append(full[:len(full):len(full)], "adamw"), train.Options{Settings: warm}, same},

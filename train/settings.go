@@ -34,8 +34,8 @@ type Settings struct {
 	Seed         uint64   `json:"seed"` // of the order of the text, and of random first values
 }
 
-// Defaults returns settings for a number of steps: learning rate 3e-4, falling with a cosine after a tenth of the steps,
-// clipping at 1, and for the rest those of PyTorch's AdamW. Momentum, which SGD alone uses, is 0.9.
+// Defaults returns settings for a number of steps: learning rate 3e-4, falling with a cosine after a tenth of the
+// steps, clipping at 1, and for the rest those of PyTorch's AdamW. Momentum, which SGD alone uses, is 0.9.
 func Defaults(steps int) Settings {
 	return Settings{Steps: steps, LearningRate: 3e-4, Schedule: Cosine, Warmup: steps / 10, WeightDecay: 0.01, Clip: 1,
 		Momentum: 0.9, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}

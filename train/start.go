@@ -57,8 +57,8 @@ func (t *Trainer) begin(ctx context.Context) error {
 	return nil
 }
 
-// random returns first values: those of PEFT for adapters (A uniform within 1/sqrt(inputs), B zero), and otherwise those
-// of Options.Scratch.
+// random returns first values: those of PEFT for adapters (A uniform within 1/sqrt(inputs), B zero), and otherwise
+// those of Options.Scratch.
 func (t *Trainer) random(name string, shape []int) []float32 {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -1,5 +1,5 @@
-// Package train trains language models that were compiled with rlxc --train: low-rank adapters beside a model, or all of
-// its weights. A Trainer holds the values that are trained, in a State of a session:
+// Package train trains language models that were compiled with rlxc --train: low-rank adapters beside a model, or all
+// of its weights. A Trainer holds the values that are trained, in a State of a session:
 //
 //	session, err := rlx.Load(ctx, "train.rlx", "cpu")
 //	t, err := train.New(ctx, session, ids, train.Options{Settings: train.Defaults(300)})
@@ -41,8 +41,8 @@ type Options struct {
 	// Scratch begins with random weights in place of those of the checkpoint: matrices from a normal distribution of
 	// deviation 0.02, and gains of 1. It is for models that are trained as a whole.
 	Scratch bool
-	// Adapter is the folder of an adapter, in PEFT's format, to begin with. Without one, the matrices A are random and B
-	// are 0, so that the first step sees the model as it is.
+	// Adapter is the folder of an adapter, in PEFT's format, to begin with. Without one, the matrices A are random and
+	// B are 0, so that the first step sees the model as it is.
 	Adapter string
 	// Batches, if not nil, chooses the sequences of a step in place of the text: Batch times Tokens+1 ids, one sequence
 	// after another.
@@ -144,7 +144,8 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	}
 	x := Step{Number: n, Rate: rate, Loss: number(res, task.TrainLoss), Norm: number(res, task.TrainNorm)}
 	if !finite(x.Loss) || !finite(x.Norm) {
-		return x, diag.New(device.ErrNaN, t.task.Method, "step %d: the loss is %v and the norm of the gradient %v", n, x.Loss,
+		return x, diag.New(device.ErrNaN, t.task.Method, "step %d: the loss is %v and the norm of the gradient %v", n,
+			x.Loss,
 			x.Norm).WithHint("go on from the last checkpoint with a smaller learning rate")
 	}
 	t.losses = append(t.losses, float32(x.Loss))

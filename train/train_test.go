@@ -62,8 +62,8 @@ func exported(t *testing.T, tr *train.Trainer) []byte {
 	return b.Bytes()
 }
 
-// TestResume goes on from a checkpoint in another process of the backend, with another number of threads: the values and
-// the losses have the same bits as without the interruption.
+// TestResume goes on from a checkpoint in another process of the backend, with another number of threads: the values
+// and the losses have the same bits as without the interruption.
 func TestResume(t *testing.T) {
 	o := train.Options{Settings: train.Defaults(12)}
 	o.Seed = 7

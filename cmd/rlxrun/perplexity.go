@@ -19,7 +19,8 @@ type perplexityFlags struct {
 
 func perplexityCommand() *cli.Command {
 	return &cli.Command{
-		Name: "perplexity", Args: "MODEL.rlx --text FILE [flags]", Short: "measure how well a language model predicts a text",
+		Name: "perplexity", Args: "MODEL.rlx --text FILE [flags]",
+		Short: "measure how well a language model predicts a text",
 		Long: `Prints the mean negative log likelihood of the tokens of a text, in nats, and its exponential, the perplexity. Use it to compare what
 rlxc --quantize and other choices cost: give the same text, window and stride to both artifacts. Less is better. The model sees a window of the text at a
 time; each window starts --stride tokens after the one before, and only its new tokens count.`,
@@ -87,7 +88,8 @@ func (s *session) perplexity(ctx context.Context, f *perplexityFlags) error {
 		return asTextFlag(err, f.text)
 	}
 	if s.env.JSON {
-		return s.env.WriteJSON(perplexityJSON{r.Tokens, r.Loss, r.Perplexity, r.Window, r.Stride, ms(time.Since(start))})
+		return s.env.WriteJSON(
+			perplexityJSON{r.Tokens, r.Loss, r.Perplexity, r.Window, r.Stride, ms(time.Since(start))})
 	}
 	return s.env.Table([][]string{
 		{"tokens", fmt.Sprintf("%d, in windows of %d, each %d after the one before", r.Tokens, r.Window, r.Stride)},

@@ -41,7 +41,8 @@ type trainFlags struct {
 
 func trainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "train", Args: "MODEL.rlx --text FILE -n STEPS [flags]", Short: "train a language model or an adapter on a text",
+		Name: "train", Args: "MODEL.rlx --text FILE -n STEPS [flags]",
+		Short: "train a language model or an adapter on a text",
 		Long: `Trains what rlxc --train prepared: low-rank adapters (LoRA) beside a model that stays as it is, or all weights. Each step takes sequences of the
 text, in an order that follows from --seed, and prints the loss: the mean negative log likelihood of a token, in nats. An adapter is saved in PEFT's format, for
 rlxrun --lora and for Python. docs/training.md explains it step by step.`,
@@ -85,7 +86,8 @@ func (f *trainFlags) declare() {
 		slices.Insert(slices.DeleteFunc(train.Schedules(), func(x string) bool { return x == string(train.Cosine) }), 0,
 			string(train.Cosine))...)
 	fs.IntVar(&f.warmup, "warmup", 0, "`N` steps in which the learning rate grows (default a tenth)")
-	fs.Float64Var(&s.WeightDecay, "weight-decay", s.WeightDecay, "`RATE` decay of all trained values, times the learning rate")
+	fs.Float64Var(&s.WeightDecay, "weight-decay", s.WeightDecay,
+		"`RATE` decay of all trained values, times the learning rate")
 	fs.Float64Var(&s.Clip, "clip", s.Clip, "`NORM` largest norm of all gradients together; 0 is off")
 	fs.Float64Var(&s.Momentum, "momentum", s.Momentum, "`M` of SGD")
 	fs.Float64Var(&s.Beta1, "beta1", s.Beta1, "`B` of AdamW")
@@ -99,7 +101,8 @@ func (f *trainFlags) declare() {
 	fs.StringVar(&f.plot, "plot", "", "`FILE.svg` draw the loss")
 	fs.StringVar(&f.checkpoint, "checkpoint", "", "`FILE` save all that is needed to go on")
 	fs.IntVar(&f.every, "checkpoint-every", 100, "`N` steps between checkpoints")
-	fs.BoolVar(&f.resume, "resume", false, "go on from --checkpoint if the file exists, with the same bits as without the interruption")
+	fs.BoolVar(&f.resume, "resume", false,
+		"go on from --checkpoint if the file exists, with the same bits as without the interruption")
 	f.host.declare(fs)
 }
 
@@ -263,7 +266,8 @@ func (f *trainFlags) steps(ctx context.Context, s *session, t *train.Trainer, he
 		last := t.Done() == f.settings.Steps
 		if t.Done()%f.logEvery == 0 || last {
 			bar.Clear()
-			s.env.Notef("step %*d  loss %.4f  norm %.3g  rate %.3g  %.0f ms", len(fmt.Sprint(f.settings.Steps)), t.Done(), x.Loss,
+			s.env.Notef("step %*d  loss %.4f  norm %.3g  rate %.3g  %.0f ms", len(fmt.Sprint(f.settings.Steps)),
+				t.Done(), x.Loss,
 				x.Norm, x.Rate, ms(x.Duration))
 		}
 		if held != nil && (t.Done()%f.evalEvery == 0 || last) {
@@ -273,7 +277,8 @@ func (f *trainFlags) steps(ctx context.Context, s *session, t *train.Trainer, he
 			}
 			c.Eval = append(c.Eval, train.Evaluation{Step: t.Done(), Loss: loss})
 			bar.Clear()
-			s.env.Notef("step %*d  evaluation loss %.4f  perplexity %.4g", len(fmt.Sprint(f.settings.Steps)), t.Done(), loss,
+			s.env.Notef("step %*d  evaluation loss %.4f  perplexity %.4g", len(fmt.Sprint(f.settings.Steps)), t.Done(),
+				loss,
 				math.Exp(loss))
 		}
 		if f.checkpoint != "" && (t.Done()%f.every == 0 || last) {
@@ -331,7 +336,8 @@ func (f *trainFlags) texts(ctx context.Context, s *session, about *task.Train) (
 
 // inFlags names flags in errors about settings.
 func (f *trainFlags) inFlags(err error) error {
-	if e, ok := errors.AsType[*rlx.Error](err); ok && f.fs.Lookup(e.Subject) != nil && !strings.HasPrefix(e.Subject, "-") {
+	if e, ok := errors.AsType[*rlx.Error](err); ok && f.fs.Lookup(e.Subject) != nil &&
+		!strings.HasPrefix(e.Subject, "-") {
 		if e.Subject == "text" {
 			e.Subject = f.text
 		} else {
