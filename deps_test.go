@@ -61,6 +61,8 @@ var mayImport = map[string][]string{
 	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/regular",
 		"internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
+	"train": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/atomicfile",
+		"internal/regular", "internal/safetensors", "task"},
 	"task/imaging":        {"core/code", "core/diag"},
 	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
 	// the kinds
@@ -148,15 +150,16 @@ var mayImport = map[string][]string{
 	"internal/ply": {},
 	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant",
 		"internal/regular", "internal/safetensors", "internal/strictjson"},
-	"models/arch": {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
-	"models/nn":   {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
+	"models/arch":  {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
+	"models/train": {"core/grad", "core/op", "core/ir", "core/dtype", "task"},
+	"models/nn":    {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	// the families
 	"models/...": {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
 		"internal/tokenizer", "task"},
 
 	"spec":     {},
 	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/...", "spec"},
-	"cmd/rlxrun": {".", "segment", "patches", "text", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
+	"cmd/rlxrun": {".", "segment", "patches", "text", "train", "core/code", "core/custom", "core/device", "core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},
 	"compile": {"core/...", "task", "format", "models/...", "internal/budget", "internal/ctxio", "internal/regular",
@@ -262,7 +265,7 @@ func matches(allowed []string, to string) bool {
 }
 
 // forPrograms lists the packages that programs import to run models.
-var forPrograms = []string{".", "./patches", "./segment", "./text"}
+var forPrograms = []string{".", "./patches", "./segment", "./text", "./train"}
 
 // neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side
 // of the host, the side of the host no backend, and the compiler neither.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
@@ -172,6 +174,18 @@ func (r *Resident) Read(ctx context.Context) (Tensor, error) {
 		return Tensor{}, err
 	}
 	return t, r.memory.dev.Read(ctx, r.offset, t.Data)
+}
+
+// Write replaces the tensor's values by those of t, which must have its element type and shape. The error matches
+// ErrInput if it has others.
+func (r *Resident) Write(ctx context.Context, t Tensor) error {
+	if t.DType != r.DType || !slices.Equal(t.Shape, r.Shape) || int64(len(t.Data)) != r.bytes() {
+		return diag.New(device.ErrInput, "tensor", "is %s; it cannot become %s of %d bytes",
+			Tensor{DType: r.DType, Shape: r.Shape}, t, len(t.Data))
+	}
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	return r.memory.dev.Write(ctx, r.offset, t.Data)
 }
 
 // Close frees the memory of a tensor that a run kept.

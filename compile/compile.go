@@ -50,6 +50,8 @@ type Options struct {
 	// LoRA is the rank of low-rank adapters that a session may give a language model (text.OpenAdapter). Its linear
 	// layers then have a product for the adapter, whose weights are 0 until then. 0 means none.
 	LoRA int
+	// Train compiles a language model for training (package train) in place of its use.
+	Train TrainOptions
 	// DType is the element type of stored weights: "f32", "f16", "bf16", or "keep" or empty for that of each tensor.
 	DType string
 	// Quantize stores the matrices of a language model in blocks of few bits: one of weights.Quantizations, such as

@@ -155,7 +155,7 @@ func (o *Options) check(path string) error {
 		given bool
 	}{
 		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"context", o.Context != 0},
-		{"lora", o.LoRA != 0},
+		{"lora", o.LoRA != 0}, {"train", o.Train.Mode != ""},
 		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""}, {"quantize", o.Quantize != ""},
 	} {
 		if graph && x.given {
@@ -216,6 +216,9 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 	}
 	m.blame = badSizes(m.path)
 
+	if err := m.options.checkTraining(); err != nil {
+		return err
+	}
 	stored := weights.Stored{Checkpoint: ckpt}
 	stored.DType, _ = dtype.Parse(m.options.DType)
 	if m.options.quantizes() {
@@ -231,6 +234,9 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 		return err
 	}
 	if err := m.addLoRA(); err != nil {
+		return err
+	}
+	if err := m.addTraining(); err != nil {
 		return err
 	}
 	m.values = &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}, zero: m.adapters}

@@ -45,7 +45,8 @@ func (a *Adapter) Weights() map[string]rlx.Tensor { return a.weights }
 const maxAdapterConfig = 1 << 20 // bytes
 
 // OpenAdapter reads an adapter that PEFT has saved: the folder dir with adapter_config.json and
-// adapter_model.safetensors. With merged weights w + s b a, where s is lora_alpha/r, or lora_alpha/sqrt(r) with
+// adapter_model.safetensors. If dir ends in .safetensors, it is the file of the matrices, and adapter_config.json is
+// beside it. With merged weights w + s b a, where s is lora_alpha/r, or lora_alpha/sqrt(r) with
 // use_rslora, the model would give the same results up to rounding. rank_pattern and alpha_pattern count.
 //
 // Errors match ErrAdapter if the files cannot be read, the adapter is of a kind that is not supported (DoRA, biases,
@@ -62,11 +63,15 @@ func OpenAdapter(m *rlx.Model, dir string) (*Adapter, error) {
 		return nil, diag.New(diag.Usage, m.Path(), "takes no adapters").WithHint(
 			"compile the model with rlxc --lora RANK")
 	}
+	matrices := filepath.Join(dir, "adapter_model.safetensors")
+	if strings.HasSuffix(dir, ".safetensors") {
+		dir, matrices = filepath.Dir(dir), dir
+	}
 	cfg, err := readAdapterConfig(filepath.Join(dir, "adapter_config.json"))
 	if err != nil {
 		return nil, err
 	}
-	factors, err := readFactors(filepath.Join(dir, "adapter_model.safetensors"), slots)
+	factors, err := readFactors(matrices, slots)
 	if err != nil {
 		return nil, err
 	}

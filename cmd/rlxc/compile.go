@@ -28,6 +28,7 @@ type compileFlags struct {
 	dtype, quantize, activations            cli.Choice
 	batch, context, lora                    int
 	targets, fallbacks, precisions          []string
+	train                                   compile.TrainOptions
 	set, dump, sizes, mutable, ops          cli.List
 	gaps                                    bool
 }
@@ -49,6 +50,8 @@ func compileCommand() *cli.Command {
 			{About: "halve the size: round weights to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
 			{About: "a language model with about 5 bits per weight",
 				Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
+			{About: "train LoRA adapters of rank 8, of 512 tokens a step (docs/training.md)",
+				Line: "rlxc llama-3.2-1b/ --train lora=8 --train-tokens 512 -o train.rlx"},
 			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors",
 				Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for your own backend, described by rlxrun plugins describe",
@@ -88,6 +91,15 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.activations, "activations",
 				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32",
 				op.ActivationsF32, op.ActivationsQ8)
+			fs.Group("Training a language model (rlxrun train)")
+			fs.StringVar(&f.train.Mode, "train", "",
+				"`lora=RANK|full` make an artifact that trains: low-rank adapters (lora=RANK,alpha=A; alpha is 2*RANK by default), or all weights")
+			fs.StringSliceVar(&f.train.Layers, "train-layers", nil,
+				"`NAME,...` the linear layers that get adapters, such as q_proj,v_proj (default all but the last)")
+			fs.StringVar(&f.train.Optimizer, "optimizer", "", "`adamw|sgd` (default adamw)")
+			fs.IntVar(&f.train.Batch, "train-batch", 0, "`N` sequences in each step (default 1)")
+			fs.IntVar(&f.train.Tokens, "train-tokens", 0,
+				"`N` tokens of each sequence that are predicted (default 256, or what the model was made for)")
 			fs.Group("A graph in text form")
 			fs.StringVar(&f.weights, "weights", "",
 				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
@@ -138,7 +150,7 @@ func compileCommand() *cli.Command {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}
 				}
-				for _, name := range []string{"batch", "context", "lora"} {
+				for _, name := range []string{"batch", "context", "lora", "train-batch", "train-tokens"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
 						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
 							"without the flag, the default applies")
@@ -161,7 +173,7 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 // line.
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
-		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora,
+		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora, Train: f.train,
 		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,

@@ -71,7 +71,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.weights, "weights", "",
 		"`FILE` a safetensors file with other values for weights, by name and in their types (repeatable; rlxc inspect lists the weights that can be replaced)")
 	fs.StringVar(&f.lora, "lora", "",
-		"`DIR` a LoRA adapter as PEFT saves it, for a language model that was compiled with rlxc --lora")
+		"`DIR` a LoRA adapter as PEFT saves it, a folder or its .safetensors file, for a language model that was compiled with rlxc --lora")
 	fs.ChoiceVar(
 		&f.verify, "verify",
 		"when to check the digests of the weights: before the run unless the file passed before and has not changed; before every run; as they are used; never",

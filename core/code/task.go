@@ -25,6 +25,13 @@ compile the model with a larger context (rlxc --context N).`)
 Allowed are: --temperature 0 (always the most probable token) or more; --top-k 0 (off) to the size of the vocabulary; --top-p 0 to 1
 (0 and 1 are off); --min-p 0 (off) to 1; --repeat-penalty 0 or more (0 and 1 are off).`)
 
+	TrainData = diag.Define("RLX2035", "the text is too short to train on", `
+A step of training takes sequences of as many tokens as the artifact was compiled for, and one more that is only predicted. Give a
+longer text, or compile the model with a smaller rlxc --train-tokens.`)
+	TrainResume = diag.Define("RLX2036", "the checkpoint belongs to another training", `
+A checkpoint of a training is continued with the settings and the text that it was begun with. Only then is the result the same as
+without the interruption. Repeat the flags that you gave first, or begin a new training with another --checkpoint file.`)
+
 	Image = diag.Define("RLX3030", "not a usable image", `
 The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
 and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)

@@ -50,8 +50,7 @@ type TupleDef[A any] struct {
 	// operands, and it must not read it again.
 	InPlace [][]int
 	// Late is set for a block whose lowering reads the nodes before it. Such blocks are lowered after all others.
-	Late    bool
-	Checked []Checked // see Def
+	Late bool
 	// Called returns the name under which people know a node, if a definition outside of RLX gives it one. Nil means
 	// the op's name.
 	Called func(a A) string
@@ -75,7 +74,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked,
+		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked, Late: d.Late,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})

@@ -97,7 +97,8 @@ func (f *folder) canKnow(n *ir.Node) bool {
 		return false
 	}
 	for _, x := range n.Operands() {
-		if !f.known[x.ID] {
+		// A packed weight stays packed: its values would be a second and larger copy of it.
+		if !f.known[x.ID] || x.Type.DType.IsPacked() {
 			return false
 		}
 	}

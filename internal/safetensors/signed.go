@@ -24,6 +24,17 @@ type Item struct {
 // WriteSigned writes a file with metadata and tensors in the given order, and at the end their digest. The data begin
 // at a multiple of 8 bytes.
 func WriteSigned(w io.Writer, meta map[string]string, items []Item) error {
+	sum := sha256.New()
+	digest := Item{DigestName, "U8", []int{sha256.Size}, sha256.Size, func(io.Writer) error { return nil }}
+	if err := Write(io.MultiWriter(w, sum), meta, append(items[:len(items):len(items)], digest)); err != nil {
+		return err
+	}
+	_, err := w.Write(sum.Sum(nil))
+	return err
+}
+
+// Write writes a file with metadata and tensors in the given order. The data begin at a multiple of 8 bytes.
+func Write(w io.Writer, meta map[string]string, items []Item) error {
 	type entry struct {
 		DType   string   `json:"dtype"`
 		Shape   []int    `json:"shape"`
@@ -35,24 +46,20 @@ func WriteSigned(w io.Writer, meta map[string]string, items []Item) error {
 		header[x.Name] = entry{x.DType, shape, [2]int64{at, at + x.Size}}
 		at += x.Size
 	}
-	header[DigestName] = entry{"U8", []int{sha256.Size}, [2]int64{at, at + sha256.Size}}
 	text, err := json.Marshal(header) // keys are sorted
 	if err != nil {
 		return err
 	}
 	text = append(text, bytes.Repeat([]byte(" "), -len(text)&7)...)
-	sum := sha256.New()
-	signed := io.MultiWriter(w, sum)
-	if _, err := signed.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
+	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
 		return err
 	}
 	for _, x := range items {
-		if err := x.Write(signed); err != nil {
+		if err := x.Write(w); err != nil {
 			return err
 		}
 	}
-	_, err = w.Write(sum.Sum(nil))
-	return err
+	return nil
 }
 
 // Signed divides the tensors of a signed file, as Parse returns them: those before the digest, and the offset of the

@@ -81,6 +81,9 @@ type Model struct {
 	Facts   []Fact // sizes and choices, shown to the user
 	Methods []*ir.Graph
 	Params  []Param
+	// Loss builds the graph of a loss to train the model with: input_ids and targets i64[B,T] -> loss f32[]. Nil if the
+	// family cannot be trained. Its params are among Params.
+	Loss func() (*ir.Graph, error)
 	// Skipped lists tensors of the family that no method uses.
 	Skipped []Unused
 	Task    task.Task // nil if the model has no task and is used by tensors only

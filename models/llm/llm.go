@@ -103,5 +103,8 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
+	m.Loss = func() (*ir.Graph, error) {
+		return w.Graph("loss", c.lossSyms(), func(root nn.Scope) { loss(c, root) })
+	}
 	return m, c.describe(cfg, m)
 }

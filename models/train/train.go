@@ -1,0 +1,153 @@
+// Package train builds the graphs of training. A graph that computes a loss from params becomes one that reads the
+// trained params from states, and a step adds their gradients and the update of an optimizer to it.
+package train
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/grad"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/task"
+)
+
+// clipEpsilon is added to the norm before clipping divides by it, as PyTorch's clip_grad_norm_ does.
+const clipEpsilon = 1e-6
+
+// WithStates returns g with a state of type f32 in place of each param that scale selects, multiplied by a factor.
+func WithStates(g *ir.Graph, scale func(param string) (factor float64, trained bool)) (*ir.Graph, error) {
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		if !n.Is(op.ParamDef) {
+			return nil
+		}
+		factor, trained := scale(n.Name)
+		if !trained {
+			return nil
+		}
+		x := op.State(out, task.TrainParam+n.Name, ir.Type{DType: dtype.F32, Shape: n.Type.Shape}, 0)
+		if factor != 1 {
+			return op.Mul(x, op.Const(out, factor, ir.TypeOf(dtype.F32))).Named(n.Name + ".scaled")
+		}
+		return x
+	})
+}
+
+// Step returns a graph that computes what loss computes, a graph from WithStates whose output task.TrainLoss is f32[],
+// and then updates its states. Every reader of a state reads the value from before the step.
+func Step(name string, loss *ir.Graph, optimizer string) (*ir.Graph, error) {
+	g, err := loss.Rebuild(nil)
+	if err != nil {
+		return nil, err
+	}
+	g.Name = name
+	var y *ir.Node
+	for _, o := range g.Outputs {
+		if o.Name == task.TrainLoss {
+			y = o.Node
+		}
+	}
+	states := g.States()
+	if y == nil || len(states) == 0 {
+		panic("BUG: train: " + loss.Name + " has no output " + task.TrainLoss + ", or trains nothing")
+	}
+	gradients, err := grad.Of(y, states...)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.Build(func() {
+		s := step{g: g}
+		norm := globalNorm(gradients)
+		s.factor = op.Min(s.number(1), op.Div(s.input(task.TrainClip), op.Add(norm, s.number(clipEpsilon))))
+		update := s.adamW
+		if optimizer == task.SGD {
+			update = s.sgd
+		}
+		apply := update()
+		for i, p := range states {
+			apply(p, op.Mul(gradients[i], s.factor))
+		}
+		g.Return(task.TrainNorm, norm)
+	})
+}
+
+// globalNorm returns the square root of the sum of the squares of all elements.
+func globalNorm(all []*ir.Node) *ir.Node {
+	var sum *ir.Node
+	for _, x := range all {
+		axes := make([]int, x.Type.Rank())
+		for i := range axes {
+			axes[i] = i
+		}
+		y := op.ReduceSum(op.Mul(x, x), false, axes...)
+		if sum == nil {
+			sum = y
+		} else {
+			sum = op.Add(sum, y)
+		}
+	}
+	return op.Sqrt(sum)
+}
+
+// A step builds the update.
+type step struct {
+	g      *ir.Graph
+	factor *ir.Node // of the gradients, by clipping
+}
+
+func (s step) number(v float64) *ir.Node { return op.Const(s.g, v, ir.TypeOf(dtype.F32)) }
+
+func (s step) input(name string) *ir.Node { return op.Input(s.g, name, ir.TypeOf(dtype.F32)) }
+
+// state declares a state for a param's state p, 0 at first.
+func (s step) state(prefix string, p *ir.Node) *ir.Node {
+	return op.State(s.g, prefix+p.Name[len(task.TrainParam):], p.Type, 0)
+}
+
+// assign makes x the value of a state after the step.
+func (s step) assign(state, x *ir.Node) {
+	op.KVAppend(state, x, op.Const(s.g, 0, ir.TypeOf(dtype.I32)), 0).Named(state.Name + ".new")
+}
+
+// adamW returns the update of AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), with the bias correction of
+// arXiv:1412.6980: m = b1 m + (1-b1) g; v = b2 v + (1-b2) g²; p -= decay p; p -= lr m/(1-b1^t) / (sqrt(v/(1-b2^t)) +
+// epsilon).
+func (s step) adamW() func(p, g *ir.Node) {
+	size, decay, epsilon := s.input(task.TrainStepSize), s.input(task.TrainDecay), s.input(task.TrainEpsilon)
+	keep1, take1 := s.input(task.TrainKeep1), s.input(task.TrainTake1)
+	keep2, take2, scale2 := s.input(task.TrainKeep2), s.input(task.TrainTake2), s.input(task.TrainScale2)
+	return func(p, g *ir.Node) {
+		m, v := s.state(task.TrainFirst, p), s.state(task.TrainSecond, p)
+		mean := op.Add(op.Mul(m, keep1), op.Mul(g, take1))
+		square := op.Add(op.Mul(v, keep2), op.Mul(op.Mul(g, g), take2))
+		by := op.Div(op.Mul(mean, size), op.Add(op.Sqrt(op.Mul(square, scale2)), epsilon))
+		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, decay)), by))
+		s.assign(m, mean)
+		s.assign(v, square)
+	}
+}
+
+// sgd returns the update of gradient descent with momentum: v = momentum v + g; p -= decay p; p -= lr v.
+func (s step) sgd() func(p, g *ir.Node) {
+	size, decay, momentum := s.input(task.TrainStepSize), s.input(task.TrainDecay), s.input(task.TrainMomentum)
+	return func(p, g *ir.Node) {
+		m := s.state(task.TrainFirst, p)
+		velocity := op.Add(op.Mul(m, momentum), g)
+		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, decay)), op.Mul(velocity, size)))
+		s.assign(m, velocity)
+	}
+}
+
+// Init returns a graph that sets the states of the given params to the params' values.
+func Init(name string, params []*ir.Node) (*ir.Graph, error) {
+	g := ir.NewGraph(name)
+	return g, g.Build(func() {
+		s, done := step{g: g}, op.Const(g, 0, ir.TypeOf(dtype.I32))
+		for _, p := range params {
+			x := op.Param(g, p.Name, p.Type)
+			if x.Type.DType != dtype.F32 {
+				x = op.Cast(x, dtype.F32)
+			}
+			s.assign(op.State(g, task.TrainParam+p.Name, x.Type, 0), x)
+		}
+		g.Return("done", done)
+	})
+}

@@ -1,0 +1,197 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/safetensors"
+	"github.com/rlx-go/rlx/task"
+)
+
+// Files of an adapter, as PEFT calls them.
+const (
+	adapterConfig  = "adapter_config.json"
+	adapterWeights = "adapter_model.safetensors"
+	adapterPrefix  = "base_model.model."
+)
+
+const maxConfig = 1 << 20 // bytes
+
+// config is adapter_config.json, as far as it matters.
+type config struct {
+	Type      string    `json:"peft_type"`
+	Task      string    `json:"task_type"`
+	Rank      int       `json:"r"`
+	Alpha     float64   `json:"lora_alpha"`
+	Targets   []string  `json:"target_modules"`
+	Bias      string    `json:"bias"`
+	Dropout   float64   `json:"lora_dropout"`
+	Inference bool      `json:"inference_mode"`
+	Base      *string   `json:"base_model_name_or_path"`
+	RSLoRA    bool      `json:"use_rslora"`
+	DoRA      bool      `json:"use_dora"`
+	Ranks     *struct{} `json:"rank_pattern,omitempty"`
+}
+
+// SaveAdapter writes the adapters in PEFT's format: adapter_model.safetensors and adapter_config.json, in the folder at
+// path, which is made if it does not exist. If path ends in .safetensors, it is the file of the first, and the second
+// is beside it. Each file is either complete or unchanged.
+func (t *Trainer) SaveAdapter(ctx context.Context, path string) error {
+	if t.task.Rank == 0 {
+		return diag.New(diag.Usage, t.session.Model().Path(), "trains no adapters; save the model")
+	}
+	values, err := t.Values(ctx)
+	if err != nil {
+		return err
+	}
+	names, layers := map[string]string{}, map[string]bool{}
+	for name := range values {
+		names[name] = adapterPrefix + name + ".weight"
+		layer := strings.TrimSuffix(strings.TrimSuffix(name, task.LoraA), task.LoraB)
+		layers[layer[strings.LastIndex(layer, ".")+1:]] = true
+	}
+	c := config{Type: "LORA", Task: "CAUSAL_LM", Rank: t.task.Rank, Alpha: t.task.Alpha,
+		Targets: slices.Sorted(maps.Keys(layers)), Bias: "none", Inference: true}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	file, beside, err := adapterFiles(path, true)
+	if err != nil {
+		return err
+	}
+	err = atomicfile.WriteFile(ctx, beside, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return save(ctx, file, values, names)
+}
+
+// SaveModel writes the weights of a model that is trained as a whole to a safetensors file, in f32, with the names of
+// the Transformers library.
+func (t *Trainer) SaveModel(ctx context.Context, path string) error {
+	if t.task.Rank > 0 {
+		return diag.New(diag.Usage, t.session.Model().Path(), "trains adapters; save these")
+	}
+	values, err := t.Values(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for name := range values {
+		names[name] = name
+	}
+	return save(ctx, path, values, names)
+}
+
+// save writes tensors under other names.
+func save(ctx context.Context, path string, values map[string]rlx.Tensor, names map[string]string) error {
+	var items []safetensors.Item
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v := values[name]
+		items = append(
+			items, safetensors.Item{Name: names[name], DType: "F32", Shape: v.Shape, Size: int64(len(v.Data)),
+				Write: func(w io.Writer) error {
+					_, err := w.Write(v.Data)
+					return err
+				}})
+	}
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
+		return safetensors.Write(w, map[string]string{"format": "pt"}, items)
+	})
+}
+
+// adapterFiles returns the files of an adapter at path, a folder or a .safetensors file. With create, it makes the
+// folder.
+func adapterFiles(path string, create bool) (weights, config string, err error) {
+	if strings.HasSuffix(path, ".safetensors") {
+		return path, filepath.Join(filepath.Dir(path), adapterConfig), nil
+	}
+	if create {
+		if err := os.MkdirAll(path, 0o777); err != nil {
+			return "", "", diag.New(code.Output, path, "cannot be made: %w", err)
+		}
+	}
+	return filepath.Join(path, adapterWeights), filepath.Join(path, adapterConfig), nil
+}
+
+// loadAdapter sets the first values to those of an adapter, which must have the rank and layers of the artifact.
+func (t *Trainer) loadAdapter(ctx context.Context, path string) error {
+	weights, settings, _ := adapterFiles(path, false)
+	bad := func(path, msg string, args ...any) error { return diag.New(code.Adapter, path, msg, args...) }
+	doc, err := regular.ReadFile(settings, maxConfig)
+	if err != nil {
+		return bad(settings, "cannot be read: %w", err)
+	}
+	var c config
+	if err := json.Unmarshal(doc, &c); err != nil {
+		return bad(settings, "is not the configuration of an adapter: %w", err)
+	}
+	alpha := c.Alpha
+	if c.RSLoRA { // the artifact divides by the rank, not by its root
+		alpha *= math.Sqrt(float64(c.Rank))
+	}
+	if c.Type != "LORA" || c.DoRA || c.Rank != t.task.Rank || alpha != t.task.Alpha {
+		return bad(settings, "has peft_type %q, rank %d and alpha %v; the artifact trains LORA of rank %d and alpha %v",
+			c.Type,
+			c.Rank, alpha, t.task.Rank, t.task.Alpha).(*diag.Error).
+			WithHint("compile the model with rlxc --train lora=%d,alpha=%v", c.Rank, alpha)
+	}
+	f, stat, err := regular.Open(weights)
+	if err != nil {
+		return bad(weights, "cannot be read: %w", err)
+	}
+	defer f.Close()
+	all, _, err := safetensors.Parse(weights, f, stat.Size(),
+		safetensors.Codes{Read: code.Adapter, Header: code.Adapter, Tensor: code.Adapter})
+	if err != nil {
+		return err
+	}
+	found := map[string]safetensors.Tensor{}
+	for _, e := range all {
+		name := strings.TrimPrefix(strings.TrimSuffix(e.Name, ".weight"), adapterPrefix)
+		found[strings.TrimSuffix(name, ".default")] = e
+	}
+	trained := t.trained()
+	for _, v := range trained {
+		e, ok := found[v.Name]
+		shape := sizes(v)
+		switch {
+		case !ok:
+			return bad(weights, "has no tensor for %s, which the artifact trains", v.Name).(*diag.Error).
+				WithHint("compile the model with rlxc --train-layers and the layers of the adapter")
+		case e.DType != dtype.F32 ||
+			!slices.EqualFunc(e.Shape, shape, func(a int64, b int) bool { return a == int64(b) }):
+			return bad(weights, "tensor %s is %s%v; want F32%v", e.Name, e.Stored, e.Shape, shape)
+		}
+		b := tensor.AlignedBytes(int(e.Size))
+		if err := safetensors.ReadAt(weights, f, b, e.Offset, code.Adapter); err != nil {
+			return err
+		}
+		if err := t.write(ctx, v.Name, shape, tensor.View[float32](b)); err != nil {
+			return err
+		}
+	}
+	if len(found) != len(trained) {
+		return bad(weights, "has %d tensors; the artifact trains %d", len(found), len(trained)).(*diag.Error).
+			WithHint("compile the model with rlxc --train-layers and the layers of the adapter")
+	}
+	return nil
+}
