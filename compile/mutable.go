@@ -24,7 +24,7 @@ func (m *Model) checkMutable() error {
 	}
 	var names []string
 	for _, g := range m.built.Methods {
-		for _, n := range g.Params() {
+		for _, n := range g.AllParams() {
 			names = append(names, n.Name)
 		}
 	}

@@ -202,7 +202,7 @@ func counts(list []pass.OpCount) (out []program.OpCount) {
 // collect adds the params of a graph to weights. Params that passes made are named after their content, so methods and
 // targets that fold the same value share it.
 func collect(g *ir.Graph, folded map[string]tensor.Tensor, weights map[string]Weight) error {
-	for _, p := range g.Params() {
+	for _, p := range g.AllParams() {
 		w := Weight{Name: p.Name, Type: p.Type}
 		if v, ok := folded[p.Name]; ok {
 			w.Data = v.Data
