@@ -42,6 +42,7 @@ type Options struct {
 	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or
 	// op.ActivationsQ8.
 	Activations string
+	Unroll      int // see pass.Options
 	// Custom has the definitions of ops whose patterns are looked for in the methods; may be nil.
 	Custom *custom.Library
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
@@ -108,7 +109,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		var shared pass.Shared
 		for _, t := range o.Targets {
 			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
-				Custom: o.Custom, Shared: &shared,
+				Custom: o.Custom, Shared: &shared, Unroll: o.Unroll,
 				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {

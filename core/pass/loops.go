@@ -34,7 +34,7 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 			}
 			a := n.Attrs.(op.LoopAttrs)
 			results := a.Results
-			a.Results = nil
+			a.Results = nil // compared without
 			k := fmt.Sprint(ir.Attr{Value: n.Op.Attrs(a)}.Text(), ids(n.In))
 			l := same[k]
 			if l == nil {
@@ -42,10 +42,11 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 				same[k], all = l, append(all, l)
 			}
 			stay[n] = l
-			l.attrs.Results = slices.Compact(slices.Sorted(slices.Values(append(l.attrs.Results, results...))))
+			l.results = slices.Compact(slices.Sorted(slices.Values(append(l.results, results...))))
 		}
 		refused := map[*loop]bool{}
 		for _, l := range all {
+			l.attrs.Results = l.results
 			switch why, err := c.nest(l); {
 			case err != nil:
 				return nil, err
@@ -71,7 +72,7 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 			}
 			l.values = op.Loop(l.attrs, in...)
 		}
-		at, _ := slices.BinarySearch(l.attrs.Results, by.Attrs.(op.LoopAttrs).Results[result])
+		at, _ := slices.BinarySearch(l.results, by.Attrs.(op.LoopAttrs).Results[result])
 		return l.values[at]
 	})
 	if err != nil {
@@ -116,10 +117,12 @@ func (c *context) unroll(g *ir.Graph, which func(n *ir.Node) bool) (out *ir.Grap
 
 // loop is a loop that may stay one step.
 type loop struct {
-	node   *ir.Node // the first of those that are merged
-	attrs  op.LoopAttrs
-	in     []*ir.Node // in the old graph
-	values []*ir.Node // in the new graph, once it is there
+	node  *ir.Node // the first of those that are merged
+	attrs op.LoopAttrs
+	// the numbers of the results of all, ascending; sink renumbers them in attrs and keeps the order
+	results []int
+	in      []*ir.Node // in the old graph
+	values  []*ir.Node // in the new graph, once it is there
 }
 
 // nest compiles the graphs of a loop for the target. why says why the target does not run the loop, or is empty.
