@@ -133,8 +133,13 @@ func initial(n *ir.Node) *tensor.Array {
 // Eval evaluates a node for the given values of its symbols and operands. The node's op must have a reference
 // evaluation.
 func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
+	return EvalWith(n, syms, in, nil)
+}
+
+// EvalWith is like Eval, for a node whose graphs may read weights.
+func EvalWith(n *ir.Node, syms map[string]int64, in []*tensor.Array, params Params) ([]*tensor.Array, error) {
 	if n.Op.EvalBodies != nil {
-		return evalBodies(n, in, syms, nil)
+		return evalBodies(n, in, syms, params)
 	}
 	out := results(n, syms)
 	return out, n.Op.Eval(n.Attrs, in, out...)
