@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"core/program":         {"core/ir", "core/dtype", "core/tensor"},
 	"task":                 {"core/code", "core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":          {"core/ir", "core/dtype"},
-	"core/runner":          {"core/device", "core/program", "core/diag", "core/ir", "core/tensor"},
+	"core/runner":          {"core/device", "core/program", "core/op", "core/diag", "core/ir", "core/tensor"},
 	"core/hir/controltest": {"core/hir", "core/op", "core/ir", "core/dtype"},
 	"core/device": {"core/code", "core/target", "core/program", "core/diag", "core/ir", "core/dtype",
 		"core/tensor"},

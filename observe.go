@@ -179,11 +179,11 @@ func (w *watcher) compare(s program.BoundStep) error {
 			return err
 		}
 	}
-	want := make([]*tensor.Array, len(s.Outs))
-	for i, o := range s.Outs {
-		want[i] = tensor.NewArray(o.DType, o.Shape...)
-	}
-	err := ctxio.Run(w.ctx, "check", func() error { return s.Node.Op.Eval(s.Node.Attrs, in, want...) })
+	var want []*tensor.Array
+	err := ctxio.Run(w.ctx, "check", func() (err error) {
+		want, err = interp.EvalWith(s.Node, s.Syms, in, w.weight)
+		return err
+	})
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
@@ -241,6 +241,20 @@ func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 		a.Ints = v.Ints[first : first+n]
 	}
 	return a, nil
+}
+
+// weight returns a weight that the program, or the graph of a loop, reads.
+func (w *watcher) weight(name string) (*tensor.Array, error) {
+	n, ok := w.x.prog.Graph.Find(name)
+	if !ok {
+		return nil, diag.New(diag.Internal, name, "the program has no such weight")
+	}
+	pl := w.x.prog.Places[n.ID]
+	b, err := w.s.weight(pl.Offset, pl.Size)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b}.Array(), nil
 }
 
 // at names a node in messages: "encode step 12 (softmax %31)".

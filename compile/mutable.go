@@ -23,9 +23,11 @@ func (m *Model) checkMutable() error {
 		return nil
 	}
 	var names []string
-	for _, g := range m.built.Methods {
-		for _, n := range g.Params() {
-			names = append(names, n.Name)
+	for _, method := range m.built.Methods {
+		for _, g := range append(method.Bodies(), method) {
+			for _, n := range g.Params() {
+				names = append(names, n.Name)
+			}
 		}
 	}
 	for _, glob := range m.options.MutableWeights {

@@ -214,7 +214,7 @@ func TestSignatureOverlaps(t *testing.T) {
 		for _, at := range []int64{c.x, c.y, c.z} {
 			raw.places = append(raw.places, rawPlace{space: 2, offset: at, size: 512, parent: -1})
 		}
-		err := checkPlan(&program.Program{Graph: g}, &raw, nil)
+		err := checkPlan(&program.Program{Graph: g}, &raw, nil, nil)
 		if c.ok && err != nil || !c.ok && !errors.Is(err, code.Verifier(37)) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -12,6 +12,7 @@ const (
 	checkSchema   = 15
 	checkState    = 45
 	checkSegments = 46
+	checkLoop     = 47
 )
 
 // fail returns the error of a check. where is the section or part; at is the byte offset in it, or -1 for none.

@@ -301,6 +301,11 @@ func FuzzDecodeProgram(t *testing.F) {
 		}
 		f.Add(b)
 	}
+	loop, err := EncodeProgram(loopProgram(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(loop)
 	f.Fuzz(func(t testing.TB, b []byte) {
 		p, err := DecodeProgram(b)
 		if err != nil {

@@ -379,15 +379,24 @@ func graphOf(p *program.Program) rawGraph {
 	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference,
 		rewritten: p.Rewritten, nesting: int64(p.Graph.Nesting())}
 	numbers := map[string]rawRef{} // of bodies; a graph has no different ones of the same name
-	for _, b := range p.Graph.Bodies() {
-		if _, ok := numbers[b.Name]; !ok {
-			nodes, outputs := nodesOf(b, numbers)
-			numbers[b.Name] = rawRef(len(g.bodies))
-			g.bodies = append(g.bodies, rawBody{name: b.Name, syms: b.Syms, nodes: nodes, outputs: outputs})
-		}
+	for _, b := range distinctBodies(p.Graph) {
+		nodes, outputs := nodesOf(b, numbers)
+		numbers[b.Name] = rawRef(len(g.bodies))
+		g.bodies = append(g.bodies, rawBody{name: b.Name, syms: b.Syms, nodes: nodes, outputs: outputs})
 	}
 	g.nodes, g.outputs = nodesOf(p.Graph, numbers)
 	return g
+}
+
+// distinctBodies returns the graphs that attributes refer to, in the order of GRPH. Equal ones have one name.
+func distinctBodies(g *ir.Graph) (list []*ir.Graph) {
+	seen := map[string]bool{}
+	for _, b := range g.Bodies() {
+		if !seen[b.Name] {
+			seen[b.Name], list = true, append(list, b)
+		}
+	}
+	return list
 }
 
 // nodesOf returns the nodes and outputs of a graph. bodies has the numbers of the graphs that attributes refer to.

@@ -37,6 +37,10 @@ func sweep(p *program.Program, r *rawSched) error {
 			last[of[n]] = n
 		}
 	}
+	for i := range p.Loops {
+		l := &p.Loops[i]
+		arena = append(arena, l.Offset, l.Offset+l.Size())
+	}
 	s.arena, s.io, s.state = newOwners(arena), newOwners(io), newOwners(state)
 	for _, n := range append(p.Graph.Inputs(), p.Graph.States()...) {
 		at := p.Places[n.ID]
@@ -116,6 +120,15 @@ func (s *sweeper) step(i int) error {
 				return bad(35, "writes over its operand %.80q", x.Label())
 			}
 		}
+	}
+	if l := s.p.Loop(n.ID); l != nil {
+		region := program.Place{Space: program.Arena, Offset: l.Offset, Size: l.Size()}
+		for _, x := range slices.Concat(n.In, outs) {
+			if x != nil && overlap(region, s.p.Places[x.ID]) {
+				return bad(35, "its region at %d of the arena overlaps %.80q", l.Offset, x.Label())
+			}
+		}
+		s.arena.assign(l.Offset, l.Offset+l.Size(), int32(n.ID)) // the loop's own node has no value
 	}
 	for k, v := range outs {
 		out := s.p.Places[v.ID]

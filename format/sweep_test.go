@@ -34,7 +34,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 	accepted, total := 0, 30000
 	for range total {
 		i := r.IntN(len(f.c.graphs))
-		g, err := checkGraph(&f.c.graphs[i], dir)
+		g, _, err := checkGraph(&f.c.graphs[i], dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 			}
 		}
 		prog := &program.Program{Method: "m", Target: "cpu", Graph: g}
-		ours := checkPlan(prog, &p, dir)
+		ours := checkPlan(prog, &p, nil, dir)
 		if ours == nil {
 			ours = checkSched(prog, &s)
 		}

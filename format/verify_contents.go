@@ -125,13 +125,17 @@ func checkDims(graphs []rawGraph) error {
 // checkProgram runs those of checks 17 to 38 that concern one program. If dir is nil, the weights are not available and
 // params are not checked.
 func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Policy) (*program.Program, error) {
-	graph, err := checkGraph(g, dir)
+	graph, bodies, err := checkGraph(g, dir)
+	if err != nil {
+		return nil, err
+	}
+	nested, err := checkNested(g.target, bodies, pl, s, dir)
 	if err != nil {
 		return nil, err
 	}
 	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph, Rewritten: g.rewritten,
 		Reference: g.reference}
-	if err := checkPlan(prog, pl, dir); err != nil {
+	if err := checkPlan(prog, pl, nested, dir); err != nil {
 		return nil, err
 	}
 	if err := checkSched(prog, s); err != nil {

@@ -8,37 +8,37 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkGraph runs checks 17 to 28 on a graph and its bodies and returns it.
-func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
+// checkGraph runs checks 17 to 28 on a graph and its bodies and returns them.
+func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, []*body, error) {
 	where := KindGraph.String()
 	if err := program.CheckMethod(r.method); err != nil {
-		return nil, fail(17, where, r.at, "%w", err)
+		return nil, nil, fail(17, where, r.at, "%w", err)
 	}
 	if err := ir.CheckName(r.target); err != nil {
-		return nil, fail(17, where, r.at, "target: %w", err)
+		return nil, nil, fail(17, where, r.at, "target: %w", err)
 	}
 	if err := checkCounts(where, r.at, r.reference, r.rewritten); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	bodies, err := checkBodies(r)
+	bodies, err := checkBodies(r, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := rawBody{at: r.at, name: r.method, syms: r.syms, nodes: r.nodes, outputs: r.outputs}
 	g, err := checkNodes(&all, bodies, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if int64(g.depth) != r.nesting {
-		return nil, fail(25, where, r.at, "nesting is %d; the graphs that attributes refer to nest %d deep", r.nesting,
+		return nil, nil, fail(25, where, r.at, "nesting is %d; the graphs that attributes refer to nest %d deep", r.nesting,
 			g.depth)
 	}
 	for i, b := range bodies {
 		if !b.used {
-			return nil, fail(25, where, r.bodies[i].at, "body %s: no attribute refers to it", b.Name)
+			return nil, nil, fail(25, where, r.bodies[i].at, "body %s: no attribute refers to it", b.Name)
 		}
 	}
-	return g.Graph, nil
+	return g.Graph, bodies, nil
 }
 
 // body is a graph that attributes may refer to, or the graph of a program.
@@ -47,10 +47,13 @@ type body struct {
 	depth int // 0 without bodies of its own, 1 if these have none, and so on
 	nodes int // of the graph, and of a body for each attribute that refers to it
 	used  bool
+
+	params bool // it reads weights
+	nested bool // it is a program of its own, the graph of a loop
 }
 
 // checkBodies runs checks 17 to 28 on the graphs that attributes refer to.
-func checkBodies(r *rawGraph) (list []*body, err error) {
+func checkBodies(r *rawGraph, dir *Directory) (list []*body, err error) {
 	where := KindGraph.String()
 	if r.nesting > ir.MaxNesting {
 		return nil, fail(25, where, r.at, "attributes nest graphs %d deep; at most %d", r.nesting, ir.MaxNesting)
@@ -63,15 +66,15 @@ func checkBodies(r *rawGraph) (list []*body, err error) {
 		}
 		for k, n := range b.nodes {
 			def, ok := ir.Find(n.op)
-			if ok && (def.Effects && n.op != "input" || def.Updates) {
-				return nil, fail(25, where, n.at, "body %s: node %d is of op %s; a body has neither weights nor states",
-					b.name, k, n.op)
+			if ok && (def.Effects && n.op != "input" && n.op != "param" || def.Updates) {
+				return nil, fail(25, where, n.at, "body %s: node %d is of op %s; a body has no states", b.name, k, n.op)
 			}
 		}
-		g, err := checkNodes(b, list, nil)
+		g, err := checkNodes(b, list, dir)
 		if err != nil {
 			return nil, err
 		}
+		g.params = slices.ContainsFunc(b.nodes, func(n rawNode) bool { return n.op == "param" })
 		list = append(list, g)
 	}
 	return list, nil
@@ -315,6 +318,11 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 					r.op, a.Name, i, len(b.bodies))
 			case i >= 0:
 				x := b.bodies[i]
+				if x.params && !def.Nested {
+					return nil, nil, bad(25, "op %s: attribute %s is body %s, which reads weights; only bodies of a loop may",
+						r.op, a.Name, x.Name)
+				}
+				x.nested = x.nested || def.Nested
 				x.used, b.depth, b.bodyNodes = true, max(b.depth, 1+x.depth), b.bodyNodes+x.nodes
 				if n := len(b.r.nodes) + b.bodyNodes; n > MaxNodes {
 					return nil, nil, bad(25, "with the bodies that attributes refer to, there are %d nodes or more; at most %d", n,

@@ -12,7 +12,9 @@ import (
 const none = -1 // parent of a value that shares no storage
 
 // checkPlan runs checks 29 to 31, 36 and 37 on a program's placements and stores them in p.
-func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
+//
+// nested has the programs of loops, by their graphs.
+func checkPlan(p *program.Program, r *rawPlan, nested map[*ir.Graph]*program.Program, dir *Directory) error {
 	where := KindPlan.String()
 	for _, size := range []int64{r.arena, r.io, r.state} {
 		if size%program.Align != 0 || size > MaxArenaBytes {
@@ -36,7 +38,10 @@ func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
 	} else if size > 0 && len(p.Graph.States()) == 0 {
 		return fail(checkState, where, r.at, "%d bytes of state for a program that has none", size)
 	}
-	return c.signature()
+	if err := c.signature(); err != nil {
+		return err
+	}
+	return checkLoops(p, r, nested)
 }
 
 type placeChecker struct {

@@ -18,7 +18,7 @@ Something wrote to or truncated the file after it was verified, so the results a
 use, write the new one beside it and rename it, as rlxc does: runs that have begun keep the old one.`)
 )
 
-// Verifier returns the code of the verifier's check n, from 1 to 46: RLX4000 + n.
+// Verifier returns the code of the verifier's check n, from 1 to 47: RLX4000 + n.
 func Verifier(n int) diag.Code { return verifier[n-1] }
 
 var verifier = func() (c [len(checks)]diag.Code) {
@@ -30,8 +30,8 @@ var verifier = func() (c [len(checks)]diag.Code) {
 
 // checks lists the verifier's checks in order: check k is checks[k-1], and its error is RLX4000+k. Checks 1 to 12 are
 // about the container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and
-// steps, 39 to 44 the target and each run (reported by the runtime and the backends), 45 states, and 46 methods in
-// segments.
+// steps, 39 to 44 the target and each run (reported by the runtime and the backends), 45 states, 46 methods in
+// segments, and 47 loops.
 var checks = [...]struct{ title, text string }{
 	{"not a file that can be verified", `
 The artifact must be a regular file of at most 2^44 bytes, not a pipe, device or directory. A policy may also refuse files that
@@ -93,8 +93,9 @@ need a newer rlxrun.`},
 An operand or a parameter refers to a node or a weight that does not exist.`},
 	{"graph is not in order", `
 An operand refers to its own node or a later one. Nodes may refer only to earlier nodes, which rules out cycles.`},
-	{"subgraphs are not supported", `
-This version has no ops with subgraphs. The file needs a newer rlxrun.`},
+	{"bad graph of an attribute", `
+Graphs that attributes refer to are listed before those that refer to them, nest at most as deep as the file says, and each is
+referred to. Only those of a loop may read weights, and none has a state.`},
 	{"declared type differs from the inferred one", `
 The verifier infers the type of each node from its operands and compares each parameter with its weight. Here the op does not accept
 its operands, or the file states another type.`},
@@ -145,4 +146,8 @@ state and its updates, in the same place and one after the other, may lie in tha
 A method that several backends run in turn consists of segments, programs with the method's symbols. What a segment reads, and each
 output of the method, must be an input of the method or come from an earlier segment, with the same type. Only segments for the
 method's own target may keep states.`},
+	{"bad loop", `
+The graphs of a loop are programs of their own, which have a plan and a schedule, as no other graph that an attribute refers to has.
+They run in a region of the arena of the program that has the loop, which must lie inside that arena and be free during the step.
+Inputs of the condition must lie where those of the body do.`},
 }

@@ -42,6 +42,7 @@ type Options struct {
 	// Activations says how products with packed weights read their activations: op.ActivationsF32 (the default) or
 	// op.ActivationsQ8.
 	Activations string
+	Unroll      int // see pass.Options
 	// Custom has the definitions of ops whose patterns are looked for in the methods; may be nil.
 	Custom *custom.Library
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
@@ -108,7 +109,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		var shared pass.Shared
 		for _, t := range o.Targets {
 			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
-				Custom: o.Custom, Shared: &shared,
+				Custom: o.Custom, Shared: &shared, Unroll: o.Unroll,
 				Stop: stop, Memory: o.Memory}
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
@@ -202,7 +203,7 @@ func counts(list []pass.OpCount) (out []program.OpCount) {
 // collect adds the params of a graph to weights. Params that passes made are named after their content, so methods and
 // targets that fold the same value share it.
 func collect(g *ir.Graph, folded map[string]tensor.Tensor, weights map[string]Weight) error {
-	for _, p := range g.Params() {
+	for _, p := range g.AllParams() {
 		w := Weight{Name: p.Name, Type: p.Type}
 		if v, ok := folded[p.Name]; ok {
 			w.Data = v.Data

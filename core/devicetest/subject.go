@@ -258,6 +258,10 @@ func sandwich(p *program.Program) error {
 		put(n)
 	}
 	put(last)
+	for i := range p.Loops { // the region of a loop, which only its own step uses, comes after all
+		p.Loops[i].Offset = next
+		next += p.Loops[i].Size()
+	}
 	p.ArenaSize = next
 	slices.SortFunc(p.Steps, func(a, b program.Step) int { return a.Node - b.Node })
 	return plan.CheckProgram(p)

@@ -9,15 +9,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Control flow is blocks whose attributes are graphs: if, while and scan. They are lowered to tensor ops, so targets
-// need nothing new: both branches of an if are computed and one is selected, and loops are unrolled.
-//
-// What is computed but not selected must not fail. So inside a branch, and inside the body of a while, each operand
-// that an op checks (ir.Def.Checked), such as the indices of gather, is replaced by a safe value unless the branch is
-// taken.
-
-// MaxUnrolled is the largest number of nodes to which a loop is unrolled.
-const MaxUnrolled = 1 << 16
+// Control flow is blocks whose attributes are graphs: if, while and scan. Both branches of an if are computed and one is
+// selected, so targets need nothing new. The other two become the op loop, which is unrolled where it is short, and for
+// targets that do not run it (op.UnrollNodes). What is computed but not selected must not fail; see op.InlineGuarded.
 
 // flat returns a body without blocks, for inlining.
 func flat(g *ir.Graph, body *ir.Graph) *ir.Graph {
@@ -28,23 +22,21 @@ func flat(g *ir.Graph, body *ir.Graph) *ir.Graph {
 	return b
 }
 
-// inlined adds the nodes of a body to g. active, if not nil, is a bool[] that is false if nothing uses the results.
-func inlined(g, body *ir.Graph, in []*ir.Node, prefix string, active *ir.Node) []*ir.Node {
-	if active == nil {
-		return g.Inline(body, in, prefix)
+// single returns cond, a graph that flat returned, with one bool as its output: whether all bools of the output are true.
+func single(g, cond *ir.Graph) *ir.Graph {
+	out := &cond.Outputs[0]
+	if out.Node.Type.Rank() == 0 {
+		return cond
 	}
-	return g.InlineWith(body, in, prefix, func(n *ir.Node, k int, x *ir.Node) *ir.Node {
-		for _, c := range n.Op.Checked {
-			if c.Operand == k && !(c.Integers && x.Type.DType.IsFloat()) {
-				return op.Where(active, x, op.Const(g, c.Safe, ir.Type{DType: x.Type.DType}))
-			}
-		}
-		return x
-	})
+	if err := cond.Build(func() { out.Node = reduced(op.All, out.Node) }); err != nil {
+		g.Fail(fmt.Errorf("graph %s: %w", cond.Name, err))
+	}
+	cond.Name += ".all"
+	return cond
 }
 
-// prefixOf returns the prefix for names of nodes that are inlined for n: h is called y.then.h, or y.7.body.h in
-// iteration 7. Names are dropped if n has none.
+// prefixOf returns the prefix for names of nodes that are inlined for n: h is called y.then.h. Names are dropped if n
+// has none.
 func prefixOf(n *ir.Node, parts ...any) string {
 	if n.Name == "" {
 		return ""
@@ -54,16 +46,6 @@ func prefixOf(n *ir.Node, parts ...any) string {
 		name += fmt.Sprint(".", p)
 	}
 	return name + "."
-}
-
-// checkUnrolled fails if a loop has too many nodes to unroll it. limit is the name of the attribute with the number of
-// iterations, and each the number of nodes of one.
-func checkUnrolled(g *ir.Graph, limit string, iterations, each int) {
-	if int64(iterations)*int64(each) > MaxUnrolled {
-		g.Fail(fmt.Errorf("the loop is unrolled, and %s = %d iterations of %d nodes are more than %d nodes; give a "+
-			"lower %s or a smaller body, or run a shorter loop several times with its results as inputs",
-			limit, iterations, each, MaxUnrolled, limit))
-	}
 }
 
 // flag checks that a body returns a single bool, or bools. what names it in the error.

@@ -83,7 +83,7 @@ func branch(attr string, b *ir.Graph, s ir.Sig[IfAttrs]) (ir.Type, error) {
 var _ = ir.Lower(IfDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, pred := n.Attrs.(IfAttrs), in[0]
 	branch := func(name string, b *ir.Graph, active *ir.Node) *ir.Node {
-		return inlined(g, flat(g, b), in[1:], prefixOf(n, name), active)[0]
+		return op.InlineGuarded(g, flat(g, b), in[1:], prefixOf(n, name), active)[0]
 	}
 	then := branch("then", a.Then, reduced(op.Any, pred))
 	return op.Where(pred, then, branch("else", a.Else, reduced(op.Any, op.Not(pred))))

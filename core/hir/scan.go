@@ -27,7 +27,7 @@ var ScanDef = ir.Define(ir.Def[ScanAttrs]{
 	Doc: "A loop with a fixed number of iterations. The operands are the initial carried values, then values that every iteration reads, then those with a slice for " +
 		"each iteration (steps): iteration t reads x[t] of x [length, ...]. The inputs of the graph body are the carried values, the values that do not change, and " +
 		"the slices, in this order; it returns the next carried values. The result is one of the carried values after the last iteration, of type T, or with trajectory " +
-		"[length, ...T], whose row t is the value after iteration t. Lowering unrolls the loop.",
+		"[length, ...T], whose row t is the value after iteration t. Lowering makes it a loop, which is one step or is unrolled.",
 	Infer: func(s ir.Sig[ScanAttrs]) (ir.Type, error) {
 		a, first := s.Attrs, len(s.In)-s.Attrs.Steps
 		switch {
@@ -114,34 +114,24 @@ func (a ScanAttrs) length(in []ir.Type) (int, error) {
 		}
 		length = int(t.Shape[0].Const)
 	}
-	if length < 1 {
-		return 0, fmt.Errorf("length is %d; want 1 or more, or operands with slices", length)
+	if length < 1 || length > op.MaxIterations {
+		return 0, fmt.Errorf("length is %d; want 1 to %d, or operands with slices", length, op.MaxIterations)
 	}
 	return length, nil
 }
 
 var _ = ir.Lower(ScanDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(ScanAttrs)
-	body, first := flat(g, a.Body), len(in)-a.Steps
 	length, err := a.length(n.InTypes())
 	if err != nil {
 		g.Fail(err)
 	}
-	checkUnrolled(g, "length", length, len(body.Nodes)+a.Steps)
-	in = slices.Clone(in)
-	steps := slices.Clone(in[first:])
-	var trajectory []*ir.Node
-	for t := range length {
-		for k, x := range steps {
-			in[first+k] = op.Reshape(op.Narrow(x, 0, t, 1), x.Type.Shape[1:])
-		}
-		copy(in, inlined(g, body, in, prefixOf(n, t, "body"), nil))
-		trajectory = append(trajectory, in[a.Result])
-	}
+	result := a.Result
 	if a.Trajectory {
-		return op.Stack(0, trajectory...)
+		result += a.carried()
 	}
-	return in[a.Result]
+	return op.Loop(op.LoopAttrs{Body: flat(g, a.Body), Carried: a.carried(), Steps: a.Steps, Length: length,
+		Results: []int{result}}, in...)[0]
 })
 
 // Scan adds a loop over slices of its operands. It returns the carried value that a.Result says.

@@ -23,7 +23,7 @@ var WhileDef = ir.Define(ir.Def[WhileAttrs]{
 	Doc: "Replaces the carried values by the outputs of the graph body while the graph cond returns true, at most max_iterations times. The inputs of both graphs are " +
 		"the carried values, in order; body returns as many values of the same types, and cond bool[], or several bools, all of which must be true to go on. " +
 		"The result is one of the carried values at the end. A value that the loop only reads is a carried value that body returns as it is. " +
-		"Lowering unrolls the loop: every iteration is computed, and those after the end do not change the values. They cannot fail.",
+		"Lowering makes it a loop, which is one step or is unrolled. In an unrolled loop every iteration is computed, and those after the end do not change the values. They cannot fail.",
 	Infer: func(s ir.Sig[WhileAttrs]) (ir.Type, error) {
 		a := s.Attrs
 		cond, err := ir.CheckBody("cond", a.Cond, s.In, s.Syms)
@@ -40,9 +40,9 @@ var WhileDef = ir.Define(ir.Def[WhileAttrs]{
 		switch {
 		case err != nil:
 			return ir.Type{}, err
-		case a.MaxIterations < 1:
-			return ir.Type{}, fmt.Errorf("max_iterations is %d; want 1 or more, the number of iterations that suffices",
-				a.MaxIterations)
+		case a.MaxIterations < 1 || a.MaxIterations > op.MaxIterations:
+			return ir.Type{}, fmt.Errorf("max_iterations is %d; want 1 to %d, the number of iterations that suffices",
+				a.MaxIterations, op.MaxIterations)
 		case a.Result < 0 || a.Result >= len(s.In):
 			return ir.Type{}, fmt.Errorf("result is %d; want 0 to %d, the index of a carried value", a.Result,
 				len(s.In)-1)
@@ -69,25 +69,8 @@ var WhileDef = ir.Define(ir.Def[WhileAttrs]{
 
 var _ = ir.Lower(WhileDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(WhileAttrs)
-	cond, body := flat(g, a.Cond), flat(g, a.Body)
-	checkUnrolled(g, "max_iterations", a.MaxIterations, len(cond.Nodes)+len(body.Nodes))
-	var active *ir.Node
-	for i := range a.MaxIterations {
-		// After the end cond gets the values with which it returned false, so it needs no safe values.
-		c := reduced(op.All, inlined(g, cond, in, prefixOf(n, i, "cond"), nil)[0])
-		if active != nil {
-			c = op.And(active, c)
-		}
-		active = c
-		next := inlined(g, body, in, prefixOf(n, i, "body"), active)
-		for k := range next {
-			if next[k] != in[k] {
-				next[k] = op.Where(active, next[k], in[k])
-			}
-		}
-		in = next
-	}
-	return in[a.Result]
+	return op.Loop(op.LoopAttrs{Body: flat(g, a.Body), Cond: single(g, flat(g, a.Cond)), Carried: len(in),
+		Length: a.MaxIterations, Results: []int{a.Result}}, in...)[0]
 })
 
 // While adds a loop. It returns the carried value that a.Result says.

@@ -119,10 +119,10 @@ func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[s
 		}
 		v, err := checkValue(v, n, n.Type.Shape.Eval(nil))
 		return []*tensor.Array{v}, err
-	case n.Op.Eval != nil:
-		return Eval(n, syms, in)
 	case n.Op.EvalBodies != nil:
 		return evalBodies(n, in, syms, params)
+	case n.Op.Eval != nil:
+		return Eval(n, syms, in)
 	case n.Op.CanLower():
 		return runLowered(n, in)
 	}
@@ -140,11 +140,15 @@ func initial(n *ir.Node) *tensor.Array {
 // Eval evaluates a node for the given values of its symbols and operands. The node's op must have a reference
 // evaluation.
 func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
-	types := n.ResultTypes()
-	out := make([]*tensor.Array, len(types))
-	for k, t := range types {
-		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
+	return EvalWith(n, syms, in, nil)
+}
+
+// EvalWith is like Eval, for a node whose graphs may read weights.
+func EvalWith(n *ir.Node, syms map[string]int64, in []*tensor.Array, params Params) ([]*tensor.Array, error) {
+	if n.Op.EvalBodies != nil {
+		return evalBodies(n, in, syms, params)
 	}
+	out := results(n, syms)
 	return out, n.Op.Eval(n.Attrs, in, out...)
 }
 
@@ -169,8 +173,18 @@ func evalBodies(n *ir.Node, in []*tensor.Array, syms map[string]int64, params Pa
 		}
 		return out, nil
 	}
-	out := []*tensor.Array{tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)}
+	out := results(n, syms)
 	return out, n.Op.EvalBodies(n.Attrs, run, in, out...)
+}
+
+// results returns arrays for the results of a node.
+func results(n *ir.Node, syms map[string]int64) []*tensor.Array {
+	types := n.ResultTypes()
+	out := make([]*tensor.Array, len(types))
+	for k, t := range types {
+		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
+	}
+	return out
 }
 
 // runLowered evaluates a node by running its lowering.

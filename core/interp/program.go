@@ -37,6 +37,12 @@ func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inp
 	}
 	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize),
 		program.State: state}
+	return m.run(p, bound, inputs, observe...)
+}
+
+// run runs a program in memory whose contents are undefined, except those of weights and states.
+func (m memory) run(p *program.Program, bound *program.Bound, inputs map[string]*tensor.Array, observe ...Observer) (
+	map[string]*tensor.Array, error) {
 	m[program.Arena].poison()
 	m[program.IO].poison()
 	for i, n := range p.Graph.Inputs() {
@@ -58,6 +64,7 @@ func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inp
 			return nil, fmt.Errorf("step %d, %s: %w", i, s.Node.Label(), err)
 		}
 	}
+	var err error
 	out := make(map[string]*tensor.Array, len(bound.Outputs))
 	for i, o := range bound.Outputs {
 		if out[p.Graph.Outputs[i].Name], err = m.load(o); err != nil {
@@ -137,6 +144,9 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 			}
 		}
 	}
+	if l := p.Loop(s.Node.ID); l != nil {
+		return m.loop(p, l, s, in)
+	}
 	if op.Eval == nil {
 		return nil, fmt.Errorf("op %s has no reference evaluation; programs hold no blocks", op.Name)
 	}
@@ -147,11 +157,17 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 	if err := op.Eval(s.Node.Attrs, in, out...); err != nil {
 		return nil, err
 	}
+	return m.stored(s, out)
+}
+
+// stored stores the results of a step and returns them as stored.
+func (m memory) stored(s program.BoundStep, out []*tensor.Array) ([]*tensor.Array, error) {
 	for k, o := range s.Outs {
 		if err := m.store(o, out[k]); err != nil {
 			return nil, err
 		}
 	}
+	var err error
 	for k, o := range s.Outs { // load after all are stored, to detect results that overlap
 		if out[k], err = m.load(o); err != nil {
 			return nil, err

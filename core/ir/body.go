@@ -61,6 +61,64 @@ func (g *Graph) Bodies() (list []*Graph) {
 	return list
 }
 
+// Programs returns the graphs that the node's step runs as programs of their own (see TupleDef.Nested).
+func (n *Node) Programs() []*Graph {
+	if !n.Op.Nested {
+		return nil
+	}
+	return n.Bodies()
+}
+
+// Body returns the graph that the attribute of that name refers to, or nil.
+func (n *Node) Body(attr string) *Graph {
+	for _, f := range n.Op.attrs.fields {
+		if f.graph && f.name == attr && n.Op.attrs.accepts(n.Attrs) {
+			return reflect.ValueOf(n.Attrs).Field(f.index).Interface().(*Graph)
+		}
+	}
+	return nil
+}
+
+// AttrsWith returns the node's attributes with other graphs: replace returns the graph in place of one.
+func (n *Node) AttrsWith(replace func(b *Graph) *Graph) any {
+	v := reflect.New(n.Op.attrs.typ).Elem()
+	v.Set(reflect.ValueOf(n.Attrs))
+	for _, f := range n.Op.attrs.fields {
+		if !f.graph {
+			continue
+		}
+		if b := v.Field(f.index).Interface().(*Graph); b != nil {
+			v.Field(f.index).Set(reflect.ValueOf(replace(b)))
+		}
+	}
+	return v.Interface()
+}
+
+// AllParams returns the params of g and of the graphs that its nodes run as programs of their own. It has one node for
+// each name.
+func (g *Graph) AllParams() (list []*Node) {
+	seen := map[string]bool{}
+	var visit func(g *Graph)
+	done := map[*Graph]bool{}
+	visit = func(g *Graph) {
+		if done[g] {
+			return
+		}
+		done[g] = true
+		for _, n := range g.Nodes {
+			if n.Op.Name == "param" && !seen[n.Name] {
+				seen[n.Name] = true
+				list = append(list, n)
+			}
+			for _, b := range n.Programs() {
+				visit(b)
+			}
+		}
+	}
+	visit(g)
+	return list
+}
+
 // Nesting returns the depth of g's bodies: 0 if it has none, 1 if these have none, and so on.
 func (g *Graph) Nesting() int {
 	depth := map[*Graph]int{}
@@ -150,13 +208,13 @@ func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err err
 // Inline adds the nodes of a body to g, with the nodes in for its inputs, and returns its outputs. Names of nodes get
 // prefix in front, or are dropped if prefix is empty. Params keep their names; one that g has already is used.
 func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
-	return g.InlineWith(b, in, prefix, func(_ *Node, _ int, x *Node) *Node { return x })
+	return g.InlineWith(b, in, prefix, func(n *Node, in []*Node) (any, []*Node) { return n.Attrs, in })
 }
 
-// InlineWith is like Inline, and calls operand for operand k of each node n of the body. x is that operand in g; the
-// result takes its place.
-func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string, operand func(n *Node, k int, x *Node) *Node) (
-	out []*Node) {
+// InlineWith is like Inline, and calls change for each node n of the body. in has its operands in g. The node in g gets
+// the attributes and operands that change returns.
+func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string,
+	change func(n *Node, in []*Node) (attrs any, operands []*Node)) (out []*Node) {
 	to := make([]*Node, len(b.Nodes))
 	for _, n := range b.Nodes {
 		if n.Op == ResultDef { // added with its tuple node
@@ -169,14 +227,11 @@ func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string, operand func(n *
 		case "param":
 			values = []*Node{g.paramLike(n)}
 		default:
-			args := n.MapIn(func(x *Node) *Node { return to[x.ID] })
-			for k := range n.Operands() {
-				args[k] = operand(n, k, args[k])
-			}
+			attrs, args := change(n, n.MapIn(func(x *Node) *Node { return to[x.ID] }))
 			if n.Op.Tuple {
-				values = g.AddResults(len(n.Results), n.Op, n.Attrs, args...)
+				values = g.AddResults(len(n.Results), n.Op, attrs, args...)
 			} else {
-				values = []*Node{g.AddDeclared(n.Op, n.Attrs, n.Type, args...)}
+				values = []*Node{g.AddDeclared(n.Op, attrs, n.Type, args...)}
 			}
 			for k, v := range n.Values() {
 				if prefix != "" && v.Name != "" {

@@ -58,8 +58,14 @@ type TupleDef[A any] struct {
 	Checked []Checked
 
 	// Infer returns the types of the results. There are 1 to MaxResults.
-	Infer  func(s Sig[A]) ([]Type, error)
-	Eval   func(a A, in, out []*tensor.Array) error
+	Infer func(s Sig[A]) ([]Type, error)
+	Eval  func(a A, in, out []*tensor.Array) error
+	// EvalBodies is like Eval; see Def.EvalBodies.
+	EvalBodies func(a A, run RunBody, in, out []*tensor.Array) error
+	// Nested is set if the bodies of a node are programs of their own, which the step runs. They may read weights.
+	Nested bool
+	Packed bool // see Def.Packed
+
 	Memory func(s Sig[A], out []Type) int64
 	FLOPs  func(a A, in, out []Type) int64
 	// Tol returns one tolerance for each result.
@@ -74,7 +80,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
-		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked, Late: d.Late,
+		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked, Late: d.Late, Nested: d.Nested, Packed: d.Packed,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -89,6 +95,17 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), padded(def, in), out); err != nil {
+				return &EvalError{d.Name, err}
+			}
+			for _, x := range out {
+				roundToType(x)
+			}
+			return nil
+		}
+	}
+	if d.EvalBodies != nil {
+		def.EvalBodies = func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error {
+			if err := d.EvalBodies(a.(A), run, padded(def, in), out); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			for _, x := range out {

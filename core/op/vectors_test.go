@@ -32,6 +32,7 @@ var exempt = map[string]string{
 	"state":  "a value of earlier runs",
 	"result": "part of the op before it",
 	"custom": "its meaning is a graph of other ops",
+	"loop":   "its meaning is graphs of other ops",
 }
 
 // pending lists ops whose vectors are still to be written. An entry must be removed when the op has enough vectors.

@@ -24,15 +24,24 @@ func customOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 		return nil, err
 	}
 	if inlined {
-		plain := *c
-		plain.asks = false
-		for _, again := range []func(c *context, g *ir.Graph) (*ir.Graph, error){simplify, absorbCasts, fold, cse} {
-			if g, err = again(&plain, g); err != nil {
-				return nil, err
-			}
+		if g, err = c.again(g); err != nil {
+			return nil, err
 		}
 	}
 	return findCustom(c, g)
+}
+
+// again runs the passes that precede the first one that asks the target, after more nodes have come.
+func (c *context) again(g *ir.Graph) (*ir.Graph, error) {
+	plain := *c
+	plain.asks = false
+	for _, run := range []func(c *context, g *ir.Graph) (*ir.Graph, error){simplify, absorbCasts, fold, cse} {
+		var err error
+		if g, err = run(&plain, g); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
 }
 
 // inlineCustom expands the custom ops that the target does not claim.

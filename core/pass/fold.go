@@ -84,7 +84,7 @@ func (f *folder) canKnow(n *ir.Node) bool {
 		return f.c.params != nil && (f.c.mutable == nil || !f.c.mutable(n.Name)) || folded
 	case n.Is(ir.ResultDef):
 		return f.known[n.In[0].ID]
-	case n.Op.Effects || n.Op.Updates || n.Op.Eval == nil || n.Is(op.CopyDef):
+	case n.Op.Effects || n.Op.Updates || n.Op.Eval == nil || n.Op.Nested || n.Is(op.CopyDef):
 		return false
 	}
 	types := n.ResultTypes()

@@ -45,11 +45,17 @@ type Options struct {
 	// Custom has the definitions whose patterns are looked for; may be nil. The custom ops of the graph need none.
 	Custom *custom.Library
 
+	// Unroll replaces op.UnrollNodes, the number of nodes up to which loops are unrolled, for tests. 0 means
+	// op.UnrollNodes, a negative number that only targets without loops unroll.
+	Unroll int
+
 	// Elsewhere reports whether another target runs a node. If this target cannot run such a node, it stays as it is.
 	// Any other node that the target cannot run is an error. Elsewhere may be nil. It is used together with StopAfter.
 	Elsewhere func(n *ir.Node) bool
 	// Keep leaves every node that the target cannot run as it is; Lacks lists them. It is used together with StopAfter.
 	Keep bool
+
+	within *Report // so far, of the graph that has a loop whose body is compiled; else nil
 }
 
 // Memory limits the memory for values that are known at compile time. Memory is reserved before it is allocated. An
@@ -76,6 +82,8 @@ type Report struct {
 	// Folded has the values of params that passes made. Their names ("folded/HASH") depend on the content, so methods
 	// share them.
 	Folded map[string]tensor.Tensor
+
+	bodies map[string]string // texts of the graphs of loops, by name
 }
 
 // OpCount is a number of nodes of one op.
@@ -144,6 +152,10 @@ type context struct {
 	custom      *custom.Library       // see Options.Custom
 	elsewhere   func(n *ir.Node) bool // see Options.Elsewhere
 	keep        bool                  // see Options.Keep
+
+	unrollNodes int64 // see Options.Unroll
+	// nested runs the pipeline on a graph of a loop
+	nested func(b *ir.Graph) (*ir.Graph, *Report, error)
 }
 
 // reserve reserves memory for computing constants, and checks whether to stop.
@@ -178,6 +190,16 @@ func count(list []OpCount, op string) []OpCount {
 		list = slices.Insert(list, i, OpCount{Op: op})
 	}
 	list[i].Count++
+	return list
+}
+
+// addCounts returns the sums of two lists of counts.
+func addCounts(list, more []OpCount) []OpCount {
+	for _, c := range more {
+		for range c.Count {
+			list = count(list, c.Op)
+		}
+	}
 	return list
 }
 

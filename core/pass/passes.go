@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -26,6 +27,7 @@ var passes = []Pass{
 	{"absorb-casts", false, absorbCasts},
 	{"fold", false, fold},
 	{"cse", false, cse},
+	{"loops", true, loops},
 	{"custom", true, customOps},
 	{"fuse-grid-attention", true, fuseGridAttention},
 	{"absorb-windows", true, absorbWindows},
@@ -54,6 +56,8 @@ var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
+	{"cse", "loops", "loops with the same operands are merged"},
+	{"loops", "custom", "the ops of a loop that is unrolled are claimed and expanded like others"},
 	{"cse", "custom", "patterns assume that equal values are one node"},
 	{"custom", "fuse-grid-attention", "parts of an op that is claimed must be whole, and those of one that is not are fused"},
 	{"fold", "fuse-grid-attention",
@@ -126,7 +130,10 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 	if o.StopAfter != "" && !slices.Contains(Names(), o.StopAfter) {
 		return nil, nil, fmt.Errorf("pass %q is unknown; known are %v", o.StopAfter, Names())
 	}
-	r := &Report{Folded: map[string]tensor.Tensor{}, Passes: []PassStat{{"in", len(g.Nodes)}}}
+	r := &Report{Folded: map[string]tensor.Tensor{}, bodies: map[string]string{}, Passes: []PassStat{{"in", len(g.Nodes)}}}
+	if o.within != nil {
+		r.Folded, r.bodies = maps.Clone(o.within.Folded), o.within.bodies
+	}
 	if o.Dump != nil {
 		o.Dump("in", g)
 	}
@@ -152,7 +159,14 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 		}
 		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, mutable: o.Mutable, report: r,
 			memory: o.Memory, stop: o.Stop, activations: o.Activations, elsewhere: o.Elsewhere, keep: o.Keep,
-			custom: o.Custom}
+			custom: o.Custom, unrollNodes: op.UnrollNodes}
+		c.nested = func(b *ir.Graph) (*ir.Graph, *Report, error) {
+			return run(b, t, Options{Params: o.Params, Mutable: o.Mutable, Verify: o.Verify, Stop: o.Stop,
+				Memory: o.Memory, Activations: o.Activations, Custom: o.Custom, Unroll: o.Unroll, within: r}, passes)
+		}
+		if o.Unroll != 0 {
+			c.unrollNodes = int64(max(0, o.Unroll))
+		}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()
@@ -191,6 +205,13 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 		case target.Reference:
 			reference = count(reference, n.Op.Name)
 		}
+		for _, b := range n.Programs() {
+			inner, err := Check(b, t)
+			if err != nil {
+				return nil, err
+			}
+			reference = addCounts(reference, inner)
+		}
 	}
 	return reference, nil
 }
@@ -198,7 +219,7 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 // dropUnusedFolded drops the values of params that are no longer in the graph.
 func dropUnusedFolded(g *ir.Graph, r *Report) error {
 	used := map[string]bool{}
-	for _, p := range g.Params() {
+	for _, p := range g.AllParams() {
 		used[p.Name] = true
 	}
 	maps.DeleteFunc(r.Folded, func(name string, _ tensor.Tensor) bool { return !used[name] })

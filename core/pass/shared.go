@@ -28,5 +28,6 @@ func (s *Shared) keep(g *ir.Graph, stages []stage, r *Report) {
 
 // clone returns a copy of a report that can be added to. The folded values are shared, because nothing writes to them.
 func (r *Report) clone() *Report {
-	return &Report{Sites: slices.Clone(r.Sites), Passes: slices.Clone(r.Passes), Folded: maps.Clone(r.Folded)}
+	return &Report{Sites: slices.Clone(r.Sites), Passes: slices.Clone(r.Passes), Folded: maps.Clone(r.Folded),
+		bodies: maps.Clone(r.bodies)}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -25,10 +26,44 @@ func CheckProgram(p *program.Program) error {
 	if err := checkSteps(p); err != nil {
 		return err
 	}
+	if err := checkLoops(p); err != nil {
+		return err
+	}
 	for _, space := range []program.Space{program.Arena, program.IO, program.State} {
 		if err := checkSpace(p, space); err != nil {
 			return fmt.Errorf("%v: %w", space, err)
 		}
+	}
+	return nil
+}
+
+// checkLoops checks that the nodes with programs of their own have them, and these programs. checkSpace checks the
+// regions of the loops.
+func checkLoops(p *program.Program) error {
+	if !slices.ContainsFunc(p.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Nested }) && len(p.Loops) == 0 {
+		return nil
+	}
+	found, params := 0, p.ParamPlaces()
+	for _, n := range p.Graph.Nodes {
+		if !n.Op.Nested {
+			continue
+		}
+		l := p.Loop(n.ID)
+		if l == nil {
+			return fmt.Errorf("%s: a loop without programs", n.Label())
+		}
+		found++
+		if err := l.Check(params, n); err != nil {
+			return err
+		}
+		for _, x := range l.Programs() {
+			if err := CheckProgram(x); err != nil {
+				return fmt.Errorf("%s: graph %s: %w", n.Label(), x.Graph.Name, err)
+			}
+		}
+	}
+	if found != len(p.Loops) {
+		return fmt.Errorf("%d loops for %d nodes", len(p.Loops), found)
 	}
 	return nil
 }
@@ -141,6 +176,15 @@ func checkSpace(p *program.Program, space program.Space) error {
 			after = append(after, index[i])
 		}
 	}
+	region := map[int]int{} // by node of a loop: the index of its region in pl.Values
+	for i := range p.Loops {
+		if l := &p.Loops[i]; space == program.Arena {
+			region[l.Node] = len(pl.Values)
+			pl.Values = append(pl.Values, Value{ID: len(p.Graph.Nodes) + i, Name: "the region of " +
+				p.Graph.Nodes[l.Node].Label(), Size: l.Size(), Parent: None})
+			pl.Offsets = append(pl.Offsets, l.Offset)
+		}
+	}
 	steps := make([]Access, len(p.Steps))
 	for i, s := range p.Steps {
 		n := p.Graph.Nodes[s.Node]
@@ -153,6 +197,9 @@ func checkSpace(p *program.Program, space program.Space) error {
 			if index[v.ID] != None {
 				steps[i].Writes = append(steps[i].Writes, index[v.ID])
 			}
+		}
+		if v, ok := region[n.ID]; ok {
+			steps[i].Writes = append(steps[i].Writes, v)
 		}
 	}
 	if space == program.IO {

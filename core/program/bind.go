@@ -24,6 +24,7 @@ type BoundStep struct {
 	Node *ir.Node
 	In   []Operand // as Node.In; that of an absent operand is zero
 	Outs []Operand // one, unless the op has several results
+	Syms map[string]int64
 }
 
 // Operands returns the operands that the step has, with their indices in In.
@@ -175,7 +176,7 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 		}
 		outs := n.Values() // the nodes of several results are consecutive
 		first, end := outs[0].ID, outs[0].ID+len(outs)
-		out.Steps[i] = BoundStep{n, in, values[first:end:end]}
+		out.Steps[i] = BoundStep{n, in, values[first:end:end], syms}
 	}
 	for _, n := range g.Inputs() {
 		out.Inputs = append(out.Inputs, values[n.ID])

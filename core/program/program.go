@@ -56,6 +56,7 @@ type Program struct {
 	Graph  *ir.Graph
 	Places []Place // one per node; NoPlace for a tuple node
 	Steps  []Step  // every node for which IsStep is true, once, after its operands
+	Loops  []Loop  // of the nodes whose graphs are programs of their own, by node
 	// ArenaSize, IOSize and StateSize are in bytes and multiples of Align.
 	ArenaSize, IOSize, StateSize int64
 

@@ -60,6 +60,9 @@ type Runner struct {
 	replaced   []bool
 	newWeights []byte
 	bound      binding // the run that values and calls were made for
+
+	ctx      context.Context // of the current run, and its device.Run.Progress
+	progress func(step int)
 }
 
 // binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes
@@ -140,14 +143,9 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 		skips = nil
 	}
 	if skips != nil {
-		for i := range r.live {
-			r.live[i] = needed == nil || needed[i]
-		}
-		needed = r.live
-		for _, c := range skips.Inputs {
-			r.skip(c, r.ioValue(run.IO, c.Node))
-		}
+		needed = r.start(needed, run.IO)
 	}
+	r.ctx, r.progress = ctx, run.Progress
 	if run.Opts.Profile {
 		stats.Steps = make([]device.Step, 0, len(r.calls))
 	}
@@ -192,6 +190,21 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 	}
 	stats.Total = time.Since(start)
 	return stats, nil
+}
+
+// start returns the steps that a run needs, as far as it is known before the first step. needed has those that the run
+// asks for, nil for all. It returns needed if no condition makes a step unnecessary.
+func (r *Runner) start(needed []bool, io []byte) []bool {
+	if r.skips == nil {
+		return needed
+	}
+	for i := range r.live {
+		r.live[i] = needed == nil || needed[i]
+	}
+	for _, c := range r.skips.Inputs {
+		r.skip(c, r.ioValue(io, c.Node))
+	}
+	return r.live
 }
 
 // know marks the steps that the run does not need, as it is known after the steps from i on.

@@ -39,19 +39,23 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 				fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
 		}
 	}
-	g, err := op.CopyOutputs(g, nil)
+	g, nested, err := withPrograms(g, o)
+	if err == nil {
+		g, err = op.CopyOutputs(g, nil)
+	}
 	if err == nil {
 		g, err = withUpdatesLast(g)
 	}
 	if err != nil {
 		return nil, plan.Report{}, err
 	}
-	best := newLayout(g, graphOrder(g))
+	addParams(g)
+	best := newLayout(g, graphOrder(g), nested)
 	p, err := best.program(o)
 	if err != nil {
 		return nil, plan.Report{}, err
 	}
-	if l := newLayout(g, frugalOrder(g)); l.plan.Size < best.plan.Size {
+	if l := newLayout(g, frugalOrder(g), nested); l.plan.Size < best.plan.Size {
 		q, err := l.program(o)
 		if err != nil {
 			return nil, plan.Report{}, err
@@ -115,6 +119,12 @@ func (l *layout) program(o Options) (*program.Program, error) {
 		}
 		if l.over[i] != nil {
 			pl.Parent = l.over[i].ID
+		}
+	}
+	for _, n := range g.Nodes {
+		if n.Op.Nested {
+			at := l.plan.Offsets[l.value[n.ID]]
+			p.Loops = append(p.Loops, program.NewLoop(n, at, func(b *ir.Graph) *program.Program { return l.nested[b] }))
 		}
 	}
 	for _, n := range l.order {

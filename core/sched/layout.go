@@ -16,13 +16,15 @@ type layout struct {
 	last   []int      // by node: the last step that reads this node itself
 	over   []*ir.Node // by node: the operand that it overwrites, or nil
 	output []bool     // by node: whether it is an output
-	value  []int      // by node: its index in plan.Values, or -1 if it is not in the arena
+	// by node: its index in plan.Values, or -1 if it is not in the arena; for a loop, the index of its region
+	value  []int
 	plan   plan.Plan
+	nested map[*ir.Graph]*program.Program // the programs of loops
 }
 
-func newLayout(g *ir.Graph, order []*ir.Node) *layout {
+func newLayout(g *ir.Graph, order []*ir.Node, nested map[*ir.Graph]*program.Program) *layout {
 	n := len(g.Nodes)
-	l := &layout{g: g, order: order, first: make([]int, n), last: make([]int, n), over: make([]*ir.Node, n),
+	l := &layout{g: g, nested: nested, order: order, first: make([]int, n), last: make([]int, n), over: make([]*ir.Node, n),
 		output: make([]bool, n), value: make([]int, n)}
 	l.live()
 	l.chooseInPlace()
@@ -114,6 +116,13 @@ func (l *layout) place() {
 	var values []plan.Value
 	for i, n := range l.g.Nodes {
 		l.value[i] = -1
+		if n.Op.Nested {
+			loop := program.NewLoop(n, 0, func(b *ir.Graph) *program.Program { return l.nested[b] })
+			l.value[i] = len(values)
+			values = append(values, plan.Value{ID: i, Name: "the region of " + n.Label(), Size: loop.Size(),
+				First: l.first[i+1], Last: l.first[i+1], Parent: plan.None})
+			continue
+		}
 		if root := l.root(n); !program.IsComputed(root) || inIO[root] {
 			continue
 		}

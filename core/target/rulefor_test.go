@@ -43,7 +43,20 @@ func checkRule(t *testing.T, what string, nodes ...*ir.Node) {
 	t.Helper()
 	r := target.RuleFor(nodes)
 	d := (&target.Description{Name: "x", Version: "1"}).With(nil, 0, 0, r)
+	if nodes[0].Op.Nested { // for the ops of its graphs
+		d = d.With(nil, 0, 0, target.Rule{How: target.Reference, Op: target.AnyOp})
+	}
 	for _, n := range nodes {
+		for _, b := range inner(n) {
+			for _, x := range b.Nodes {
+				if inner := target.RuleFor([]*ir.Node{x}); x.Op.Nested && inner.String() != r.String() {
+					d = d.With(nil, 0, 0, inner)
+				}
+				for _, v := range x.ResultTypes() {
+					d = d.With([]dtype.DType{v.DType}, 0, 0)
+				}
+			}
+		}
 		for _, x := range n.Types() {
 			d = d.With([]dtype.DType{x.DType}, 0, 0)
 		}
@@ -58,4 +71,15 @@ func checkRule(t *testing.T, what string, nodes ...*ir.Node) {
 			t.Errorf("%s: %v is %v: %s", what, r, how, why)
 		}
 	}
+}
+
+// inner returns the graphs that n runs as programs of its own, and theirs.
+func inner(n *ir.Node) (list []*ir.Graph) {
+	for _, b := range n.Programs() {
+		list = append(list, b)
+		for _, x := range b.Nodes {
+			list = append(list, inner(x)...)
+		}
+	}
+	return list
 }

@@ -39,19 +39,35 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	for _, r := range d.rules(n.Op.Name) {
 		w := d.misfit(r, n)
 		if w == "" {
+			w = d.unfit(n)
+		}
+		if w == "" {
 			return r.How, ""
 		}
 		if !slices.Contains(why, w) {
 			why = append(why, w)
 		}
 	}
-	if len(d.rules(AnyOp)) > 0 && n.Op.Eval != nil {
+	if len(d.rules(AnyOp)) > 0 && n.Op.Eval != nil && !n.Op.Nested {
 		return Reference, ""
 	}
 	if why == nil {
 		return No, fmt.Sprintf("%s has no rule for %s", d.Name, n.Op.Name)
 	}
 	return No, d.Name + ": " + strings.Join(why, ", or ")
+}
+
+// unfit describes the first node that the target does not run in the graphs that are programs of the node's own. It
+// returns "" if it runs all.
+func (d *Description) unfit(n *ir.Node) string {
+	for _, b := range n.Programs() {
+		for _, x := range b.Nodes {
+			if how, why := d.Takes(x); how == No {
+				return fmt.Sprintf("%s: graph %s: %s: %s", n.Op.Name, b.Name, x.Label(), why)
+			}
+		}
+	}
+	return ""
 }
 
 // misfit describes the first requirement of a rule that a node does not meet. It returns "" if the node meets all.

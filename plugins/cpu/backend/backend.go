@@ -158,21 +158,49 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
+	x := &executable{p: l.Program, pool: pool, precision: precision}
 	if err := x.prepare(); err != nil {
 		x.Close()
 		return nil, err
 	}
-	x.makeRunner(l.Weights)
+	x.makeRunner(l.Weights, x.arena)
 	return x, nil
+}
+
+// need is the memory that steps need beside their operands.
+type need struct {
+	scratch   pool.Size
+	wide, own int64 // of definitions; see ir.Node.EvalMemory
 }
 
 // prepare finds the function that runs each step, and allocates the arena and the scratch memory. The operating system
 // backs this with pages only when they are touched, so the host can still compare Memory with its limit before the
 // first run.
 func (x *executable) prepare() error {
-	var scratch pool.Size
-	var wide, own int64
+	var n need
+	if err := x.findAll(&n); err != nil {
+		return err
+	}
+	x.memory = n.scratch.Bytes(x.pool) + n.wide + n.own + n.own/4 // see ScratchSize.Bytes
+	var err error
+	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
+		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.p.ArenaSize, err)
+	}
+	if x.wide, err = x.allocate(n.wide); err == nil {
+		err = x.pool.Reserve(n.scratch, func(n int64) ([]float32, error) {
+			b, err := x.allocate(4 * n)
+			return tensor.View[float32](b), err
+		})
+	}
+	if err != nil {
+		return diag.New(device.ErrMemory, "cpu", "%d bytes of scratch memory: %w", x.memory, err)
+	}
+	return nil
+}
+
+// findAll finds the function that runs each step, also in loops, and adds up what they need.
+func (x *executable) findAll(sum *need) error {
+	x.native = make([]bool, len(x.p.Steps))
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
 		run, isNative, err := find(n)
@@ -183,26 +211,17 @@ func (x *executable) prepare() error {
 		x.native[i] = isNative
 		if k := registry[n.Op.Name]; !isNative {
 			arrays, most := n.EvalMemory()
-			wide, own = max(wide, arrays), max(own, most)
+			sum.wide, sum.own = max(sum.wide, arrays), max(sum.own, most)
 		} else if k.scratch != nil {
-			scratch = scratch.With(k.scratch(x.pool, n, x.precision))
+			sum.scratch = sum.scratch.With(k.scratch(x.pool, n, x.precision))
+		}
+		if x.p.Loop(n.ID) != nil {
+			if err := x.findLoop(i, sum); err != nil {
+				return err
+			}
 		}
 	}
-	scratch = scratch.With(x.join())
+	sum.scratch = sum.scratch.With(x.join())
 	x.kernels = runner.Kernels(x.p, x.native)
-	x.memory = scratch.Bytes(x.pool) + wide + own + own/4 // see ScratchSize.Bytes
-	var err error
-	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
-		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.p.ArenaSize, err)
-	}
-	if x.wide, err = x.allocate(wide); err == nil {
-		err = x.pool.Reserve(scratch, func(n int64) ([]float32, error) {
-			b, err := x.allocate(4 * n)
-			return tensor.View[float32](b), err
-		})
-	}
-	if err != nil {
-		return diag.New(device.ErrMemory, "cpu", "%d bytes of scratch memory: %w", x.memory, err)
-	}
 	return nil
 }

@@ -28,6 +28,7 @@ type executable struct {
 	runner  *runner.Runner
 	calls   []call     // by step; their operands are those of the runner's calls
 	readers [][]reader // see readersOf; nil until chooseBlocked first needs it
+	loops   []*loopStep
 }
 
 // Kernels reports which ops have a kernel of their own.
@@ -61,12 +62,14 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 }
 
 // SetWeights replaces weights. Each step that reads one is prepared again, which drops its packed copy.
-func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
+func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error { return x.setWeights(w) }
+
+func (x *executable) setWeights(w device.NewWeights) error {
 	x.runner.SetWeights(w)
 	reads := device.Reading(x.p, w.Params)
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
-		if !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
+		if n.Op.Nested || !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
 			continue
 		}
 		var err error
@@ -74,12 +77,12 @@ func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
 			return err
 		}
 	}
-	return nil
+	return x.setLoopWeights(w)
 }
 
 // makeRunner makes the runner and the calls, when everything that they need is allocated.
-func (x *executable) makeRunner(weights []byte) {
-	x.runner = runner.New(runner.Config{Program: x.p, Weights: weights, Arena: x.arena, Step: x.step, Bound: x.bound,
+func (x *executable) makeRunner(weights, arena []byte) {
+	x.runner = runner.New(runner.Config{Program: x.p, Weights: weights, Arena: arena, Step: x.step, Bound: x.bound,
 		Skip: true})
 	x.calls = make([]call, len(x.p.Steps))
 	for i := range x.calls {
@@ -87,6 +90,7 @@ func (x *executable) makeRunner(weights []byte) {
 		x.calls[i] = call{pool: x.pool, precision: x.precision, node: c.Node, native: x.native[i], wide: x.wide,
 			in: c.In, results: c.Out}
 	}
+	x.makeLoops(weights)
 }
 
 // bound updates what calls have stored for their last shapes and memory. Observers read values, so none is blocked

@@ -16,9 +16,12 @@ import (
 )
 
 // compiled returns the program of a graph for this backend, and its weights.
-func compiled(t *testing.T, g *ir.Graph) (*program.Program, []byte) {
+func compiled(t *testing.T, g *ir.Graph) (*program.Program, []byte) { return compiledAs(t, g, 0) }
+
+// compiledAs is like compiled, and unrolls loops of at most so many nodes (pass.Options.Unroll).
+func compiledAs(t *testing.T, g *ir.Graph, unroll int) (*program.Program, []byte) {
 	t.Helper()
-	r, err := compiler.Compile(t.Context(), []*ir.Graph{g}, compiler.Options{Targets: compiler.Defaults()[:1],
+	r, err := compiler.Compile(t.Context(), []*ir.Graph{g}, compiler.Options{Targets: compiler.Defaults()[:1], Unroll: unroll,
 		Layout: func(w []compiler.Weight) (size int64, err error) {
 			for i := range w {
 				w[i].Offset = size
