@@ -196,10 +196,10 @@ func receiveProgram(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadR
 		}
 		p, c := m.GetProgram(), m.GetWeights()
 		early := len(c) > 0 && int64(len(enc)) < h.ProgramSize
-		if n := len(p) + len(c); n == 0 || n > wire.MaxChunk || early || int64(len(p)) > h.ProgramSize-int64(len(enc)) ||
-			int64(len(c)) > streamed-int64(len(weights)) {
-			return nil, nil, protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p),
-				len(c))
+		if n := len(p) + len(c); n == 0 || n > wire.MaxChunk || early ||
+			int64(len(p)) > h.ProgramSize-int64(len(enc)) || int64(len(c)) > streamed-int64(len(weights)) {
+			return nil, nil,
+				protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p), len(c))
 		}
 		if c != nil && weights == nil {
 			weights = tensor.AlignedBytes(int(w.Size))[:0]
