@@ -134,7 +134,7 @@ func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, size
 
 // left returns the value of an input that may be left out.
 func (m *Method) left(input string) (value float64, ok bool) {
-	if t, lenient := m.model.v.Meta().Task.(task.Lenient); lenient {
+	if t, lenient := m.model.verified.Meta().Task.(task.Lenient); lenient {
 		return t.Default(m.Name, input)
 	}
 	return 0, false
@@ -142,7 +142,7 @@ func (m *Method) left(input string) (value float64, ok bool) {
 
 // checkElements lets the task check the elements of inputs.
 func (m *Method) checkElements(in map[string]Tensor) error {
-	about := m.model.v.Meta().Task
+	about := m.model.verified.Meta().Task
 	if about == nil {
 		return nil
 	}

@@ -94,13 +94,13 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 		err := s.load(ctx, l)
 		if err == nil { // reserved now, because the first run allocates it
 			kernels := part("kernels", l.memory())
-			if err = about(s.model.path, s.memory.b.Reserve(kernels)); err == nil {
+			if err = about(s.model.path, s.memory.budget.Reserve(kernels)); err == nil {
 				parts = append(parts, kernels)
 			}
 		}
 		if err != nil {
 			s.drop(need)
-			s.memory.b.Release(parts...)
+			s.memory.budget.Release(parts...)
 			return s.changed(ctx, err)
 		}
 	}
@@ -218,7 +218,7 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	progs, size := []*program.Program{}, int64(0)
 	first := len(s.loaded) == 0
 	if first {
-		size = s.model.v.StructureSize()
+		size = s.model.verified.StructureSize()
 	}
 	var arena, io int64
 	on := map[*worker]int64{} // device memory
@@ -252,12 +252,12 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 	if first {
 		parts[2].Bytes = weights
 	}
-	if err := s.memory.b.Reserve(parts...); err != nil {
+	if err := s.memory.budget.Reserve(parts...); err != nil {
 		return nil, about(s.model.path, err)
 	}
 	for w, n := range on {
-		if need, have := n, w.device.Memory; !s.memory.b.Limited() && have > 0 && need > have {
-			s.memory.b.Release(parts...)
+		if need, have := n, w.device.Memory; !s.memory.budget.Limited() && have > 0 && need > have {
+			s.memory.budget.Release(parts...)
 			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s",
 				units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
 				WithHint("%s overrides this check", budget.AnyOption).Naming(budget.AnyOption)

@@ -66,7 +66,7 @@ func TestReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	need := 100e6 + 2*10e6 + 2*(format.MemoryPerByte*m.v.StructureSize()+2*256)
+	need := 100e6 + 2*10e6 + 2*(format.MemoryPerByte*m.verified.StructureSize()+2*256)
 	s := &Session{model: m, worker: &worker{backend: &host.Session{}}, loaded: map[string]*loaded{}}
 	allow := func(limit, free int64) error {
 		s.memory = &Budget{budget.With(limit, free)}
@@ -88,7 +88,7 @@ func TestReserve(t *testing.T) {
 	}
 	s.device.Memory--
 	wantMemory(t, "a byte less", allow(0, -1), "needs 110 MB of device .:0, which has 110 MB")
-	if n := s.memory.b.Reserved(); n != 0 {
+	if n := s.memory.budget.Reserved(); n != 0 {
 		t.Errorf("%d bytes were counted after all", n)
 	}
 	p.ArenaSize, p.IOSize = 1<<62, 1<<61

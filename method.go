@@ -256,7 +256,7 @@ func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, 
 // methodsOf lists the methods of an artifact, in the order of its META section.
 func methodsOf(m *Model) []*Method {
 	var out []*Method
-	for _, x := range m.v.Meta().Methods {
+	for _, x := range m.verified.Meta().Methods {
 		out = append(out, newMethod(m, x))
 	}
 	add := func(p *program.Split) {
@@ -266,10 +266,10 @@ func methodsOf(m *Model) []*Method {
 		x.method = out[i]
 		out[i].Schedules, out[i].Stateful = append(out[i].Schedules, x), out[i].Stateful || p.Stateful()
 	}
-	for _, p := range m.v.Programs() {
+	for _, p := range m.verified.Programs() {
 		add(program.Whole(p))
 	}
-	for _, p := range m.v.Splits() {
+	for _, p := range m.verified.Splits() {
 		add(p)
 	}
 	return out

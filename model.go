@@ -38,9 +38,9 @@ type OpenOptions struct {
 
 // A Model is an open, verified artifact. Its methods may be called concurrently. Callers must not modify the results.
 type Model struct {
-	path    string
-	v       *format.Verified
-	methods []*Method
+	path     string
+	verified *format.Verified
+	methods  []*Method
 
 	states    []program.StateTensor // by name
 	stateSize int64
@@ -92,7 +92,7 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 		hintCompile(path, err)
 		return nil, err
 	}
-	m := &Model{path: path, v: v, users: 1}
+	m := &Model{path: path, verified: v, users: 1}
 	m.methods = methodsOf(m)
 	if m.states, m.stateSize, err = program.JoinStates(v.All()...); err != nil {
 		panic("BUG: " + err.Error()) // the verifier has checked it
@@ -120,8 +120,8 @@ func (m *Model) Verify(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer m.release()
-		_, size := m.v.WeightsSection()
-		err := m.v.VerifyWeights(0, size)
+		_, size := m.verified.WeightsSection()
+		err := m.verified.VerifyWeights(0, size)
 		if err == nil {
 			m.record()
 		}
@@ -138,7 +138,7 @@ func (m *Model) Verify(ctx context.Context) error {
 // verifyParams checks the digests of the weights that a program uses.
 func (m *Model) verifyParams(p *program.Program) error {
 	for _, n := range p.Graph.Params() {
-		if err := m.v.VerifyWeights(p.Places[n.ID].Offset, p.Places[n.ID].Size); err != nil {
+		if err := m.verified.VerifyWeights(p.Places[n.ID].Offset, p.Places[n.ID].Size); err != nil {
 			return about(m.path, err)
 		}
 	}
@@ -174,7 +174,7 @@ func (m *Model) release() error {
 	if m.users--; m.users > 0 {
 		return nil
 	}
-	return m.v.Close()
+	return m.verified.Close()
 }
 
 // unchanged fails if the file was written to since it was verified, or is closed.
@@ -184,7 +184,7 @@ func (m *Model) unchanged() error {
 	if m.users == 0 {
 		return diag.New(code.Closed, m.path, "was closed while it was used")
 	}
-	return m.v.Unchanged()
+	return m.verified.Unchanged()
 }
 
 // Path returns the path that was passed to Open.
@@ -205,15 +205,15 @@ type Facts struct {
 
 // Facts returns the metadata of the artifact.
 func (m *Model) Facts() Facts {
-	meta := m.v.Meta()
+	meta := m.verified.Meta()
 	f := Facts{Name: meta.Model, Architecture: meta.Architecture,
 		Compiler:   strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
 		Precisions: meta.Precisions, Pairs: map[string]string{}}
-	f.Identity = m.v.Identity()
+	f.Identity = m.verified.Identity()
 	if t := meta.Task; t != nil {
 		f.Task = t.Kind()
 	}
-	_, f.Weights = m.v.WeightsSection()
+	_, f.Weights = m.verified.WeightsSection()
 	if len(f.Precisions) == 0 {
 		f.Precisions = []string{device.DefaultPrecision}
 	}
@@ -258,13 +258,13 @@ func (m *Model) Method(name string) (*Method, error) {
 type Task = task.Task
 
 // Task returns the description of the task that the artifact declares, or nil if there is none.
-func (m *Model) Task() Task { return m.v.Meta().Task }
+func (m *Model) Task() Task { return m.verified.Meta().Task }
 
 // Attachment returns a file that the artifact carries for its task, such as a tokenizer, after verifying its digest.
 // The error matches ErrUsage if there is no file of that name, or ErrArtifact if it is damaged or has more than limit
 // bytes.
 func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
-	t, ok := m.v.Weights().Find(name)
+	t, ok := m.verified.Weights().Find(name)
 	if attached, is := m.Task().(task.Attached); !ok || !is || !slices.Contains(attached.Attachments(), name) {
 		return nil, usage(m.path, "carries no file %.80q", name)
 	}
@@ -272,7 +272,7 @@ func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
 		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size,
 			limit)
 	}
-	if err := m.v.VerifyWeights(t.Offset, t.Size); err != nil {
+	if err := m.verified.VerifyWeights(t.Offset, t.Size); err != nil {
 		return nil, about(m.path, err)
 	}
 	return m.weight(t.Offset, t.Size)
@@ -300,7 +300,7 @@ func (m *Model) Once(key any, f func() (any, error)) (any, error) {
 
 // largestIO returns the largest IO space of the programs, in bytes.
 func (m *Model) largestIO() (n int64) {
-	for _, p := range m.v.All() {
+	for _, p := range m.verified.All() {
 		n = max(n, p.IOSize)
 	}
 	return n
@@ -308,16 +308,16 @@ func (m *Model) largestIO() (n int64) {
 
 // mapped returns the location of the weights for a backend.
 func (m *Model) mapped() host.Weights {
-	w := host.Weights{Root: m.v.Root()}
-	w.Offset, w.Size = m.v.WeightsSection()
+	w := host.Weights{Root: m.verified.Root()}
+	w.Offset, w.Size = m.verified.WeightsSection()
 	return w
 }
 
 // weight reads bytes of the weights section.
 func (m *Model) weight(offset, size int64) ([]byte, error) {
 	b := tensor.AlignedBytes(int(size))
-	first, _ := m.v.WeightsSection()
-	if _, err := m.v.File().ReadAt(b, first+offset); err != nil {
+	first, _ := m.verified.WeightsSection()
+	if _, err := m.verified.File().ReadAt(b, first+offset); err != nil {
 		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 			err = pe.Err // the subject has the path already
 		}

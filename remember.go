@@ -21,8 +21,8 @@ const recordSize = 1 << 10
 // recordOf returns the path and text of a model's record. The text is empty if the system does not report when an inode
 // changed.
 func (m *Model) recordOf() (path, text string) {
-	root := m.v.Root()
-	return filepath.Join(m.remember, hex.EncodeToString(root[:])), m.v.Stamp().Text()
+	root := m.verified.Root()
+	return filepath.Join(m.remember, hex.EncodeToString(root[:])), m.verified.Stamp().Text()
 }
 
 // remembered reports whether this file was verified in full before. On any error it reports false.
@@ -40,7 +40,7 @@ func (m *Model) remembered() bool {
 
 // record notes that a file was verified in full. If it fails, the file is verified again next time.
 func (m *Model) record() {
-	if m.remember == "" || m.trusted || !m.v.Stamp().Settled(time.Now()) || m.v.Unchanged() != nil {
+	if m.remember == "" || m.trusted || !m.verified.Stamp().Settled(time.Now()) || m.verified.Unchanged() != nil {
 		return
 	}
 	path, text := m.recordOf()

@@ -150,7 +150,7 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	o, m := s.options, s.model
 	t := o.Timeouts
 	start := b.options(o)
-	start.Artifact, start.IOSize, start.Encode = m.v.File(), m.largestIO(), encodeProgram
+	start.Artifact, start.IOSize, start.Encode = m.verified.File(), m.largestIO(), encodeProgram
 	start.Timeouts = host.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Step: t.Step, Stall: t.Stall,
 		Cancel: t.Cancel}
 	backend, err := m.launcher.Start(ctx, start)
@@ -259,7 +259,7 @@ func (s *Session) Close() error {
 		s.end()
 		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved what it loaded
 		s.end()                 // ends backends that the concurrent Load started
-		s.memory.b.Release(s.reserved...)
+		s.memory.budget.Release(s.reserved...)
 		<-s.loading
 		s.model.release()
 		if s.owner {

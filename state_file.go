@@ -41,7 +41,7 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 	m := st.memory.s.model
 	all := map[string]string{}
 	maps.Copy(all, st.Meta)
-	all[artifactKey], all[modelKey] = m.v.Identity(), m.v.Meta().Model
+	all[artifactKey], all[modelKey] = m.verified.Identity(), m.verified.Meta().Model
 	buf := make([]byte, stateChunk)
 	var items []safetensors.Item
 	for _, t := range st.tensors {
@@ -124,13 +124,14 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 
 // checkStateFile checks that the tensors and the metadata of a file are those of a state of the model.
 func (s *Session) checkStateFile(path string, all []safetensors.Tensor, meta map[string]string) error {
-	mine, saved := s.model.v.Identity(), meta[artifactKey]
+	mine, saved := s.model.verified.Identity(), meta[artifactKey]
 	if saved != "" && saved != mine {
 		const digits = len("sha256:") + 12 // the full digest does not help to tell artifacts apart
 		return diag.New(code.OtherModel, path, "has a state of the artifact %.*q (model %.80q); %s is %.*q (model %q)",
 			digits, saved, meta[modelKey],
 			s.model.path, digits, mine,
-			s.model.v.Meta().Model).WithHint("use it with the artifact that saved it, or compute and save the state again")
+			s.model.verified.Meta().Model).WithHint(
+			"use it with the artifact that saved it, or compute and save the state again")
 	}
 	for _, t := range all {
 		i := indexOf(s.model.states, t.Name)

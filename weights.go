@@ -27,13 +27,13 @@ type Weight struct {
 // have other names and types, and a tensor from which it has only computed constants is not there.
 func (m *Model) Weights() []Weight {
 	read := map[string]bool{}
-	for _, p := range m.v.All() {
+	for _, p := range m.verified.All() {
 		for _, n := range p.Graph.Params() {
 			read[n.Name] = true
 		}
 	}
 	var out []Weight
-	for _, t := range m.v.Weights().Tensors() {
+	for _, t := range m.verified.Weights().Tensors() {
 		if read[t.Name] {
 			w := Weight{t.Name, DType(t.Type.DType), t.Type.Shape.Eval(nil), t.Size, t.Mutable}
 			out = append(out, w)
@@ -45,11 +45,11 @@ func (m *Model) Weights() []Weight {
 // WeightData reads the values of a weight from the artifact: dense, in row-major order. Errors match ErrInput (no such
 // weight) and ErrArtifact.
 func (m *Model) WeightData(name string) ([]byte, error) {
-	t, ok := m.v.Weights().Find(name)
+	t, ok := m.verified.Weights().Find(name)
 	if !ok {
 		return nil, noWeight(name)
 	}
-	if err := m.v.VerifyWeights(t.Offset, t.Size); err != nil {
+	if err := m.verified.VerifyWeights(t.Offset, t.Size); err != nil {
 		return nil, about(m.path, err)
 	}
 	return m.weight(t.Offset, t.Size)
@@ -99,7 +99,7 @@ func (s *Session) ResetWeights(ctx context.Context, names ...string) error {
 	}
 	original := map[string]Tensor{}
 	for _, name := range names {
-		t, ok := s.model.v.Weights().Find(name)
+		t, ok := s.model.verified.Weights().Find(name)
 		if !ok {
 			return noWeight(name)
 		}
@@ -125,7 +125,7 @@ func (s *Session) ResetWeights(ctx context.Context, names ...string) error {
 
 // checkWeight checks that a weight can have the value t.
 func (m *Model) checkWeight(name string, t Tensor) error {
-	w, ok := m.v.Weights().Find(name)
+	w, ok := m.verified.Weights().Find(name)
 	switch {
 	case !ok:
 		return noWeight(name)
@@ -181,7 +181,7 @@ func (s *Session) replace(ctx context.Context, weights map[string]Tensor) error 
 		}
 	}
 	memory := part("new weights", need)
-	if err := s.memory.b.Reserve(memory); err != nil {
+	if err := s.memory.budget.Reserve(memory); err != nil {
 		return about(s.model.path, err)
 	}
 	s.reserved = budget.Merge(s.reserved, memory)
@@ -210,7 +210,7 @@ func (s *Session) replace(ctx context.Context, weights map[string]Tensor) error 
 // newWeights returns the weights with their places.
 func (s *Session) newWeights(weights map[string]Tensor) (out []host.NewWeight) {
 	for name, t := range weights {
-		offset, _ := s.model.v.Weights().Offset(name)
+		offset, _ := s.model.verified.Weights().Offset(name)
 		out = append(out, host.NewWeight{Offset: offset, Data: t.Data})
 	}
 	return out
@@ -221,7 +221,7 @@ func (s *Session) weight(offset, size int64) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, t := range s.replaced {
-		w, _ := s.model.v.Weights().Find(name)
+		w, _ := s.model.verified.Weights().Find(name)
 		if at := offset - w.Offset; at >= 0 && at+size <= w.Size {
 			return t.Data[at : at+size], nil
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -197,29 +198,9 @@ func (b *graphBuilder) node(i int) error {
 	if err != nil {
 		return err
 	}
-	in := make([]*ir.Node, max(len(r.in), len(def.Operands)))
-	set := func(k int, x int64) error {
-		switch {
-		case x >= int64(len(b.r.nodes)):
-			return bad(23, "operand %s is node %d; there are %d", def.OperandName(k), x, len(b.r.nodes))
-		case x >= int64(i):
-			return bad(24, "operand %s is node %d, which does not come before it", def.OperandName(k), x)
-		}
-		if in[k] = b.g.Nodes[x]; in[k].Op.Tuple && def != ir.ResultDef {
-			return bad(23, "operand %s is node %d, which has several results and no value of its own",
-				def.OperandName(k), x)
-		}
-		return nil
-	}
-	for k, x := range r.in {
-		if err := set(k, x); err != nil {
-			return err
-		}
-	}
-	for _, o := range r.optional {
-		if err := set(def.Operand(o.name), o.node); err != nil {
-			return err
-		}
+	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, Graph: b.g}
+	if n.In, err = b.operands(r, n, bad); err != nil {
+		return err
 	}
 	var declared ir.Type
 	if !def.Tuple {
@@ -229,15 +210,9 @@ func (b *graphBuilder) node(i int) error {
 	} else if r.name != "" || r.typ.dtype != "" || len(r.typ.shape) > 0 {
 		return bad(26, "op %s has several results; want no name, element type %q and no dims", r.op, "")
 	}
-	if def != ir.ResultDef {
-		if err := b.complete(); err != nil {
-			return err
-		}
-	} else if t := b.tuple; t == nil || in[0] != t || i-1-t.ID >= len(t.Results) ||
-		attrs != any(ir.ResultAttrs{Index: i - 1 - t.ID}) {
-		return bad(24, "a result node out of order; want the next result of the op with several results before it")
+	if err := b.checkSequence(n, bad); err != nil {
+		return err
 	}
-	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, In: in, Graph: b.g}
 	if n.Type, n.Results, err = n.Infer(declared, b.g.Syms); err != nil {
 		return bad(26, "%w", err)
 	}
@@ -248,12 +223,8 @@ func (b *graphBuilder) node(i int) error {
 		return bad(checkState, "%w", err)
 	}
 	if r.op == "param" && b.dir != nil {
-		t, ok := b.dir.Find(r.name)
-		if !ok {
-			return bad(23, "there is no weight of this name")
-		}
-		if !t.Type.Equal(n.Type) {
-			return bad(26, "the type is %v; the weight is %v", n.Type, t.Type)
+		if err := b.checkWeight(n, bad); err != nil {
+			return err
 		}
 	}
 	b.g.Nodes = append(b.g.Nodes, n)
@@ -263,8 +234,65 @@ func (b *graphBuilder) node(i int) error {
 	return nil
 }
 
+// failure makes an error of a check that names a node.
+type failure func(check int, format string, args ...any) error
+
+// operands returns the operands of node n by position, with nil for those that are left out.
+func (b *graphBuilder) operands(r *rawNode, n *ir.Node, bad failure) ([]*ir.Node, error) {
+	in := make([]*ir.Node, max(len(r.in), len(n.Op.Operands)))
+	set := func(k int, x int64) error {
+		switch {
+		case x >= int64(len(b.r.nodes)):
+			return bad(23, "operand %s is node %d; there are %d", n.Op.OperandName(k), x, len(b.r.nodes))
+		case x >= int64(n.ID):
+			return bad(24, "operand %s is node %d, which does not come before it", n.Op.OperandName(k), x)
+		}
+		if in[k] = b.g.Nodes[x]; in[k].Op.Tuple && n.Op != ir.ResultDef {
+			return bad(23, "operand %s is node %d, which has several results and no value of its own",
+				n.Op.OperandName(k), x)
+		}
+		return nil
+	}
+	for k, x := range r.in {
+		if err := set(k, x); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range r.optional {
+		if err := set(n.Op.Operand(o.name), o.node); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// checkSequence checks that node n is the next result of the newest op with several results, or comes after the last.
+func (b *graphBuilder) checkSequence(n *ir.Node, bad failure) error {
+	if n.Op != ir.ResultDef {
+		return b.complete()
+	}
+	t := b.tuple
+	if t == nil || n.In[0] != t || n.ID-1-t.ID >= len(t.Results) ||
+		n.Attrs != any(ir.ResultAttrs{Index: n.ID - 1 - t.ID}) {
+		return bad(24, "a result node out of order; want the next result of the op with several results before it")
+	}
+	return nil
+}
+
+// checkWeight checks that the file has the weight of a param.
+func (b *graphBuilder) checkWeight(n *ir.Node, bad failure) error {
+	t, ok := b.dir.Find(n.Name)
+	if !ok {
+		return bad(23, "there is no weight of this name")
+	}
+	if !t.Type.Equal(n.Type) {
+		return bad(26, "the type is %v; the weight is %v", n.Type, t.Type)
+	}
+	return nil
+}
+
 // op runs check 22.
-func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.OpDef, any, error) {
+func (b *graphBuilder) op(r *rawNode, bad failure) (*ir.OpDef, any, error) {
 	def, ok := ir.Find(r.op)
 	switch {
 	case !ok:
@@ -296,42 +324,9 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		if a.Name != known[k] {
 			return nil, nil, bad(22, "op %s: attribute %d is %.80q; want %v", r.op, k, a.Name, known)
 		}
-		own := list[k : k+1]
-		if v, ok := a.Value.([]ir.Attr); ok {
-			own = slices.Clone(v)
-			list[k].Value = own
-		}
-		for i, x := range own {
-			if name, ok := x.Value.(rawDType); ok {
-				d, ok := name.parse()
-				if !ok && name != "" {
-					return nil, nil,
-						bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, x.Name, string(name))
-				}
-				own[i].Value = d
-			}
-		}
-		if i, ok := a.Value.(rawRef); ok {
-			switch body := (*ir.Graph)(nil); {
-			case int(i) >= len(b.bodies):
-				return nil, nil, bad(25, "op %s: attribute %s is body %d, which does not come before this graph; there are %d",
-					r.op, a.Name, i, len(b.bodies))
-			case i >= 0:
-				x := b.bodies[i]
-				if x.params && !def.Nested {
-					return nil, nil, bad(25, "op %s: attribute %s is body %s, which reads weights; only bodies of a loop may",
-						r.op, a.Name, x.Name)
-				}
-				x.nested = x.nested || def.Nested
-				x.used, b.depth, b.bodyNodes = true, max(b.depth, 1+x.depth), b.bodyNodes+x.nodes
-				if n := len(b.r.nodes) + b.bodyNodes; n > MaxNodes {
-					return nil, nil, bad(25, "with the bodies that attributes refer to, there are %d nodes or more; at most %d", n,
-						MaxNodes)
-				}
-				list[k].Value = x.Graph
-			default:
-				list[k].Value = body
-			}
+		var err error
+		if list[k].Value, err = b.attr(def, a, bad); err != nil {
+			return nil, nil, err
 		}
 		if got := ir.ValueKind(list[k].Value); got != def.AttrKind(a.Name) {
 			return nil, nil,
@@ -343,6 +338,63 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		return nil, nil, bad(22, "%w", err)
 	}
 	return def, attrs, nil
+}
+
+// attr returns the value of an attribute, with names of element types and numbers of bodies replaced by what they
+// stand for.
+func (b *graphBuilder) attr(def *ir.OpDef, a ir.Attr, bad failure) (any, error) {
+	switch v := a.Value.(type) {
+	case rawDType:
+		return attrType(def.Name, a.Name, v, bad)
+	case rawRef:
+		return b.body(def, a.Name, int(v), bad)
+	case []ir.Attr:
+		own := slices.Clone(v)
+		for i, x := range own {
+			if name, ok := x.Value.(rawDType); ok {
+				d, err := attrType(def.Name, x.Name, name, bad)
+				if err != nil {
+					return nil, err
+				}
+				own[i].Value = d
+			}
+		}
+		return own, nil
+	}
+	return a.Value, nil
+}
+
+// attrType returns the element type that an attribute names; an empty name stands for none.
+func attrType(op, attr string, name rawDType, bad failure) (dtype.DType, error) {
+	d, ok := name.parse()
+	if !ok && name != "" {
+		return d, bad(18, "op %s: attribute %s is the unknown element type %.40q", op, attr, string(name))
+	}
+	return d, nil
+}
+
+// body returns the graph that an attribute refers to as body i; nil if i is negative.
+func (b *graphBuilder) body(def *ir.OpDef, attr string, i int, bad failure) (*ir.Graph, error) {
+	op := def.Name
+	if i >= len(b.bodies) {
+		return nil, bad(25, "op %s: attribute %s is body %d, which does not come before this graph; there are %d", op,
+			attr, i, len(b.bodies))
+	}
+	if i < 0 {
+		return nil, nil
+	}
+	x := b.bodies[i]
+	if x.params && !def.Nested {
+		return nil, bad(25, "op %s: attribute %s is body %s, which reads weights; only bodies of a loop may", op, attr,
+			x.Name)
+	}
+	x.nested = x.nested || def.Nested
+	x.used, b.depth, b.bodyNodes = true, max(b.depth, 1+x.depth), b.bodyNodes+x.nodes
+	if n := len(b.r.nodes) + b.bodyNodes; n > MaxNodes {
+		return nil, bad(25, "with the bodies that attributes refer to, there are %d nodes or more; at most %d", n,
+			MaxNodes)
+	}
+	return x.Graph, nil
 }
 
 // checkSignature runs check 27 on META and the programs, and asks the task whether the methods fit it.

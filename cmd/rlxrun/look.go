@@ -69,26 +69,35 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 			s.stats.add(m.Name, 0, "input", v.Name, given.Inputs[i])
 		}
 	}
-	x.follower, err = plan.Follow(given, keep, func(step *values.Step) error {
-		if d.stats {
-			for k, n := range step.Node.Values() {
-				s.stats.add(m.Name, step.Index+1, step.Node.Op.Name, n.Label(), step.Results[k])
-			}
-		}
-		if x.finder == nil {
-			return nil
-		}
-		if err := ctxio.Run(ctx, "check", func() error { return x.finder.Step(step) }); err != nil {
-			return err
-		}
-		if x.finder.Done() {
-			return errEnough
-		}
-		return nil
-	})
+	x.follower, err = plan.Follow(given, keep, func(step *values.Step) error { return x.step(ctx, m.Name, step) })
 	if err != nil {
 		return nil, err
 	}
+	x.observe(r)
+	return x, nil
+}
+
+// step takes the results of a step of a method.
+func (x *look) step(ctx context.Context, method string, step *values.Step) error {
+	if x.s.debug.stats {
+		for k, n := range step.Node.Values() {
+			x.s.stats.add(method, step.Index+1, step.Node.Op.Name, n.Label(), step.Results[k])
+		}
+	}
+	if x.finder == nil {
+		return nil
+	}
+	if err := ctxio.Run(ctx, "check", func() error { return x.finder.Step(step) }); err != nil {
+		return err
+	}
+	if x.finder.Done() {
+		return errEnough
+	}
+	return nil
+}
+
+// observe makes the request give all values of steps to the follower, besides those that it observes already.
+func (x *look) observe(r *rlx.Request) {
 	tell, chosen := r.Observe, r.Select
 	r.Select = nil
 	r.Observe = func(v rlx.StepValue, t rlx.Tensor) error {
@@ -99,7 +108,6 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 		}
 		return x.follower.Observe(v.Step, v.Name, ofModel(t))
 	}
-	return x, nil
 }
 
 // end returns the error of a run: its own, or that for the bad values that were found.

@@ -548,8 +548,8 @@ func TestNoCompiler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for dep := range strings.Lines(string(out)) {
-		dep, own := strings.CutPrefix(strings.TrimSpace(dep), "github.com/rlx-go/rlx/")
+	for line := range strings.Lines(string(out)) {
+		dep, own := strings.CutPrefix(strings.TrimSpace(line), "github.com/rlx-go/rlx/")
 		for _, no := range []string{"core/compile", "core/pass", "core/hir", "models/", "plugins/cpu"} {
 			if own && strings.HasPrefix(dep, no) {
 				t.Errorf("rlxrun depends on %s", dep)

@@ -87,24 +87,8 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	if f.pointsFile == "" && !f.everything && f.folder == "" {
 		return nil, false, nil
 	}
-	prompted := len(f.points.Values)+len(f.box.Values) > 0
-	switch {
-	case f.maskPrompt != "":
-		return nil, true, cli.Usagef("--mask-prompt", "takes one prompt in one image")
-	case f.everything && (prompted || f.pointsFile != ""):
-		return nil, true, cli.Usagef("--everything", "cannot be combined with --point, --box and --points-file")
-	case prompted && f.pointsFile != "":
-		return nil, true, cli.Usagef("--points-file", "cannot be combined with --point and --box")
-	case f.everything && f.mask != string(segment.Best):
-		return nil, true, cli.Usagef("--mask", "cannot be combined with --everything, which looks at all masks")
-	case f.folder != "" && f.image != "":
-		return nil, true, cli.Usagef("--images", "cannot be combined with --image")
-	case f.folder == "" && f.image == "":
-		return nil, true,
-			cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
-	case !prompted && f.pointsFile == "" && !f.everything:
-		return nil, true,
-			cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
+	if err := f.checkMany(); err != nil {
+		return nil, true, err
 	}
 	if err := g.CheckChoice(segment.Choice(f.mask)); err != nil {
 		return nil, true, err
@@ -133,12 +117,37 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	switch {
 	case f.pointsFile != "":
 		j.prompts, err = readPrompts(f.pointsFile)
-	case prompted:
+	case f.prompted():
 		var p segment.Prompts
 		p, err = f.prompts()
 		j.prompts = []segment.Prompts{p}
 	}
 	return j, true, err
+}
+
+// prompted reports whether flags give a prompt.
+func (f *segmentFlags) prompted() bool { return len(f.points.Values)+len(f.box.Values) > 0 }
+
+// checkMany checks that flags that write to a folder go together.
+func (f *segmentFlags) checkMany() error {
+	prompted := f.prompted()
+	switch {
+	case f.maskPrompt != "":
+		return cli.Usagef("--mask-prompt", "takes one prompt in one image")
+	case f.everything && (prompted || f.pointsFile != ""):
+		return cli.Usagef("--everything", "cannot be combined with --point, --box and --points-file")
+	case prompted && f.pointsFile != "":
+		return cli.Usagef("--points-file", "cannot be combined with --point and --box")
+	case f.everything && f.mask != string(segment.Best):
+		return cli.Usagef("--mask", "cannot be combined with --everything, which looks at all masks")
+	case f.folder != "" && f.image != "":
+		return cli.Usagef("--images", "cannot be combined with --image")
+	case f.folder == "" && f.image == "":
+		return cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
+	case !prompted && f.pointsFile == "" && !f.everything:
+		return cli.Usagef("--images", "no prompt is given").WithHint("add --everything, --points-file, --point or --box")
+	}
+	return nil
 }
 
 // imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -46,14 +47,8 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), task.KindText).WithHint(
 			"measure a method with --method")
 	}
-	switch {
-	case f.prompt < 1:
-		return cli.Usagef("--prompt-tokens", "is %d; allowed are 1 and more", f.prompt)
-	case f.tokens < 2:
-		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
-	case f.prompt+f.tokens-1 > t.Most():
-		return diag.New(code.TextContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d",
-			f.prompt, f.tokens, t.Most())
+	if err := f.checkText(t); err != nil {
+		return err
 	}
 	method, err := s.model.Method(t.Method)
 	if err != nil {
@@ -114,13 +109,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 			band = append(band, readBandwidth(memory, threads))
 		}
 	}
-	l := s.loaded(t.Method)
-	sizes := map[string]int64{}
-	for _, x := range method.Symbols {
-		sizes[x.Name] = x.Min
-	}
-	token, logprob := t.Chosen(task.Sampling{})
-	weights, state, err := l.Reads(sizes, token, logprob)
+	weights, state, err := s.tokenReads(t, method)
 	if err != nil {
 		return err
 	}
@@ -137,6 +126,30 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 		m.BandwidthShare = m.DecodeRate * float64(m.WeightsRead+m.StateRead) / m.Bandwidth
 	}
 	return m.print(s.env)
+}
+
+// checkText checks the numbers of tokens.
+func (f *benchFlags) checkText(t *task.Text) error {
+	switch {
+	case f.prompt < 1:
+		return cli.Usagef("--prompt-tokens", "is %d; allowed are 1 and more", f.prompt)
+	case f.tokens < 2:
+		return cli.Usagef("--tokens", "is %d; allowed are 2 and more", f.tokens)
+	case f.prompt+f.tokens-1 > t.Most():
+		return diag.New(code.TextContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d",
+			f.prompt, f.tokens, t.Most())
+	}
+	return nil
+}
+
+// tokenReads returns how many bytes of weights and of state the step of a token reads, when the state is full.
+func (s *session) tokenReads(t *task.Text, method *rlx.Method) (weights, state int64, err error) {
+	sizes := map[string]int64{}
+	for _, x := range method.Symbols {
+		sizes[x.Name] = x.Min
+	}
+	token, logprob := t.Chosen(task.Sampling{})
+	return s.loaded(t.Method).Reads(sizes, token, logprob)
 }
 
 // bandwidthBytes is the number of bytes read to measure the bandwidth. They do not fit in a cache.

@@ -406,17 +406,13 @@ func (p *Pattern) confirm(u *Uses, st state) *Match {
 		if n == nil || g.Nodes[i].Op.Name == "input" {
 			continue
 		}
-		if want := g.Nodes[i]; !want.Type.Equal(n.Type) || !slices.EqualFunc(want.Results, n.Results, ir.Type.Equal) ||
-			!reflect.DeepEqual(want.Op.Attrs(want.Attrs), n.Op.Attrs(n.Attrs)) {
+		if !alike(g.Nodes[i], n) {
 			return nil
 		}
 		inside[n] = true
 	}
-	first := len(u.g.Nodes)
-	returned := map[*ir.Node]bool{}
 	for _, o := range p.graph.Outputs {
-		n := st.to[o.Node.ID]
-		m.Outputs, returned[n], first = append(m.Outputs, n), true, min(first, n.ID)
+		m.Outputs = append(m.Outputs, st.to[o.Node.ID])
 	}
 	for _, n := range u.g.Nodes {
 		if !inside[n] || n.Arity() == 0 { // constants may have other users
@@ -426,18 +422,34 @@ func (p *Pattern) confirm(u *Uses, st state) *Match {
 			return nil
 		}
 		m.Nodes = append(m.Nodes, n)
+	}
+	m.Miss = m.miss(u, inside)
+	return m
+}
+
+// alike reports whether two nodes have equal types and attributes.
+func alike(a, b *ir.Node) bool {
+	return a.Type.Equal(b.Type) && slices.EqualFunc(a.Results, b.Results, ir.Type.Equal) &&
+		reflect.DeepEqual(a.Op.Attrs(a.Attrs), b.Op.Attrs(b.Attrs))
+}
+
+// miss returns why the nodes inside of a match cannot be replaced: others read a value that it does not return, or an
+// operand is computed after one of its results. It returns "" if they can.
+func (m *Match) miss(u *Uses, inside map[*ir.Node]bool) string {
+	outside := func(r *ir.Node) bool { return !inside[r] }
+	for _, n := range m.Nodes {
 		for _, v := range n.Values() {
-			if !returned[v] && (u.output[v.ID] || slices.ContainsFunc(u.readers[v.ID], func(r *ir.Node) bool {
-				return !inside[r]
-			})) {
-				m.Miss = MultiConsumer
+			if !slices.Contains(m.Outputs, v) && (u.output[v.ID] || slices.ContainsFunc(u.readers[v.ID], outside)) {
+				return MultiConsumer
 			}
 		}
 	}
-	for _, x := range m.In {
-		if x.ID >= first && m.Miss == "" {
-			m.Miss = LateOperand
-		}
+	first := len(u.g.Nodes)
+	for _, n := range m.Outputs {
+		first = min(first, n.ID)
 	}
-	return m
+	if slices.ContainsFunc(m.In, func(x *ir.Node) bool { return x.ID >= first }) {
+		return LateOperand
+	}
+	return ""
 }

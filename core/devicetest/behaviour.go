@@ -436,13 +436,14 @@ func (s *suite) checkProfile() error {
 			if err != nil {
 				return err
 			}
-			if len(stats.Steps) != len(r.p.Steps) {
-				return fmt.Errorf("%d times for %d steps", len(stats.Steps), len(r.p.Steps))
+			if len(stats.Steps) != len(r.program.Steps) {
+				return fmt.Errorf("%d times for %d steps", len(stats.Steps), len(r.program.Steps))
 			}
 			for i, st := range stats.Steps {
 				switch {
-				case st.Node != r.p.Steps[i].Node:
-					return fmt.Errorf("time %d is of node %d; step %d is node %d", i, st.Node, i, r.p.Steps[i].Node)
+				case st.Node != r.program.Steps[i].Node:
+					return fmt.Errorf("time %d is of node %d; step %d is node %d", i, st.Node, i,
+						r.program.Steps[i].Node)
 				case st.Start < 0 || st.Time < 0 || st.Start+st.Time > stats.Total:
 					return fmt.Errorf("step %d takes %v from %v on, in a run of %v", i, st.Time, st.Start, stats.Total)
 				case i > 0 && st.Start < stats.Steps[i-1].Start:

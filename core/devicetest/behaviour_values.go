@@ -41,7 +41,7 @@ func (s *suite) checkNaN() error {
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), "the_bad_one") {
 			return fmt.Errorf("error is %v; want device.ErrNaN that names the_bad_one", err)
 		}
-		if n, _ := r.p.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
+		if n, _ := r.program.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
 			return fmt.Errorf("FirstNaN is %d; want node %d", stats.FirstNaN, n.ID)
 		}
 		if _, stats, err = r.run(context.Background(), values{"x": v}, device.Run{}); err != nil ||
@@ -93,7 +93,7 @@ func (s *suite) checkNaNOnly() error {
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), "the_bad_one") {
 			return fmt.Errorf("error is %v; want device.ErrNaN that names the_bad_one", err)
 		}
-		if n, _ := r.p.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
+		if n, _ := r.program.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
 			return fmt.Errorf("FirstNaN is %d; want node %d", stats.FirstNaN, n.ID)
 		}
 		if _, stats, err = r.run(background, in, device.Run{Syms: syms}); err != nil || stats.FirstNaN != -1 {
@@ -125,12 +125,12 @@ func (s *suite) checkObserve() error {
 		in, syms := x.inputs(2), x.at(2)
 		var opts device.RunOptions
 		for _, i := range []int{1, 4} {
-			opts.Dump = append(opts.Dump, r.p.Graph.Nodes[r.p.Steps[i].Node].Values()[0].ID)
+			opts.Dump = append(opts.Dump, r.program.Graph.Nodes[r.program.Steps[i].Node].Values()[0].ID)
 		}
 		var seen []int
 		opts.Observe = func(node int, shape []int, data []byte) error {
 			seen = append(seen, node)
-			t := r.p.Graph.Nodes[node].Type
+			t := r.program.Graph.Nodes[node].Type
 			if want := t.Shape.Eval(syms); !slices.Equal(shape, want) || int64(len(data)) != t.Bytes(syms) {
 				return fmt.Errorf("%d bytes of shape %v; want %v", len(data), shape, want)
 			}
@@ -175,7 +175,7 @@ func (s *suite) checkResults() error {
 		}
 		in.Floats[2] = math.NaN()
 		_, stats, err := r.run(background, inputs, device.Run{Opts: device.RunOptions{CheckNaN: true}})
-		n, _ := r.p.Graph.Find("the_values")
+		n, _ := r.program.Graph.Find("the_values")
 		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), n.Name) || stats.FirstNaN != n.ID {
 			return fmt.Errorf("FirstNaN is %d, error %v; want node %d and device.ErrNaN that names %s", stats.FirstNaN,
 				err, n.ID, n.Name)
@@ -195,15 +195,15 @@ func (s *suite) checkResultsOnly() error {
 // order.
 func (r *rig) observesAll(inputs values, syms map[string]int64, nans bool) error {
 	opts := device.RunOptions{Profile: true, CheckNaN: nans}
-	for _, st := range r.p.Steps {
-		for _, n := range r.p.Graph.Nodes[st.Node].Values() {
+	for _, st := range r.program.Steps {
+		for _, n := range r.program.Graph.Nodes[st.Node].Values() {
 			opts.Dump = append(opts.Dump, n.ID)
 		}
 	}
 	var seen []int
 	opts.Observe = func(node int, shape []int, data []byte) error {
 		seen = append(seen, node)
-		if t := r.p.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(syms)) ||
+		if t := r.program.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(syms)) ||
 			int64(len(data)) != t.Bytes(syms) {
 			return fmt.Errorf("%d bytes of shape %v are observed for %v", len(data), shape, t)
 		}
@@ -217,9 +217,9 @@ func (r *rig) observesAll(inputs values, syms map[string]int64, nans bool) error
 		return fmt.Errorf("nodes %v are observed; want %v", seen, opts.Dump)
 	}
 	for i, st := range stats.Steps {
-		if want := r.p.Steps[i].Node; len(stats.Steps) != len(r.p.Steps) || st.Node != want {
+		if want := r.program.Steps[i].Node; len(stats.Steps) != len(r.program.Steps) || st.Node != want {
 			return fmt.Errorf("time %d of %d is of node %d; step %d of %d is node %d", i, len(stats.Steps), st.Node, i,
-				len(r.p.Steps), want)
+				len(r.program.Steps), want)
 		}
 	}
 	return nil

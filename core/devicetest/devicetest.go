@@ -176,7 +176,7 @@ const (
 
 // suite is a backend under test.
 type suite struct {
-	b       device.Backend
+	backend device.Backend
 	info    device.Info
 	compile Compiler // see Options.Compile
 
@@ -188,7 +188,7 @@ type suite struct {
 	flushErr error
 }
 
-func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, info: info} }
+func newSuite(b device.Backend, info device.Info) *suite { return &suite{backend: b, info: info} }
 
 // checkInfo checks that the backend's description is complete, uses known names, and survives being printed and parsed.
 func (s *suite) checkInfo() error {

@@ -180,10 +180,10 @@ func points(syms ir.Syms) []map[string]int64 {
 // stepwise runs a program with every step observed and checks each step. It then runs the program again without
 // observing it, in another IO space, and compares the bits of the outputs.
 func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string]tensor.Tensor, error) {
-	g := r.p.Graph
+	g := r.program.Graph
 	seen := map[int]tensor.Tensor{}
 	opts := device.RunOptions{CheckNaN: true}
-	for _, st := range r.p.Steps {
+	for _, st := range r.program.Steps {
 		for _, v := range g.Nodes[st.Node].Values() {
 			opts.Dump = append(opts.Dump, v.ID)
 		}

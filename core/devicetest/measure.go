@@ -84,7 +84,7 @@ func (s *suite) measure(ctx context.Context, sub subject) (Timing, error) {
 			}
 			sum := 0.0
 			for _, st := range stats.Steps {
-				if r.p.Graph.Nodes[st.Node].Op == sub.def {
+				if r.program.Graph.Nodes[st.Node].Op == sub.def {
 					sum += st.Time.Seconds()
 				}
 			}

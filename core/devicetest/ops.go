@@ -188,9 +188,9 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 	return s.rigged(sub, form{name: "inputs"}, 1, in, func(r *rig) error {
 		if sub.manySpecials() {
 			for range tries(e, 2, 6) {
-				in := sub.random(seed)
-				dense(rng, in)
-				if _, err := sub.verifyWith(cmp, r, in); err != nil {
+				many := sub.random(seed)
+				dense(rng, many)
+				if _, err := sub.verifyWith(cmp, r, many); err != nil {
 					return err
 				}
 			}
@@ -225,9 +225,9 @@ func (s *suite) checkExtremes(sub subject, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	return s.rigged(sub, form{name: "inputs"}, 2, in, func(r *rig) error {
 		for range 3 {
-			in := sub.random(seed)
-			extremes(rng, in)
-			if _, err := sub.verify(r, in); err != nil {
+			extreme := sub.random(seed)
+			extremes(rng, extreme)
+			if _, err := sub.verify(r, extreme); err != nil {
 				return err
 			}
 		}

@@ -35,10 +35,10 @@ func guarded(n int64) (all, inner []byte) {
 
 // rig is a loaded program with memory to run it in.
 type rig struct {
-	p   *program.Program
-	exe device.Executable
-	b   device.Backend
-	s   *suite
+	program *program.Program
+	exe     device.Executable
+	backend device.Backend
+	s       *suite
 	// state is used by all runs. If it is nil, each run gets a new state with the initial values.
 	state device.State
 
@@ -74,7 +74,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
 	p.Target = s.info.Name
-	r := &rig{p: p, b: s.b, s: s}
+	r := &rig{program: p, backend: s.backend, s: s}
 	at, size := layout(params.names(), params)
 	var weights []byte
 	r.allWeights, weights = guarded(size)
@@ -83,7 +83,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 	}
 	r.weightsBefore = slices.Clone(r.allWeights)
 	l.Program, l.Weights = p, weights
-	exe, err := s.b.Load(context.Background(), l)
+	exe, err := s.backend.Load(context.Background(), l)
 	if why := s.info.Lacks(p); why != "" {
 		switch {
 		case err == nil:
@@ -113,8 +113,8 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 // checkKernels checks that Kernels lists every op that has a step once, and no other op.
 func (r *rig) checkKernels() error {
 	var want, got []string
-	for _, st := range r.p.Steps {
-		want = append(want, r.p.Graph.Nodes[st.Node].Op.Name)
+	for _, st := range r.program.Steps {
+		want = append(want, r.program.Graph.Nodes[st.Node].Op.Name)
 	}
 	for _, k := range r.exe.Kernels() {
 		got = append(got, k.Op)
@@ -128,7 +128,7 @@ func (r *rig) checkKernels() error {
 }
 
 // move replaces the rig's IO space by new memory.
-func (r *rig) move() { r.allIO, r.io = guarded(r.p.IOSize) }
+func (r *rig) move() { r.allIO, r.io = guarded(r.program.IOSize) }
 
 // close closes the executable. It stores the error in *err unless *err has one already.
 func (r *rig) close(err *error) {
@@ -141,14 +141,14 @@ func (r *rig) close(err *error) {
 // run. run returns an error if the backend wrote anything but the outputs, even in a run that failed. req has the other
 // options of the run.
 func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[string]tensor.Tensor, device.Stats, error) {
-	b, err := r.p.Bind(req.Syms)
+	b, err := r.program.Bind(req.Syms)
 	if err != nil {
 		panic("BUG: devicetest: " + err.Error())
 	}
 	for i := range r.allIO {
 		r.allIO[i] = pattern
 	}
-	for i, n := range r.p.Graph.Inputs() {
+	for i, n := range r.program.Graph.Inputs() {
 		o := b.Inputs[i]
 		if c := copy(r.io[o.Offset:], inputs[n.Name].Tensor().Data); int64(c) != o.Bytes {
 			panic(fmt.Sprintf("BUG: devicetest: input %s has %d bytes; want %d", n.Name, c, o.Bytes))
@@ -157,7 +157,7 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 	before := slices.Clone(r.allIO)
 	req.IO = r.io
 	req.State = r.state
-	if r.state == nil && r.p.StateSize > 0 {
+	if r.state == nil && r.program.StateSize > 0 {
 		if req.State, err = r.newState(); err != nil {
 			return nil, device.Stats{}, err
 		}
@@ -170,7 +170,7 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 		lo, hi := guard+o.Offset, guard+o.Offset+o.Bytes
 		data := tensor.AlignedBytes(int(o.Bytes))
 		copy(data, after[lo:hi])
-		out[r.p.Graph.Outputs[i].Name] = tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: data}
+		out[r.program.Graph.Outputs[i].Name] = tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: data}
 		copy(after[lo:hi], before[lo:hi])
 	}
 	if e := r.untouched(b, before, after); e != nil {
@@ -182,11 +182,11 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 // newState makes a state with the program's initial values.
 func (r *rig) newState() (device.State, error) {
 	ctx := context.Background()
-	s, err := r.b.NewState(ctx, "", r.p.StateSize)
+	s, err := r.backend.NewState(ctx, "", r.program.StateSize)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	for _, t := range r.p.States() {
+	for _, t := range r.program.States() {
 		if t.Init == 0 {
 			continue // new memory is zeroed
 		}
@@ -204,7 +204,7 @@ func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 	if i := differ(before, after); i >= 0 {
 		at, where := int64(i-guard), ""
 		for k, o := range append(slices.Clone(b.Inputs), b.Outputs...) {
-			place := r.p.Places[o.Node]
+			place := r.program.Places[o.Node]
 			switch {
 			case at >= o.Offset && at < o.Offset+o.Bytes:
 				where = fmt.Sprintf(", in input %d", k)
@@ -212,7 +212,7 @@ func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 				where = fmt.Sprintf(", %d bytes past the end of %v%v", at-o.Offset-o.Bytes, o.DType, o.Shape)
 			}
 		}
-		return fmt.Errorf("wrote byte %d of %d of the io space, outside of all outputs%s", at, r.p.IOSize, where)
+		return fmt.Errorf("wrote byte %d of %d of the io space, outside of all outputs%s", at, r.program.IOSize, where)
 	}
 	if i := differ(r.weightsBefore, r.allWeights); i >= 0 {
 		return fmt.Errorf("wrote byte %d of the weights, which has %d", i-guard, len(r.allWeights)-2*guard)

@@ -206,7 +206,7 @@ func (s *suite) checkStateRefused() error {
 	}
 	ctx := context.Background()
 	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
-		small, err := s.b.NewState(ctx, "", 256)
+		small, err := s.backend.NewState(ctx, "", 256)
 		if err != nil {
 			return err
 		}
@@ -249,14 +249,14 @@ func (s *suite) checkTransfers() error {
 	ctx := context.Background()
 	return s.withPlain(4, device.Load{}, func(r *rig, x *plain) error {
 		const at = 256
-		input := r.p.Graph.Inputs()
-		whole, err := r.p.Bind(x.at(x.largest))
+		input := r.program.Graph.Inputs()
+		whole, err := r.program.Bind(x.at(x.largest))
 		if err != nil || len(input) == 0 {
 			return errors.Join(
 				err, skipped(fmt.Sprintf("the programs of what the backend claims (%v) have no input", x.recipe)))
 		}
 		room := program.AlignUp(max(whole.Outputs[0].Bytes, whole.Inputs[0].Bytes, 1))
-		st, err := s.b.NewState(ctx, "", at+2*room)
+		st, err := s.backend.NewState(ctx, "", at+2*room)
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *suite) checkTransfers() error {
 			if err != nil {
 				return err
 			}
-			first := r.p.Graph.Outputs[0].Name
+			first := r.program.Graph.Outputs[0].Name
 			kept := make([]byte, len(out[first].Data))
 			if err := st.Read(ctx, at, kept); err != nil {
 				return err
@@ -283,7 +283,7 @@ func (s *suite) checkTransfers() error {
 			} else if err := st.Write(ctx, at, in[input[0].Name].Tensor().Data); err != nil {
 				return err
 			}
-			b, err := r.p.Bind(syms)
+			b, err := r.program.Bind(syms)
 			if err != nil {
 				return err
 			}
@@ -299,8 +299,8 @@ func (s *suite) checkTransfers() error {
 			if err != nil {
 				return err
 			}
-			steps := len(r.p.Steps)
-			if needed := r.p.Needed(again.Computed(), nil); needed != nil {
+			steps := len(r.program.Steps)
+			if needed := r.program.Needed(again.Computed(), nil); needed != nil {
 				steps = len(slices.DeleteFunc(needed, func(need bool) bool { return !need }))
 			}
 			if len(stats.Steps) != steps {

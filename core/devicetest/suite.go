@@ -107,8 +107,8 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 	}
 	s := &suite{}
 	start := func() (err error) {
-		if s.b, err = open(ctx); err == nil {
-			s.info, err = s.b.Info(ctx)
+		if s.backend, err = open(ctx); err == nil {
+			s.info, err = s.backend.Info(ctx)
 		}
 		return err
 	}

@@ -250,13 +250,13 @@ func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64, numb
 func (r *rig) steps(syms map[string]int64, in values) (map[string]tensor.Tensor, error) {
 	out := map[string]tensor.Tensor{}
 	var opts device.RunOptions
-	for _, st := range r.p.Steps {
-		for _, v := range r.p.Graph.Nodes[st.Node].Values() {
+	for _, st := range r.program.Steps {
+		for _, v := range r.program.Graph.Nodes[st.Node].Values() {
 			opts.Dump = append(opts.Dump, v.ID)
 		}
 	}
 	opts.Observe = func(node int, shape []int, data []byte) error {
-		n := r.p.Graph.Nodes[node]
+		n := r.program.Graph.Nodes[node]
 		x := tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: tensor.AlignedBytes(len(data))}
 		copy(x.Data, data)
 		out[fmt.Sprintf("%d (%s)", node, n.Op.Name)] = x

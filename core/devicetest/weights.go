@@ -151,13 +151,13 @@ func (s *suite) replaceWeights(g *ir.Graph) error {
 
 // newWeights returns a request to replace all params of a program.
 func newWeights(r *rig, params values) device.NewWeights {
-	w := device.NewWeights{Weights: tensor.AlignedBytes(int(r.p.WeightsExtent()))}
+	w := device.NewWeights{Weights: tensor.AlignedBytes(int(r.program.WeightsExtent()))}
 	for i := range w.Weights {
 		w.Weights[i] = pattern // between the params
 	}
-	for _, n := range r.p.Graph.Params() {
+	for _, n := range r.program.Graph.Params() {
 		w.Params = append(w.Params, n.ID)
-		copy(w.Weights[r.p.Places[n.ID].Offset:], params[n.Name].Tensor().Data)
+		copy(w.Weights[r.program.Places[n.ID].Offset:], params[n.Name].Tensor().Data)
 	}
 	return w
 }

@@ -44,23 +44,11 @@ func (g *Graph) verify() error {
 			}
 			names[n.Name] = true
 		}
-		if len(n.In) < len(n.Op.Operands) {
-			return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In),
-				len(n.Op.Operands))
+		if err := g.verifyOperands(n); err != nil {
+			return err
 		}
-		for k, x := range n.Operands() {
-			if x.ID >= i || g.Nodes[x.ID] != x {
-				return fmt.Errorf("%s: operand %s (%s) does not come before it", n.Label(), n.Op.OperandName(k),
-					x.Label())
-			}
-		}
-		t, results, err := n.Infer(n.Type, g.Syms)
-		if err != nil {
-			return fmt.Errorf("%s: %w", n.Label(), err)
-		}
-		if !t.Equal(n.Type) || !slices.EqualFunc(results, n.Results, Type.Equal) {
-			return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results),
-				typeText(t, results))
+		if err := g.verifyTypes(n); err != nil {
+			return err
 		}
 		if err := n.CheckUpdate(updated); err != nil {
 			return fmt.Errorf("%s: %w", n.Label(), err)
@@ -71,7 +59,39 @@ func (g *Graph) verify() error {
 			}
 		}
 	}
-	outs := map[string]bool{}
+	return g.verifyOutputs()
+}
+
+// verifyOperands checks that a node has a place for each operand, and that all operands come before it.
+func (g *Graph) verifyOperands(n *Node) error {
+	if len(n.In) < len(n.Op.Operands) {
+		return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In),
+			len(n.Op.Operands))
+	}
+	for k, x := range n.Operands() {
+		if x.ID >= n.ID || g.Nodes[x.ID] != x {
+			return fmt.Errorf("%s: operand %s (%s) does not come before it", n.Label(), n.Op.OperandName(k), x.Label())
+		}
+	}
+	return nil
+}
+
+// verifyTypes checks that a node has the types that follow from its operands.
+func (g *Graph) verifyTypes(n *Node) error {
+	t, results, err := n.Infer(n.Type, g.Syms)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.Label(), err)
+	}
+	if !t.Equal(n.Type) || !slices.EqualFunc(results, n.Results, Type.Equal) {
+		return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results),
+			typeText(t, results))
+	}
+	return nil
+}
+
+// verifyOutputs checks that there are outputs, that they are values of the graph, and that their names differ.
+func (g *Graph) verifyOutputs() error {
+	seen := map[string]bool{}
 	for _, o := range g.Outputs {
 		if o.Node.ID >= len(g.Nodes) || g.Nodes[o.Node.ID] != o.Node {
 			return fmt.Errorf("output %s is not a node of the graph", o.Name)
@@ -82,10 +102,10 @@ func (g *Graph) verify() error {
 		if err := CheckName(o.Name); err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
-		if outs[o.Name] {
+		if seen[o.Name] {
 			return fmt.Errorf("output name %q is used twice", o.Name)
 		}
-		outs[o.Name] = true
+		seen[o.Name] = true
 	}
 	if len(g.Outputs) == 0 {
 		return fmt.Errorf("graph %s has no outputs", g.Name)

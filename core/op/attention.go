@@ -234,27 +234,18 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them",
 			a.Heads, a.KVHeads)
 	}
-	rank := 4
-	seq, heads := 0, 0 // indices of axes
-	switch a.Layout {
-	case BSE:
-		rank, seq = 3, 1
-	case BHSD:
-		seq, heads = 2, 1
-	case BSHD:
-		seq, heads = 1, 2
-	default:
+	at, ok := attentionAxes[a.Layout]
+	if !ok {
 		return s, fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
 	}
-	if len(a.Packed) != 0 && (len(a.Packed) != 3 || a.Layout != BSE || a.HeadDim < 1 || a.HeadDim > maxHeadDim) ||
-		len(a.Packed) == 0 && a.HeadDim != 0 {
+	if !a.validPacked() {
 		return s,
 			fmt.Errorf(
 				"packed is %v and head_dim %d with layout %q; want three numbers and head_dim with layout %q, or neither",
 				a.Packed, a.HeadDim, a.Layout, BSE)
 	}
-	if q.Rank() != rank || k.Rank() != rank || v.Rank() != rank {
-		return s, fmt.Errorf("q is %v, k %v and v %v; want rank %d for layout %q", q, k, v, rank, a.Layout)
+	if q.Rank() != at.rank || k.Rank() != at.rank || v.Rank() != at.rank {
+		return s, fmt.Errorf("q is %v, k %v and v %v; want rank %d for layout %q", q, k, v, at.rank, a.Layout)
 	}
 	var dims [3]ir.Dim
 	for i, x := range []struct {
@@ -262,31 +253,14 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		t     ir.Type
 		heads int64
 	}{{"q", q, s.H}, {"k", k, s.HKV}, {"v", v, s.HKV}} {
-		switch last := x.t.Shape[rank-1]; {
-		case len(a.Packed) > 0:
-			dims[i] = ir.Static(int64(a.HeadDim))
-			if at := int64(a.Packed[i]); at < 0 || at > ir.MaxDim || !last.IsStatic() ||
-				at+x.heads*dims[i].Const > last.Const {
-				return s, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", x.name, x.t,
-					x.heads, a.HeadDim, at)
-			}
-		case a.Layout == BSE:
-			var ok bool
-			if dims[i], ok = last.Div(ir.Static(x.heads)); !ok {
-				return s, fmt.Errorf("%s is %v; want a last axis that %d heads divide", x.name, x.t, x.heads)
-			}
-		default:
-			dims[i] = last
-			if !x.t.Shape[heads].Is(x.heads) {
-				return s,
-					ir.Differ(x.t.Shape[heads], ir.Static(x.heads), "%s is %v; want %d heads on axis %d (layout %q)",
-						x.name, x.t, x.heads, heads, a.Layout)
-			}
+		var err error
+		if dims[i], err = a.sizeOfHead(i, x.name, x.t, x.heads); err != nil {
+			return s, err
 		}
 	}
-	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[seq], k.Shape[seq], dims[0].Const, dims[2].Const
+	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[at.seq], k.Shape[at.seq], dims[0].Const, dims[2].Const
 	const want = "q is %v, k %v and v %v; want equal batches of k and v, not less than q's, as many keys as values, and static head dims of 1 or more, equal ones of q and k"
-	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[seq], s.Sk}} {
+	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[at.seq], s.Sk}} {
 		if pair[0] != pair[1] {
 			return s, ir.Differ(pair[0], pair[1], want, q, k, v)
 		}
@@ -298,6 +272,44 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		return s, fmt.Errorf(want, q, k, v)
 	}
 	return s, nil
+}
+
+// attentionAxes has the rank of q, k and v by layout, and the indices of their axes. In BSE, the heads lie beside each
+// other on the last axis.
+var attentionAxes = map[string]struct{ rank, seq, heads int }{BSE: {rank: 3, seq: 1}, BHSD: {rank: 4, seq: 2, heads: 1},
+	BSHD: {rank: 4, seq: 1, heads: 2}}
+
+// validPacked reports whether packed and head_dim are both given, for layout BSE, or neither.
+func (a AttentionAttrs) validPacked() bool {
+	if len(a.Packed) == 0 {
+		return a.HeadDim == 0
+	}
+	return len(a.Packed) == 3 && a.Layout == BSE && a.HeadDim >= 1 && a.HeadDim <= maxHeadDim
+}
+
+// sizeOfHead returns the number of elements of a head of q, k or v, the operand i.
+func (a AttentionAttrs) sizeOfHead(i int, name string, t ir.Type, heads int64) (ir.Dim, error) {
+	at := attentionAxes[a.Layout]
+	last := t.Shape[at.rank-1]
+	switch {
+	case len(a.Packed) > 0:
+		from := int64(a.Packed[i])
+		if from < 0 || from > ir.MaxDim || !last.IsStatic() || from+heads*int64(a.HeadDim) > last.Const {
+			return last, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", name, t, heads,
+				a.HeadDim, from)
+		}
+		return ir.Static(int64(a.HeadDim)), nil
+	case a.Layout == BSE:
+		d, ok := last.Div(ir.Static(heads))
+		if !ok {
+			return d, fmt.Errorf("%s is %v; want a last axis that %d heads divide", name, t, heads)
+		}
+		return d, nil
+	case !t.Shape[at.heads].Is(heads):
+		return last, ir.Differ(t.Shape[at.heads], ir.Static(heads), "%s is %v; want %d heads on axis %d (layout %q)",
+			name, t, heads, at.heads, a.Layout)
+	}
+	return last, nil
 }
 
 func inferAttention(sig ir.Sig[AttentionAttrs]) (ir.Type, error) {
@@ -335,61 +347,79 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 	if s, err = a.Sizes(q, k, v); err != nil {
 		return s, err
 	}
-	if !(math.Abs(a.Scale) <= math.MaxFloat32) || !(a.Softcap >= 0 && a.Softcap <= math.MaxFloat32) {
-		return s, fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale,
-			a.Softcap)
+	if err := a.checkMasking(); err != nil {
+		return s, err
 	}
-	positional := a.positional()
-	if (a.QOffset != 0 || a.UseQOffset) && !positional || a.QOffset != 0 && !a.UseQOffset || a.QOffset > ir.MaxDim ||
-		a.QOffset < -ir.MaxDim {
-		return s,
-			fmt.Errorf(
-				"q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask",
-				a.QOffset, a.UseQOffset, a.Mask)
+	if err := a.checkPresence(in); err != nil {
+		return s, err
 	}
-	if a.Window != 0 && a.Mask != MaskSliding || a.Window < 0 || a.Window > ir.MaxDim {
-		return s, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window,
-			a.Mask)
+	if err := isPerBatch("position", "the position of query 0", in[AttentionPosition], s.B); err != nil {
+		return s, err
 	}
-	if !slices.Contains([]string{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias}, a.Mask) {
-		return s, fmt.Errorf("attribute mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal,
-			MaskSliding, MaskCustom, MaskBias)
+	if err := isPerBatch("kv_len", "the number of keys", in[AttentionKVLen], s.B); err != nil {
+		return s, err
 	}
-	mask, position, sinks := in[AttentionMask], in[AttentionPosition], in[AttentionSinks]
-	masked := a.Mask == MaskCustom || a.Mask == MaskBias
-	switch {
-	case masked && !mask.Present():
-		return s, fmt.Errorf("operand mask is missing; want it with mask %q", a.Mask)
-	case !masked && mask.Present():
-		return s, fmt.Errorf("has an operand mask with mask %q; want it with %q or %q only", a.Mask, MaskCustom,
-			MaskBias)
-	case !positional && position.Present():
-		return s, fmt.Errorf("has an operand position with mask %q; want it with %q or %q only", a.Mask, MaskCausal,
-			MaskSliding)
-	case a.UseQOffset && position.Present():
-		return s, fmt.Errorf("has an operand position and q_offset; want one of them")
-	}
-	for _, x := range []struct {
-		name, what string
-		t          ir.Type
-	}{{"position", "the position of query 0", position}, {"kv_len", "the number of keys", in[AttentionKVLen]}} {
-		switch t := x.t; {
-		case !t.Present():
-		case t.DType != dtype.I32 || t.Rank() > 1:
-			return s, fmt.Errorf("operand %s is %v; want i32[] or i32[%v], %s", x.name, t, s.B, x.what)
-		case t.Rank() == 1 && t.Shape[0] != s.B:
-			return s, ir.Differ(t.Shape[0], s.B, "operand %s is %v; want i32[] or i32[%v], %s", x.name, t, s.B, x.what)
-		}
-	}
-	if sinks.Present() {
+	if sinks := in[AttentionSinks]; sinks.Present() {
 		if err := vectorOf("sinks", sinks, q.DType, ir.Static(s.H)); err != nil {
 			return s, err
 		}
 	}
-	if masked {
-		return s, checkMask(a, mask, q.DType, s)
+	if a.masked() {
+		return s, checkMask(a, in[AttentionMask], q.DType, s)
 	}
 	return s, nil
+}
+
+// masked reports whether the kind of mask takes an operand.
+func (a AttentionAttrs) masked() bool { return a.Mask == MaskCustom || a.Mask == MaskBias }
+
+// checkMasking checks the attributes that say how scores are scaled and which of them count.
+func (a AttentionAttrs) checkMasking() error {
+	offset := a.QOffset != 0 || a.UseQOffset
+	switch {
+	case !(math.Abs(a.Scale) <= math.MaxFloat32) || !(a.Softcap >= 0 && a.Softcap <= math.MaxFloat32):
+		return fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale, a.Softcap)
+	case offset && !(a.UseQOffset && a.positional()), a.QOffset > ir.MaxDim, a.QOffset < -ir.MaxDim:
+		return fmt.Errorf("q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask",
+			a.QOffset, a.UseQOffset, a.Mask)
+	case a.Window != 0 && a.Mask != MaskSliding, a.Window < 0, a.Window > ir.MaxDim:
+		return fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
+	case !slices.Contains([]string{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias}, a.Mask):
+		return fmt.Errorf("attribute mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal,
+			MaskSliding, MaskCustom, MaskBias)
+	}
+	return nil
+}
+
+// checkPresence checks that the optional operands are there which the kind of mask needs, and no others.
+func (a AttentionAttrs) checkPresence(in []ir.Type) error {
+	mask, position := in[AttentionMask].Present(), in[AttentionPosition].Present()
+	switch {
+	case a.masked() && !mask:
+		return fmt.Errorf("operand mask is missing; want it with mask %q", a.Mask)
+	case !a.masked() && mask:
+		return fmt.Errorf("has an operand mask with mask %q; want it with %q or %q only", a.Mask, MaskCustom, MaskBias)
+	case !a.positional() && position:
+		return fmt.Errorf("has an operand position with mask %q; want it with %q or %q only", a.Mask, MaskCausal,
+			MaskSliding)
+	case a.UseQOffset && position:
+		return fmt.Errorf("has an operand position and q_offset; want one of them")
+	}
+	return nil
+}
+
+// isPerBatch checks an operand that has one number for each batch element or one for all, and says what it is.
+func isPerBatch(name, what string, t ir.Type, batch ir.Dim) error {
+	const want = "operand %s is %v; want i32[] or i32[%v], %s"
+	switch {
+	case !t.Present():
+		return nil
+	case t.DType != dtype.I32 || t.Rank() > 1:
+		return fmt.Errorf(want, name, t, batch, what)
+	case t.Rank() == 1 && t.Shape[0] != batch:
+		return ir.Differ(t.Shape[0], batch, want, name, t, batch, what)
+	}
+	return nil
 }
 
 func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) error {

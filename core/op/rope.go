@@ -121,52 +121,71 @@ func (a RopeAttrs) Geometry(x []int) RopeGeometry {
 }
 
 func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
-	none := ir.Type{}
-	x := in[0]
-	if err := isFloat("x", x); err != nil {
-		return none, err
+	if err := isFloat("x", in[0]); err != nil {
+		return ir.Type{}, err
 	}
-	rank, ok := map[string]int{BSE: 3, BHSD: 4, BSHD: 4}[a.Layout]
-	switch {
-	case !ok:
-		return none, fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
-	case a.Style != NeoX && a.Style != GPTJ:
-		return none, fmt.Errorf("style is %q; want %q or %q", a.Style, NeoX, GPTJ)
-	case a.HeadDim < 1 || a.HeadDim > maxHeadDim:
-		return none, fmt.Errorf("head_dim is %d; want 1 to %d", a.HeadDim, maxHeadDim)
-	case a.Rotated()%2 != 0 || a.Rot < 0 || a.Rot > a.HeadDim:
-		return none,
-			fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim",
-				a.Rot, a.HeadDim)
-	case !(math.Abs(a.Factor) <= math.MaxFloat32):
-		return none, fmt.Errorf("factor is %v; want a finite number", a.Factor)
-	case in[RopeCos].Present() && a.Factor != 0:
-		return none, fmt.Errorf("factor is %v and cos is given; want 0: the tables contain it", a.Factor)
-	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim ||
-		(a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
-		return none,
-			fmt.Errorf(
-				"heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only",
-				a.Heads, a.Start, a.Layout, BSE)
-	case x.Rank() != rank:
-		return none, fmt.Errorf("x is %v; want rank %d for layout %q", x, rank, a.Layout)
+	if err := a.checkAttrs(in[RopeCos].Present()); err != nil {
+		return ir.Type{}, err
 	}
-	out, d := x, int64(a.HeadDim)
-	switch last := x.Shape[rank-1]; {
-	case a.Heads > 0 && (!last.IsStatic() || int64(a.Start)+int64(a.Heads)*d > last.Const):
-		return none, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x,
-			int64(a.Start)+int64(a.Heads)*d, a.Heads, d, a.Start)
-	case a.Heads > 0:
-		out.Shape = ir.Shape{x.Shape[0], x.Shape[1], ir.Static(int64(a.Heads) * d)}
-	case a.Layout == BSE && (!last.IsStatic() || last.Const%d != 0):
-		return none, fmt.Errorf("x is %v; want a static last axis that head_dim, %d, divides", x, d)
-	case a.Layout != BSE && !last.Is(d):
-		return none, ir.Differ(last, ir.Static(d), "x is %v; want a last axis of head_dim, %d", x, d)
+	out, err := a.resultOf(in[0])
+	if err != nil {
+		return ir.Type{}, err
 	}
 	if err := a.checkAngles(in); err != nil {
-		return none, err
+		return ir.Type{}, err
 	}
 	return out, a.checkPosition(in)
+}
+
+// ropeRanks has the rank of x by layout.
+var ropeRanks = map[string]int{BSE: 3, BHSD: 4, BSHD: 4}
+
+// checkAttrs checks the attributes but for base. tables says whether the operands cos and sin are given.
+func (a RopeAttrs) checkAttrs(tables bool) error {
+	switch {
+	case ropeRanks[a.Layout] == 0:
+		return fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
+	case a.Style != NeoX && a.Style != GPTJ:
+		return fmt.Errorf("style is %q; want %q or %q", a.Style, NeoX, GPTJ)
+	case a.HeadDim < 1 || a.HeadDim > maxHeadDim:
+		return fmt.Errorf("head_dim is %d; want 1 to %d", a.HeadDim, maxHeadDim)
+	case a.Rotated()%2 != 0 || a.Rot < 0 || a.Rot > a.HeadDim:
+		return fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim",
+			a.Rot, a.HeadDim)
+	case !(math.Abs(a.Factor) <= math.MaxFloat32):
+		return fmt.Errorf("factor is %v; want a finite number", a.Factor)
+	case tables && a.Factor != 0:
+		return fmt.Errorf("factor is %v and cos is given; want 0: the tables contain it", a.Factor)
+	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim ||
+		(a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
+		return fmt.Errorf(
+			"heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only",
+			a.Heads, a.Start, a.Layout, BSE)
+	}
+	return nil
+}
+
+// resultOf returns the type of the result: that of x, or of the heads that are taken from x.
+func (a RopeAttrs) resultOf(x ir.Type) (ir.Type, error) {
+	rank := ropeRanks[a.Layout]
+	if x.Rank() != rank {
+		return x, fmt.Errorf("x is %v; want rank %d for layout %q", x, rank, a.Layout)
+	}
+	last, d := x.Shape[rank-1], int64(a.HeadDim)
+	switch {
+	case a.Heads > 0:
+		width := int64(a.Heads) * d
+		if end := int64(a.Start) + width; !last.IsStatic() || end > last.Const {
+			return x, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x, end,
+				a.Heads, d, a.Start)
+		}
+		return ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], x.Shape[1], ir.Static(width)}}, nil
+	case a.Layout == BSE && (!last.IsStatic() || last.Const%d != 0):
+		return x, fmt.Errorf("x is %v; want a static last axis that head_dim, %d, divides", x, d)
+	case a.Layout != BSE && !last.Is(d):
+		return x, ir.Differ(last, ir.Static(d), "x is %v; want a last axis of head_dim, %d", x, d)
+	}
+	return x, nil
 }
 
 // maxHeadDim keeps sums and products of sizes small.

@@ -95,6 +95,55 @@ var sampleOperands = []struct {
 
 // sampleRow draws from one row. left is an empty slice with room for its indices.
 func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left []int) (int, error) {
+	o, err := sampleParams(len(x), row, params)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range x {
+		if !math.IsNaN(v) {
+			left = append(left, i)
+		}
+	}
+	if len(left) == 0 {
+		return 0, fmt.Errorf("row %d of the logits is NaN only; want a number", row)
+	}
+	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(x[j], x[i]) })
+	if o.temperature <= 0 {
+		return left[0], nil
+	}
+	// below returns the scaled logit of i minus the largest one. Subtracting the same number from all logits changes
+	// neither the softmax nor the index of the largest sum, and exp cannot overflow.
+	largest := x[left[0]]
+	below := func(i int) float64 {
+		if x[i] == largest {
+			return 0
+		}
+		return (x[i] - largest) / o.temperature
+	}
+	left = o.likely(left, below)
+	best, token := math.Inf(-1), -1
+	counter := uint32(row)
+	if a.Alone {
+		counter = 0
+	}
+	for _, i := range left {
+		v := below(i) + random.Gumbel(random.Threefry([2]uint32{counter, uint32(i)}, o.key)[0])
+		if token < 0 || v > best || v == best && i < token {
+			best, token = v, i
+		}
+	}
+	return token, nil
+}
+
+// sampleOptions are the operands of a row but for its logits.
+type sampleOptions struct {
+	temperature, topP, minP float64
+	topK                    int
+	key                     [2]uint32 // for random.Threefry
+}
+
+// sampleParams takes the operands of a row with n logits. Each is one for all rows, or has an element per row.
+func sampleParams(n, row int, params []*tensor.Array) (o sampleOptions, err error) {
 	at := func(k int) int {
 		if params[k].Len() == 1 {
 			return 0
@@ -111,69 +160,44 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	t, k, p := params[0].Floats[at(0)], params[1].Ints[at(1)], params[2].Floats[at(2)]
 	switch {
 	case math.IsNaN(t) || math.IsInf(t, 0):
-		return 0, fmt.Errorf("temperature of row %d is %v; want a finite number", row, t)
-	case k < 0 || k > int64(len(x)):
-		return 0, fmt.Errorf("top_k of row %d is %d; want 0 to %d", row, k, len(x))
+		return o, fmt.Errorf("temperature of row %d is %v; want a finite number", row, t)
+	case k < 0 || k > int64(n):
+		return o, fmt.Errorf("top_k of row %d is %d; want 0 to %d", row, k, n)
 	case !(p >= 0 && p <= 1):
-		return 0, fmt.Errorf("top_p of row %d is %v; want 0 to 1", row, p)
+		return o, fmt.Errorf("top_p of row %d is %v; want 0 to 1", row, p)
 	}
-	minP := 0.0
+	o = sampleOptions{temperature: t, topK: int(k), topP: p, key: random.Threefry(pair(4), pair(3))}
 	if params[5] != nil {
-		if minP = params[5].Floats[at(5)]; !(minP >= 0 && minP <= 1) {
-			return 0, fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, minP)
+		if o.minP = params[5].Floats[at(5)]; !(o.minP >= 0 && o.minP <= 1) {
+			return o, fmt.Errorf("min_p of row %d is %v; want 0 to 1", row, o.minP)
 		}
 	}
-	for i, v := range x {
-		if !math.IsNaN(v) {
-			left = append(left, i)
-		}
+	return o, nil
+}
+
+// likely returns the indices, which are ordered from the largest logit to the smallest, that top_k, top_p and min_p
+// leave. below returns the scaled logit of an index minus the largest one.
+func (o sampleOptions) likely(left []int, below func(int) float64) []int {
+	if o.topK > 0 {
+		left = left[:min(len(left), o.topK)]
 	}
-	if len(left) == 0 {
-		return 0, fmt.Errorf("row %d of the logits is NaN only; want a number", row)
-	}
-	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(x[j], x[i]) })
-	if t <= 0 {
-		return left[0], nil
-	}
-	if k > 0 {
-		left = left[:min(len(left), int(k))]
-	}
-	// below returns the scaled logit of i minus the largest one. Subtracting the same number from all logits changes
-	// neither the softmax nor the index of the largest sum, and exp cannot overflow.
-	below := func(i int) float64 {
-		if x[i] == x[left[0]] {
-			return 0
-		}
-		return (x[i] - x[left[0]]) / t
-	}
-	if p < 1 {
+	if o.topP < 1 {
 		total, sum := 0.0, 0.0
 		for _, i := range left {
 			total += math.Exp(below(i))
 		}
 		for j, i := range left {
-			if sum += math.Exp(below(i)); sum >= p*total {
+			if sum += math.Exp(below(i)); sum >= o.topP*total {
 				left = left[:j+1]
 				break
 			}
 		}
 	}
-	if minP > 0 {
-		least := math.Log(minP)
+	if o.minP > 0 {
+		least := math.Log(o.minP)
 		left = slices.DeleteFunc(left, func(i int) bool { return below(i) < least })
 	}
-	best, token := math.Inf(-1), -1
-	key, counter := random.Threefry(pair(4), pair(3)), uint32(row)
-	if a.Alone {
-		counter = 0
-	}
-	for _, i := range left {
-		v := below(i) + random.Gumbel(random.Threefry([2]uint32{counter, uint32(i)}, key)[0])
-		if token < 0 || v > best || v == best && i < token {
-			best, token = v, i
-		}
-	}
-	return token, nil
+	return left
 }
 
 func sampleCases() []ir.Case[SampleAttrs] {

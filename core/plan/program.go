@@ -85,6 +85,13 @@ func checkNode(p *program.Program, n *ir.Node) error {
 	if pl.Offset < 0 {
 		return fmt.Errorf("offset is %d", pl.Offset)
 	}
+	return checkParent(p, n)
+}
+
+// checkParent checks that a node is in a space that it may be in, and that it is placed over another only if it is a
+// view of it, updates it or may overwrite it.
+func checkParent(p *program.Program, n *ir.Node) error {
+	pl := p.Places[n.ID]
 	off, view := n.View()
 	switch {
 	case n.Op.Name == "input" && (pl.Space != program.IO || pl.Parent != None):
@@ -106,16 +113,22 @@ func checkNode(p *program.Program, n *ir.Node) error {
 		return fmt.Errorf("is an update of %s, so it must be placed over it", n.In[0].Label())
 	case !n.Op.Updates && pl.Space != program.Arena && pl.Space != program.IO:
 		return fmt.Errorf("a step writes to the %v space", pl.Space)
-	case pl.Parent == None:
-		return nil
+	case pl.Parent != None && !overwrites(p, n):
+		return fmt.Errorf("is placed over node %d, which it may not overwrite", pl.Parent)
 	}
+	return nil
+}
+
+// overwrites reports whether a node may overwrite the operand that it is placed over.
+func overwrites(p *program.Program, n *ir.Node) bool {
+	pl := p.Places[n.ID]
 	by, _ := n.Maker()
 	for k, x := range by.Operands() {
 		if x.ID == pl.Parent && program.MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
-			return nil
+			return true
 		}
 	}
-	return fmt.Errorf("is placed over node %d, which it may not overwrite", pl.Parent)
+	return false
 }
 
 func checkSteps(p *program.Program) error {
@@ -185,6 +198,20 @@ func checkSpace(p *program.Program, space program.Space) error {
 			pl.Offsets = append(pl.Offsets, l.Offset)
 		}
 	}
+	if space == program.IO {
+		if err := checkOutputs(p, index); err != nil {
+			return err
+		}
+		for _, o := range p.Graph.Outputs {
+			after = append(after, index[o.Node.ID])
+		}
+	}
+	return Check(pl, before, accesses(p, index, region), after)
+}
+
+// accesses returns what each step reads and writes of the values of a space. index has the number of each node's value
+// there, or None, and region has that of each loop's region.
+func accesses(p *program.Program, index []int, region map[int]int) []Access {
 	steps := make([]Access, len(p.Steps))
 	for i, s := range p.Steps {
 		n := p.Graph.Nodes[s.Node]
@@ -202,19 +229,21 @@ func checkSpace(p *program.Program, space program.Space) error {
 			steps[i].Writes = append(steps[i].Writes, v)
 		}
 	}
-	if space == program.IO {
-		seen := map[int64]string{}
-		for _, o := range p.Graph.Outputs {
-			at := p.Places[o.Node.ID]
-			if other, dup := seen[at.Offset]; index[o.Node.ID] == None || dup || at.Offset%program.Align != 0 {
-				return fmt.Errorf("output %s is elsewhere, not aligned, or in the place of %q", o.Name, other)
-			}
-			seen[at.Offset] = o.Name
-			if o.Node.Source().Op.Name == "input" {
-				return fmt.Errorf("output %s is an input", o.Name)
-			}
-			after = append(after, index[o.Node.ID])
+	return steps
+}
+
+// checkOutputs checks that each output has an aligned place in the io space, which is no other output's and no input's.
+func checkOutputs(p *program.Program, index []int) error {
+	seen := map[int64]string{}
+	for _, o := range p.Graph.Outputs {
+		at := p.Places[o.Node.ID]
+		if other, dup := seen[at.Offset]; index[o.Node.ID] == None || dup || at.Offset%program.Align != 0 {
+			return fmt.Errorf("output %s is elsewhere, not aligned, or in the place of %q", o.Name, other)
+		}
+		seen[at.Offset] = o.Name
+		if o.Node.Source().Op.Name == "input" {
+			return fmt.Errorf("output %s is an input", o.Name)
 		}
 	}
-	return Check(pl, before, steps, after)
+	return nil
 }

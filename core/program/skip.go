@@ -55,41 +55,7 @@ const maxLiterals = 8
 // results, through any number of steps, is one for which a condition has the value that makes it not matter.
 func (p *Program) Skips() *Skips {
 	g := p.Graph
-	// needs has the literals that all must be true for a value to be needed, ascending. It is valid if used is set.
-	needs, used := make([][]literal, len(g.Nodes)), make([]bool, len(g.Nodes))
-	use := func(x *ir.Node, at []literal) {
-		if !used[x.ID] {
-			needs[x.ID], used[x.ID] = at, true
-		} else if len(needs[x.ID]) > 0 {
-			needs[x.ID] = intersection(needs[x.ID], at)
-		}
-	}
-	for _, o := range g.Outputs {
-		use(o.Node, nil)
-	}
-	found := false
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		n := g.Nodes[i]
-		if n.Op == ir.ResultDef && !used[i] { // the other results may be used
-			continue
-		}
-		if n.Op.Updates || !used[i] { // a state changes in every run, and a step whose result is unused runs, too
-			needs[i], used[i] = nil, true
-		}
-		own := needs[i]
-		unread := n.Op.Unread(n.Attrs)
-		for k, x := range n.Operands() {
-			at := own
-			for _, u := range unread {
-				if u.Operand == k && u.By != k {
-					if by := condition(n.In[u.By]); by != nil {
-						at, found = with(at, literal{by.ID, !u.Value}), true
-					}
-				}
-			}
-			use(x, at)
-		}
-	}
+	needs, used, found := allNeeds(g)
 	if !found {
 		return nil
 	}
@@ -134,6 +100,45 @@ func (p *Program) Skips() *Skips {
 		return nil
 	}
 	return s
+}
+
+// allNeeds returns, by node, the literals that all must be true for its value to be needed, ascending. They are valid
+// if used is set. found is false if no value depends on a condition.
+func allNeeds(g *ir.Graph) (needs [][]literal, used []bool, found bool) {
+	needs, used = make([][]literal, len(g.Nodes)), make([]bool, len(g.Nodes))
+	use := func(x *ir.Node, at []literal) {
+		if !used[x.ID] {
+			needs[x.ID], used[x.ID] = at, true
+		} else if len(needs[x.ID]) > 0 {
+			needs[x.ID] = intersection(needs[x.ID], at)
+		}
+	}
+	for _, o := range g.Outputs {
+		use(o.Node, nil)
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		if n.Op == ir.ResultDef && !used[i] { // the other results may be used
+			continue
+		}
+		if n.Op.Updates || !used[i] { // a state changes in every run, and a step whose result is unused runs, too
+			needs[i], used[i] = nil, true
+		}
+		own := needs[i]
+		unread := n.Op.Unread(n.Attrs)
+		for k, x := range n.Operands() {
+			at := own
+			for _, u := range unread {
+				if u.Operand == k && u.By != k {
+					if by := condition(n.In[u.By]); by != nil {
+						at, found = with(at, literal{by.ID, !u.Value}), true
+					}
+				}
+			}
+			use(x, at)
+		}
+	}
+	return needs, used, found
 }
 
 // stepNeeds returns the literals that must be true for a step to be needed.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
@@ -18,6 +19,47 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	o := newOrderer(g)
+	for _, updates := range []bool{false, true} {
+		for _, n := range g.Nodes {
+			if n.Op.Updates == updates {
+				o.emit(n)
+			}
+		}
+	}
+	position := make([]int, len(g.Nodes))
+	for i, n := range o.order {
+		position[n.ID] = i
+	}
+	reads := o.lateReads(g, position)
+	g.Nodes = o.order
+	for i, n := range g.Nodes {
+		n.ID = i
+	}
+	if len(reads) == 0 {
+		return g, nil
+	}
+	late := map[*ir.Node]bool{} // values that need a copy
+	for _, values := range reads {
+		maps.Copy(late, values)
+	}
+	copies := map[*ir.Node]*ir.Node{}
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		for k, x := range n.Operands() {
+			if reads[n][x] && !(n.Op.Updates && k == 0) {
+				in[k] = copies[x]
+			}
+		}
+		m := out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+		if late[n] {
+			copies[n] = op.Copy(m)
+		}
+		return m
+	})
+}
+
+// newOrderer returns an orderer that knows which nodes of g read values of states.
+func newOrderer(g *ir.Graph) orderer {
 	o := orderer{readers: make([][]*ir.Node, len(g.Nodes)), views: make([][]*ir.Node, len(g.Nodes)),
 		state: make([]visit, len(g.Nodes))}
 	for _, n := range g.Nodes {
@@ -33,18 +75,12 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 			}
 		}
 	}
-	for _, updates := range []bool{false, true} {
-		for _, n := range g.Nodes {
-			if n.Op.Updates == updates {
-				o.emit(n)
-			}
-		}
-	}
-	position := make([]int, len(g.Nodes))
-	for i, n := range o.order {
-		position[n.ID] = i
-	}
-	late := map[*ir.Node]bool{} // values that need a copy
+	return o
+}
+
+// lateReads returns, by node, the operands that it reads after the update that overwrites them, given the position of
+// each node in the order.
+func (o *orderer) lateReads(g *ir.Graph, position []int) map[*ir.Node]map[*ir.Node]bool {
 	reads := map[*ir.Node]map[*ir.Node]bool{}
 	for _, u := range g.Nodes {
 		if !u.Op.Updates {
@@ -54,36 +90,17 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 			if position[r.ID] < position[u.ID] {
 				continue
 			}
-			if reads[r] == nil {
-				reads[r] = map[*ir.Node]bool{}
-			}
 			for k, x := range r.Operands() {
 				if !(r == u && k == 0) && x.StateOf() != nil && x.Source() == u.In[0] {
-					late[x], reads[r][x] = true, true
+					if reads[r] == nil {
+						reads[r] = map[*ir.Node]bool{}
+					}
+					reads[r][x] = true
 				}
 			}
 		}
 	}
-	g.Nodes = o.order
-	for i, n := range g.Nodes {
-		n.ID = i
-	}
-	if len(late) == 0 {
-		return g, nil
-	}
-	copies := map[*ir.Node]*ir.Node{}
-	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-		for k, x := range n.Operands() {
-			if reads[n][x] && !(n.Op.Updates && k == 0) {
-				in[k] = copies[x]
-			}
-		}
-		m := out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
-		if late[n] {
-			copies[n] = op.Copy(m)
-		}
-		return m
-	})
+	return reads
 }
 
 // orderer lists nodes in an order in which each comes after its operands.

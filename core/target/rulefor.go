@@ -15,37 +15,9 @@ import (
 func RuleFor(nodes []*ir.Node) Rule {
 	def := nodes[0].Op
 	r := Rule{How: Native, Op: def.Name}
-	for _, n := range nodes {
-		for k, x := range n.Operands() {
-			r.In = addType(r.In, k, x.Type.DType)
-		}
-	}
-	differ := func(o Operand) bool { return !slices.Equal(o.Types, r.In[0].Types) }
-	if len(r.In) > 1 && len(r.In) >= len(def.Operands) && !slices.ContainsFunc(r.In, differ) {
-		r.In, r.More = r.In[:1], true
-	} else if !def.Variadic() {
-		for k := range r.In {
-			if def.Operands[k].Optional {
-				r.In[k].Name = def.Operands[k].Name
-			}
-		}
-		r.In = slices.DeleteFunc(r.In, func(o Operand) bool { return o.Types == nil })
-	} else if len(r.In) > 8 {
-		var all Operand
-		for _, o := range r.In {
-			for _, d := range o.Types {
-				all = addType([]Operand{all}, 0, d)[0]
-			}
-		}
-		r.In, r.More = []Operand{all}, true
-	}
-	if len(r.In) == 0 ||
-		slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "dtype" }) {
-		for _, n := range nodes {
-			for k, t := range n.ResultTypes() {
-				r.Out = addType(r.Out, k, t.DType)
-			}
-		}
+	r.In, r.More = operandsOf(nodes)
+	if len(r.In) == 0 || choosesType(def) {
+		r.Out = resultsOf(nodes)
 	}
 	if def.Elementwise && (len(r.In) > 1 || r.More) {
 		for _, w := range []Word{Equal, Scalar, Suffix} {
@@ -56,31 +28,89 @@ func RuleFor(nodes []*ir.Node) Rule {
 		}
 	}
 	for i, a := range def.Attrs(nodes[0].Attrs) {
-		c := Condition{a.Name, "=", nil}
+		var values []any
 		switch def.AttrKind(a.Name) {
 		case "int", "ints":
 			if last := (Condition{a.Name, "=", []any{Last}}); fitsAll(last, nodes) {
-				c = last
+				values = last.Values
 			}
 		case "bool", "string":
-			for _, n := range nodes {
-				if v := def.Attrs(n.Attrs)[i].Value; !slices.Contains(c.Values, v) {
-					c.Values = append(c.Values, v)
-				}
-			}
-			// A bool that may be either says nothing, and text that is long, such as that of a region, says too much.
-			either := def.AttrKind(a.Name) == "bool" && len(c.Values) > 1
-			if either || len(c.Values) > 4 || slices.ContainsFunc(c.Values, isLong) {
-				c.Values = nil
-			}
-			text := func(v any) string { return ir.Attr{Value: v}.Text() }
-			slices.SortFunc(c.Values, func(a, b any) int { return strings.Compare(text(a), text(b)) })
+			values = attrValues(nodes, i)
 		}
-		if c.Values != nil {
-			r.If = append(r.If, c)
+		if values != nil {
+			r.If = append(r.If, Condition{a.Name, "=", values})
 		}
 	}
 	return r
+}
+
+// maxListed: a rule has the types of each of up to 8 operands of a variadic op. More operands share one list.
+const maxListed = 8
+
+// operandsOf returns the operands of a rule that accepts all of the nodes. With more set, each further operand is like
+// the last.
+func operandsOf(nodes []*ir.Node) (in []Operand, more bool) {
+	def := nodes[0].Op
+	for _, n := range nodes {
+		for k, x := range n.Operands() {
+			in = addType(in, k, x.Type.DType)
+		}
+	}
+	differ := func(o Operand) bool { return !slices.Equal(o.Types, in[0].Types) }
+	switch {
+	case len(in) > 1 && len(in) >= len(def.Operands) && !slices.ContainsFunc(in, differ):
+		return in[:1], true
+	case !def.Variadic():
+		for k := range in {
+			if def.Operands[k].Optional {
+				in[k].Name = def.Operands[k].Name
+			}
+		}
+		return slices.DeleteFunc(in, func(o Operand) bool { return o.Types == nil }), false
+	case len(in) > maxListed:
+		var all []Operand
+		for _, o := range in {
+			for _, d := range o.Types {
+				all = addType(all, 0, d)
+			}
+		}
+		return all, true
+	}
+	return in, false
+}
+
+// choosesType reports whether attributes of the op name element types, so that its operands do not tell all about its
+// results.
+func choosesType(def *ir.OpDef) bool {
+	return slices.ContainsFunc(def.AttrNames(), func(a string) bool { return def.AttrKind(a) == "dtype" })
+}
+
+// resultsOf returns the element types of each of the nodes' results.
+func resultsOf(nodes []*ir.Node) (out []Operand) {
+	for _, n := range nodes {
+		for k, t := range n.ResultTypes() {
+			out = addType(out, k, t.DType)
+		}
+	}
+	return out
+}
+
+// attrValues returns the values that attribute i, a bool or a text, has in the nodes. It returns nil for a bool that is
+// both, which says nothing, and for text that is long, such as that of a region, which says too much.
+func attrValues(nodes []*ir.Node, i int) (values []any) {
+	def := nodes[0].Op
+	for _, n := range nodes {
+		if v := def.Attrs(n.Attrs)[i].Value; !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	both := def.AttrKind(def.AttrNames()[i]) == "bool" && len(values) > 1
+	if both || len(values) > 4 || slices.ContainsFunc(values, isLong) {
+		return nil
+	}
+	text := func(v any) string { return ir.Attr{Value: v}.Text() }
+	slices.SortFunc(values, func(a, b any) int { return strings.Compare(text(a), text(b)) })
+	return values
 }
 
 // isLong reports whether a value is a text that is too long for a rule, or has more than a name in it.

@@ -434,79 +434,13 @@ func init() { // not in the declaration: some filters look up others
 		"round": rounded,
 		"min":   extreme(-1), "max": extreme(1),
 		"escape": escaped, "e": escaped,
-		"trim": func(r *run, v value, a args) (value, error) {
-			var chars value
-			if err := a.take([]string{"chars"}, &chars); err != nil {
-				return nil, err
-			}
-			s, err := r.show(v)
-			if err != nil {
-				return nil, err
-			}
-			return stripped(r, s, chars, true, true)
-		},
-		"list": func(r *run, v value, a args) (value, error) {
-			items, err := r.items(v)
-			if err != nil {
-				return nil, err
-			}
-			out, err := r.list(slices.Clone(items))
-			return out, errors.Join(err, a.take(nil))
-		},
-		"items": func(r *run, v value, a args) (value, error) {
-			d, ok := v.(*dict)
-			if _, is := v.(undefined); is {
-				d, ok = newDict(), true
-			}
-			if !ok {
-				return nil, fmt.Errorf("items takes a mapping; found %s", typeName(v))
-			}
-			return dictMethods["items"](r, d, a)
-		},
-		"join": func(r *run, v value, a args) (value, error) {
-			var with, attr value = "", nil
-			if err := a.take([]string{"d", "attribute"}, &with, &attr); err != nil {
-				return nil, err
-			}
-			if attr != nil {
-				var err error
-				if v, err = mapped(r, v, args{keys: map[string]value{"attribute": attr}}); err != nil {
-					return nil, err
-				}
-			}
-			s, err := r.show(with)
-			if err != nil {
-				return nil, err
-			}
-			return r.join(v, s)
-		},
-		"replace": func(r *run, v value, a args) (value, error) {
-			var old, with, count value
-			if err := a.take([]string{"old", "new", "count"}, &old, &with, &count); err != nil {
-				return nil, err
-			}
-			s, err := r.show(v)
-			if err != nil {
-				return nil, err
-			}
-			return r.replace(s, old, with, count)
-		},
-		"abs": func(r *run, v value, a args) (value, error) {
-			if n, err := r.order(v, 0); err != nil || n >= 0 {
-				return v, err
-			}
-			return r.arithmetic("-", 0, v)
-		},
-		"sum": func(r *run, v value, a args) (value, error) {
-			items, err := r.items(v)
-			var total value = 0
-			for _, e := range items {
-				if err == nil {
-					total, err = r.arithmetic("+", total, e)
-				}
-			}
-			return total, errors.Join(err, a.take(nil))
-		},
+		"trim":    trimmed,
+		"list":    listed,
+		"items":   itemsOf,
+		"join":    joined,
+		"replace": replaced,
+		"abs":     absolute,
+		"sum":     summed,
 	}
 }
 
@@ -516,4 +450,84 @@ func escaped(r *run, v value, a args) (value, error) {
 		err = errors.Join(a.take(nil), r.made(6*len(s)))
 	}
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(s), err
+}
+
+func trimmed(r *run, v value, a args) (value, error) {
+	var chars value
+	if err := a.take([]string{"chars"}, &chars); err != nil {
+		return nil, err
+	}
+	s, err := r.show(v)
+	if err != nil {
+		return nil, err
+	}
+	return stripped(r, s, chars, true, true)
+}
+
+func listed(r *run, v value, a args) (value, error) {
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.list(slices.Clone(items))
+	return out, errors.Join(err, a.take(nil))
+}
+
+func itemsOf(r *run, v value, a args) (value, error) {
+	d, ok := v.(*dict)
+	if _, is := v.(undefined); is {
+		d, ok = newDict(), true
+	}
+	if !ok {
+		return nil, fmt.Errorf("items takes a mapping; found %s", typeName(v))
+	}
+	return dictMethods["items"](r, d, a)
+}
+
+func joined(r *run, v value, a args) (value, error) {
+	var with, attr value = "", nil
+	if err := a.take([]string{"d", "attribute"}, &with, &attr); err != nil {
+		return nil, err
+	}
+	if attr != nil {
+		var err error
+		if v, err = mapped(r, v, args{keys: map[string]value{"attribute": attr}}); err != nil {
+			return nil, err
+		}
+	}
+	s, err := r.show(with)
+	if err != nil {
+		return nil, err
+	}
+	return r.join(v, s)
+}
+
+func replaced(r *run, v value, a args) (value, error) {
+	var old, with, count value
+	if err := a.take([]string{"old", "new", "count"}, &old, &with, &count); err != nil {
+		return nil, err
+	}
+	s, err := r.show(v)
+	if err != nil {
+		return nil, err
+	}
+	return r.replace(s, old, with, count)
+}
+
+func absolute(r *run, v value, a args) (value, error) {
+	if n, err := r.order(v, 0); err != nil || n >= 0 {
+		return v, err
+	}
+	return r.arithmetic("-", 0, v)
+}
+
+func summed(r *run, v value, a args) (value, error) {
+	items, err := r.items(v)
+	var total value = 0
+	for _, e := range items {
+		if err == nil {
+			total, err = r.arithmetic("+", total, e)
+		}
+	}
+	return total, errors.Join(err, a.take(nil))
 }

@@ -43,10 +43,10 @@ func (t *Tokenizer) Size() int { return len(t.tokens) }
 
 // ID returns the id of a token as it is written in the vocabulary, for example "</s>".
 func (t *Tokenizer) ID(token string) (id int, ok bool) {
-	if id, ok := t.ids[token]; ok {
-		return int(id), true
+	v, ok := t.ids[token]
+	if !ok {
+		v, ok = t.vocab.ids[token]
 	}
-	v, ok := t.vocab.ids[token]
 	return int(v), ok
 }
 

@@ -130,8 +130,8 @@ func (t *Type) Size() (bytes, align int) {
 	case Vector:
 		return 4 * t.N, 4 * (t.N + t.N%2)
 	case Matrix, Array:
-		n, align := t.Elem.Size()
-		return roundUp(n, align) * t.N, align
+		bytes, align = t.Elem.Size()
+		return roundUp(bytes, align) * t.N, align
 	case Structure:
 		align = 1
 		for _, f := range t.Fields {

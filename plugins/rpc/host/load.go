@@ -119,7 +119,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p},
+	e := &Executable{session: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p},
 		mapped: w.Mapped && s.newWeights != nil, spins: wire.Accelerated(s.info, o.Device),
 		constants: constants{is: p.Constant()}}
 	if e.id == 0 {

@@ -16,7 +16,7 @@ import (
 
 // An Executable is a program loaded in a backend's process. It implements device.Executable.
 type Executable struct {
-	s       *Session
+	session *Session
 	prog    *program.Program
 	id      uint64
 	kernels []device.Kernel
@@ -44,7 +44,7 @@ func (e *Executable) Memory() int64 { return e.memory }
 // Close frees the program in the backend. The session stays usable. Close waits until no executable of the session
 // runs. If that takes longer than Timeouts.Unload, it returns code.Busy, and may be called again.
 func (e *Executable) Close() error {
-	s := e.s
+	s := e.session
 	limit := time.NewTimer(s.opts.Timeouts.Unload)
 	defer limit.Stop()
 	select {

@@ -108,7 +108,7 @@ func FuzzRunReplies(t *testing.F) {
 			&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
 	f.Fuzz(func(t testing.TB, b []byte) {
 		s := newSession(Options{Name: "ref"})
-		e := &Executable{s: s, prog: p, binder: wire.Binder{Program: p}}
+		e := &Executable{session: s, prog: p, binder: wire.Binder{Program: p}}
 		bound, err := e.binder.Bind(map[string]int64{"N": 1})
 		if err != nil {
 			t.Fatal(err)

@@ -18,15 +18,15 @@ import (
 // the program.
 func (x *hostRun) receiveOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
-		return lost(code.Protocol, x.e.s.name, "sent an output in chunks instead of shared memory")
+		return lost(code.Protocol, x.e.session.name, "sent an output in chunks instead of shared memory")
 	}
 	x.phase = "while it sent the outputs"
 	i, want := int(c.GetIndex()), x.bound.Outputs
 	if len(c.Data) > wire.MaxChunk {
-		return tooLong(x.e.s.name, len(c.Data))
+		return tooLong(x.e.session.name, len(c.Data))
 	}
 	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
-		return lost(code.Protocol, x.e.s.name, "sent %d bytes for output %d, which does not need them",
+		return lost(code.Protocol, x.e.session.name, "sent %d bytes for output %d, which does not need them",
 			len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
@@ -41,7 +41,7 @@ func tooLong(name string, n int) error {
 // receiveDump appends a chunk to the value of a node. When the value is complete, it passes the value to the caller's
 // observer.
 func (x *hostRun) receiveDump(d *rlxv1.Dump) error {
-	s, p := x.e.s, x.e.prog
+	s, p := x.e.session, x.e.prog
 	node := int(d.GetNode())
 	if node < 0 { // dumpAt is -1 between two values
 		return lost(code.Protocol, s.name, "sent the value of node %d, which does not exist", node)
@@ -96,7 +96,7 @@ func (e *observeError) Unwrap() error { return e.err }
 
 // receiveDone checks and stores the summary of a run.
 func (x *hostRun) receiveDone(d *rlxv1.Done) error {
-	s := x.e.s
+	s := x.e.session
 	x.phase = "in its summary of a run"
 	if d.GetGeneration() != x.header.Generation {
 		return lost(code.Protocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(),
@@ -161,7 +161,7 @@ func (x *hostRun) ran() (steps []int) {
 
 // fetchSteps requests the time of each step of the last run.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
-	s := x.e.s
+	s := x.e.session
 	what := func() string { return "while it sent the step times of " + x.e.prog.Method }
 	return s.call(ctx, s.opts.Timeouts.Stats, what, func(ctx context.Context) error {
 		st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: x.e.id, Generation: x.header.Generation})

@@ -25,7 +25,7 @@ import (
 // outputs takes time.
 func (e *Executable) run(ctx context.Context, r device.Run,
 	tensors func(*wire.Binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
-	s := e.s
+	s := e.session
 	if err := s.lock(ctx); err != nil {
 		return noStats(), err
 	}
@@ -136,7 +136,7 @@ type hostRun struct {
 // run makes the Run call. Cancelling ctx cancels the run but not the stream, because the region may be reused only
 // after the run has ended.
 func (x *hostRun) run(ctx context.Context) error {
-	s, streamCtx := x.e.s, context.WithoutCancel(ctx)
+	s, streamCtx := x.e.session, context.WithoutCancel(ctx)
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		streamCtx, cancel = context.WithDeadline(streamCtx, d)
@@ -218,7 +218,7 @@ func (x *hostRun) reportProgress() {
 			}
 			return
 		case <-tick.C:
-			if n, _ := x.e.s.Progress(); n > 0 && n-1 > last {
+			if n, _ := x.e.session.Progress(); n > 0 && n-1 > last {
 				last = n - 1
 				x.r.Progress(last)
 			}
@@ -236,7 +236,7 @@ func (x *hostRun) cancelWith(ctx context.Context) {
 
 // cancel asks the backend to cancel the run. If the run does not end within Timeouts.Cancel, cancel kills the backend.
 func (x *hostRun) cancel() {
-	s := x.e.s
+	s := x.e.session
 	limit := time.NewTimer(s.opts.Timeouts.Cancel)
 	defer limit.Stop()
 	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
@@ -253,7 +253,7 @@ func (x *hostRun) cancel() {
 
 // stream exchanges the messages of one run.
 func (x *hostRun) stream(ctx context.Context) error {
-	s := x.e.s
+	s := x.e.session
 	if s.region != nil {
 		x.prepareShared()
 	}
@@ -293,7 +293,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 // prepareShared clears the outputs in the region and copies the inputs to it. If a backend does not write all of an
 // output, the caller must not see data of an earlier run. Outputs that are zero already are not cleared again.
 func (x *hostRun) prepareShared() {
-	s := x.e.s
+	s := x.e.session
 	for i, o := range x.bound.Outputs {
 		if x.r.Wants(i) {
 			for _, p := range s.dirty.within(o.Offset, o.Offset+o.Size) {
@@ -312,7 +312,7 @@ func (x *hostRun) prepareShared() {
 // readShared copies the outputs out of the region. For the next run, it clears those that do not share bytes with
 // another value.
 func (x *hostRun) readShared() {
-	s := x.e.s
+	s := x.e.session
 	for i, b := range wire.Cut(s.region.Data, x.bound.Outputs) {
 		switch o := x.bound.Outputs[i]; {
 		case !x.r.Wants(i):
@@ -328,9 +328,9 @@ func (x *hostRun) readShared() {
 // runDirect is like stream, but uses the run channel, with one message in each direction.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
-	log := x.e.s.msgs
+	log := x.e.session.msgs
 	log.add(event{sent: true, call: directCall, msg: x.header})
-	if err := x.e.s.direct.Send(x.header); err != nil {
+	if err := x.e.session.direct.Send(x.header); err != nil {
 		return err
 	}
 	x.makeOutputs()
@@ -338,7 +338,7 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 	if last := x.e.last; x.e.spins && last < wire.ShortRun {
 		spin = 2 * last
 	}
-	done, err := x.e.s.direct.Receive(ctx, spin)
+	done, err := x.e.session.direct.Receive(ctx, spin)
 	if err != nil {
 		log.add(event{call: directCall, err: err})
 	} else {
@@ -365,7 +365,7 @@ func (x *hostRun) makeOutputs() {
 // send sends the header and, without a region, the inputs in chunks.
 func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) {
 	err := st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: x.header}})
-	if x.e.s.region == nil {
+	if x.e.session.region == nil {
 		for i, b := range x.in {
 			if x.r.Fed(i) {
 				continue
@@ -385,7 +385,7 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 
 // receive reads the replies until the end of the stream.
 func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) error {
-	s := x.e.s
+	s := x.e.session
 	x.dumpAt = -1
 	if s.region == nil {
 		x.staged = make([][]byte, len(x.bound.Outputs))

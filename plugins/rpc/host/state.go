@@ -258,7 +258,7 @@ func (e *Executable) bindStates(r device.Run, b *wire.Binding, h *rlxv1.RunHeade
 	of := func(s device.State) (*State, error) {
 		st, ok := s.(*State)
 		switch {
-		case !ok || st.s != e.s:
+		case !ok || st.s != e.session:
 			return nil, diag.New(device.ErrInput, e.prog.Method, "the state belongs to another session")
 		case st.closed:
 			return nil, diag.New(device.ErrInput, e.prog.Method, "the state is closed")

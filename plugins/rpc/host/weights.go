@@ -71,7 +71,7 @@ func (e *Executable) SetWeights(ctx context.Context, w device.NewWeights) error 
 	if e.mapped {
 		panic("BUG: Executable.SetWeights of a program whose weights are mapped; Session.SetWeights replaces those")
 	}
-	return e.s.SetWeights(ctx, 0, list, []*Executable{e})
+	return e.session.SetWeights(ctx, 0, list, []*Executable{e})
 }
 
 // setWeights replaces the params of a program that are in list, which is sorted by offset.
@@ -105,7 +105,7 @@ type weightPlace struct{ offset, size int64 }
 
 // sendWeights makes the call for at most wire.MaxListed params.
 func (e *Executable) sendWeights(ctx context.Context, head *rlxv1.SetWeightsHeader, data [][]byte) error {
-	s := e.s
+	s := e.session
 	what := func() string { return "while it replaced weights of " + e.prog.Method }
 	return s.call(ctx, s.opts.Timeouts.Load, what, func(ctx context.Context) error {
 		stream, err := s.api.SetWeights(ctx)

@@ -191,14 +191,14 @@ func withState(spoil func(h *rlxv1.RunHeader, state uint64)) maker {
 }
 
 // writeState writes 16 bytes to a range of a state of 256 bytes.
-func writeState(r *rlxv1.StateRange) maker {
+func writeState(at *rlxv1.StateRange) maker {
 	return func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 		return eachState(ctx, s, []int64{256}, func(n []uint64) error {
 			st, err := s.api.WriteState(ctx)
 			if err != nil {
 				return err
 			}
-			r := &rlxv1.StateRange{State: n[0], Offset: r.Offset, Size: r.Size}
+			r := &rlxv1.StateRange{State: n[0], Offset: at.Offset, Size: at.Size}
 			st.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: r}})
 			st.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: make([]byte, 16)}})
 			_, err = st.CloseAndRecv()

@@ -133,26 +133,26 @@ func (b *behaviour) sample() (
 	}
 }
 
+// missing is a number that no executable and no state has.
+const missing = 1 << 40
+
 // wrong returns the invalid requests.
 func (b *behaviour) wrong() []wrongRequest {
-	x, load := b.sample()
-	whole := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: make([]byte, 64)}}
-	otherSyms := map[string]int64{} // lacks N
-	if x.Program != nil && len(x.Program.Graph.Syms) == 0 {
-		otherSyms["N"] = 1
-	}
-	outside := func(spoil func(p *program.Program, output *program.Place)) maker {
-		return b.loading(misplaced(x.Program, spoil), x.Weights, func(*rlxv1.LoadHeader) {})
-	}
-	mapped := func(offset, size int64) maker {
-		return load(func(h *rlxv1.LoadHeader) { h.Weights = &rlxv1.Weights{Mapped: true, Offset: offset, Size: size} })
-	}
-	first := func(h *rlxv1.RunHeader) *rlxv1.Range { return slices.Concat(h.Inputs, h.Outputs)[0] }
-	const missing = 1 << 40 // no executable or state has this number
-	return []wrongRequest{
+	return slices.Concat([]wrongRequest{
 		{"unknown-method", "", false, func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 			return s.Conn.Invoke(ctx, wire.ServiceMethods+"Nothing", &emptypb.Empty{}, &emptypb.Empty{})
 		}},
+	}, b.wrongLoads(), b.wrongWeights(), b.wrongRuns(), wrongCalls(), wrongStates())
+}
+
+// wrongLoads returns requests to load with headers, chunks or places that do not fit.
+func (b *behaviour) wrongLoads() []wrongRequest {
+	x, load := b.sample()
+	whole := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: make([]byte, 64)}}
+	outside := func(spoil func(p *program.Program, output *program.Place)) maker {
+		return b.loading(misplaced(x.Program, spoil), x.Weights, func(*rlxv1.LoadHeader) {})
+	}
+	return []wrongRequest{
 		{"load-without-header", code.Refused, true, load(func(h *rlxv1.LoadHeader) { h.ProgramSize = 0 }, whole)},
 		{"load-digest", code.Refused, true,
 			load(func(h *rlxv1.LoadHeader) { h.ProgramSha256 = make([]byte, sha256.Size) })},
@@ -180,6 +180,16 @@ func (b *behaviour) wrong() []wrongRequest {
 		})},
 		{"place-weights", code.Refused, true,
 			b.loading(x.Param, x.ParamWeights, func(h *rlxv1.LoadHeader) { h.Weights.Size = shortened(x.Param) })},
+	}
+}
+
+// wrongWeights returns requests with weights outside of the file, or new weights that do not fit.
+func (b *behaviour) wrongWeights() []wrongRequest {
+	x, load := b.sample()
+	mapped := func(offset, size int64) maker {
+		return load(func(h *rlxv1.LoadHeader) { h.Weights = &rlxv1.Weights{Mapped: true, Offset: offset, Size: size} })
+	}
+	return []wrongRequest{
 		{"weights-beyond", code.Refused, true, mapped(weightsFileSize, 256)},
 		{"weights-before", code.Refused, true, mapped(-256, 512)},
 		{"weights-overflow", code.Refused, true, mapped(256, math.MaxInt64)},
@@ -194,6 +204,18 @@ func (b *behaviour) wrong() []wrongRequest {
 			setting(x, func(h *rlxv1.SetWeightsHeader) { h.Params = append(h.Params, h.Params[0]) })},
 		{"weights-none", code.Refused, true, setting(x, func(h *rlxv1.SetWeightsHeader) { h.Params = nil })},
 		{"weights-mapped", code.Refused, true, setting(x, func(h *rlxv1.SetWeightsHeader) { h.Mapped = true })},
+	}
+}
+
+// wrongRuns returns requests to run with headers that do not fit.
+func (b *behaviour) wrongRuns() []wrongRequest {
+	x, _ := b.sample()
+	otherSyms := map[string]int64{} // lacks N
+	if x.Program != nil && len(x.Program.Graph.Syms) == 0 {
+		otherSyms["N"] = 1
+	}
+	first := func(h *rlxv1.RunHeader) *rlxv1.Range { return slices.Concat(h.Inputs, h.Outputs)[0] }
+	return []wrongRequest{
 		{"run-executable", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Executable = missing })},
 		{"run-generation", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Generation = 0 })},
 		{"run-offset", code.Refused, true, running(func(h *rlxv1.RunHeader) { first(h).Offset += 256 })},
@@ -205,6 +227,12 @@ func (b *behaviour) wrong() []wrongRequest {
 		{"run-dump", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Dump = []int32{1 << 20} })},
 		{"run-unwanted", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.Unwanted = []int32{0, 0} })},
 		{"run-state", code.Refused, true, running(func(h *rlxv1.RunHeader) { h.State = missing })},
+	}
+}
+
+// wrongCalls returns calls at the wrong time, without a deadline, or of what does not exist.
+func wrongCalls() []wrongRequest {
+	return []wrongRequest{
 		{"cancelled-before", diag.Interrupted, true,
 			func(ctx context.Context, s *session, e *executable, b *wire.Binding) error {
 				if _, err := s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: s.Generation() + 1}); err != nil {
@@ -238,6 +266,12 @@ func (b *behaviour) wrong() []wrongRequest {
 				}
 				return err
 			}},
+	}
+}
+
+// wrongStates returns requests about states that do not exist or have another size.
+func wrongStates() []wrongRequest {
+	return []wrongRequest{
 		{"state-unknown", code.Refused, false,
 			func(ctx context.Context, s *session, _ *executable, _ *wire.Binding) error {
 				_, err := s.api.ChangeState(

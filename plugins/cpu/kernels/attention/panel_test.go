@@ -297,9 +297,9 @@ func TestTilePacking(t *testing.T) {
 				}
 			}
 			if n%2 == 0 {
-				pairs, check := kerneltest.Guarded(n / 2 * steps * product.TileSide)
+				pairs, checkPairs := kerneltest.Guarded(n / 2 * steps * product.TileSide)
 				panels.tilePairs(pairs, src, ld, n/2, 2*steps)
-				check(t, what)
+				checkPairs(t, what)
 				for i := range n {
 					for e := range steps * product.TileSide {
 						if got, want := bf16At(pairs[i/2*steps*product.TileSide+e:], i%2),

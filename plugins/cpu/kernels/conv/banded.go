@@ -297,12 +297,12 @@ func (g *convolution) bandTask(t, worker int) {
 	bias := sc.Floats(g.blockRows() * nr)
 	like := -1
 	for i := 0; i < len(g.phases); {
-		f := &g.phases[i]
+		lead := &g.phases[i]
 		end := i + 1 // the phases from i to end compute the same lines
-		for end < len(g.phases) && g.phases[end].start[0] == f.start[0] && g.phases[end].start[1] == f.start[1] {
+		for end < len(g.phases) && g.phases[end].start[0] == lead.start[0] && g.phases[end].start[1] == lead.start[1] {
 			end++
 		}
-		if x.at[0] >= f.count[0] || x.at[1] >= f.count[1] {
+		if x.at[0] >= lead.count[0] || x.at[1] >= lead.count[1] {
 			i = end
 			continue
 		}
@@ -349,7 +349,7 @@ func (g *convolution) bandTask(t, worker int) {
 			}
 		}
 		if g.Transposed {
-			g.writeLines(&x, f, x.first, x.rows, sc)
+			g.writeLines(&x, lead, x.first, x.rows, sc)
 		}
 	}
 	sc.Release(mark)

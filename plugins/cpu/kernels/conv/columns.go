@@ -170,23 +170,7 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 				}
 			}
 			if from < 0 {
-				for i := range index[:lanes] {
-					index[i] = -1
-				}
-				for i := range parts {
-					p := &parts[i]
-					line := g.line(p, tap, &pixels)
-					if line < 0 {
-						continue
-					}
-					x, step := p.at[2]+tap.at[2], g.step[2]
-					for j := p.first; j < p.end; j++ {
-						if x >= 0 && x < g.In[2] {
-							index[j] = int32(line + x)
-						}
-						x += step
-					}
-				}
+				g.indexVector(index[:lanes], parts, tap, &pixels)
 			}
 			base := v % nr
 			for k := 0; k < g.k; k += kb { // see KSplit
@@ -206,6 +190,27 @@ func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, s
 					vec.On(s).GatherRows(to, taps*nr, image[c*plane:], plane, rows, index)
 				}
 			}
+		}
+	}
+}
+
+// indexVector sets where in x the elements of a vector lie that a tap reads; -1 for those outside of the image.
+func (g *convolution) indexVector(index []int32, parts []segment, tap *tap, pixels *[3]int) {
+	for i := range index {
+		index[i] = -1
+	}
+	for i := range parts {
+		p := &parts[i]
+		line := g.line(p, tap, pixels)
+		if line < 0 {
+			continue
+		}
+		x, step := p.at[2]+tap.at[2], g.step[2]
+		for j := p.first; j < p.end; j++ {
+			if x >= 0 && x < g.In[2] {
+				index[j] = int32(line + x)
+			}
+			x += step
 		}
 	}
 }
@@ -231,8 +236,8 @@ func (g *convolution) gatherPatches(dst, image []float32, v, panels int, p *segm
 	for k := 0; k < g.k; k += wide { // the taps of a line of a channel
 		tap := &g.phaseTaps[k%taps]
 		from := image[k/taps*plane+g.line(p, tap, &pixels)+p.at[2]+tap.at[2]:]
-		for i := 0; i < wide; i += lanes {
-			i := min(i, wide-lanes)
+		for at := 0; at < wide; at += lanes {
+			i := min(at, wide-lanes)
 			first, last := (k+i)/kb*kb, (k+i+lanes-1)/kb*kb // blocks of k; see KSplit
 			if size := min(kb, g.k-first); first == last {
 				vec.On(s).Transpose(dst[first*panels*nr+v/nr*nr*size+(k+i-first)*nr+v%nr:], nr, from[i:], step,

@@ -104,10 +104,10 @@ func (x *convRows) Do(lo, hi, worker int) {
 			g.gatherRows(gathered, n, i*g.cg, m, rows)
 			q := g.each[i] // a copy, since tasks have different C
 			q.A, q.LDA, q.C = gathered, g.k, out[i*g.og:]
-			mark := sc.Mark()
+			packed := sc.Mark()
 			q.PackA(s, sc, a, 0, 0, rows)
 			q.Tiles(s, sc, 0, 0, rows, 0, g.og, a, g.packed[i*g.panels*product.On(s).NR*g.k:], g.panels, 0)
-			sc.Release(mark)
+			sc.Release(packed)
 		}
 		for r := 0; !g.whole() && r < rows; r++ {
 			copy(g.Out[(n*elementwise.Volume(g.out)+g.resultPixel(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])

@@ -140,6 +140,16 @@ func binaryIntegers[T Integer](s *isa.Set, op BinaryOp, dst, a, b []T) bool {
 		for i, x := range a {
 			dst[i] = x >> shiftBy(b[i], width)
 		}
+	default:
+		return partialIntegers(op, dst, a, b)
+	}
+	return true
+}
+
+// partialIntegers is binaryIntegers for the functions that have no value for some operands, such as 0 as a divisor.
+func partialIntegers[T Integer](op BinaryOp, dst, a, b []T) bool {
+	a, b = a[:len(dst)], b[:len(dst)]
+	switch op {
 	case Div:
 		for i, x := range a {
 			if b[i] == 0 {

@@ -52,6 +52,26 @@ func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact 
 	}
 }
 
+// function returns the function op that has this routine for whole vectors.
+func (r unaryRoutine) function(lanes int, op UnaryOp) func(dst, src []float32, p params) {
+	switch {
+	case r.angles != nil:
+		whole := angleOf(lanes, r.angles, func(x float64) float64 { return functions[op.id].f(x, params{}) })
+		return func(dst, src []float32, _ params) { whole(dst, src) }
+	case r.one != nil:
+		return func(dst, src []float32, p params) {
+			a := float32(p[0])
+			isa.WholeVectors(lanes, dst, src, func(dst, src *float32, blocks int) { r.one(dst, src, blocks, a) })
+		}
+	case r.two != nil:
+		return func(dst, src []float32, p params) {
+			a, b := float32(p[0]), float32(p[1])
+			isa.WholeVectors(lanes, dst, src, func(dst, src *float32, blocks int) { r.two(dst, src, blocks, a, b) })
+		}
+	}
+	return func(dst, src []float32, _ params) { isa.WholeVectors(lanes, dst, src, r.whole) }
+}
+
 // setElementwise gives a set its routines of elementwise functions, by their names, and loops in Go for all other
 // functions.
 func (s *Routines) setElementwise(set *isa.Set, unary map[string]unaryRoutine,
@@ -64,31 +84,10 @@ func (s *Routines) setElementwise(set *isa.Set, unary map[string]unaryRoutine,
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
-		switch {
-		case !ok:
+		if !ok {
 			panic("BUG: " + set.Name + " has a routine for " + name + ", which is not registered")
-		case r.angles != nil:
-			whole := angleOf(set.Lanes, r.angles, func(x float64) float64 { return functions[op.id].f(x, params{}) })
-			s.unary[op.id] = func(dst, src []float32, _ params) { whole(dst, src) }
-		case r.one != nil:
-			s.unary[op.id] = func(dst, src []float32, p params) {
-				a := float32(p[0])
-				isa.WholeVectors(set.Lanes, dst, src, func(dst, src *float32,
-					blocks int) {
-					r.one(dst, src, blocks, a)
-				})
-			}
-		case r.two != nil:
-			s.unary[op.id] = func(dst, src []float32, p params) {
-				a, b := float32(p[0]), float32(p[1])
-				isa.WholeVectors(set.Lanes, dst, src, func(dst, src *float32,
-					blocks int) {
-					r.two(dst, src, blocks, a, b)
-				})
-			}
-		default:
-			s.unary[op.id] = func(dst, src []float32, _ params) { isa.WholeVectors(set.Lanes, dst, src, r.whole) }
 		}
+		s.unary[op.id] = r.function(set.Lanes, op)
 		delete(s.slow, op)
 	}
 	for name, f := range binary {
@@ -119,35 +118,7 @@ func (s *Routines) setElementwise(set *isa.Set, unary map[string]unaryRoutine,
 		s.test[op] = testOf(set.Lanes, f, s.test[op])
 		delete(s.slow, op)
 	}
-	s.half = map[halfFunction]func(dst, a, b []uint16){}
-	for name, f := range half {
-		op, kind, _ := strings.Cut(name, "_")
-		b, ok := ParseBinary(op)
-		d, known := dtype.Parse(kind)
-		if !ok || !known {
-			panic("BUG: " + set.Name + " has a routine for " + name +
-				", which is not a binary function and f16 or bf16")
-		}
-		s.half[halfFunction{b, d}] = binaryOf(set.Lanes, f, halvesInGo(b, d))
-	}
-	s.halfMixed = map[mixedFunction]func(dst, a []uint16, b []float32){}
-	for name, f := range mixed {
-		op, types, _ := strings.Cut(name, "_")
-		first, second, _ := strings.Cut(types, "_")
-		swapped := first == dtype.F32.String()
-		if swapped {
-			first, second = second, first
-		}
-		b, ok := ParseBinary(op)
-		d, known := dtype.Parse(first)
-		if !ok || !known || second != dtype.F32.String() {
-			panic(
-				"BUG: " + set.Name + " has a routine for " + name +
-					", which is not a binary function of f32 and f16 or bf16")
-		}
-		m := mixedFunction{halfFunction{b, d}, swapped}
-		s.halfMixed[m] = mixedOf(set.Lanes, f, mixedInGo(m))
-	}
+	s.setHalf(set, half, mixed)
 	for op, name := range bitOps {
 		s.bits[op] = binaryOf(4*set.Lanes, bits[name], s.bits[op])
 	}
@@ -224,5 +195,39 @@ func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks
 		if n *= lanes; n < len(cond) {
 			chooseGeneric(dst[n:], cond[n:], yes[n:], no[n:])
 		}
+	}
+}
+
+// setHalf gives a set its routines of binary functions of half floats. Their names end with the operands' types.
+func (s *Routines) setHalf(set *isa.Set, half map[string]func(dst, a, b *uint16, blocks int),
+	mixed map[string]func(dst, a *uint16, b *float32, blocks int)) {
+	s.half = map[halfFunction]func(dst, a, b []uint16){}
+	for name, f := range half {
+		op, kind, _ := strings.Cut(name, "_")
+		b, ok := ParseBinary(op)
+		d, known := dtype.Parse(kind)
+		if !ok || !known {
+			panic("BUG: " + set.Name + " has a routine for " + name +
+				", which is not a binary function and f16 or bf16")
+		}
+		s.half[halfFunction{b, d}] = binaryOf(set.Lanes, f, halvesInGo(b, d))
+	}
+	s.halfMixed = map[mixedFunction]func(dst, a []uint16, b []float32){}
+	for name, f := range mixed {
+		op, types, _ := strings.Cut(name, "_")
+		first, second, _ := strings.Cut(types, "_")
+		swapped := first == dtype.F32.String()
+		if swapped {
+			first, second = second, first
+		}
+		b, ok := ParseBinary(op)
+		d, known := dtype.Parse(first)
+		if !ok || !known || second != dtype.F32.String() {
+			panic(
+				"BUG: " + set.Name + " has a routine for " + name +
+					", which is not a binary function of f32 and f16 or bf16")
+		}
+		m := mixedFunction{halfFunction{b, d}, swapped}
+		s.halfMixed[m] = mixedOf(set.Lanes, f, mixedInGo(m))
 	}
 }

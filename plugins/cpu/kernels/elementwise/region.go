@@ -79,7 +79,7 @@ const functionCost = 8
 
 // regionStep is a compiled step. Its operands are inputs, or registers of one worker.
 type regionStep struct {
-	run func(s *isa.Set, dst RegionValue, in *[3]RegionValue)
+	run regionRoutine
 	in  []regionOperand
 	out int // register; -1: dst of the region
 	typ dtype.DType
@@ -229,103 +229,6 @@ func class(d dtype.DType) int {
 		return 1
 	}
 	return 0
-}
-
-// regionRun returns the routine of a step and the type of its result; nil if there is none for operands of these types.
-func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa.Set, dst RegionValue, in *[3]RegionValue),
-	out dtype.DType) {
-	name := st.Op
-	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
-		return regionCast(in[0], to), to
-	}
-	if name == affineStep && len(in) == 3 && in[2] == dtype.F32 {
-		from := in[0]
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			if On(s).affine == nil && &dst.F32[0] != &in[2].F32[0] {
-				Widen(s, dst.F32, from, in[0].Bytes)
-				On(s).Binary[Sub](dst.F32, dst.F32, in[1].F32)
-				On(s).Binary[Mul](dst.F32, dst.F32, in[2].F32)
-				return
-			}
-			affineOf(s, dst.F32, from, in[0].Bytes, in[1].F32, in[2].F32)
-		}, dtype.F32
-	}
-	var bools []bool
-	for _, d := range in {
-		if !slices.Contains(regionTypes[:2], d) {
-			return nil, out
-		}
-		bools = append(bools, d == dtype.Bool)
-	}
-	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
-		if bools[1] {
-			return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
-				whereRow(dst.Bytes, in[0].Bytes, in[1].Bytes, in[2].Bytes, 1, 1, 1)
-			}, dtype.Bool
-		}
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			On(s).choose(dst.F32, in[0].Bytes, in[1].F32, in[2].F32)
-		}, dtype.F32
-	}
-	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
-		u = u.With(st.Params...)
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { Apply(s, u, dst.F32, in[0].F32) }, dtype.F32
-	}
-	if t, ok := ParsePredicate(name); ok && len(bools) == 1 && !bools[0] {
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { On(s).test[t](dst.Bytes, in[0].F32) }, dtype.Bool
-	}
-	if name == "not" && len(bools) == 1 && bools[0] {
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			On(s).bits[boolNot](dst.Bytes, in[0].Bytes, in[0].Bytes)
-		}, dtype.Bool
-	}
-	if b, ok := ParseBinary(name); ok && b.TakesBools() && len(bools) == 2 && bools[0] && bools[1] {
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			On(s).bits[logical(b)](dst.Bytes, in[0].Bytes, in[1].Bytes)
-		}, dtype.Bool
-	}
-	if b, ok := ParseBinary(name); ok && b.TakesFloats() && len(bools) == 2 && !bools[0] && !bools[1] {
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			On(s).Binary[b](dst.F32, in[0].F32, in[1].F32)
-		}, dtype.F32
-	}
-	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
-		if bools[0] {
-			return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
-				for i := range dst.Bytes { // true may be any byte but 0
-					dst.Bytes[i] = truth(c, Bit(in[0].Bytes[i] != 0), Bit(in[1].Bytes[i] != 0))
-				}
-			}, dtype.Bool
-		}
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-				On(s).compare[c](dst.Bytes, in[0].F32, in[1].F32)
-			},
-			dtype.Bool
-	}
-	return nil, out
-}
-
-// regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other
-// casts.
-func regionCast(from, to dtype.DType) func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
-	if !slices.Contains(regionTypes, from) || !slices.Contains(regionTypes, to) {
-		return nil
-	}
-	switch {
-	case from == dtype.Bool && to == dtype.Bool:
-		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
-			for i, x := range in[0].Bytes {
-				dst.Bytes[i] = min(x, 1)
-			}
-		}
-	case from == dtype.F32 && to == dtype.F32:
-		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) { copy(dst.F32, in[0].F32) }
-	case to == dtype.F32:
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { Widen(s, dst.F32, from, in[0].Bytes) }
-	case from == dtype.F32:
-		return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) { narrowTo(s, to, dst.Bytes, in[0].F32) }
-	}
-	return nil
 }
 
 // Run computes dst, which has the type of the last step's result. An input may have fewer elements than dst: element i

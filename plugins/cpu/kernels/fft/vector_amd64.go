@@ -71,8 +71,8 @@ func fftOf(s *isa.Set, pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split
 	f.zip = func(dst, a, b []float32) { vec.On(s).Zip(dst, a, b) }
 	// If rows or columns do not fill vectors, the last vectors overlap the ones before.
 	f.transpose = func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
-		for i := 0; i < rows; i += s.Lanes {
-			i := min(i, rows-s.Lanes)
+		for row := 0; row < rows; row += s.Lanes {
+			i := min(row, rows-s.Lanes)
 			whole := cols / s.Lanes * s.Lanes
 			vec.On(s).Transpose(dst[i:], ldd, src[i*lds:], lds, s.Lanes, whole)
 			if whole < cols {

@@ -98,10 +98,10 @@ func (m *linear) Do(lo, hi, worker int) {
 	sc, n := m.p.Scratch(worker), m.ToW
 	// For each column of dst, its left neighbour in src and the weights of the left and right ones.
 	sc.At = pool.Sized(sc.At, n)
-	left, near, far := sc.At, sc.Floats(n), sc.Floats(n)
+	left, nears, fars := sc.At, sc.Floats(n), sc.Floats(n)
 	for i := range left {
 		k, share := m.Cols.at(i, m.W)
-		left[i], near[i], far[i] = k, float32(1-share), float32(share)
+		left[i], nears[i], fars[i] = k, float32(1-share), float32(share)
 	}
 	rows, held := sc.Floats(2*n), [2]int{-1, -1} // two interpolated rows, and which rows of src they are
 	stretched := func(row int, other int) int {
@@ -113,7 +113,7 @@ func (m *linear) Do(lo, hi, worker int) {
 			k = 1
 		}
 		held[k] = row
-		x, y, near, far := m.src[row*m.W:(row+1)*m.W], rows[k*n:][:len(left)], near[:len(left)], far[:len(left)]
+		x, y, near, far := m.src[row*m.W:(row+1)*m.W], rows[k*n:][:len(left)], nears[:len(left)], fars[:len(left)]
 		for i, at := range left {
 			v := x[at]
 			if f := far[i]; f != 0 {

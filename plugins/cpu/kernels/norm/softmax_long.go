@@ -73,11 +73,11 @@ func (x *longSoftmax) Do(lo, hi, _ int) {
 			x.tops[c] = float32(top(&x.x[at], n))
 		case addUp:
 			for i := 0; i < n; i += reduce.Block {
-				n, sum := min(reduce.Block, n-i), &x.sums[(at+i)/reduce.Block]
+				size, sum := min(reduce.Block, n-i), &x.sums[(at+i)/reduce.Block]
 				if x.log {
-					*sum = f.ExpSumRow(&x.x[at+i], n, x.top)
+					*sum = f.ExpSumRow(&x.x[at+i], size, x.top)
 				} else {
-					*sum = f.ExpRow(&x.dst[at+i], &x.x[at+i], n, x.top)
+					*sum = f.ExpRow(&x.dst[at+i], &x.x[at+i], size, x.top)
 				}
 			}
 		case finish:

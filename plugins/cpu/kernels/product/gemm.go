@@ -85,9 +85,7 @@ func (g *GemmArgs) check(batch int) {
 	if g.TransB {
 		br, bc = bc, br
 	}
-	if (g.ABlocked != nil || g.CBlocked != nil) && (batch > 1 || g.Precision != BFloat16) || g.ABlocked != nil &&
-		g.TransA ||
-		g.CBlocked != nil && (g.Residual != nil || g.Act != elementwise.Identity && g.Act != elementwise.Gelu) {
+	if !g.blockable(batch) {
 		panic("BUG: Gemm: a blocked operand or result that it cannot take")
 	}
 	switch {
@@ -105,6 +103,17 @@ func (g *GemmArgs) check(batch int) {
 	case g.Residual != nil && len(g.Residual) < last(g.M, g.N, g.LDR, g.StrideR):
 		panic("BUG: Gemm: residual is short")
 	}
+}
+
+// blockable reports whether operand and result may be blocked, if they are.
+func (g *GemmArgs) blockable(batch int) bool {
+	if g.ABlocked == nil && g.CBlocked == nil {
+		return true
+	}
+	if batch > 1 || g.Precision != BFloat16 || g.ABlocked != nil && g.TransA {
+		return false
+	}
+	return g.CBlocked == nil || g.Residual == nil && (g.Act == elementwise.Identity || g.Act == elementwise.Gelu)
 }
 
 // depth returns how many floats of memory one row or column of K values takes in a packed operand.

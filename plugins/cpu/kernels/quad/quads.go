@@ -229,14 +229,14 @@ func inGo(set *isa.Set) *Routines {
 	q := Product{Unit: 1, MR: s.MR, deep: 1,
 		Multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
 			for q := range panels {
-				c, b := c[q*nr:], b[q*nr*k:]
+				panel, sums := b[q*nr*k:], c[q*nr:]
 				for r := range rows {
-					clear(c[r*ldc:][:nr])
+					clear(sums[r*ldc:][:nr])
 				}
 				for at := 0; at < k; at += 256 {
-					gemm(rows, min(256, k-at), a[at*rows:], b[at*nr:], tmp, nr, false, nil, nil, 0)
+					gemm(rows, min(256, k-at), a[at*rows:], panel[at*nr:], tmp, nr, false, nil, nil, 0)
 					for r := range rows {
-						to := c[r*ldc:][:nr]
+						to := sums[r*ldc:][:nr]
 						for j, v := range tmp[r*nr:][:nr] {
 							to[j] += int32(v)
 						}

@@ -180,14 +180,14 @@ type selectiveStrips struct {
 func (g *selectiveStrips) Do(lo, hi, worker int) {
 	set, steps := g.p.Set, recOn(g.p.Set)
 	scratch := g.p.Scratch(worker)
-	s, a, decay := scratch.Floats(g.N*selectiveWidth), scratch.Floats(g.N*selectiveWidth),
+	states, factors, decays := scratch.Floats(g.N*selectiveWidth), scratch.Floats(g.N*selectiveWidth),
 		scratch.Floats(g.N*selectiveWidth)
 	row := scratch.Floats(3 * selectiveWidth)
 	for item := lo; item < hi; item++ {
 		b, from := item/g.strips, item%g.strips*selectiveWidth
 		have := min(selectiveWidth, g.C-from)
 		w := (have + set.Lanes - 1) / set.Lanes * set.Lanes
-		s, a, decay := s[:g.N*w], a[:g.N*w], decay[:g.N*w]
+		s, a, decay := states[:g.N*w], factors[:g.N*w], decays[:g.N*w]
 		clear(row)
 		clear(s)
 		clear(a)

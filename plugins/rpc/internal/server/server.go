@@ -122,44 +122,12 @@ func (s *Server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	if w == nil {
 		w = &rlxv1.Weights{} // the program has none
 	}
-	switch {
-	case s.cfg.Decode == nil:
-		return wire.ToStatus(diag.New(device.ErrUnsupported, "", "cannot load programs"), nil)
-	case h == nil:
-		return protocolError("load: the first message is not a header")
-	case h.ProgramSize <= 0 || h.ProgramSize > wire.MaxProgram || len(h.ProgramSha256) != sha256.Size:
-		return protocolError("load: program of %d bytes with a digest of %d", h.ProgramSize, len(h.ProgramSha256))
-	case w.Size < 0 || !w.Mapped && w.Size > wire.MaxStreamed:
-		return protocolError("load: weights of %d bytes", w.Size)
-	case h.IoShared != (s.Region != nil):
-		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared,
-			s.Region != nil)
-	case s.Region == nil && h.IoSize != 0:
-		return protocolError("load: io_size is %d, but there is no shared region; want 0", h.IoSize)
-	case h.Threads < 0:
-		return protocolError("load: %d threads", h.Threads)
+	if err := s.checkHeader(h, w); err != nil {
+		return err
 	}
-	var enc, weights []byte
-	for int64(len(enc)) < h.ProgramSize || !w.Mapped && int64(len(weights)) < w.Size {
-		m, err := st.Recv()
-		if errors.Is(err, io.EOF) {
-			return protocolError("load: ended after %d bytes of program and %d of weights", len(enc), len(weights))
-		}
-		if err != nil {
-			return err
-		}
-		p, c := m.GetProgram(), m.GetWeights()
-		if len(p)+len(c) == 0 || len(p)+len(c) > wire.MaxChunk || int64(len(p)) > h.ProgramSize-int64(len(enc)) ||
-			len(c) > 0 && (w.Mapped || int64(len(c)) > w.Size-int64(len(weights)) || int64(len(enc)) < h.ProgramSize) {
-			return protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p), len(c))
-		}
-		if c != nil && weights == nil {
-			weights = tensor.AlignedBytes(int(w.Size))[:0]
-		}
-		enc, weights = append(enc, p...), append(weights, c...)
-	}
-	if sum := sha256.Sum256(enc); !bytes.Equal(sum[:], h.ProgramSha256) {
-		return protocolError("load: the digest of the program is not the announced one")
+	enc, weights, err := receiveProgram(st, h, w)
+	if err != nil {
+		return err
 	}
 	l := &loaded{shared: s.Region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
@@ -185,6 +153,63 @@ func (s *Server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		reply.Kernels = append(reply.Kernels, &rlxv1.Kernel{Op: k.Op, Native: k.Native})
 	}
 	return st.SendAndClose(reply)
+}
+
+// checkHeader checks what a load request announces.
+func (s *Server) checkHeader(h *rlxv1.LoadHeader, w *rlxv1.Weights) error {
+	switch {
+	case s.cfg.Decode == nil:
+		return wire.ToStatus(diag.New(device.ErrUnsupported, "", "cannot load programs"), nil)
+	case h == nil:
+		return protocolError("load: the first message is not a header")
+	case h.ProgramSize <= 0 || h.ProgramSize > wire.MaxProgram || len(h.ProgramSha256) != sha256.Size:
+		return protocolError("load: program of %d bytes with a digest of %d", h.ProgramSize, len(h.ProgramSha256))
+	case w.Size < 0 || !w.Mapped && w.Size > wire.MaxStreamed:
+		return protocolError("load: weights of %d bytes", w.Size)
+	case h.IoShared != (s.Region != nil):
+		return protocolError("load: io_shared is %v; the backend inherited a shared region: %v", h.IoShared,
+			s.Region != nil)
+	case s.Region == nil && h.IoSize != 0:
+		return protocolError("load: io_size is %d, but there is no shared region; want 0", h.IoSize)
+	case h.Threads < 0:
+		return protocolError("load: %d threads", h.Threads)
+	}
+	return nil
+}
+
+// receiveProgram receives the chunks that follow a header: the encoded program, then the weights unless they are
+// mapped. A chunk must not exceed what was announced, and no weights may come before the end of the program.
+func receiveProgram(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply], h *rlxv1.LoadHeader,
+	w *rlxv1.Weights) (enc, weights []byte, err error) {
+	streamed := w.Size // bytes of weights to come
+	if w.Mapped {
+		streamed = 0
+	}
+	for int64(len(enc)) < h.ProgramSize || int64(len(weights)) < streamed {
+		m, err := st.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, nil, protocolError("load: ended after %d bytes of program and %d of weights", len(enc),
+				len(weights))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		p, c := m.GetProgram(), m.GetWeights()
+		early := len(c) > 0 && int64(len(enc)) < h.ProgramSize
+		if n := len(p) + len(c); n == 0 || n > wire.MaxChunk || early ||
+			int64(len(p)) > h.ProgramSize-int64(len(enc)) || int64(len(c)) > streamed-int64(len(weights)) {
+			return nil, nil,
+				protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p), len(c))
+		}
+		if c != nil && weights == nil {
+			weights = tensor.AlignedBytes(int(w.Size))[:0]
+		}
+		enc, weights = append(enc, p...), append(weights, c...)
+	}
+	if sum := sha256.Sum256(enc); !bytes.Equal(sum[:], h.ProgramSha256) {
+		return nil, nil, protocolError("load: the digest of the program is not the announced one")
+	}
+	return enc, weights, nil
 }
 
 // firstOf returns the first message of a stream, or an error if there is none.
