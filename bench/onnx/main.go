@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/models/onnx"
 	"github.com/rlx-go/rlx/models/onnx/onnxpb"
@@ -79,7 +80,28 @@ func run(dir string) (verdict, why string) {
 		return "refused", err.Error()
 	}
 	defer f.Close()
+	ins, err := inputs(dir)
+	if err != nil {
+		return "refused", err.Error()
+	}
+	// Inputs that decide shapes, such as axes, are given at compile time if the model needs them.
 	m, err := onnx.Import(f, onnx.Options{})
+	if err != nil && strings.Contains(err.Error(), "not known before the model runs") {
+		values := map[string]tensor.Tensor{}
+		for name, a := range ins {
+			if !a.DType.IsFloat() && len(a.Shape) <= 1 {
+				values[name] = a.Tensor()
+			}
+		}
+		if m, err = onnx.Import(f, onnx.Options{Values: values}); err != nil && strings.Contains(err.Error(), "not known before the model runs") {
+			for name, a := range ins {
+				if len(a.Shape) <= 1 {
+					values[name] = a.Tensor()
+				}
+			}
+			m, err = onnx.Import(f, onnx.Options{Values: values})
+		}
+	}
 	if err != nil {
 		return "refused", nodeName.ReplaceAllString(err.Error(), "$1: ")
 	}
@@ -92,23 +114,20 @@ func run(dir string) (verdict, why string) {
 	if strings.Contains(string(tol), "skip") {
 		return "refused", "inputs or outputs are no tensors"
 	}
-	inputs := map[string]*tensor.Array{}
-	for i, n := range m.Graph.Inputs() {
-		a, err := read(filepath.Join(dir, fmt.Sprintf("input_%d.pb", i)))
-		if err != nil {
-			return "failed", err.Error()
-		}
-		inputs[n.Name] = a
-	}
 	syms := map[string]int64{}
 	for _, n := range m.Graph.Inputs() {
 		for i, d := range n.Type.Shape {
 			if !d.IsStatic() {
-				syms[d.String()] = int64(inputs[n.Name].Shape[i])
+				syms[d.String()] = int64(ins[n.Name].Shape[i])
 			}
 		}
 	}
-	out, err := interp.Run(m.Graph, syms, inputs, func(name string) (*tensor.Array, error) {
+	for name := range ins {
+		if !slices.ContainsFunc(m.Graph.Inputs(), func(n *ir.Node) bool { return n.Name == name }) {
+			delete(ins, name)
+		}
+	}
+	out, err := interp.Run(m.Graph, syms, ins, func(name string) (*tensor.Array, error) {
 		t, err := m.Param(name)
 		if err != nil {
 			return nil, err
@@ -128,6 +147,31 @@ func run(dir string) (verdict, why string) {
 		}
 	}
 	return "passed", ""
+}
+
+// inputs reads the inputs of a test.
+func inputs(dir string) (map[string]*tensor.Array, error) {
+	list, err := filepath.Glob(filepath.Join(dir, "input_*.pb"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*tensor.Array{}
+	for _, path := range list {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var p onnxpb.TensorProto
+		if err := proto.Unmarshal(b, &p); err != nil {
+			return nil, err
+		}
+		t, err := onnx.Tensor(&p)
+		if err != nil {
+			return nil, err
+		}
+		out[p.GetName()] = t.Array()
+	}
+	return out, nil
 }
 
 // read reads a tensor.

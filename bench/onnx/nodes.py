@@ -8,6 +8,7 @@ from onnx.backend.test.case.node import collect_testcases
 def write(path, v, info):
     if isinstance(v, TensorProto):
         t = v
+        t.name = info.name
     elif isinstance(v, np.ndarray) or np.isscalar(v):
         t = numpy_helper.from_array(np.asarray(v), info.name)
     else:

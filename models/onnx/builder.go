@@ -29,6 +29,7 @@ type builder struct {
 	model *Model
 	file  *File
 	sizes map[string]Range
+	given map[string]tensor.Tensor
 	g     *ir.Graph
 	scope *scope
 	names map[string]bool // of params
@@ -152,6 +153,15 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 			}
 			shape = append(shape, b.size(name))
 		}
+	}
+	if t, ok := b.given[in.GetName()]; ok {
+		if t.DType != d {
+			b.g.Fail(b.file.errorf("input %q is given as %v; want %v", in.GetName(), t.DType, d))
+		}
+		v := made(t.Array())
+		v.name, v.narrow = in.GetName(), narrowType(tt.GetElemType())
+		b.scope.values[in.GetName()] = v
+		return
 	}
 	name := unique(b.names, symbolic(in.GetName(), "input"))
 	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})

@@ -6,6 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // unary converts an op of one operand.
@@ -138,6 +139,14 @@ var (
 			return out
 		}})
 	_ = on("CastLike", 1, func(n *node) []*value {
+		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 {
+			a := n.array(0)
+			out := tensor.NewArray(n.typeOf(1).DType, a.Shape...)
+			if err := op.CastDef.Eval(op.CastAttrs{To: out.DType}, []*tensor.Array{a}, out); err != nil {
+				n.fail("%w", err)
+			}
+			return []*value{made(out)}
+		}
 		if t := n.in[1].narrow; t != 0 {
 			out := one(n.castTo(n.x(0), t))
 			out[0].narrow = t

@@ -23,6 +23,9 @@ type Options struct {
 	// Sizes gives dimensions that the model leaves open a size or a range. The names are those of the model (its
 	// dim_param), or INPUT_AXIS for a dimension without a name, such as image_0.
 	Sizes map[string]Range
+	// Values gives inputs a value at compile time. They are no inputs of the method. Models need it whose inputs decide
+	// shapes, such as the axes of a reduction.
+	Values map[string]tensor.Tensor
 	// Method is the name of the method. Empty means "main".
 	Method string
 }
@@ -63,7 +66,7 @@ func Import(f *File, o Options) (*Model, error) {
 	if len(f.proto.GetTrainingInfo()) > 0 {
 		return nil, f.errorf("has training information; want a model for inference")
 	}
-	b := &builder{model: m, file: f, sizes: o.Sizes, g: ir.NewGraph(name), names: map[string]bool{}}
+	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, g: ir.NewGraph(name), names: map[string]bool{}}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {
 		return nil, err
