@@ -143,6 +143,9 @@ var mayImport = map[string][]string{
 	"models/gguf": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
 	"models/weights": {"models/arch", "core/code", "core/diag", "core/dtype", "core/ir", "core/quant",
 		"internal/regular", "internal/safetensors", "internal/strictjson"},
+	"models/onnx": {"models/onnx/onnxpb", "core/code", "core/diag", "core/dtype", "core/hir", "core/interp", "core/ir", "core/op",
+		"core/tensor", "internal/regular"},
+	"models/onnx/onnxpb": {},
 	"models/arch": {"core/code", "core/diag", "core/ir", "task", "internal/regular"},
 	"models/nn":   {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	// the families

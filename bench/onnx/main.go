@@ -87,16 +87,16 @@ func run(dir string) (verdict, why string) {
 	// Inputs that decide shapes, such as axes, are given at compile time if the model needs them.
 	m, err := onnx.Import(f, onnx.Options{})
 	if err != nil && strings.Contains(err.Error(), "not known before the model runs") {
-		values := map[string]tensor.Tensor{}
+		values := map[string][]float64{}
 		for name, a := range ins {
 			if !a.DType.IsFloat() && len(a.Shape) <= 1 {
-				values[name] = a.Tensor()
+				values[name] = numbers(a)
 			}
 		}
 		if m, err = onnx.Import(f, onnx.Options{Values: values}); err != nil && strings.Contains(err.Error(), "not known before the model runs") {
 			for name, a := range ins {
 				if len(a.Shape) <= 1 {
-					values[name] = a.Tensor()
+					values[name] = numbers(a)
 				}
 			}
 			m, err = onnx.Import(f, onnx.Options{Values: values})
@@ -172,6 +172,15 @@ func inputs(dir string) (map[string]*tensor.Array, error) {
 		out[p.GetName()] = t.Array()
 	}
 	return out, nil
+}
+
+// numbers returns the elements of a tensor.
+func numbers(a *tensor.Array) []float64 {
+	out := []float64{}
+	for i := range a.Len() {
+		out = append(out, a.At(i))
+	}
+	return out
 }
 
 // read reads a tensor.

@@ -29,7 +29,7 @@ type builder struct {
 	model *Model
 	file  *File
 	sizes map[string]Range
-	given map[string]tensor.Tensor
+	given map[string][]float64
 	g     *ir.Graph
 	scope *scope
 	names map[string]bool // of params
@@ -154,11 +154,8 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 			shape = append(shape, b.size(name))
 		}
 	}
-	if t, ok := b.given[in.GetName()]; ok {
-		if t.DType != d {
-			b.g.Fail(b.file.errorf("input %q is given as %v; want %v", in.GetName(), t.DType, d))
-		}
-		v := made(t.Array())
+	if list, ok := b.given[in.GetName()]; ok {
+		v := b.givenValue(in.GetName(), list, d, shape)
 		v.name, v.narrow = in.GetName(), narrowType(tt.GetElemType())
 		b.scope.values[in.GetName()] = v
 		return
@@ -166,6 +163,26 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 	name := unique(b.names, symbolic(in.GetName(), "input"))
 	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})
 	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n, narrow: narrowType(tt.GetElemType())}
+}
+
+// givenValue returns the value of an input that is given at compile time.
+func (b *builder) givenValue(name string, list []float64, d dtype.DType, shape ir.Shape) *value {
+	var dims []int
+	if len(shape) > 0 {
+		dims = []int{len(list)}
+	}
+	if len(shape) > 1 || len(shape) == 0 && len(list) != 1 || len(shape) == 1 && shape[0].IsStatic() && shape[0].Const != int64(len(list)) {
+		b.g.Fail(b.file.errorf("input %q has shape %v; %d numbers are given", name, shape, len(list)))
+	}
+	a := tensor.NewArray(d, dims...)
+	for i, v := range list {
+		if a.Floats != nil {
+			a.Floats[i] = v
+		} else if a.Ints[i] = int64(v); float64(a.Ints[i]) != v {
+			b.g.Fail(b.file.errorf("input %q is of type %v; %v is given", name, d, v))
+		}
+	}
+	return made(rounded(a))
 }
 
 // size returns the dim for an open dimension of the model.

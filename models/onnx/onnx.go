@@ -25,7 +25,7 @@ type Options struct {
 	Sizes map[string]Range
 	// Values gives inputs a value at compile time. They are no inputs of the method. Models need it whose inputs decide
 	// shapes, such as the axes of a reduction.
-	Values map[string]tensor.Tensor
+	Values map[string][]float64
 	// Method is the name of the method. Empty means "main".
 	Method string
 }
