@@ -74,6 +74,9 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 			}
 		}
 		b.nodes(g.GetNode())
+		if len(g.GetOutput()) == 0 {
+			b.g.Fail(b.file.errorf("has no outputs"))
+		}
 		used := map[string]bool{}
 		for _, out := range g.GetOutput() {
 			v := b.scope.find(out.GetName())
@@ -210,6 +213,10 @@ func (b *builder) size(name string) ir.Dim {
 	b.g.Syms = append(b.g.Syms, ir.Sym{Name: symbol, Min: s.Min, Max: s.Max})
 	return ir.Named(symbol)
 }
+
+// Name returns the name that an input or output of the model has as one of the method, unless another one of the method
+// would have the same.
+func Name(name string) string { return symbolic(name, "input") }
 
 // symbolic returns name with only characters that names and symbols may have. short is for an empty one.
 func symbolic(name, short string) string {

@@ -30,7 +30,9 @@ var (
 		}
 		return n.filled(n.dims(0), fill)
 	}})
-	_ = on("Reshape", 1, func(n *node) []*value { return one(op.Reshape(n.x(0), n.newShape())) })
+	_ = register("Reshape", conversion{since: 1, symbolic: sameElements((*node).newShape), convert: func(n *node) []*value {
+		return one(op.Reshape(n.x(0), n.newShape()))
+	}})
 	_ = on("Flatten", 1, func(n *node) []*value {
 		x := n.x(0)
 		at := n.int("axis", 1)

@@ -79,9 +79,9 @@ func (n *node) limit(p, size ir.Dim, backwards bool) ir.Dim {
 		case p.IsStatic() && p.Const >= ir.MaxCoef || ok && rhi <= 0 || p.IsStatic() && p.Const > 1<<30:
 			return most
 		case p.IsStatic():
-			n.fail("position %v is within an axis of size %v for some sizes and after its end for others", p, size)
+			n.fail("position %v is within an axis of size %v for some sizes and after its end for others; choose another range with --size", p, size)
 		}
-		n.fail("position %v of an axis of size %v may be after its end", p, size)
+		n.fail("position %v of an axis of size %v may be after its end; choose a smaller range with --size", p, size)
 	}
 	if hi <= least.Const {
 		return least
