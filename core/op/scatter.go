@@ -20,7 +20,7 @@ var ScatterDef = ir.Define(ir.Def[ScatterAttrs]{
 	Doc: "x [m, ...] with rows replaced by those of updates [n, ...]: row i of updates becomes row idx[i], in rising i, so that the last one of several stays. idx is [n] (i32, i64 or " +
 		"u32). With reduce add, mul, max or min the row is combined with what is there instead, in the same order; integers wrap, and NaN propagates. An index outside 0 to m-1 is a run " +
 		"error. With indices into a flat tensor it is ONNX's ScatterND and ScatterElements.",
-	Operands: "x, idx, updates",
+	Operands: "x, idx, updates", InPlace: []int{0},
 	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[ScatterAttrs]) (ir.Type, error) {
 		x, idx, u := s.In[0], s.In[1], s.In[2]
@@ -121,4 +121,58 @@ func scatterCases() []ir.Case[ScatterAttrs] {
 // Scatter returns x with the rows that idx selects replaced by those of updates, or combined with them.
 func Scatter(x, idx, updates *ir.Node, reduce string) *ir.Node {
 	return x.Graph.Add(ScatterDef, ScatterAttrs{reduce}, x, idx, updates)
+}
+
+// Targets without a kernel compare every row with every index.
+var _ = ir.Lower(ScatterDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	x, idx, u := in[0], Cast(in[1], dtype.I32), in[2]
+	rows, count := x.Type.Shape[0], u.Type.Shape[0]
+	if count.Is(0) {
+		return Copy(x)
+	}
+	reduce := n.Attrs.(ScatterAttrs).Reduce
+	if reduce == "add" {
+		return Add(x, ScatterAdd(u, in[1], rows))
+	}
+	row := Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{rows, ir.Static(1)}})
+	hit := Eq(row, Reshape(idx, ir.Shape{ir.Static(1), count})) // [m,n]
+	if combine := scatterRules[reduce]; combine.float == nil {
+		i := Iota(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), count}})
+		last := ReduceMax(Where(hit, i, number(-1, i)), false, 1) // the last update of each row
+		wide := ir.Shape{rows}
+		for range x.Type.Rank() - 1 {
+			wide = append(wide, ir.Static(1))
+		}
+		picked := Gather(u, Max(last, number(0, last)), 0)
+		return Where(Reshape(Ge(last, number(0, last)), wide), picked, x)
+	}
+	mask, all := ir.Shape{rows, count}, append(ir.Shape{ir.Static(1)}, u.Type.Shape...)
+	for range x.Type.Rank() - 1 {
+		mask = append(mask, ir.Static(1))
+	}
+	hit, u = Reshape(hit, mask), Reshape(u, all)
+	switch reduce {
+	case "mul":
+		return Mul(x, ReduceProd(Where(hit, u, number(1, u)), false, 1))
+	case "max":
+		return Max(x, ReduceMax(Where(hit, u, number(lowest(u.Type.DType), u)), false, 1))
+	}
+	return Min(x, ReduceMin(Where(hit, u, number(highest(u.Type.DType), u)), false, 1))
+})
+
+// lowest and highest return the limits of a number type.
+func lowest(d dtype.DType) float64 {
+	if d.IsFloat() {
+		return math.Inf(-1)
+	}
+	lo, _ := d.IntRange()
+	return float64(lo)
+}
+
+func highest(d dtype.DType) float64 {
+	if d.IsFloat() {
+		return math.Inf(1)
+	}
+	_, hi := d.IntRange()
+	return float64(hi)
 }

@@ -47,8 +47,8 @@ var _ = func() struct{} {
 // reduceMax is a maximum or minimum, of bools too.
 func reduceMax(f func(x *ir.Node, keep bool, axes ...int) *ir.Node) func(*ir.Node, bool, ...int) *ir.Node {
 	return func(x *ir.Node, keep bool, axes ...int) *ir.Node {
-		if x.Type.DType == dtype.Bool {
-			return op.Cast(f(op.Cast(x, dtype.I32), keep, axes...), dtype.Bool)
+		if x.Type.DType == dtype.Bool { // over nothing, the limits of an integer type are not those of bool
+			return op.Gt(f(op.Cast(x, dtype.F32), keep, axes...), op.Const(x.Graph, 0, ir.TypeOf(dtype.F32)))
 		}
 		return f(x, keep, axes...)
 	}
