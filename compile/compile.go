@@ -71,6 +71,13 @@ type Options struct {
 	// Sizes gives values to symbols of graphs in text form, in all graphs that have them. These sizes are then fixed;
 	// the other symbols remain.
 	Sizes map[string]int64
+	// Ranges limits sizes of graphs in text form that stay open, and chooses the ranges of the open dimensions of ONNX
+	// models, each the least and the largest size. Without, these have onnx.DefaultRange. The artifact's memory is
+	// planned for the largest.
+	Ranges map[string][2]int64
+	// Values gives inputs of an ONNX model their numbers when it is compiled; they are no inputs of the artifact. It is
+	// for inputs that decide shapes, such as the axes of a reduction: one number, or a list.
+	Values map[string][]float64
 
 	// Targets are what to compile for: names such as "cpu" and "cpu:x86-64-v4", or files with a target description,
 	// which end in .target or have a / in their path. Empty stands for cpu and wgpu, or those of them that have the

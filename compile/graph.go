@@ -56,11 +56,14 @@ func (m *Model) loadGraphs(ctx context.Context) error {
 	if err != nil {
 		return diag.New(code.GraphText, m.path, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
 	}
+	if err := narrowSizes(graphs, m.options.Ranges); err != nil {
+		return err
+	}
 	if graphs, err = bindSizes(graphs, m.options.Sizes); err != nil {
 		return err
 	}
 	m.built = &arch.Model{Arch: "graph", Methods: graphs}
-	m.source = format.Source{Name: filepath.Base(m.path), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
+	m.sources = []format.Source{{Name: filepath.Base(m.path), Size: int64(len(text)), SHA256: sha256.Sum256(text)}}
 	return m.loadParams(ctx)
 }
 

@@ -54,7 +54,7 @@ type Model struct {
 	adapters   map[string]ir.Type // weights of Options.LoRA
 	packings   packings
 	checkpoint *weights.Checkpoint // nil for graphs in text form
-	source     format.Source       // of graphs in text form
+	sources    []format.Source     // of graphs in text form and of ONNX models
 	blame      func(error) error   // gives an error of the compiler without a code that of the source
 	close      func()
 }
@@ -80,8 +80,11 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	load := m.loadCheckpoint
-	if IsGraph(path) {
+	switch {
+	case IsGraph(path):
 		load = m.loadGraphs
+	case IsONNX(path):
+		load = m.loadONNX
 	}
 	if err := load(ctx); err != nil {
 		m.Close()
@@ -149,7 +152,7 @@ func (o *Options) check(path string) error {
 			return usage("--"+x.flag, "%q is unknown; allowed are %s", x.value, strings.Join(x.allowed, ", "))
 		}
 	}
-	graph := IsGraph(path)
+	graph, model := IsGraph(path), IsONNX(path)
 	for _, x := range []struct {
 		flag  string
 		given bool
@@ -158,17 +161,24 @@ func (o *Options) check(path string) error {
 		{"lora", o.LoRA != 0}, {"train", o.Train.Mode != ""},
 		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""}, {"quantize", o.Quantize != ""},
 	} {
-		if graph && x.given {
-			return usage("--"+x.flag, "applies to checkpoints only; %s is a graph in text form", path)
+		if (graph || model) && x.given {
+			kind := "a graph in text form"
+			if model {
+				kind = "an ONNX model"
+			}
+			return usage("--"+x.flag, "applies to checkpoints only; %s is %s", path, kind)
 		}
 	}
 	for _, x := range []struct {
 		flag  string
 		given bool
-	}{{"weights", o.Weights != ""}, {"size", len(o.Sizes) > 0}} {
+	}{{"weights", o.Weights != ""}, {"size", len(o.Sizes)+len(o.Ranges) > 0 && !model}} {
 		if !graph && x.given {
 			return usage("--"+x.flag, "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", path)
 		}
+	}
+	if !model && len(o.Values) > 0 {
+		return usage("--value", "applies to ONNX models only (.onnx)")
 	}
 	return nil
 }

@@ -186,12 +186,14 @@ func (r *Result) meta() format.Meta {
 	}
 	if r.digests != nil {
 		meta.Sources = r.digests.files
+	} else {
+		meta.Sources = m.sources
+	}
+	if r.digests != nil || m.Arch == "onnx" {
 		for _, fact := range m.Facts {
 			meta.Pairs = append(meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
 		}
 		slices.SortFunc(meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
-	} else {
-		meta.Sources = []format.Source{m.source}
 	}
 	for _, g := range m.built.Methods {
 		meta.Methods = append(meta.Methods, format.MethodOf(g.Name, g))

@@ -15,11 +15,12 @@ import (
 // values reads the params of the model from the checkpoint.
 type values struct {
 	stored   weights.Stored
-	source   map[string]string        // param -> tensor of the checkpoint
-	made     map[string]tensor.Tensor // params that are in memory, by name
-	zero     map[string]ir.Type       // params that are all 0
-	madeUp   *madeUp                  // generates params; may be nil
-	progress func(written int64)      // called with the bytes of weights written; may be nil
+	source   map[string]string                        // param -> tensor of the checkpoint
+	made     map[string]tensor.Tensor                 // params that are in memory, by name
+	zero     map[string]ir.Type                       // params that are all 0
+	madeUp   *madeUp                                  // generates params; may be nil
+	lazy     func(name string) (tensor.Tensor, error) // reads params of an ONNX model; may be nil
+	progress func(written int64)                      // called with the bytes of weights written; may be nil
 
 	mu       sync.Mutex
 	written  int64
@@ -36,6 +37,13 @@ func (v *values) Param(name string) (*tensor.Array, error) {
 	}
 	if v.madeUp != nil {
 		return v.madeUp.array(v.madeUp.params[name]), nil
+	}
+	if v.lazy != nil {
+		t, err := v.lazy(name)
+		if err != nil {
+			return nil, err
+		}
+		return t.Array(), nil
 	}
 	var b bytes.Buffer
 	if err := v.copy(&b, name); err != nil {
@@ -64,6 +72,13 @@ func (v *values) copy(to io.Writer, name string) error {
 	}
 	if v.madeUp != nil {
 		return v.madeUp.copy(to, v.madeUp.params[name])
+	}
+	if v.lazy != nil {
+		t, err := v.lazy(name)
+		if err == nil {
+			_, err = to.Write(t.Data)
+		}
+		return err
 	}
 	n, err := v.stored.WriteTo(to, v.source[name])
 	if n > 0 {

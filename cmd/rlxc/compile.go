@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type compileFlags struct {
 	batch, context, lora                    int
 	targets, fallbacks, precisions          []string
 	train                                   compile.TrainOptions
-	set, dump, sizes, mutable, ops          cli.List
+	set, dump, sizes, values, mutable, ops  cli.List
 	gaps                                    bool
 }
 
@@ -100,12 +101,14 @@ func compileCommand() *cli.Command {
 			fs.IntVar(&f.train.Batch, "train-batch", 0, "`N` sequences in each step (default 1)")
 			fs.IntVar(&f.train.Tokens, "train-tokens", 0,
 				"`N` tokens of each sequence that are predicted (default 256, or what the model was made for)")
-			fs.Group("A graph in text form")
+			fs.Group("A graph in text form, or an ONNX model")
 			fs.StringVar(&f.weights, "weights", "",
 				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` seed of the generated params")
 			fs.ListVarP(&f.sizes, "size", "",
-				"`SYMBOL=N` fix a size that the graph leaves open within a range, in all graphs that have the symbol (repeatable)")
+				"`SYMBOL=N|MIN..MAX` fix a size that the graph or ONNX model leaves open, or choose its range (repeatable)")
+			fs.ListVarP(&f.values, "value", "",
+				"`INPUT=NUMBERS` ONNX models: give an input its value now, such as axes=1,2, because it decides shapes (repeatable)")
 			fs.Group("Compiler")
 			fs.ListVarP(&f.ops, "op", "",
 				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
@@ -185,7 +188,10 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 		}
 	}
 	var err error
-	if o.Sizes, err = parseSizes(f.sizes.Values); err != nil {
+	if o.Sizes, o.Ranges, err = parseSizes(f.sizes.Values); err != nil {
+		return o, err
+	}
+	if o.Values, err = parseValues(f.values.Values); err != nil {
 		return o, err
 	}
 	if f.memory != "" {
@@ -197,18 +203,51 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 	return o, nil
 }
 
-// parseSizes parses the values of --size.
-func parseSizes(values []string) (map[string]int64, error) {
-	out := map[string]int64{}
+// parseSizes parses the values of --size: sizes, and ranges of sizes.
+func parseSizes(values []string) (sizes map[string]int64, ranges map[string][2]int64, err error) {
+	sizes, ranges = map[string]int64{}, map[string][2]int64{}
+	given := map[string]string{}
 	for _, v := range values {
-		name, n := cli.ParseSize(v)
-		if name == "" {
-			return nil, cli.Usagef("--size "+v, "is not SYMBOL=N, such as --size S=128")
+		name, text, _ := strings.Cut(v, "=")
+		if old, ok := given[name]; ok && old != text {
+			return nil, nil, cli.Usagef("--size "+v, "%s is %s already", name, old)
 		}
-		if old, ok := out[name]; ok && old != n {
-			return nil, cli.Usagef("--size "+v, "%s is %d already", name, old)
+		given[name] = text
+		if lo, hi, ok := strings.Cut(text, ".."); ok {
+			least, err1 := strconv.ParseInt(lo, 10, 64)
+			most, err2 := strconv.ParseInt(hi, 10, 64)
+			if name == "" || err1 != nil || err2 != nil || least < 0 || least > most {
+				return nil, nil, cli.Usagef("--size "+v, "is not SYMBOL=MIN..MAX, such as --size S=1..512")
+			}
+			ranges[name] = [2]int64{least, most}
+			continue
 		}
-		out[name] = n
+		symbol, n := cli.ParseSize(v)
+		if symbol == "" {
+			return nil, nil, cli.Usagef("--size "+v, "is not SYMBOL=N, such as --size S=128, or SYMBOL=MIN..MAX")
+		}
+		sizes[symbol] = n
+	}
+	return sizes, ranges, nil
+}
+
+// parseValues parses the values of --value.
+func parseValues(values []string) (map[string][]float64, error) {
+	out := map[string][]float64{}
+	for _, v := range values {
+		name, text, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, cli.Usagef("--value "+v, "is not INPUT=NUMBERS, such as --value axes=1,2")
+		}
+		list := []float64{}
+		for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				return nil, cli.Usagef("--value "+v, "%q is no number", s)
+			}
+			list = append(list, x)
+		}
+		out[name] = list
 	}
 	return out, nil
 }

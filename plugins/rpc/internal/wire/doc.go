@@ -3,4 +3,4 @@
 // messages themselves are in rlxv1.
 package wire
 
-//go:generate sh -c "cd ../../_protogen && go run ."
+//go:generate go -C ../../../../internal/_protogen run . -proto spec/backend.proto -name rlx/v1/backend.proto -out plugins/rpc -opt module=github.com/rlx-go/rlx/plugins/rpc -set sdk/python/rlx_backend/backend.binpb protoc-gen-go protoc-gen-go-grpc

@@ -1,11 +1,15 @@
-// Protogen generates rlxv1 and the descriptor set for sdk/python from spec/backend.proto. It compiles the file with
-// bufbuild/protocompile and runs protoc-gen-go and protoc-gen-go-grpc as tools of this module, so it needs only Go and
-// not protoc.
+// Protogen generates Go code from a definition of protobuf messages. It compiles the file with bufbuild/protocompile and
+// runs protoc-gen-go and the like as tools of this module, so it needs only Go and not protoc.
+//
+//	go run . -proto FILE -name NAME -out FOLDER -opt OPTIONS [-set FILE] TOOL...
+//
+// Paths are relative to the root of the repository. Files that a tool generates are relative to FOLDER.
 package main
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -20,25 +24,30 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-const (
-	source  = "rlx/v1/backend.proto" // the name of the file in its descriptor
-	folder  = ".."                   // plugins/rpc; generated file names are relative to it
-	modFlag = "module=github.com/rlx-go/rlx/plugins/rpc"
+var (
+	source  = flag.String("proto", "", "the definition")
+	name    = flag.String("name", "", "the name of the file in its descriptor")
+	folder  = flag.String("out", "", "the folder for generated files")
+	options = flag.String("opt", "", "options of the tools")
+	set     = flag.String("set", "", "also write the descriptors to this file, without comments, for programs that read them when they run")
 )
+
+const root = "../.."
 
 func main() {
 	log.SetFlags(0)
-	if err := run(context.Background()); err != nil {
+	flag.Parse()
+	if err := run(context.Background(), flag.Args()); err != nil {
 		log.Fatal("protogen: ", err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, tools []string) error {
 	c := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: open}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	files, err := c.Compile(ctx, source)
+	files, err := c.Compile(ctx, *name)
 	if err != nil {
 		return err
 	}
@@ -48,16 +57,17 @@ func run(ctx context.Context) error {
 		protos = append(protos, protoutil.ProtoFromFileDescriptor(imports.Get(i).FileDescriptor))
 	}
 	protos = append(protos, protoutil.ProtoFromFileDescriptor(files[0]))
-	if err := describe(protos); err != nil {
-		return err
+	if *set != "" {
+		if err := describe(protos); err != nil {
+			return err
+		}
 	}
 	request, err := proto.Marshal(
-		&pluginpb.CodeGeneratorRequest{FileToGenerate: []string{source}, Parameter: proto.String(modFlag),
-			ProtoFile: protos})
+		&pluginpb.CodeGeneratorRequest{FileToGenerate: []string{*name}, Parameter: options, ProtoFile: protos})
 	if err != nil {
 		return err
 	}
-	for _, tool := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
+	for _, tool := range tools {
 		if err := generate(ctx, tool, request); err != nil {
 			return fmt.Errorf("%s: %w", tool, err)
 		}
@@ -66,26 +76,26 @@ func run(ctx context.Context) error {
 }
 
 // open opens the definition, which is the only file that is not an import of the standard library of protobuf.
-func open(name string) (io.ReadCloser, error) {
-	if name != source {
+func open(file string) (io.ReadCloser, error) {
+	if file != *name {
 		return nil, os.ErrNotExist
 	}
-	return os.Open(filepath.Join(folder, "..", "..", "spec", "backend.proto"))
+	return os.Open(filepath.Join(root, *source))
 }
 
-// describe writes the compiled definition, without comments, for SDKs that read it at run time.
+// describe writes the descriptors.
 func describe(protos []*descriptorpb.FileDescriptorProto) error {
-	set := &descriptorpb.FileDescriptorSet{}
+	list := &descriptorpb.FileDescriptorSet{}
 	for _, p := range protos {
 		p = proto.Clone(p).(*descriptorpb.FileDescriptorProto)
 		p.SourceCodeInfo = nil
-		set.File = append(set.File, p)
+		list.File = append(list.File, p)
 	}
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(list)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "..", "..", "sdk", "python", "rlx_backend", "backend.binpb"), b, 0o644)
+	return os.WriteFile(filepath.Join(root, *set), b, 0o644)
 }
 
 func generate(ctx context.Context, tool string, request []byte) error {
@@ -103,7 +113,7 @@ func generate(ctx context.Context, tool string, request []byte) error {
 		return fmt.Errorf("%s", response.GetError())
 	}
 	for _, f := range response.File {
-		if err := os.WriteFile(filepath.Join(folder, filepath.FromSlash(f.GetName())), []byte(f.GetContent()),
+		if err := os.WriteFile(filepath.Join(root, *folder, filepath.FromSlash(f.GetName())), []byte(f.GetContent()),
 			0o644); err != nil {
 			return err
 		}

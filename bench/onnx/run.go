@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/compile"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
+)
+
+var nodeName = regexp.MustCompile(`^.*?: node .*? \((\w+)\)[^:]*: `)
+
+// A test is a folder with a model, inputs and outputs.
+type test struct {
+	dir, backend string
+	rtol, atol   float64
+	largest      bool // errors are measured by the largest value of the output
+	given        bool // inputs were given at compile time
+}
+
+// errNoTensor is the reason for tests of sequences and optional values.
+var errNoTensor = errors.New("inputs or outputs are no tensors")
+
+// unknownSize is part of the error for values that decide shapes.
+const unknownSize = "not known before the model runs"
+
+// run runs a test.
+func (t *test) run(ctx context.Context) (verdict, why string) {
+	defer func() {
+		if r := recover(); r != nil {
+			verdict, why = "failed", fmt.Sprint("panic: ", r)
+		}
+	}()
+	if err := t.tolerance(); err != nil {
+		return "refused", err.Error()
+	}
+	in, err := t.tensors("input")
+	if err != nil {
+		return "refused", err.Error()
+	}
+	want, err := t.tensors("output")
+	if err != nil {
+		return "refused", err.Error()
+	}
+	artifact := filepath.Join(os.TempDir(), fmt.Sprintf("onnx-%d-%s.rlx", os.Getpid(), filepath.Base(t.dir)))
+	defer os.Remove(artifact)
+	if err := t.compile(ctx, artifact, in); err != nil {
+		return "refused", nodeName.ReplaceAllString(strings.TrimPrefix(err.Error(), filepath.Join(t.dir, "model.onnx")+": "), "$1: ")
+	}
+	session, err := rlx.Load(ctx, artifact, t.backend)
+	if err != nil {
+		return "failed", err.Error()
+	}
+	defer session.Close()
+	method := session.Model().Methods()[0]
+	request := rlx.Request{Method: method.Name, Inputs: map[string]rlx.Tensor{}}
+	for _, v := range method.Inputs {
+		for _, x := range in {
+			if onnx.Name(x.name) == v.Name {
+				request.Inputs[v.Name] = rlx.Tensor{DType: elementType(x.t.DType), Shape: x.t.Shape, Data: x.t.Data}
+			}
+		}
+	}
+	result, err := session.Run(ctx, request)
+	if err != nil {
+		return "failed", err.Error()
+	}
+	for i, v := range method.Outputs {
+		y := result.Outputs[v.Name]
+		got := tensor.Tensor{Shape: y.Shape, Data: y.Data}
+		got.DType, _ = dtype.Parse(y.DType.String())
+		if err := t.compare(got.Array(), want[i].t.Array()); err != nil {
+			return "failed", fmt.Sprintf("%s: %v", v.Name, err)
+		}
+	}
+	if t.given {
+		return "passed with constant inputs", ""
+	}
+	return "passed", ""
+}
+
+// compile compiles the model. Inputs that decide shapes, such as axes, are given at compile time if it needs them.
+func (t *test) compile(ctx context.Context, artifact string, in []named) error {
+	o := compile.Options{Output: artifact, Targets: []string{t.backend}}
+	model := filepath.Join(t.dir, "model.onnx")
+	_, err := compile.Checkpoint(ctx, model, o)
+	for _, floats := range []bool{false, true} {
+		if err == nil || !strings.Contains(err.Error(), unknownSize) {
+			break
+		}
+		o.Values = map[string][]float64{}
+		for _, x := range in {
+			if len(x.t.Shape) <= 1 && (floats || !x.t.DType.IsFloat()) {
+				o.Values[x.name] = numbers(x.t.Array())
+			}
+		}
+		t.given = true
+		_, err = compile.Checkpoint(ctx, model, o)
+	}
+	return err
+}
+
+// tolerance reads the tolerance of the test.
+func (t *test) tolerance() error {
+	b, err := os.ReadFile(filepath.Join(t.dir, "tolerance"))
+	switch text := string(b); {
+	case err != nil:
+		return err
+	case strings.Contains(text, "skip"):
+		return errNoTensor
+	case strings.HasPrefix(text, "largest"):
+		t.largest = true
+		_, err = fmt.Sscanf(text, "largest %g", &t.rtol)
+	default:
+		_, err = fmt.Sscan(text, &t.rtol, &t.atol)
+	}
+	return err
+}
+
+type named struct {
+	name string
+	t    tensor.Tensor
+}
+
+// tensors reads input_0.pb and so on.
+func (t *test) tensors(kind string) (out []named, err error) {
+	for i := 0; ; i++ {
+		b, err := os.ReadFile(filepath.Join(t.dir, fmt.Sprintf("%s_%d.pb", kind, i)))
+		if errors.Is(err, os.ErrNotExist) {
+			return out, nil
+		}
+		var p onnxpb.TensorProto
+		if err == nil {
+			err = proto.Unmarshal(b, &p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		v, err := onnx.Tensor(&p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, named{p.GetName(), v})
+	}
+}
+
+// numbers returns the elements of a tensor.
+func numbers(a *tensor.Array) []float64 {
+	out := []float64{}
+	for i := range a.Len() {
+		out = append(out, a.At(i))
+	}
+	return out
+}
+
+// compare compares an output. Types of 16 bits may differ in their last place, because PyTorch and NumPy round more
+// often than we do.
+func (t *test) compare(got, want *tensor.Array) error {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("shape is %v, want %v", got.Shape, want.Shape)
+	}
+	if got.DType != want.DType {
+		return fmt.Errorf("type is %v, want %v", got.DType, want.DType)
+	}
+	rtol, atol := t.rtol, t.atol
+	switch got.DType {
+	case dtype.BF16:
+		rtol = max(rtol, 1.0/128)
+	case dtype.F16:
+		rtol = max(rtol, 1.0/1024)
+	}
+	if t.largest {
+		top := 0.0
+		for i := range want.Len() {
+			top = max(top, math.Abs(want.At(i)))
+		}
+		rtol, atol = 0, rtol*top
+	}
+	for i := range got.Len() {
+		x, y := got.At(i), want.At(i)
+		if x == y || math.IsNaN(x) && math.IsNaN(y) {
+			continue
+		}
+		if !(math.Abs(x-y) <= atol+rtol*math.Abs(y)) {
+			return fmt.Errorf("element %d is %g, want %g", i, x, y)
+		}
+	}
+	return nil
+}
+
+// elementType returns the type as package rlx has it.
+func elementType(d dtype.DType) rlx.DType {
+	for t := rlx.F32; t.Size() > 0; t++ {
+		if t.String() == d.String() {
+			return t
+		}
+	}
+	return 0
+}

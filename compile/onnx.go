@@ -1,0 +1,93 @@
+package compile
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/onnx"
+)
+
+// IsONNX reports whether Load takes path for an ONNX model: whether it ends in .onnx.
+func IsONNX(path string) bool { return filepath.Ext(path) == ".onnx" }
+
+// loadONNX reads an ONNX model, which becomes the method main.
+func (m *Model) loadONNX(ctx context.Context) error {
+	m.Files = append(m.Files, m.path)
+	m.Name = strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
+	m.blame = func(err error) error { return diag.New(code.GraphText, m.path, "%w", err) }
+	file, err := ctxio.Do(ctx, "open", func() (*onnx.File, error) { return onnx.Open(m.path) }, (*onnx.File).Close)
+	if err != nil {
+		return err
+	}
+	m.close = file.Close
+	// The messages take a few times the bytes of the file, at most.
+	if err := m.memory.Reserve("graphs", 4*int64(len(file.Text()))); err != nil {
+		return aboutSource(m.path, err)
+	}
+	o := onnx.Options{Sizes: map[string]onnx.Range{}, Values: m.options.Values}
+	for name, n := range m.options.Sizes {
+		o.Sizes[name] = onnx.Range{Min: n, Max: n}
+	}
+	for name, r := range m.options.Ranges {
+		o.Sizes[name] = onnx.Range{Min: r[0], Max: r[1]}
+	}
+	imported, err := ctxio.Do(ctx, "import", func() (*onnx.Model, error) { return onnx.Import(file, o) }, nil)
+	if err != nil {
+		return err
+	}
+	m.built = &arch.Model{Arch: "onnx", Methods: []*ir.Graph{imported.Graph}}
+	fact := func(name, format string, args ...any) {
+		m.built.Facts = append(m.built.Facts, arch.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+	}
+	if imported.Producer != "" {
+		fact("producer", "%s", imported.Producer)
+	}
+	fact("opset", "%d", imported.Opset)
+	for _, s := range imported.Sizes {
+		how := "--size"
+		if !s.Given {
+			how = fmt.Sprintf("default; choose with --size %s=MIN..MAX or --size %s=N", s.Name, s.Name)
+		}
+		fact("size "+s.Name, "%d to %d (%s)", s.Min, s.Max, how)
+	}
+	m.values = &values{infinite: map[string]int64{}, lazy: imported.Param}
+	m.sources = []format.Source{{Name: filepath.Base(m.path), Size: int64(len(file.Text())),
+		SHA256: sha256.Sum256(file.Text())}}
+	return nil
+}
+
+// narrowSizes replaces the ranges of symbols by those of Options.Ranges.
+func narrowSizes(graphs []*ir.Graph, ranges map[string][2]int64) error {
+	for _, name := range slices.Sorted(maps.Keys(ranges)) {
+		r := ranges[name]
+		flag := fmt.Sprintf("--size %s=%d..%d", name, r[0], r[1])
+		found := false
+		for _, g := range graphs {
+			for i, s := range g.Syms {
+				if s.Name != name {
+					continue
+				}
+				found = true
+				if r[0] < s.Min || r[1] > s.Max {
+					return usage(flag, "graph %s allows %d to %d", g.Name, s.Min, s.Max)
+				}
+				g.Syms[i].Min, g.Syms[i].Max = r[0], r[1]
+			}
+		}
+		if !found {
+			return usage(flag, "no graph has this symbol")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,599 @@
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
+)
+
+const (
+	// maxNesting bounds graphs in attributes of nodes, and functions that call functions.
+	maxNesting = 64
+	// maxNodes bounds the ONNX nodes that are converted, those of unrolled loops once for each iteration.
+	maxNodes = 1 << 18
+)
+
+// builder converts ONNX graphs to one graph.
+type builder struct {
+	model *Model
+	file  *File
+	sizes map[string]Range
+	given map[string][]float64
+	g     *ir.Graph
+	scope *scope
+	names map[string]bool // of params
+	depth int
+	count int // ONNX nodes converted
+	path  []string
+	now   *node // the node that is converted, for errors
+}
+
+// scope has the values of a graph, and those of the graphs around it.
+type scope struct {
+	values map[string]*value
+	outer  *scope
+	domain map[string]int64 // opset versions of a function; nil for those of the model
+	// capture makes a value of a scope around this one usable in it; nil if it is as it is.
+	capture func(v *value) *value
+}
+
+func (s *scope) find(name string) *value {
+	if s == nil {
+		return nil
+	}
+	if v := s.values[name]; v != nil {
+		return v
+	}
+	v := s.outer.find(name)
+	if v != nil && s.capture != nil {
+		v = s.capture(v)
+	}
+	return v
+}
+
+// build converts the main graph.
+func (b *builder) build(g *onnxpb.GraphProto) error {
+	err := b.g.Build(func() {
+		if err := b.initializers(g); err != nil {
+			b.g.Fail(err)
+		}
+		for _, in := range g.GetInput() {
+			if b.scope.values[in.GetName()] == nil { // until IR 4 initializers are inputs, too
+				b.input(in)
+			}
+		}
+		b.nodes(g.GetNode())
+		if len(g.GetOutput()) == 0 {
+			b.g.Fail(b.file.errorf("has no outputs"))
+		}
+		used := map[string]bool{}
+		for _, out := range g.GetOutput() {
+			v := b.scope.find(out.GetName())
+			if v == nil {
+				b.g.Fail(b.file.errorf("output %q is not computed", out.GetName()))
+			}
+			name := unique(used, symbolic(out.GetName(), "output"))
+			n := b.at(v)
+			if n.Is(op.InputDef, op.ParamDef) {
+				n = op.Copy(n)
+			}
+			b.g.Return(name, n)
+		}
+	})
+	var known *diag.Error
+	switch {
+	case err == nil || errors.As(err, &known):
+	case b.now != nil: // an op's own error
+		return b.file.errorf("%s: %w", b.now.describe(), err)
+	default:
+		return b.file.errorf("%w", err)
+	}
+	return err
+}
+
+// initializers adds the tensors of a graph to the scope.
+func (b *builder) initializers(g *onnxpb.GraphProto) error {
+	if len(g.GetSparseInitializer()) > 0 {
+		return b.file.errorf("has sparse tensors, which are not supported").WithHint("store them as dense tensors")
+	}
+	for _, p := range g.GetInitializer() {
+		x, err := b.file.newInitializer(p)
+		if err != nil {
+			return err
+		}
+		b.scope.values[p.GetName()] = &value{name: p.GetName(), typ: x.typ, init: x, narrow: narrowType(p.GetDataType())}
+	}
+	return nil
+}
+
+// input declares an input of the model.
+func (b *builder) input(in *onnxpb.ValueInfoProto) {
+	tt := in.GetType().GetTensorType()
+	if tt == nil {
+		kind := "of no type"
+		switch {
+		case in.GetType().GetSequenceType() != nil:
+			kind = "a sequence"
+		case in.GetType().GetOptionalType() != nil:
+			kind = "an optional"
+		case in.GetType().GetMapType() != nil:
+			kind = "a map"
+		}
+		b.g.Fail(b.file.errorf("input %q is %s; want a tensor", in.GetName(), kind))
+	}
+	d, ok := elementTypes[tt.GetElemType()]
+	if !ok {
+		b.g.Fail(b.file.errorf("input %q has elements of %s, which is not supported", in.GetName(),
+			typeName(tt.GetElemType())))
+	}
+	if tt.GetShape() == nil {
+		b.g.Fail(b.file.errorf("input %q has no shape", in.GetName()).
+			WithHint("onnx.tools.update_model_dims gives a model's inputs shapes"))
+	}
+	shape := ir.Shape{}
+	for i, dim := range tt.GetShape().GetDim() {
+		switch x := dim.GetValue().(type) {
+		case *onnxpb.TensorShapeProto_Dimension_DimValue:
+			if x.DimValue < 0 {
+				b.g.Fail(b.file.errorf("input %q has an axis of size %d", in.GetName(), x.DimValue))
+			}
+			shape = append(shape, ir.Static(x.DimValue))
+		default:
+			name := dim.GetDimParam()
+			if name == "" {
+				name = fmt.Sprintf("%s_%d", in.GetName(), i)
+			}
+			shape = append(shape, b.size(name))
+		}
+	}
+	if list, ok := b.given[in.GetName()]; ok {
+		v := b.givenValue(in.GetName(), list, d, shape)
+		v.name, v.narrow = in.GetName(), narrowType(tt.GetElemType())
+		b.scope.values[in.GetName()] = v
+		return
+	}
+	name := unique(b.names, symbolic(in.GetName(), "input"))
+	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})
+	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n, narrow: narrowType(tt.GetElemType())}
+}
+
+// givenValue returns the value of an input that is given at compile time.
+func (b *builder) givenValue(name string, list []float64, d dtype.DType, shape ir.Shape) *value {
+	var dims []int
+	if len(shape) > 0 {
+		dims = []int{len(list)}
+	}
+	if len(shape) > 1 || len(shape) == 0 && len(list) != 1 || len(shape) == 1 && shape[0].IsStatic() && shape[0].Const != int64(len(list)) {
+		b.g.Fail(b.file.errorf("input %q has shape %v; %d numbers are given", name, shape, len(list)))
+	}
+	a := tensor.NewArray(d, dims...)
+	for i, v := range list {
+		if a.Floats != nil {
+			a.Floats[i] = v
+		} else if a.Ints[i] = int64(v); float64(a.Ints[i]) != v {
+			b.g.Fail(b.file.errorf("input %q is of type %v; %v is given", name, d, v))
+		}
+	}
+	return made(rounded(a))
+}
+
+// size returns the dim for an open dimension of the model.
+func (b *builder) size(name string) ir.Dim {
+	symbol := symbolic(name, "n")
+	for _, s := range b.model.Sizes {
+		if s.Name == name {
+			if s.Min == s.Max {
+				return ir.Static(s.Min)
+			}
+			return ir.Named(s.Symbol)
+		}
+		if s.Symbol == symbol {
+			symbol += "_"
+		}
+	}
+	s := Size{Name: name, Symbol: symbol, Range: DefaultRange}
+	if r, ok := b.sizes[name]; ok {
+		s.Range, s.Given = r, true
+	}
+	b.model.Sizes = append(b.model.Sizes, s)
+	if s.Min == s.Max {
+		return ir.Static(s.Min)
+	}
+	b.g.Syms = append(b.g.Syms, ir.Sym{Name: symbol, Min: s.Min, Max: s.Max})
+	return ir.Named(symbol)
+}
+
+// Name returns the name that an input or output of the model has as one of the method, unless another one of the method
+// would have the same.
+func Name(name string) string { return symbolic(name, "input") }
+
+// symbolic returns name with only characters that names and symbols may have. short is for an empty one.
+func symbolic(name, short string) string {
+	s := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, name)
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		s = short + s
+	}
+	return s
+}
+
+// unique returns name, or name with a number that makes it unique, and marks it as used.
+func unique(used map[string]bool, name string) string {
+	out := name
+	for i := 2; used[out]; i++ {
+		out = fmt.Sprint(name, "_", i)
+	}
+	used[out] = true
+	return out
+}
+
+// paramName returns the name of the param with a known value: that of the file's tensor, or a digest.
+func (b *builder) paramName(v *value) string {
+	if v.init.p != nil && v.init.p.GetName() != "" {
+		return unique(b.names, symbolicPath(v.init.p.GetName()))
+	}
+	t, err := v.init.read()
+	if err != nil {
+		b.g.Fail(err)
+	}
+	sum := sha256.Sum256(append([]byte(v.typ.String()), t.Data...))
+	return unique(b.names, "const/"+hex.EncodeToString(sum[:8]))
+}
+
+// symbolicPath is like symbolic for names of params, which may have dots and slashes.
+func symbolicPath(name string) string {
+	s := strings.Map(func(r rune) rune {
+		if r > ' ' && r < 127 && !strings.ContainsRune("\"'\\{}[](),:=%*?", r) {
+			return r
+		}
+		return '_'
+	}, name)
+	if len(s) > 200 {
+		s = s[:200]
+	}
+	return s
+}
+
+// nodes converts nodes in their order, which must be topological.
+func (b *builder) nodes(list []*onnxpb.NodeProto) {
+	for i, p := range list {
+		if b.count++; b.count > maxNodes {
+			b.g.Fail(b.file.errorf("has more than %d nodes, those of loops counted for each iteration", maxNodes))
+		}
+		b.convert(&node{b: b, p: p, index: i})
+	}
+}
+
+// convert converts a node and adds its results to the scope.
+func (b *builder) convert(n *node) {
+	outer := b.now
+	b.now = n // stays set after an error, which is about it
+	n.version = b.version(n.p.GetDomain())
+	for _, name := range n.p.GetInput() {
+		var v *value
+		if name != "" {
+			if v = b.scope.find(name); v == nil {
+				n.fail("input %q is not computed before it", name)
+			}
+		}
+		n.in = append(n.in, v)
+	}
+	for _, a := range n.p.GetAttribute() {
+		if a.GetRefAttrName() != "" {
+			n.fail("attribute %s refers to %s of the function, which the call does not give", a.GetName(),
+				a.GetRefAttrName())
+		}
+	}
+	out := n.results()
+	for i, name := range n.p.GetOutput() {
+		if name == "" {
+			continue
+		}
+		if i >= len(out) || out[i] == nil {
+			n.fail("result %d (%s) is not supported", i, name)
+		}
+		if b.scope.values[name] != nil {
+			n.fail("result %q is computed twice", name)
+		}
+		v := out[i]
+		if v.name != "" {
+			v = v.clone(name)
+		}
+		v.name = name
+		if v.narrow == 0 {
+			n.narrow(v)
+		}
+		b.scope.values[name] = v
+	}
+	b.now = outer
+}
+
+// narrow gives a result the type of the inputs, if these are integers that are stored in a wider type.
+func (n *node) narrow(v *value) {
+	for _, in := range n.in {
+		if in == nil || in.narrow == 0 || in.typ.DType != v.typ.DType {
+			continue
+		}
+		v.narrow = in.narrow
+		switch n.p.GetOpType() {
+		case "Add", "Sub", "Mul", "Neg", "BitwiseNot", "BitShift", "Sum", "ReduceSum", "ReduceProd", "CumSum", "Pow":
+			x := n.castTo(n.b.at(v), v.narrow)
+			*v = value{name: v.name, typ: v.typ, node: x, narrow: v.narrow}
+		}
+		return
+	}
+}
+
+// narrowType returns an ONNX type if its values are stored in a wider one, else 0.
+func narrowType(t int32) int32 {
+	switch onnxpb.TensorProto_DataType(t) {
+	case onnxpb.TensorProto_UINT16, onnxpb.TensorProto_INT4, onnxpb.TensorProto_UINT4:
+		return t
+	}
+	return 0
+}
+
+func (b *builder) version(domain string) int64 {
+	domain = canonical(domain)
+	for s := b.scope; s != nil; s = s.outer {
+		if s.domain != nil {
+			return s.domain[domain]
+		}
+	}
+	return b.file.opset(domain)
+}
+
+// results converts a node.
+func (n *node) results() []*value {
+	if fn := n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
+		return n.call(fn)
+	}
+	c := find(n.p.GetDomain(), n.p.GetOpType(), n.version)
+	if c == nil {
+		n.fail("%s", n.unknown())
+	}
+	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
+		n.in = n.in[:len(n.in)-1]
+	}
+	if c.symbolic != nil {
+		if out := c.symbolic(n); out != nil {
+			return out
+		}
+	}
+	if c.convert == nil {
+		n.fail("depends on values that are not known before the model runs")
+	}
+	if out := n.fold(c); out != nil {
+		return out
+	}
+	return c.convert(n)
+}
+
+// fold computes a node of which all inputs are known and small.
+func (n *node) fold(c *conversion) []*value {
+	if c.keep {
+		return nil
+	}
+	for _, v := range n.in {
+		if v != nil && (!v.isKnown() || v.numel() > maxKnown) {
+			return nil
+		}
+	}
+	b := n.b
+	g := b.g
+	saved := make([]*ir.Node, len(n.in))
+	for i, v := range n.in {
+		if v != nil {
+			saved[i], v.node = v.node, nil
+		}
+	}
+	restore := func() {
+		b.g = g
+		for i, v := range n.in {
+			if v != nil {
+				v.node = saved[i]
+			}
+		}
+	}
+	defer restore()
+	b.g = ir.NewGraph("constants")
+	var out []*value
+	if err := b.g.Build(func() { out = c.convert(n) }); err != nil {
+		restore()
+		g.Fail(err)
+	}
+	var results []*value
+	for i, v := range out {
+		if v == nil || v.node == nil {
+			results = append(results, v)
+			continue
+		}
+		if v.numel() > maxKnown { // such as an expanded constant
+			return nil
+		}
+		b.g.Return(fmt.Sprint("out", i), v.node)
+		results = append(results, nil)
+	}
+	if len(b.g.Outputs) == 0 {
+		return results
+	}
+	arrays, err := interp.Run(b.g, nil, nil, b.model.array)
+	if err != nil {
+		n.fail("%v", err)
+	}
+	for i := range results {
+		if a := arrays[fmt.Sprint("out", i)]; a != nil {
+			results[i] = made(rounded(a))
+		}
+	}
+	return results
+}
+
+// rounded returns an array with the values of its element type.
+func rounded(a *tensor.Array) *tensor.Array { return a.Tensor().Array() }
+
+// array returns the value of a param for the reference.
+func (m *Model) array(name string) (*tensor.Array, error) {
+	t, err := m.Param(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Array(), nil
+}
+
+// fail ends the import with an error about the node that is converted.
+func (b *builder) fail(format string, args ...any) { b.now.fail(format, args...) }
+
+// node is an ONNX node that is converted.
+type node struct {
+	b       *builder
+	p       *onnxpb.NodeProto
+	index   int
+	version int64    // of the op's domain
+	in      []*value // nil where the node has none; no nil at the end
+}
+
+// describe returns the name of the node for errors, with the place in the exporter's modules if the file has it.
+func (n *node) describe() string {
+	name := n.p.GetName()
+	if name == "" {
+		name = fmt.Sprintf("number %d", n.index)
+	}
+	s := fmt.Sprintf("node %s (%s)", name, n.p.GetOpType())
+	for _, m := range n.p.GetMetadataProps() {
+		if m.GetKey() == "pkg.torch.onnx.name_scopes" && m.GetValue() != "" {
+			s += " in " + strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(m.GetValue(), "', '", " "), "[']")), ".")
+		}
+	}
+	return s
+}
+
+// fail ends the import with an error about the node.
+func (n *node) fail(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	n.b.g.Fail(diag.New(code.GraphText, n.b.file.path, "%s: %w", n.describe(), err))
+}
+
+// unknown explains why there is no conversion.
+func (n *node) unknown() string {
+	if since := versions(n.p.GetDomain(), n.p.GetOpType()); len(since) > 0 {
+		return fmt.Sprintf("is of opset %d; allowed are %d and later", n.version, since[0])
+	}
+	name := n.p.GetOpType()
+	if d := canonical(n.p.GetDomain()); d != "" {
+		name = d + "." + name
+	}
+	if why := refused[name]; why != "" {
+		return "is not supported: " + why
+	}
+	return "is not supported: op " + name + " is unknown"
+}
+
+// typeOf returns the type of input i.
+func (n *node) typeOf(i int) ir.Type { return n.in[i].typ }
+
+// has reports whether the node has input i.
+func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != nil }
+
+// x returns the node of input i.
+func (n *node) x(i int) *ir.Node {
+	if !n.has(i) {
+		n.fail("input %d is missing", i)
+	}
+	return n.b.at(n.in[i])
+}
+
+// maybe returns the node of input i, or nil.
+func (n *node) maybe(i int) *ir.Node {
+	if !n.has(i) {
+		return nil
+	}
+	return n.x(i)
+}
+
+// dims returns the elements of input i, integers that are known up to sizes.
+func (n *node) dims(i int) []ir.Dim {
+	if !n.has(i) {
+		n.fail("input %d is missing", i)
+	}
+	list, ok := n.in[i].list()
+	if !ok {
+		n.fail("input %d (%s) depends on values that are not known before the model runs", i, n.in[i].name)
+	}
+	out := make([]ir.Dim, len(list))
+	for k, e := range list {
+		if e.den != 1 {
+			n.fail("input %d (%s) has a fraction; want integers", i, n.in[i].name)
+		}
+		out[k] = e.num
+	}
+	return out
+}
+
+// ints returns the elements of input i, integers that are known.
+func (n *node) ints(i int) []int {
+	var out []int
+	for _, d := range n.dims(i) {
+		if !d.IsStatic() {
+			n.fail("input %d (%s) is %v; want a number that does not depend on the sizes of the inputs", i, n.in[i].name,
+				d)
+		}
+		out = append(out, int(d.Const))
+	}
+	return out
+}
+
+// array returns the elements of input i, which must be known.
+func (n *node) array(i int) *tensor.Array {
+	v := n.in[i]
+	if !v.isKnown() {
+		n.fail("input %d (%s) depends on values that are not known before the model runs", i, v.name)
+	}
+	t, err := v.init.read()
+	if err != nil {
+		n.b.g.Fail(err)
+	}
+	return t.Array()
+}
+
+// one returns a node as the only result.
+func one(x *ir.Node) []*value { return []*value{{typ: x.Type, node: x}} }
+
+// many returns nodes as results.
+func many(xs ...*ir.Node) []*value {
+	var out []*value
+	for _, x := range xs {
+		if x == nil {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, &value{typ: x.Type, node: x})
+	}
+	return out
+}
+
+// number returns a constant with x's element type.
+func number(v float64, x *ir.Node) *ir.Node { return op.Const(x.Graph, v, ir.TypeOf(x.Type.DType)) }
+
+// cast returns x as d, x itself if it is of d.
+func cast(x *ir.Node, d dtype.DType) *ir.Node {
+	if x.Type.DType == d {
+		return x
+	}
+	return op.Cast(x, d)
+}

@@ -1,0 +1,385 @@
+package onnx
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
+)
+
+// enter begins a graph inside a node; leave ends it.
+func (n *node) enter(s *scope) (leave func()) {
+	b := n.b
+	if b.depth++; b.depth > maxNesting {
+		n.fail("graphs are nested more than %d deep", maxNesting)
+	}
+	outer := b.scope
+	b.scope = s
+	return func() { b.scope = outer; b.depth-- }
+}
+
+// call converts the nodes of a function that the file defines.
+func (n *node) call(fn *onnxpb.FunctionProto) []*value {
+	s := &scope{values: map[string]*value{}, domain: map[string]int64{}}
+	for _, o := range fn.GetOpsetImport() {
+		s.domain[canonical(o.GetDomain())] = o.GetVersion()
+	}
+	for i, name := range fn.GetInput() {
+		if i < len(n.in) && n.in[i] != nil {
+			s.values[name] = n.in[i]
+		}
+	}
+	leave := n.enter(s)
+	attrs := map[string]*onnxpb.AttributeProto{}
+	for _, a := range fn.GetAttributeProto() {
+		attrs[a.GetName()] = a
+	}
+	for _, a := range n.p.GetAttribute() {
+		attrs[a.GetName()] = a
+	}
+	n.b.nodes(resolved(fn.GetNode(), attrs))
+	var out []*value
+	for _, name := range fn.GetOutput() {
+		out = append(out, s.values[name])
+	}
+	leave()
+	return out
+}
+
+// resolved returns the nodes of a function with the attributes of a call. An attribute that the call lacks is absent.
+func resolved(list []*onnxpb.NodeProto, attrs map[string]*onnxpb.AttributeProto) []*onnxpb.NodeProto {
+	out := make([]*onnxpb.NodeProto, len(list))
+	for i, p := range list {
+		if !slices.ContainsFunc(p.GetAttribute(), func(a *onnxpb.AttributeProto) bool {
+			return a.GetRefAttrName() != "" || a.GetG() != nil || len(a.GetGraphs()) > 0
+		}) {
+			out[i] = p
+			continue
+		}
+		c := proto.Clone(p).(*onnxpb.NodeProto)
+		c.Attribute = nil
+		for _, a := range p.GetAttribute() {
+			switch given := attrs[a.GetRefAttrName()]; {
+			case a.GetRefAttrName() == "":
+				a = proto.Clone(a).(*onnxpb.AttributeProto)
+				if a.G != nil {
+					a.G.Node = resolved(a.G.GetNode(), attrs)
+				}
+			case given == nil:
+				continue
+			default:
+				name := a.GetName()
+				a = proto.Clone(given).(*onnxpb.AttributeProto)
+				a.Name = &name
+			}
+			c.Attribute = append(c.Attribute, a)
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// graph returns an attribute that is a graph.
+func (n *node) graph(name string) *onnxpb.GraphProto {
+	a := n.attr(name)
+	if a == nil || a.GetG() == nil {
+		n.fail("graph %s is missing", name)
+	}
+	return a.GetG()
+}
+
+// inline converts a graph inside a node, where it is, for the given inputs. It returns the outputs.
+func (n *node) inline(g *onnxpb.GraphProto, in []*value) []*value {
+	s := &scope{values: map[string]*value{}, outer: n.b.scope}
+	defer n.enter(s)()
+	if err := n.b.initializers(g); err != nil {
+		n.b.g.Fail(err)
+	}
+	if len(in) > len(g.GetInput()) {
+		n.fail("its graph has %d inputs; want %d", len(g.GetInput()), len(in))
+	}
+	for i, v := range in {
+		s.values[g.GetInput()[i].GetName()] = v
+	}
+	n.b.nodes(g.GetNode())
+	var out []*value
+	for _, o := range g.GetOutput() {
+		v := s.find(o.GetName())
+		if v == nil {
+			n.fail("output %q of its graph is not computed", o.GetName())
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+var (
+	_ = register("If", conversion{since: 1, keep: true, convert: ifOp})
+	_ = register("Loop", conversion{since: 1, keep: true, convert: loopOp,
+		note: "unrolled; the number of iterations must be known, and a condition may end it where no value is stacked"})
+	_ = register("Scan", conversion{since: 9, keep: true, convert: scanOp, note: "unrolled; the length must be known"})
+)
+
+// ifOp converts If. The branch that a known condition does not take is not looked at.
+func ifOp(n *node) []*value {
+	if n.in[0].isKnown() {
+		name := "else_branch"
+		if n.array(0).At(0) != 0 {
+			name = "then_branch"
+		}
+		return n.inline(n.graph(name), nil)
+	}
+	pred := op.Reshape(n.x(0), ir.Shape{})
+	then, thenIn := n.body(n.graph("then_branch"))
+	other, otherIn := n.body(n.graph("else_branch"))
+	if len(then.Outputs) != len(other.Outputs) {
+		n.fail("its branches have %d and %d outputs; want as many", len(then.Outputs), len(other.Outputs))
+	}
+	var out []*value
+	captures := append(slices.Clone(thenIn), otherIn...)
+	for i := range then.Outputs {
+		t, e := n.branch(then, captures, 0, i), n.branch(other, captures, len(thenIn), i)
+		xs := []*ir.Node{pred}
+		for _, v := range captures {
+			xs = append(xs, n.b.at(v))
+		}
+		if len(captures) == 0 { // a block needs an operand
+			xs = append(xs, pred)
+		}
+		x := n.b.g.Add(hir.IfDef, hir.IfAttrs{Then: t, Else: e}, xs...)
+		out = append(out, &value{typ: x.Type, node: x})
+	}
+	return out
+}
+
+// body converts a graph inside a node to a graph of its own. It returns the values of the graphs around it that it
+// reads, which are its inputs, in order.
+func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
+	b := n.b
+	outer := b.g
+	inner := ir.NewGraph(symbolic(g.GetName(), "body"), outer.Syms...)
+	var captured []*value
+	inside := map[*value]*value{}
+	s := &scope{values: map[string]*value{}, outer: b.scope}
+	s.capture = func(v *value) *value {
+		if v.node == nil || v.node.Graph == inner {
+			return v
+		}
+		if c := inside[v]; c != nil {
+			return c
+		}
+		c := v.clone(v.name)
+		c.node = op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
+		inside[v] = c
+		captured = append(captured, v)
+		return c
+	}
+	var out []*value
+	b.g = inner
+	err := inner.Build(func() {
+		defer n.enter(s)()
+		if err := b.initializers(g); err != nil {
+			inner.Fail(err)
+		}
+		b.nodes(g.GetNode())
+		for i, o := range g.GetOutput() {
+			v := s.find(o.GetName())
+			if v == nil {
+				n.fail("output %q of its graph is not computed", o.GetName())
+			}
+			out = append(out, v)
+			inner.Return("out"+symbolic(o.GetName(), "x")+string(rune('a'+i%26)), b.at(v))
+		}
+	})
+	b.g = outer
+	if err != nil {
+		outer.Fail(err)
+	}
+	return inner, captured
+}
+
+// branch returns the graph of one output of a branch, of which the inputs are all captures of both.
+func (n *node) branch(body *ir.Graph, captures []*value, first, output int) *ir.Graph {
+	g := ir.NewGraph(body.Name, body.Syms...)
+	err := g.Build(func() {
+		var in []*ir.Node
+		for i, v := range captures {
+			in = append(in, op.Input(g, "x"+string(rune('a'+i/26%26))+string(rune('a'+i%26)), v.typ))
+		}
+		if len(captures) == 0 {
+			op.Input(g, "unused", ir.TypeOf(dtype.Bool))
+		}
+		mine := in[first:]
+		out := g.Inline(body, mine[:len(body.Inputs())], "")
+		g.Return("y", out[output])
+	})
+	if err != nil {
+		n.b.g.Fail(err)
+	}
+	return g
+}
+
+// loopOp converts Loop by unrolling it.
+func loopOp(n *node) []*value {
+	g := n.graph("body")
+	carried := n.in[min(2, len(n.in)):]
+	state := slices.Clone(carried)
+	trip := -1
+	if n.has(0) {
+		trip = n.ints(0)[0]
+	}
+	cond := n.in0(1)
+	if cond != nil && cond.isKnown() && n.array(1).At(0) == 0 {
+		trip, cond = 0, nil
+	}
+	var running *ir.Node
+	if cond != nil && !cond.isKnown() {
+		running = op.Reshape(n.b.at(cond), ir.Shape{})
+	}
+	scanned := make([][]*ir.Node, len(g.GetOutput())-1-len(state))
+	for i := 0; trip < 0 || i < trip; i++ {
+		if trip < 0 && i >= maxNodes {
+			n.fail("does not end")
+		}
+		it := tensor.NewArray(dtype.I64)
+		it.Ints[0] = int64(i)
+		yes := tensor.NewArray(dtype.Bool)
+		yes.Ints[0] = 1
+		out := n.inline(g, append([]*value{made(it), made(yes)}, state...))
+		for k := range state {
+			next := out[k+1]
+			if running != nil {
+				old := n.b.at(state[k])
+				x := op.Where(running, n.b.at(next), old)
+				next = &value{typ: x.Type, node: x}
+			}
+			state[k] = next
+		}
+		for k := range scanned {
+			if running != nil {
+				n.fail("the number of rows of a stacked result depends on the condition, which is not known before it runs")
+			}
+			scanned[k] = append(scanned[k], n.b.at(out[1+len(state)+k]))
+		}
+		if c := out[0]; c.isKnown() {
+			t, err := c.init.read()
+			if err != nil {
+				n.b.g.Fail(err)
+			}
+			if t.Array().At(0) == 0 {
+				break
+			}
+		} else {
+			if trip < 0 {
+				n.fail("has no largest number of iterations, and its condition is not known before it runs")
+			}
+			c := op.Reshape(n.b.at(out[0]), ir.Shape{})
+			if running != nil {
+				c = op.And(running, c)
+			}
+			running = c
+		}
+	}
+	out := slices.Clone(state)
+	for k, rows := range scanned {
+		if len(rows) == 0 {
+			t := n.outputType(g, 1+len(state)+k)
+			out = append(out, one(op.Const(n.b.g, 0, ir.Type{DType: t.DType,
+				Shape: append(ir.ShapeOf(0), t.Shape...)}))...)
+			continue
+		}
+		out = append(out, one(op.Stack(0, rows...))...)
+	}
+	return out
+}
+
+// in0 returns input i, or nil.
+func (n *node) in0(i int) *value {
+	if !n.has(i) {
+		return nil
+	}
+	return n.in[i]
+}
+
+// outputType returns the declared type of an output of a graph, which must be static.
+func (n *node) outputType(g *onnxpb.GraphProto, i int) ir.Type {
+	tt := g.GetOutput()[i].GetType().GetTensorType()
+	t := ir.Type{DType: n.dtype(int(tt.GetElemType())), Shape: ir.Shape{}}
+	for _, d := range tt.GetShape().GetDim() {
+		if d.GetDimParam() != "" {
+			n.fail("output %q of its graph has an open size", g.GetOutput()[i].GetName())
+		}
+		t.Shape = append(t.Shape, ir.Static(d.GetDimValue()))
+	}
+	return t
+}
+
+// scanOp converts Scan of opset 9 and later by unrolling it.
+func scanOp(n *node) []*value {
+	g := n.graph("body")
+	slicesIn := n.int("num_scan_inputs", 1)
+	states := len(n.in) - slicesIn
+	if states < 0 || slicesIn < 1 {
+		n.fail("num_scan_inputs is %d; the node has %d inputs", slicesIn, len(n.in))
+	}
+	outs := len(g.GetOutput()) - states
+	axesIn, dirIn := n.perSlice("scan_input_axes", slicesIn), n.perSlice("scan_input_directions", slicesIn)
+	axesOut, dirOut := n.perSlice("scan_output_axes", outs), n.perSlice("scan_output_directions", outs)
+	length := -1
+	for k := range slicesIn {
+		t := n.typeOf(states + k)
+		axesIn[k] = n.axis(axesIn[k], t.Rank())
+		d := t.Shape[axesIn[k]]
+		if !d.IsStatic() || length >= 0 && int(d.Const) != length {
+			n.fail("input %d has %v slices; want a number that is known, the same for all inputs", states+k, d)
+		}
+		length = int(d.Const)
+	}
+	state := slices.Clone(n.in[:states])
+	rows := make([][]*ir.Node, outs)
+	for i := range length {
+		in := slices.Clone(state)
+		for k := range slicesIn {
+			x, at := n.x(states+k), i
+			if dirIn[k] != 0 {
+				at = length - 1 - i
+			}
+			shape := slices.Delete(append(ir.Shape{}, x.Type.Shape...), axesIn[k], axesIn[k]+1)
+			in = append(in, one(op.Reshape(op.Narrow(x, axesIn[k], at, 1), shape))...)
+		}
+		out := n.inline(g, in)
+		copy(state, out[:states])
+		for k := range outs {
+			rows[k] = append(rows[k], n.b.at(out[states+k]))
+		}
+	}
+	out := slices.Clone(state)
+	for k, r := range rows {
+		if len(r) == 0 {
+			n.fail("has no slices")
+		}
+		if dirOut[k] != 0 {
+			slices.Reverse(r)
+		}
+		out = append(out, one(op.Stack(n.axis(axesOut[k], r[0].Type.Rank()+1), r...))...)
+	}
+	return out
+}
+
+// perSlice returns a list attribute with a number for each slice, 0 if the node lacks it.
+func (n *node) perSlice(name string, count int) []int {
+	l, ok := n.list(name)
+	if !ok || len(l) == 0 {
+		return make([]int, count)
+	}
+	if len(l) != count {
+		n.fail("%s has %d numbers; want %d", name, len(l), count)
+	}
+	return l
+}

@@ -1,0 +1,144 @@
+package onnx
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// This file has ops that read and write elements at indices. They work on flat tensors: an index is the position of an
+// element, which is computed from its coordinates.
+
+var (
+	_ = on("GatherElements", 11, func(n *node) []*value {
+		x, idx := n.x(0), n.x(1)
+		axis := n.axis(n.int("axis", 0), x.Type.Rank())
+		at := n.positions(x.Type.Shape, n.indices(1, x.Type.Shape[axis]), axis)
+		return one(op.Reshape(op.Gather(n.flat(x), at, 0), idx.Type.Shape))
+	})
+	_ = on("ScatterElements", 11, scatterElements)
+	_ = on("Scatter", 9, scatterElements)
+	_ = on("GatherND", 11, func(n *node) []*value {
+		x, idx := n.x(0), n.x(1)
+		batch := n.int("batch_dims", 0)
+		rank := idx.Type.Rank()
+		depth := n.depth(idx)
+		rest := x.Type.Shape[batch+depth:]
+		rows := op.Reshape(x, append(ir.Shape{n.product(x.Type.Shape[:batch+depth])}, rest...))
+		at := n.rowOf(idx, x.Type.Shape[batch:batch+depth])
+		if batch > 0 {
+			inner := n.product(x.Type.Shape[batch : batch+depth])
+			at = op.Reshape(at, ir.Shape{n.product(x.Type.Shape[:batch]), n.product(idx.Type.Shape[batch : rank-1])})
+			b := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{at.Type.Shape[0], ir.Static(1)}})
+			at = op.Add(at, op.Mul(b, n.sizeNode(inner, dtype.I64)))
+		}
+		y := op.Gather(rows, n.flat(at), 0)
+		return one(op.Reshape(y, append(append(ir.Shape{}, idx.Type.Shape[:rank-1]...), rest...)))
+	})
+	_ = on("ScatterND", 11, func(n *node) []*value {
+		x, idx, u := n.x(0), n.x(1), n.x(2)
+		depth := n.depth(idx)
+		rest := x.Type.Shape[depth:]
+		rows := op.Reshape(x, append(ir.Shape{n.product(x.Type.Shape[:depth])}, rest...))
+		at := n.flat(n.rowOf(idx, x.Type.Shape[:depth]))
+		updates := op.Reshape(u, append(ir.Shape{at.Type.Shape[0]}, rest...))
+		return one(op.Reshape(op.Scatter(rows, at, updates, n.str("reduction", "none")), x.Type.Shape))
+	})
+	_ = on("TensorScatter", 24, tensorScatter)
+	_ = on("ReverseSequence", 10, func(n *node) []*value {
+		x, lens := n.x(0), n.x(1)
+		batch, time := n.int("batch_axis", 1), n.int("time_axis", 0)
+		t := n.along(x.Type.Shape, time)
+		limit := n.at(op.Cast(lens, dtype.I64), batch, x.Type.Rank())
+		at := op.Where(op.Lt(t, limit), op.Sub(op.Sub(limit, number(1, t)), t), t)
+		at = op.Expand(at, x.Type.Shape)
+		return one(op.Reshape(op.Gather(n.flat(x), n.positions(x.Type.Shape, at, time), 0), x.Type.Shape))
+	})
+)
+
+// flat returns x as a vector.
+func (n *node) flat(x *ir.Node) *ir.Node { return op.Reshape(x, ir.Shape{n.product(x.Type.Shape)}) }
+
+// along returns the position on an axis of a tensor of that shape, i64 with 1 for the other axes.
+func (n *node) along(shape ir.Shape, axis int) *ir.Node {
+	t := ir.Type{DType: dtype.I64, Shape: make(ir.Shape, len(shape))}
+	for i := range shape {
+		t.Shape[i] = ir.Static(1)
+	}
+	t.Shape[axis] = shape[axis]
+	return op.Iota(n.b.g, axis, t)
+}
+
+// at returns a vector as a tensor of that rank, along an axis.
+func (n *node) at(x *ir.Node, axis, rank int) *ir.Node {
+	shape := make(ir.Shape, rank)
+	for i := range shape {
+		shape[i] = ir.Static(1)
+	}
+	shape[axis] = x.Type.Shape[0]
+	return op.Reshape(x, shape)
+}
+
+// positions returns the positions, in a tensor of that shape, of the elements that have the coordinates of idx's own
+// elements, but on the axis those that idx says; i64, flat. idx may be smaller than the tensor on the other axes.
+func (n *node) positions(shape ir.Shape, idx *ir.Node, axis int) *ir.Node {
+	var sum *ir.Node
+	for i := range shape {
+		c := n.along(idx.Type.Shape, i)
+		if i == axis {
+			c = cast(idx, dtype.I64)
+		}
+		c = op.Mul(c, n.sizeNode(n.product(shape[i+1:]), dtype.I64))
+		if sum == nil {
+			sum = c
+		} else {
+			sum = op.Add(sum, c)
+		}
+	}
+	return n.flat(op.Expand(sum, idx.Type.Shape))
+}
+
+// depth returns how many axes the rows of idx are coordinates of.
+func (n *node) depth(idx *ir.Node) int {
+	d := idx.Type.Shape[idx.Type.Rank()-1]
+	if !d.IsStatic() || d.Const > ir.MaxRank {
+		n.fail("indices have %v coordinates; want a number that is known", d)
+	}
+	return int(d.Const)
+}
+
+// rowOf returns the positions of coordinates along the last axis of idx.
+func (n *node) rowOf(idx *ir.Node, shape ir.Shape) *ir.Node {
+	last := idx.Type.Rank() - 1
+	idx = cast(idx, dtype.I64)
+	out := append(ir.Shape{}, idx.Type.Shape[:last]...)
+	sum := op.Const(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: out})
+	for i := range shape {
+		c := op.Reshape(op.Narrow(idx, last, i, 1), out)
+		c = op.Where(op.Lt(c, number(0, c)), op.Add(c, n.sizeNode(shape[i], dtype.I64)), c)
+		sum = op.Add(sum, op.Mul(c, n.sizeNode(n.product(shape[i+1:]), dtype.I64)))
+	}
+	return sum
+}
+
+func scatterElements(n *node) []*value {
+	x, u := n.x(0), n.x(2)
+	axis := n.axis(n.int("axis", 0), x.Type.Rank())
+	at := n.positions(x.Type.Shape, n.indices(1, x.Type.Shape[axis]), axis)
+	return one(op.Reshape(op.Scatter(n.flat(x), at, n.flat(u), n.str("reduction", "none")), x.Type.Shape))
+}
+
+// tensorScatter writes the rows of an update into a cache, from a position of each batch on.
+func tensorScatter(n *node) []*value {
+	x, u := n.x(0), n.x(1)
+	axis := n.axis(n.int("axis", -2), x.Type.Rank())
+	at := n.along(u.Type.Shape, axis)
+	if n.has(2) {
+		at = op.Add(at, n.at(cast(n.x(2), dtype.I64), 0, x.Type.Rank()))
+	}
+	if n.str("mode", "linear") == "circular" {
+		at = op.Mod(at, n.sizeNode(x.Type.Shape[axis], dtype.I64))
+	}
+	at = op.Expand(at, u.Type.Shape)
+	return one(op.Reshape(op.Scatter(n.flat(x), n.positions(x.Type.Shape, at, axis), n.flat(u), "none"), x.Type.Shape))
+}

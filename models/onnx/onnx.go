@@ -1,0 +1,139 @@
+// Package onnx reads ONNX models: it turns the graph of a file into a graph of core ops. Each ONNX op is converted by
+// one function; a family of ops has a file. What depends only on shapes, such as the sizes that exporters compute with
+// Shape, Gather and Concat, is computed during the import, also where sizes are symbols, so that a model with dynamic
+// sizes is one program.
+//
+// It imports core/op, core/hir, core/interp and below, and models/arch for the result; compile uses it.
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
+)
+
+// Options say how to import a model.
+type Options struct {
+	// Sizes gives dimensions that the model leaves open a size or a range. The names are those of the model (its
+	// dim_param), or INPUT_AXIS for a dimension without a name, such as image_0.
+	Sizes map[string]Range
+	// Values gives inputs a value at compile time. They are no inputs of the method. Models need it whose inputs decide
+	// shapes, such as the axes of a reduction.
+	Values map[string][]float64
+	// Method is the name of the method. Empty means "main".
+	Method string
+}
+
+// Range is a range of sizes, both ends included.
+type Range struct{ Min, Max int64 }
+
+// DefaultRange is that of a dimension for which Options.Sizes has none. Memory is planned for the upper end.
+var DefaultRange = Range{1, 256}
+
+// Model is an imported model.
+type Model struct {
+	Graph *ir.Graph
+	// Sizes are the dimensions that the model leaves open, with the names that Options.Sizes has.
+	Sizes []Size
+	// Producer is what wrote the file, such as "pytorch 2.11.0".
+	Producer string
+	Opset    int64
+
+	params map[string]*initializer
+}
+
+// Size is a dimension that the model leaves open.
+type Size struct {
+	Name, Symbol string // the symbol is the name, with the characters that a symbol may have
+	Range
+	Given bool // Options.Sizes has it
+}
+
+// Import builds the graph of a file.
+func Import(f *File, o Options) (*Model, error) {
+	m := &Model{params: map[string]*initializer{}, Opset: f.opset("")}
+	m.Producer = strings.TrimSpace(f.proto.GetProducerName() + " " + f.proto.GetProducerVersion())
+	name := o.Method
+	if name == "" {
+		name = "main"
+	}
+	if len(f.proto.GetTrainingInfo()) > 0 {
+		return nil, f.errorf("has training information; want a model for inference")
+	}
+	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, g: ir.NewGraph(name), names: map[string]bool{}}
+	b.scope = &scope{values: map[string]*value{}}
+	if err := b.build(f.proto.GetGraph()); err != nil {
+		return nil, err
+	}
+	m.Graph = b.g
+	for name := range o.Sizes {
+		if !slices.ContainsFunc(m.Sizes, func(s Size) bool { return s.Name == name }) {
+			var known []string
+			for _, s := range m.Sizes {
+				known = append(known, s.Name)
+			}
+			return nil, diag.New(diag.Usage, "--size "+name, "the model has no such size; its open sizes are %s",
+				orNone(known))
+		}
+	}
+	return m, nil
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// Param returns the value of a param of the graph.
+func (m *Model) Param(name string) (tensor.Tensor, error) {
+	p := m.params[name]
+	if p == nil {
+		return tensor.Tensor{}, fmt.Errorf("onnx: no param %q", name)
+	}
+	return p.read()
+}
+
+// errorf returns an error about the file.
+func (f *File) errorf(format string, args ...any) *diag.Error {
+	return diag.New(code.GraphText, f.path, format, args...)
+}
+
+// opset returns the version of a domain that the model uses, 0 if it uses none.
+func (f *File) opset(domain string) int64 {
+	for _, s := range f.proto.GetOpsetImport() {
+		if canonical(s.GetDomain()) == domain {
+			return s.GetVersion()
+		}
+	}
+	return 0
+}
+
+// canonical returns the empty string for the default domain, which has two names.
+func canonical(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+// functionKey names a function that the file defines.
+func functionKey(domain, name string) string { return canonical(domain) + "." + name }
+
+// functions lists the functions that the file defines.
+func (f *File) functions() map[string]*onnxpb.FunctionProto {
+	if f.funcs == nil {
+		f.funcs = map[string]*onnxpb.FunctionProto{}
+		for _, fn := range f.proto.GetFunctions() {
+			f.funcs[functionKey(fn.GetDomain(), fn.GetName())] = fn
+		}
+	}
+	return f.funcs
+}

@@ -1,0 +1,248 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
+)
+
+// TestModels runs models of testdata by the reference. Folders test_* are node tests of ONNX, whose outputs NumPy
+// computed; those of dynamic_* were exported from PyTorch and computed by ONNX Runtime, at several sizes.
+func TestModels(t *testing.T) {
+	models, err := filepath.Glob("testdata/*/model.onnx")
+	if err != nil || len(models) < 19 {
+		t.Fatal(len(models), err)
+	}
+	for _, path := range models {
+		dir := filepath.Dir(path)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			sizes, err := filepath.Glob(filepath.Join(dir, "size*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, data := range append(sizes, dir) {
+				runModel(t, path, data)
+			}
+		})
+	}
+}
+
+// ranges has the sizes that models allow.
+var ranges = map[string]map[string]Range{"dynamic_bert": {"seq": {1, 24}, "batch": {1, 8}}}
+
+func runModel(t *testing.T, path, data string) {
+	t.Helper()
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in, want := readAll(t, data, "input"), readAll(t, data, "output")
+	o := Options{Sizes: ranges[filepath.Base(filepath.Dir(path))]}
+	m, err := Import(f, o)
+	if err != nil && strings.Contains(err.Error(), "not known before the model runs") {
+		o.Values = map[string][]float64{}
+		for name, a := range in {
+			if len(a.Shape) <= 1 {
+				for i := range a.Len() {
+					o.Values[name] = append(o.Values[name], a.At(i))
+				}
+			}
+		}
+		m, err = Import(f, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Graph.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	inputs, syms := map[string]*tensor.Array{}, map[string]int64{}
+	for _, n := range m.Graph.Inputs() {
+		a := in[n.Name]
+		inputs[n.Name] = a
+		for i, d := range n.Type.Shape {
+			if !d.IsStatic() {
+				syms[d.String()] = int64(a.Shape[i])
+			}
+		}
+	}
+	out, err := interp.Run(m.Graph, syms, inputs, m.array)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range m.Graph.Outputs {
+		got, y := out[o.Name], want[fmt.Sprint(i)]
+		if !slices.Equal(got.Shape, y.Shape) || got.DType != y.DType {
+			t.Fatalf("%s: %s is %v%v, want %v%v", data, o.Name, got.DType, got.Shape, y.DType, y.Shape)
+		}
+		top := 0.0
+		for k := range y.Len() {
+			top = max(top, math.Abs(y.At(k)))
+		}
+		for k := range y.Len() {
+			if d := math.Abs(got.At(k) - y.At(k)); !(d <= 1e-5*top) {
+				t.Fatalf("%s: %s: element %d is %v, want %v", data, o.Name, k, got.At(k), y.At(k))
+			}
+		}
+	}
+}
+
+// readAll reads the tensors of a folder: inputs by name, outputs by number.
+func readAll(t *testing.T, dir, kind string) map[string]*tensor.Array {
+	t.Helper()
+	out := map[string]*tensor.Array{}
+	for i := 0; ; i++ {
+		b, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%s_%d.pb", kind, i)))
+		if errors.Is(err, os.ErrNotExist) {
+			return out
+		}
+		var p onnxpb.TensorProto
+		if err == nil {
+			err = proto.Unmarshal(b, &p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := Tensor(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := Name(p.GetName())
+		if kind == "output" {
+			name = fmt.Sprint(i)
+		}
+		out[name] = x.Array()
+	}
+}
+
+// model returns a model with one node, an input x f32[2,3] and an output y.
+func model(op string, attrs ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
+	value := func(name string) *onnxpb.ValueInfoProto {
+		dim := func(n int64) *onnxpb.TensorShapeProto_Dimension {
+			return &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}}
+		}
+		return &onnxpb.ValueInfoProto{Name: &name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1),
+				Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{dim(2), dim(3)}}}}}}
+	}
+	return &onnxpb.ModelProto{IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(17)}},
+		Graph: &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{value("x")}, Output: []*onnxpb.ValueInfoProto{value("y")},
+			Node: []*onnxpb.NodeProto{{Name: proto.String("n1"), OpType: &op, Input: []string{"x"}, Output: []string{"y"}, Attribute: attrs}}}}
+}
+
+// importModel imports a model.
+func importModel(t *testing.T, m *onnxpb.ModelProto, o Options) (*Model, error) {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Decode(filepath.Join(t.TempDir(), "m.onnx"), b)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Import(f, o)
+}
+
+// TestErrors checks that errors name the node and what is wrong.
+func TestErrors(t *testing.T) {
+	external := model("Relu")
+	external.Graph.Initializer = []*onnxpb.TensorProto{{Name: proto.String("w"), Dims: []int64{2}, DataType: proto.Int32(1),
+		DataLocation: onnxpb.TensorProto_EXTERNAL.Enum(),
+		ExternalData: []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("../secret")}}}}
+	external.Graph.Node[0].OpType, external.Graph.Node[0].Input = proto.String("Add"), []string{"x", "w"}
+	cyclic := model("Relu")
+	cyclic.Graph.Node[0].Input = []string{"y"}
+	metadata := model("Nonsense")
+	metadata.Graph.Node[0].MetadataProps = []*onnxpb.StringStringEntryProto{
+		{Key: proto.String("pkg.torch.onnx.name_scopes"), Value: proto.String("['', 'layer1', 'conv']")}}
+	recursive := model("F")
+	recursive.Graph.Node[0].Domain = proto.String("local")
+	recursive.Functions = []*onnxpb.FunctionProto{{Name: proto.String("F"), Domain: proto.String("local"),
+		Input: []string{"a"}, Output: []string{"b"},
+		Node: []*onnxpb.NodeProto{{OpType: proto.String("F"), Domain: proto.String("local"), Input: []string{"a"}, Output: []string{"b"}}}}}
+	for _, c := range []struct {
+		name string
+		m    *onnxpb.ModelProto
+		o    Options
+		want string
+	}{
+		{"unknown op", model("Nonsense"), Options{}, "node n1 (Nonsense): is not supported: op Nonsense is unknown"},
+		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
+		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
+		{"old opset", model("Gelu"), Options{}, ""},
+		{"data", model("NonZero"), Options{}, "the size of its result depends on data"},
+		{"external", external, Options{}, `external data is at "../secret"; allowed is a file in the folder of the model`},
+		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},
+		{"recursive", recursive, Options{}, "nested more than 64 deep"},
+		{"axis", model("Softmax", &onnxpb.AttributeProto{Name: proto.String("axis"), I: proto.Int64(7)}), Options{},
+			"node n1 (Softmax): axis is 7; the tensor has rank 2"},
+		{"size", model("Relu"), Options{Sizes: map[string]Range{"b": {1, 2}}}, "--size b: the model has no such size"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := importModel(t, c.m, c.o)
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error is %v; want %q", err, c.want)
+			}
+			if known, _ := diag.CodeOf(err); known != code.GraphText && known != diag.Usage {
+				t.Errorf("error %v has code %v", err, known)
+			}
+		})
+	}
+}
+
+// FuzzImport checks that no file makes the import panic.
+func FuzzImport(f *testing.F) {
+	models, err := filepath.Glob("testdata/*/model.onnx")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range models {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if len(b) < 1<<13 {
+			f.Add(b)
+		}
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := Decode(filepath.Join(dir, "m.onnx"), b)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		m, err := Import(file, Options{})
+		if err != nil {
+			if _, ok := errors.AsType[*diag.Error](err); !ok {
+				t.Fatalf("error without code: %v", err)
+			}
+			return
+		}
+		if err := m.Graph.Verify(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
