@@ -31,7 +31,8 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, []*body, error) {
 		return nil, nil, err
 	}
 	if int64(g.depth) != r.nesting {
-		return nil, nil, fail(25, where, r.at, "nesting is %d; the graphs that attributes refer to nest %d deep", r.nesting,
+		return nil, nil, fail(25, where, r.at, "nesting is %d; the graphs that attributes refer to nest %d deep",
+			r.nesting,
 			g.depth)
 	}
 	for i, b := range bodies {

@@ -7,7 +7,8 @@ import (
 
 // checkNested runs those of checks 29 to 37 and 47 that concern the programs of loops: the bodies that attributes of an
 // op with programs of its own refer to. Each has a plan and a schedule, and no other body has. It returns the programs
-// by their graphs. Bodies come after those that they refer to, so their depth is bounded and no program contains itself.
+// by their graphs. Bodies come after those that they refer to, so their depth is bounded and no program contains
+// itself.
 func checkNested(target string, bodies []*body, pl *rawPlan, s *rawSched, dir *Directory) (
 	map[*ir.Graph]*program.Program, error) {
 	made := map[*ir.Graph]*program.Program{}
@@ -55,7 +56,8 @@ func checkLoops(p *program.Program, r *rawPlan, nested map[*ir.Graph]*program.Pr
 		}
 		k := len(p.Loops)
 		if k >= len(r.loops) || r.loops[k].node != int64(n.ID) {
-			return fail(checkLoop, where, r.at, "loop %.80q (node %d) has no region; want regions of all loops, in order",
+			return fail(
+				checkLoop, where, r.at, "loop %.80q (node %d) has no region; want regions of all loops, in order",
 				n.Label(), n.ID)
 		}
 		x := &r.loops[k]

@@ -5,6 +5,7 @@
 Needs bin/rlxc, bin/rlxrun and bin/rlx-backend-cpu (make build) and torch. Prints the median time per step of both, in
 microseconds, from runs that alternate between the two, and the largest difference of the results.
 """
+
 import argparse, json, os, statistics, subprocess, tempfile, time
 
 import numpy as np
@@ -63,18 +64,33 @@ def main():
     with tempfile.TemporaryDirectory() as d:
         at = lambda name: os.path.join(d, name)
         from safetensors.numpy import save_file
+
         save_file({"w": w, "b": b}, at("w.safetensors"))
         for name, v in (("h", np.zeros((1, H), np.float32)), ("c", np.zeros((1, H), np.float32)), ("x", x.numpy())):
             np.save(at(name + ".npy"), v)
         open(at("lstm.txt"), "w").write(TEXT.format(T=T, H=H, H2=2 * H, H3=3 * H, H4=4 * H))
         run = lambda *args: subprocess.run(args, check=True, capture_output=True, text=True)
-        run(f"{a.bin}/rlxc", at("lstm.txt"), "--weights", at("w.safetensors"), "--target", "cpu", "-o", at("lstm.rlx"))
+        run(
+            f"{a.bin}/rlxc", at("lstm.txt"), "--weights", at("w.safetensors"), "--target", "cpu", "-o", at("lstm.rlx")
+        )
         args = [f"{a.bin}/rlxrun", at("lstm.rlx"), "-b", "cpu", "-o", "y=" + at("y.npy")]
         for name in "hcx":
             args += ["-i", f"{name}=@{at(name + '.npy')}"]
         run(*args)
-        bench = [f"{a.bin}/rlxrun", "bench", at("lstm.rlx"), "-b", "cpu", "-n", str(a.runs), "--warmup", "2", "--threads",
-                 str(a.threads), "--json"]
+        bench = [
+            f"{a.bin}/rlxrun",
+            "bench",
+            at("lstm.rlx"),
+            "-b",
+            "cpu",
+            "-n",
+            str(a.runs),
+            "--warmup",
+            "2",
+            "--threads",
+            str(a.threads),
+            "--json",
+        ]
         ours, theirs = [], []
         for _ in range(3):  # alternate
             ours.append(json.loads(run(*bench).stdout))

@@ -1,91 +1,331 @@
-"""models.py DIR [NAME...]: exports small architectures with random weights to DIR/NAME: model.onnx, input_I.pb and output_I.pb, which ONNX Runtime computes.
-Needs torch, torchvision, transformers, onnx, onnxruntime; names ending in -dynamo use torch's newer exporter (onnxscript)."""
+"""models.py DIR [NAME...]: exports small architectures with random weights to DIR/NAME.
+
+A folder has model.onnx, input_I.pb, and output_I.pb, which ONNX Runtime computes. It needs torch, torchvision,
+transformers, onnx and onnxruntime. Names that end in -dynamo use the newer exporter of torch (onnxscript).
+"""
+
 import os, sys, warnings
+
 warnings.filterwarnings("ignore")
 import numpy as np, torch, onnx, onnxruntime as ort
 from onnx import numpy_helper
 import torchvision.models as tv
 
+
 def vision(name, size=64, **kw):
     def make():
         return getattr(tv, name)(weights=None, **kw).eval(), (torch.randn(2, 3, size, size),), {"x": {0: "batch"}}
+
     return make
+
 
 def bert():
     import transformers as t
+
     c = t.BertConfig(vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
     m = t.BertModel(c, attn_implementation="eager").eval()
+
     class W(torch.nn.Module):
-        def __init__(s): super().__init__(); s.m = m
-        def forward(s, ids, mask): return s.m(input_ids=ids, attention_mask=mask).last_hidden_state
-    return W().eval(), (torch.randint(0, 100, (2, 12)), torch.ones(2, 12, dtype=torch.long)), {"ids": {0: "batch", 1: "seq"}, "mask": {0: "batch", 1: "seq"}}
+        def __init__(s):
+            super().__init__()
+            s.m = m
+
+        def forward(s, ids, mask):
+            return s.m(input_ids=ids, attention_mask=mask).last_hidden_state
+
+    return (
+        W().eval(),
+        (torch.randint(0, 100, (2, 12)), torch.ones(2, 12, dtype=torch.long)),
+        {"ids": {0: "batch", 1: "seq"}, "mask": {0: "batch", 1: "seq"}},
+    )
+
 
 def hf(config, model, names, inputs, axes, out="last_hidden_state", **kw):
     def make():
         import transformers as t
+
         m = getattr(t, model)(getattr(t, config)(**kw)).eval()
-        try: m.set_attn_implementation("eager")
-        except Exception: pass
+        try:
+            m.set_attn_implementation("eager")
+        except Exception:
+            pass
+
         class W(torch.nn.Module):
-            def __init__(s): super().__init__(); s.m = m
-            def forward(s, *a): return getattr(s.m(**dict(zip(names, a)), return_dict=True), out)
+            def __init__(s):
+                super().__init__()
+                s.m = m
+
+            def forward(s, *a):
+                return getattr(s.m(**dict(zip(names, a)), return_dict=True), out)
+
         return W().eval(), inputs(), dict(zip(names, axes))
+
     return make
+
 
 class LSTM(torch.nn.Module):
     def __init__(s):
-        super().__init__(); s.e = torch.nn.Embedding(50, 24); s.l = torch.nn.LSTM(24, 32, 2, batch_first=True, bidirectional=True); s.o = torch.nn.Linear(64, 50)
-    def forward(s, x): return s.o(s.l(s.e(x))[0])
+        super().__init__()
+        s.e = torch.nn.Embedding(50, 24)
+        s.l = torch.nn.LSTM(24, 32, 2, batch_first=True, bidirectional=True)
+        s.o = torch.nn.Linear(64, 50)
+
+    def forward(s, x):
+        return s.o(s.l(s.e(x))[0])
+
 
 class GRU(torch.nn.Module):
     def __init__(s):
-        super().__init__(); s.l = torch.nn.GRU(24, 32, 1)
-    def forward(s, x): return s.l(x)[0]
+        super().__init__()
+        s.l = torch.nn.GRU(24, 32, 1)
+
+    def forward(s, x):
+        return s.l(x)[0]
+
 
 class UNet(torch.nn.Module):
     def __init__(s):
-        super().__init__(); c = torch.nn.Conv2d
+        super().__init__()
+        c = torch.nn.Conv2d
         s.a, s.b, s.d, s.o = c(3, 8, 3, padding=1), c(8, 16, 3, padding=1), c(24, 8, 3, padding=1), c(8, 2, 1)
         s.n = torch.nn.GroupNorm(4, 8)
+
     def forward(s, x):
-        a = torch.nn.functional.silu(s.n(s.a(x))); b = torch.relu(s.b(torch.nn.functional.max_pool2d(a, 2)))
+        a = torch.nn.functional.silu(s.n(s.a(x)))
+        b = torch.relu(s.b(torch.nn.functional.max_pool2d(a, 2)))
         u = torch.nn.functional.interpolate(b, scale_factor=2, mode="bilinear", align_corners=False)
         return s.o(torch.relu(s.d(torch.cat([a, u], 1))))
+
 
 ids = lambda: (torch.randint(0, 90, (2, 12)),)
 pix = lambda s: (lambda: (torch.randn(2, 3, s, s),))
 M = {
-    "resnet18": vision("resnet18"), "regnet_y_400mf": vision("regnet_y_400mf"), "mobilenet_v3_small": vision("mobilenet_v3_small"),
-    "efficientnet_b0": vision("efficientnet_b0"), "efficientnet_v2_s": vision("efficientnet_v2_s"), "densenet121": vision("densenet121"),
-    "convnext_tiny": vision("convnext_tiny"), "swin_t": vision("swin_t"), "swin_v2_t": vision("swin_v2_t"), "maxvit_t": vision("maxvit_t", 224),
-    "vit_b_16": vision("vit_b_16", 32, image_size=32), "squeezenet1_1": vision("squeezenet1_1"), "shufflenet_v2_x0_5": vision("shufflenet_v2_x0_5"),
-    "mnasnet0_5": vision("mnasnet0_5"), "googlenet": vision("googlenet", 96, init_weights=False, aux_logits=False), "inception_v3": vision("inception_v3", 160, init_weights=False, aux_logits=False),
-    "alexnet": vision("alexnet"), "vgg11_bn": vision("vgg11_bn", 32),
+    "resnet18": vision("resnet18"),
+    "regnet_y_400mf": vision("regnet_y_400mf"),
+    "mobilenet_v3_small": vision("mobilenet_v3_small"),
+    "efficientnet_b0": vision("efficientnet_b0"),
+    "efficientnet_v2_s": vision("efficientnet_v2_s"),
+    "densenet121": vision("densenet121"),
+    "convnext_tiny": vision("convnext_tiny"),
+    "swin_t": vision("swin_t"),
+    "swin_v2_t": vision("swin_v2_t"),
+    "maxvit_t": vision("maxvit_t", 224),
+    "vit_b_16": vision("vit_b_16", 32, image_size=32),
+    "squeezenet1_1": vision("squeezenet1_1"),
+    "shufflenet_v2_x0_5": vision("shufflenet_v2_x0_5"),
+    "mnasnet0_5": vision("mnasnet0_5"),
+    "googlenet": vision("googlenet", 96, init_weights=False, aux_logits=False),
+    "inception_v3": vision("inception_v3", 160, init_weights=False, aux_logits=False),
+    "alexnet": vision("alexnet"),
+    "vgg11_bn": vision("vgg11_bn", 32),
     "bert": bert,
     "lstm": lambda: (LSTM().eval(), (torch.randint(0, 50, (2, 9)),), {"x": {0: "batch"}}),
     "gru": lambda: (GRU().eval(), (torch.randn(7, 2, 24),), {"x": {1: "batch"}}),
     "unet": lambda: (UNet().eval(), (torch.randn(1, 3, 32, 48),), {"x": {0: "batch"}}),
-    "distilbert": hf("DistilBertConfig", "DistilBertModel", ["input_ids"], ids, [{0: "b", 1: "s"}], vocab_size=100, dim=48, n_layers=2, n_heads=4, hidden_dim=96),
-    "deberta": hf("DebertaV2Config", "DebertaV2Model", ["input_ids"], ids, [{0: "b"}], vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, relative_attention=True, position_buckets=16, pos_att_type=["p2c", "c2p"]),
-    "modernbert": hf("ModernBertConfig", "ModernBertModel", ["input_ids"], ids, [{0: "b", 1: "s"}], vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2, reference_compile=False),
-    "t5_encoder": hf("T5Config", "T5EncoderModel", ["input_ids"], ids, [{0: "b", 1: "s"}], vocab_size=100, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4),
-    "gpt2": hf("GPT2Config", "GPT2Model", ["input_ids"], ids, [{0: "b", 1: "s"}], vocab_size=100, n_embd=48, n_layer=2, n_head=4, use_cache=False),
-    "llama": hf("LlamaConfig", "LlamaModel", ["input_ids"], ids, [{0: "b", 1: "s"}], vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96, use_cache=False),
-    "dinov2": hf("Dinov2Config", "Dinov2Model", ["pixel_values"], pix(56), [{0: "b"}], hidden_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=56, patch_size=14),
-    "deit": hf("DeiTConfig", "DeiTModel", ["pixel_values"], pix(32), [{0: "b"}], hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8),
-    "segformer": hf("SegformerConfig", "SegformerForSemanticSegmentation", ["pixel_values"], pix(64), [{0: "b"}], out="logits", hidden_sizes=[16, 24, 32, 48], decoder_hidden_size=32, num_attention_heads=[1, 2, 4, 4]),
-    "whisper_encoder": lambda: (__import__("transformers").WhisperModel(__import__("transformers").WhisperConfig(vocab_size=100, d_model=48, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, max_source_positions=50, num_mel_bins=20, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)).encoder.eval(), (torch.randn(1, 20, 100),), {"x": {0: "b"}}),
-    "wav2vec2": hf("Wav2Vec2Config", "Wav2Vec2Model", ["input_values"], lambda: (torch.randn(1, 4000),), [{0: "b"}], hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, conv_dim=[16] * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4),
-    "clip_vision": hf("CLIPVisionConfig", "CLIPVisionModel", ["pixel_values"], pix(32), [{0: "b"}], hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8),
-    "siglip_vision": hf("SiglipVisionConfig", "SiglipVisionModel", ["pixel_values"], pix(32), [{0: "b"}], hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8),
-    "mamba": hf("MambaConfig", "MambaModel", ["input_ids"], lambda: (torch.randint(0, 90, (1, 8)),), [{}], vocab_size=100, hidden_size=24, num_hidden_layers=2, state_size=8, use_cache=False),
+    "distilbert": hf(
+        "DistilBertConfig",
+        "DistilBertModel",
+        ["input_ids"],
+        ids,
+        [{0: "b", 1: "s"}],
+        vocab_size=100,
+        dim=48,
+        n_layers=2,
+        n_heads=4,
+        hidden_dim=96,
+    ),
+    "deberta": hf(
+        "DebertaV2Config",
+        "DebertaV2Model",
+        ["input_ids"],
+        ids,
+        [{0: "b"}],
+        vocab_size=100,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        relative_attention=True,
+        position_buckets=16,
+        pos_att_type=["p2c", "c2p"],
+    ),
+    "modernbert": hf(
+        "ModernBertConfig",
+        "ModernBertModel",
+        ["input_ids"],
+        ids,
+        [{0: "b", 1: "s"}],
+        vocab_size=100,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
+        reference_compile=False,
+    ),
+    "t5_encoder": hf(
+        "T5Config",
+        "T5EncoderModel",
+        ["input_ids"],
+        ids,
+        [{0: "b", 1: "s"}],
+        vocab_size=100,
+        d_model=48,
+        d_kv=12,
+        d_ff=96,
+        num_layers=2,
+        num_heads=4,
+    ),
+    "gpt2": hf(
+        "GPT2Config",
+        "GPT2Model",
+        ["input_ids"],
+        ids,
+        [{0: "b", 1: "s"}],
+        vocab_size=100,
+        n_embd=48,
+        n_layer=2,
+        n_head=4,
+        use_cache=False,
+    ),
+    "llama": hf(
+        "LlamaConfig",
+        "LlamaModel",
+        ["input_ids"],
+        ids,
+        [{0: "b", 1: "s"}],
+        vocab_size=100,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=96,
+        use_cache=False,
+    ),
+    "dinov2": hf(
+        "Dinov2Config",
+        "Dinov2Model",
+        ["pixel_values"],
+        pix(56),
+        [{0: "b"}],
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=56,
+        patch_size=14,
+    ),
+    "deit": hf(
+        "DeiTConfig",
+        "DeiTModel",
+        ["pixel_values"],
+        pix(32),
+        [{0: "b"}],
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        image_size=32,
+        patch_size=8,
+    ),
+    "segformer": hf(
+        "SegformerConfig",
+        "SegformerForSemanticSegmentation",
+        ["pixel_values"],
+        pix(64),
+        [{0: "b"}],
+        out="logits",
+        hidden_sizes=[16, 24, 32, 48],
+        decoder_hidden_size=32,
+        num_attention_heads=[1, 2, 4, 4],
+    ),
+    "whisper_encoder": lambda: (
+        __import__("transformers")
+        .WhisperModel(
+            __import__("transformers").WhisperConfig(
+                vocab_size=100,
+                d_model=48,
+                encoder_layers=2,
+                decoder_layers=2,
+                encoder_attention_heads=4,
+                decoder_attention_heads=4,
+                encoder_ffn_dim=96,
+                decoder_ffn_dim=96,
+                max_source_positions=50,
+                num_mel_bins=20,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=2,
+                decoder_start_token_id=1,
+            )
+        )
+        .encoder.eval(),
+        (torch.randn(1, 20, 100),),
+        {"x": {0: "b"}},
+    ),
+    "wav2vec2": hf(
+        "Wav2Vec2Config",
+        "Wav2Vec2Model",
+        ["input_values"],
+        lambda: (torch.randn(1, 4000),),
+        [{0: "b"}],
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        conv_dim=[16] * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+    ),
+    "clip_vision": hf(
+        "CLIPVisionConfig",
+        "CLIPVisionModel",
+        ["pixel_values"],
+        pix(32),
+        [{0: "b"}],
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        image_size=32,
+        patch_size=8,
+    ),
+    "siglip_vision": hf(
+        "SiglipVisionConfig",
+        "SiglipVisionModel",
+        ["pixel_values"],
+        pix(32),
+        [{0: "b"}],
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        image_size=32,
+        patch_size=8,
+    ),
+    "mamba": hf(
+        "MambaConfig",
+        "MambaModel",
+        ["input_ids"],
+        lambda: (torch.randint(0, 90, (1, 8)),),
+        [{}],
+        vocab_size=100,
+        hidden_size=24,
+        num_hidden_layers=2,
+        state_size=8,
+        use_cache=False,
+    ),
 }
 
 out, names = sys.argv[1], sys.argv[2:] or list(M)
 for name in names:
     torch.manual_seed(1)
     dynamo = name.endswith("-dynamo")
-    d = os.path.join(out, name); os.makedirs(d, exist_ok=True)
+    d = os.path.join(out, name)
+    os.makedirs(d, exist_ok=True)
     try:
         m, args, axes = M[name.removesuffix("-dynamo")]()
         path = os.path.join(d, "model.onnx")
@@ -93,11 +333,14 @@ for name in names:
             if dynamo:
                 torch.onnx.export(m, args, path, dynamo=True, external_data=False, verbose=False)
             else:
-                torch.onnx.export(m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=17, dynamo=False)
+                torch.onnx.export(
+                    m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=17, dynamo=False
+                )
         s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
         feed = {i.name: a.numpy() for i, a in zip(s.get_inputs(), args)}
         for i, (n, v) in enumerate(feed.items()):
-            t = numpy_helper.from_array(v, n); open(os.path.join(d, f"input_{i}.pb"), "wb").write(t.SerializeToString())
+            t = numpy_helper.from_array(v, n)
+            open(os.path.join(d, f"input_{i}.pb"), "wb").write(t.SerializeToString())
         for i, v in enumerate(s.run(None, feed)):
             open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
         open(os.path.join(d, "tolerance"), "w").write("largest 1e-4")

@@ -58,7 +58,8 @@ func (t *test) run(ctx context.Context) (verdict, why string) {
 	artifact := filepath.Join(os.TempDir(), fmt.Sprintf("onnx-%d-%s.rlx", os.Getpid(), filepath.Base(t.dir)))
 	defer os.Remove(artifact)
 	if err := t.compile(ctx, artifact, in); err != nil {
-		return "refused", nodeName.ReplaceAllString(strings.TrimPrefix(err.Error(), filepath.Join(t.dir, "model.onnx")+": "), "$1: ")
+		return "refused",
+			nodeName.ReplaceAllString(strings.TrimPrefix(err.Error(), filepath.Join(t.dir, "model.onnx")+": "), "$1: ")
 	}
 	session, err := rlx.Load(ctx, artifact, t.backend)
 	if err != nil {

@@ -23,7 +23,8 @@ func commandLine() cli.Program {
 		Default: "run",
 		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), diffCommand(), replayCommand(),
 			devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(),
-			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand(), perplexityCommand(), trainCommand()},
+			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand(), perplexityCommand(),
+			trainCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}

@@ -9,9 +9,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Control flow is blocks whose attributes are graphs: if, while and scan. Both branches of an if are computed and one is
-// selected, so targets need nothing new. The other two become the op loop, which is unrolled where it is short, and for
-// targets that do not run it (op.UnrollNodes). What is computed but not selected must not fail; see op.InlineGuarded.
+// Control flow is blocks whose attributes are graphs: if, while and scan. Both branches of an if are computed and one
+// is selected, so targets need nothing new. The other two become the op loop, which is unrolled where it is short, and
+// for targets that do not run it (op.UnrollNodes). What is computed but not selected must not fail; see
+// op.InlineGuarded.
 
 // flat returns a body without blocks, for inlining.
 func flat(g *ir.Graph, body *ir.Graph) *ir.Graph {
@@ -22,7 +23,8 @@ func flat(g *ir.Graph, body *ir.Graph) *ir.Graph {
 	return b
 }
 
-// single returns cond, a graph that flat returned, with one bool as its output: whether all bools of the output are true.
+// single returns cond, a graph that flat returned, with one bool as its output: whether all bools of the output are
+// true.
 func single(g, cond *ir.Graph) *ir.Graph {
 	out := &cond.Outputs[0]
 	if out.Node.Type.Rank() == 0 {

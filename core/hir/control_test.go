@@ -458,8 +458,9 @@ return y=y
 		t.Fatal(err)
 	}
 	_, _, err = g.Expand(func(n *ir.Node) bool { return n.Op == op.LoopDef })
-	if err == nil || !strings.Contains(err.Error(), "the loop has 100000 iterations, which have 300000 nodes together; "+
-		"where a target does not run loops as one step, as cpu does, they are unrolled, to at most 65536 nodes") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "the loop has 100000 iterations, which have 300000 nodes together; "+
+			"where a target does not run loops as one step, as cpu does, they are unrolled, to at most 65536 nodes") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -72,8 +72,9 @@ type Def[A any] struct {
 	// the result afterwards: f16 and bf16 to the nearest value, integers by wrapping. f32 results stay in float64, so
 	// that errors of the reference do not accumulate.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
-	// EvalBodies is like Eval, for ops whose attributes have graphs. An op that has both has an Eval for graphs without weights. run evaluates one of the
-	// graphs for the values of its inputs, in order, and returns its outputs in order.
+	// EvalBodies is like Eval, for ops whose attributes have graphs. An op that has both has an Eval for graphs without
+	// weights. run evaluates one of the graphs for the values of its inputs, in order, and returns its outputs in
+	// order.
 	EvalBodies func(a A, run RunBody, in []*tensor.Array, out *tensor.Array) error
 	// Memory returns an upper bound for the bytes that Eval allocates, without constant amounts. Nil means 0.
 	Memory func(s Sig[A], out Type) int64

@@ -14,9 +14,10 @@ type LoopAttrs struct {
 	Body    *ir.Graph `attr:"body"`    // the next carried values
 	Cond    *ir.Graph `attr:"cond"`    // whether to go on; nil means always
 	Carried int       `attr:"carried"` // number of operands, the first, that are initial carried values
-	Steps   int       `attr:"steps"`   // number of operands, after all others but guard, that have a slice per iteration
-	Length  int       `attr:"length"`  // the loop ends after as many iterations
-	Guarded bool      `attr:"guarded"` // the last operand is the guard, bool[]; if it is false, nothing runs
+	// number of operands, after all others but guard, that have a slice per iteration
+	Steps   int  `attr:"steps"`
+	Length  int  `attr:"length"`  // the loop ends after as many iterations
+	Guarded bool `attr:"guarded"` // the last operand is the guard, bool[]; if it is false, nothing runs
 	// Results has the result's numbers: k < Carried is carried value k at the end, Carried+k all values of it.
 	Results []int `attr:"results"`
 }
@@ -180,7 +181,8 @@ func (a LoopAttrs) check(in []ir.Type) error {
 	}
 	switch {
 	case a.Carried < 1 || a.Steps < 0 || a.Carried > n || a.Steps > n-a.Carried:
-		return fmt.Errorf("carried is %d and steps %d of %d operands; want 1 or more carried values and 0 or more with slices",
+		return fmt.Errorf(
+			"carried is %d and steps %d of %d operands; want 1 or more carried values and 0 or more with slices",
 			a.Carried, a.Steps, n)
 	case a.Length < 1 || a.Length > MaxIterations:
 		return fmt.Errorf("length is %d; want 1 to %d", a.Length, MaxIterations)

@@ -21,7 +21,7 @@ var ScatterDef = ir.Define(ir.Def[ScatterAttrs]{
 		"u32). With reduce add, mul, max or min the row is combined with what is there instead, in the same order; integers wrap, and NaN propagates. An index outside 0 to m-1 is a run " +
 		"error. With indices into a flat tensor it is ONNX's ScatterND and ScatterElements.",
 	Operands: "x, idx, updates", InPlace: []int{0},
-	Checked:  []ir.Checked{{Operand: 1, Safe: 0}},
+	Checked: []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[ScatterAttrs]) (ir.Type, error) {
 		x, idx, u := s.In[0], s.In[1], s.In[2]
 		if err := isIndex("index", idx); err != nil {
@@ -35,10 +35,13 @@ var ScatterDef = ir.Define(ir.Def[ScatterAttrs]{
 			return ir.Type{}, fmt.Errorf("reduce is %s of %v; bools have none", s.Attrs.Reduce, x)
 		}
 		if x.Rank() == 0 || u.Rank() != x.Rank() || u.DType != x.DType || idx.Rank() != 1 {
-			return ir.Type{}, fmt.Errorf("x is %v, index %v and updates %v; want [m, ...], [n] and [n, ...] of x's element type", x, idx, u)
+			return ir.Type{},
+				fmt.Errorf("x is %v, index %v and updates %v; want [m, ...], [n] and [n, ...] of x's element type", x,
+					idx, u)
 		}
 		if idx.Shape[0] != u.Shape[0] {
-			return ir.Type{}, ir.Differ(idx.Shape[0], u.Shape[0], "updates are %v and index %v; want an index for each row", u, idx)
+			return ir.Type{},
+				ir.Differ(idx.Shape[0], u.Shape[0], "updates are %v and index %v; want an index for each row", u, idx)
 		}
 		for i, d := range x.Shape[1:] {
 			if e := u.Shape[i+1]; d != e {

@@ -59,7 +59,8 @@ var order = []struct{ first, then, why string }{
 	{"cse", "loops", "loops with the same operands are merged"},
 	{"loops", "custom", "the ops of a loop that is unrolled are claimed and expanded like others"},
 	{"cse", "custom", "patterns assume that equal values are one node"},
-	{"custom", "fuse-grid-attention", "parts of an op that is claimed must be whole, and those of one that is not are fused"},
+	{"custom", "fuse-grid-attention",
+		"parts of an op that is claimed must be whole, and those of one that is not are fused"},
 	{"fold", "fuse-grid-attention",
 		"relative positions are gathered from tables at compile time; the pattern sees params"},
 	{"cse", "fuse-grid-attention", "the query of the scores and of the positions must be one node"},
@@ -130,7 +131,8 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 	if o.StopAfter != "" && !slices.Contains(Names(), o.StopAfter) {
 		return nil, nil, fmt.Errorf("pass %q is unknown; known are %v", o.StopAfter, Names())
 	}
-	r := &Report{Folded: map[string]tensor.Tensor{}, bodies: map[string]string{}, Passes: []PassStat{{"in", len(g.Nodes)}}}
+	r := &Report{Folded: map[string]tensor.Tensor{}, bodies: map[string]string{},
+		Passes: []PassStat{{"in", len(g.Nodes)}}}
 	if o.within != nil {
 		r.Folded, r.bodies = maps.Clone(o.within.Folded), o.within.bodies
 	}

@@ -29,7 +29,8 @@ func (r *Runner) NewLoop(step int, make func(p *program.Program, arena []byte) *
 	end := l.Offset + l.Size()
 	region := r.Arena[l.Offset:end:end]
 	io := l.IOSize()
-	x := &Loop{attrs: n.Attrs.(op.LoopAttrs), call: &r.calls[step], of: r, step: step, region: region, io: region[:io:io]}
+	x := &Loop{attrs: n.Attrs.(op.LoopAttrs), call: &r.calls[step], of: r, step: step, region: region,
+		io: region[:io:io]}
 	if l.Cond != nil {
 		x.cond = make(l.Cond, region[io:])
 	}
@@ -125,8 +126,8 @@ func (l *Loop) bind() error {
 	return nil
 }
 
-// iterate runs all steps once, with what is in the IO space, and leaves the results there. progress reports that the run
-// goes on.
+// iterate runs all steps once, with what is in the IO space, and leaves the results there. progress reports that the
+// run goes on.
 func (r *Runner) iterate(ctx context.Context, progress func()) error {
 	r.ctx, r.progress = ctx, func(int) { progress() }
 	needed := r.start(nil, r.bound.io)

@@ -24,7 +24,8 @@ type layout struct {
 
 func newLayout(g *ir.Graph, order []*ir.Node, nested map[*ir.Graph]*program.Program) *layout {
 	n := len(g.Nodes)
-	l := &layout{g: g, nested: nested, order: order, first: make([]int, n), last: make([]int, n), over: make([]*ir.Node, n),
+	l := &layout{g: g, nested: nested, order: order, first: make([]int, n), last: make([]int, n),
+		over:   make([]*ir.Node, n),
 		output: make([]bool, n), value: make([]int, n)}
 	l.live()
 	l.chooseInPlace()

@@ -1,5 +1,5 @@
-// Protogen generates Go code from a definition of protobuf messages. It compiles the file with bufbuild/protocompile and
-// runs protoc-gen-go and the like as tools of this module, so it needs only Go and not protoc.
+// Protogen generates Go code from a definition of protobuf messages. It compiles the file with bufbuild/protocompile
+// and runs protoc-gen-go and the like as tools of this module, so it needs only Go and not protoc.
 //
 //	go run . -proto FILE -name NAME -out FOLDER -opt OPTIONS [-set FILE] TOOL...
 //
@@ -29,7 +29,9 @@ var (
 	name    = flag.String("name", "", "the name of the file in its descriptor")
 	folder  = flag.String("out", "", "the folder for generated files")
 	options = flag.String("opt", "", "options of the tools")
-	set     = flag.String("set", "", "also write the descriptors to this file, without comments, for programs that read them when they run")
+	set     = flag.String(
+		"set", "",
+		"also write the descriptors to this file, without comments, for programs that read them when they run")
 )
 
 const root = "../.."

@@ -35,63 +35,24 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 		return nil, err
 	}
 	const last = "end_header\n"
-	h, element, format := &Header{Vertices: -1}, "", false
-	for n := 0; ; n++ {
+	p := parser{Header: Header{Vertices: -1}}
+	h := &p.Header
+	for n := 1; ; n++ {
 		end := bytes.IndexByte(head[h.Offset:], '\n')
 		if end < 0 {
 			return nil, fmt.Errorf("the header does not end within the first %d bytes", len(head))
 		}
 		line := string(head[h.Offset:][:end])
 		h.Offset += int64(end) + 1
-		if n == 0 {
-			if line != "ply" {
-				return nil, errors.New("does not begin with the line ply")
-			}
-			continue
-		}
-		if line+"\n" == last {
+		if n > 1 && line == "end_header" {
 			break
 		}
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			return nil, fmt.Errorf("line %d of the header is empty", n+1)
+		if err := p.line(n, line); err != nil {
+			return nil, err
 		}
-		switch words[0] {
-		case "comment", "obj_info":
-			continue
-		case "format":
-			if format || line != "format binary_little_endian 1.0" {
-				return nil, fmt.Errorf("line %d of the header is %.80q; want format binary_little_endian 1.0, once", n+1,
-					line)
-			}
-			format = true
-			continue
-		case "element":
-			if len(words) == 3 && words[1] == "vertex" && element == "" {
-				v, err := strconv.ParseInt(words[2], 10, 64)
-				if err != nil || v < 1 || v > MaxVertices {
-					return nil, fmt.Errorf("has %.80s vertices; want 1 to %d", words[2], MaxVertices)
-				}
-				h.Vertices, element = v, "vertex"
-				continue
-			}
-			if len(words) == 3 && words[1] == "chunk" {
-				return nil, errors.New("has the element chunk: it is compressed; convert it to the plain form")
-			}
-			return nil, fmt.Errorf("line %d of the header is %.80q; want the element vertex alone", n+1, line)
-		case "property":
-			if len(words) != 3 || words[1] != "float" && words[1] != "float32" {
-				return nil, fmt.Errorf("line %d of the header is %.80q; want properties of type float", n+1, line)
-			}
-			if err := h.add(words[2], element); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		return nil, fmt.Errorf("line %d of the header is %.80q, which is unknown", n+1, line)
 	}
 	switch {
-	case !format:
+	case !p.format:
 		return nil, errors.New("the header has no line format")
 	case h.Vertices < 0 || len(h.Properties) == 0:
 		return nil, errors.New("the header has no element vertex with properties")
@@ -100,6 +61,60 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 			h.Vertices, h.Stride(), h.Vertices*h.Stride())
 	}
 	return h, nil
+}
+
+// parser is the state of reading a header.
+type parser struct {
+	Header
+	element string // the element that was declared, "vertex", or empty
+	format  bool   // the format was declared
+}
+
+// line reads line n of the header, from 1.
+func (p *parser) line(n int, line string) error {
+	words := strings.Fields(line)
+	switch {
+	case n == 1 && line != "ply":
+		return errors.New("does not begin with the line ply")
+	case n == 1:
+		return nil
+	case len(words) == 0:
+		return fmt.Errorf("line %d of the header is empty", n)
+	}
+	switch words[0] {
+	case "comment", "obj_info":
+		return nil
+	case "format":
+		if p.format || line != "format binary_little_endian 1.0" {
+			return fmt.Errorf("line %d of the header is %.80q; want format binary_little_endian 1.0, once", n, line)
+		}
+		p.format = true
+		return nil
+	case "element":
+		return p.declare(n, line, words)
+	case "property":
+		if len(words) != 3 || words[1] != "float" && words[1] != "float32" {
+			return fmt.Errorf("line %d of the header is %.80q; want properties of type float", n, line)
+		}
+		return p.add(words[2], p.element)
+	}
+	return fmt.Errorf("line %d of the header is %.80q, which is unknown", n, line)
+}
+
+// declare reads the line of an element.
+func (p *parser) declare(n int, line string, words []string) error {
+	switch {
+	case len(words) == 3 && words[1] == "vertex" && p.element == "":
+		v, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil || v < 1 || v > MaxVertices {
+			return fmt.Errorf("has %.80s vertices; want 1 to %d", words[2], MaxVertices)
+		}
+		p.Vertices, p.element = v, "vertex"
+		return nil
+	case len(words) == 3 && words[1] == "chunk":
+		return errors.New("has the element chunk: it is compressed; convert it to the plain form")
+	}
+	return fmt.Errorf("line %d of the header is %.80q; want the element vertex alone", n, line)
 }
 
 func (h *Header) add(name, element string) error {

@@ -35,8 +35,8 @@ func generated(name string, text []byte) bool {
 		}
 	}
 	var head []byte
-	for i, line := range bytes.SplitAfterN(text, []byte("\n"), 7) {
-		if i < 6 {
+	for i, line := range bytes.SplitAfterN(text, []byte("\n"), 9) {
+		if i < 8 {
 			head = append(head, line...)
 		}
 	}

@@ -216,7 +216,8 @@ func (n *node) rotary(x, cos, sin, positions *ir.Node, count, rot int, interleav
 		if cos.Type.Rank() == 3 {
 			rows := n.product(cos.Type.Shape[:2])
 			flat := ir.Shape{rows, cos.Type.Shape[2]}
-			positions = op.Reshape(op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{rows}}), cos.Type.Shape[:2])
+			positions = op.Reshape(op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{rows}}),
+				cos.Type.Shape[:2])
 			cos, sin = op.Reshape(cos, flat), op.Reshape(sin, flat)
 		} else {
 			positions = op.Iota(n.b.g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{batch, length}})

@@ -112,7 +112,8 @@ func (b *builder) initializers(g *onnxpb.GraphProto) error {
 		if err != nil {
 			return err
 		}
-		b.scope.values[p.GetName()] = &value{name: p.GetName(), typ: x.typ, init: x, narrow: narrowType(p.GetDataType())}
+		b.scope.values[p.GetName()] = &value{name: p.GetName(), typ: x.typ, init: x,
+			narrow: narrowType(p.GetDataType())}
 	}
 	return nil
 }
@@ -165,7 +166,8 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 	}
 	name := unique(b.names, symbolic(in.GetName(), "input"))
 	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})
-	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n, narrow: narrowType(tt.GetElemType())}
+	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n,
+		narrow: narrowType(tt.GetElemType())}
 }
 
 // givenValue returns the value of an input that is given at compile time.
@@ -174,7 +176,8 @@ func (b *builder) givenValue(name string, list []float64, d dtype.DType, shape i
 	if len(shape) > 0 {
 		dims = []int{len(list)}
 	}
-	if len(shape) > 1 || len(shape) == 0 && len(list) != 1 || len(shape) == 1 && shape[0].IsStatic() && shape[0].Const != int64(len(list)) {
+	if len(shape) > 1 || len(shape) == 0 && len(list) != 1 || len(shape) == 1 && shape[0].IsStatic() &&
+		shape[0].Const != int64(len(list)) {
 		b.g.Fail(b.file.errorf("input %q has shape %v; %d numbers are given", name, shape, len(list)))
 	}
 	a := tensor.NewArray(d, dims...)
@@ -477,7 +480,8 @@ func (n *node) describe() string {
 	s := fmt.Sprintf("node %s (%s)", name, n.p.GetOpType())
 	for _, m := range n.p.GetMetadataProps() {
 		if m.GetKey() == "pkg.torch.onnx.name_scopes" && m.GetValue() != "" {
-			s += " in " + strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(m.GetValue(), "', '", " "), "[']")), ".")
+			s += " in " +
+				strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(m.GetValue(), "', '", " "), "[']")), ".")
 		}
 	}
 	return s
@@ -550,7 +554,8 @@ func (n *node) ints(i int) []int {
 	var out []int
 	for _, d := range n.dims(i) {
 		if !d.IsStatic() {
-			n.fail("input %d (%s) is %v; want a number that does not depend on the sizes of the inputs", i, n.in[i].name,
+			n.fail("input %d (%s) is %v; want a number that does not depend on the sizes of the inputs", i,
+				n.in[i].name,
 				d)
 		}
 		out = append(out, int(d.Const))

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -103,7 +104,9 @@ var (
 		y := n.pooled(n.power(x, p), n.ceiled(x.Type.Shape, n.window(x.Type.Shape, k)), "sum", 0)
 		return one(n.root(y, p))
 	})
-	_ = on("GlobalAveragePool", 1, global(func(x *ir.Node, axes ...int) *ir.Node { return op.ReduceMean(x, true, axes...) }))
+	_ = on(
+		"GlobalAveragePool", 1,
+		global(func(x *ir.Node, axes ...int) *ir.Node { return op.ReduceMean(x, true, axes...) }))
 	_ = on("GlobalMaxPool", 1, global(func(x *ir.Node, axes ...int) *ir.Node { return op.ReduceMax(x, true, axes...) }))
 	_ = on("GlobalLpPool", 1, func(n *node) []*value {
 		p := n.int("p", 2)
@@ -160,7 +163,49 @@ func (n *node) conv(x, w, bias *ir.Node) *ir.Node {
 	return op.Conv3D(x, w, bias, a)
 }
 
-// convTranspose is ConvTranspose. output_shape and auto_pad become padding.
+// transposedPads returns what is cut at the ends of the axes of a transposed convolution, and what is added at their
+// ends. output_shape and auto_pad decide it if they are given.
+func (n *node) transposedPads(x ir.Shape, kernel, stride, dilation []int) (before, after, extra []int) {
+	k := len(kernel)
+	extra = slices.Clone(n.spatial("output_padding", k, 0))
+	before, after = make([]int, k), make([]int, k)
+	if l, ok := n.list("pads"); ok && len(l) == 2*k {
+		copy(before, l[:k])
+		copy(after, l[k:])
+	}
+	auto := n.str("auto_pad", "NOTSET")
+	want, given := n.list("output_shape")
+	if given && len(want) > k {
+		want = want[len(want)-k:]
+	}
+	if given && len(want) != k {
+		n.fail("output_shape has %d numbers; want %d", len(want), k)
+	}
+	if !given && auto != "SAME_UPPER" && auto != "SAME_LOWER" {
+		return before, after, extra
+	}
+	for i := range k {
+		size := x[i+2]
+		if !size.IsStatic() {
+			n.fail("axis %d has size %v; want a size that is known, or explicit pads", i+2, size)
+		}
+		target := int(size.Const) * stride[i]
+		if given {
+			target = want[i]
+		}
+		total := stride[i]*(int(size.Const)-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - target
+		if total < 0 {
+			extra[i], total = extra[i]-total, 0
+		}
+		before[i], after[i] = total-total/2, total/2
+		if auto == "SAME_UPPER" {
+			before[i], after[i] = after[i], before[i]
+		}
+	}
+	return before, after, extra
+}
+
+// convTranspose is ConvTranspose.
 func convTranspose(n *node) []*value {
 	x, w, bias := n.x(0), n.x(1), n.maybe(2)
 	kernel := n.kernelOf(w.Type)
@@ -168,82 +213,44 @@ func convTranspose(n *node) []*value {
 	if k < 1 || k > 3 || x.Type.Rank() != k+2 {
 		n.fail("has an input of rank %d and a kernel of %d axes; allowed are 1 to 3 spatial axes", x.Type.Rank(), k)
 	}
-	stride, dilation := n.spatial("strides", k, 1), n.spatial("dilations", k, 1)
-	extra := n.spatial("output_padding", k, 0)
-	before, after := make([]int, k), make([]int, k)
-	if l, ok := n.list("pads"); ok && len(l) == 2*k {
-		before, after = l[:k], l[k:]
-	}
-	auto := n.str("auto_pad", "NOTSET")
-	want, ok := n.list("output_shape")
-	if ok && len(want) > k {
-		want = want[len(want)-k:]
-	}
-	if ok || auto == "SAME_UPPER" || auto == "SAME_LOWER" {
-		for i := range k {
-			size := x.Type.Shape[i+2]
-			if !size.IsStatic() {
-				n.fail("axis %d has size %v; want a size that is known, or explicit pads", i+2, size)
-			}
-			target := int(size.Const) * stride[i]
-			if ok {
-				target = want[i]
-			}
-			total := stride[i]*(int(size.Const)-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - target
-			if total < 0 {
-				extra[i], total = extra[i]-total, 0
-			}
-			before[i], after[i] = total-total/2, total/2
-			if auto == "SAME_UPPER" {
-				before[i], after[i] = after[i], before[i]
-			}
-		}
-	}
-	pad := make([]int, k)
-	cut := false
-	for i := range k {
-		pad[i] = min(before[i], after[i])
-		cut = cut || before[i] != after[i]
-	}
-	// output_padding may not reach the stride here; what exceeds it are zeros and the bias
+	a := op.ConvTransposeAttrs{Stride: n.spatial("strides", k, 1), Dilation: n.spatial("dilations", k, 1),
+		Padding: make([]int, k), Groups: n.int("group", 1), Layout: layouts[k]}
+	before, after, extra := n.transposedPads(x.Type.Shape, kernel, a.Stride, a.Dilation)
+	// op conv_transpose adds less than a stride at the ends. What exceeds that has only zeros and the bias.
 	fits := true
 	for i := range k {
-		fits = fits && (extra[i] < stride[i] || extra[i] < dilation[i])
+		a.Padding[i] = min(before[i], after[i])
+		fits = fits && (extra[i] < a.Stride[i] || extra[i] < a.Dilation[i])
 	}
-	a := op.ConvTransposeAttrs{Stride: stride, Padding: pad, OutputPadding: extra, Dilation: dilation,
-		Groups: n.int("group", 1), Layout: layouts[k]}
 	b := bias
+	a.OutputPadding = extra
 	if !fits {
 		a.OutputPadding, b = make([]int, k), nil
 	}
-	var y *ir.Node
-	switch k {
-	case 1:
-		y = op.ConvTranspose1D(x, w, b, a)
-	case 2:
-		y = op.ConvTranspose2D(x, w, b, a)
-	default:
-		y = op.ConvTranspose3D(x, w, b, a)
-	}
+	y := [...]func(x, w, bias *ir.Node, a op.ConvTransposeAttrs) *ir.Node{op.ConvTranspose1D, op.ConvTranspose2D,
+		op.ConvTranspose3D}[k-1](x, w, b, a)
 	if !fits {
-		zero := make([]int, k+2)
-		y = op.Pad(y, zero, append([]int{0, 0}, extra...), 0)
+		y = op.Pad(y, make([]int, k+2), append([]int{0, 0}, extra...), 0)
 		if bias != nil {
 			y = op.Add(y, channels(bias, y.Type.Rank()))
 		}
 	}
-	if cut {
-		for i := range k {
-			lo, hi := before[i]-pad[i], after[i]-pad[i]
-			if size := y.Type.Shape[i+2]; lo+hi > 0 {
-				if !size.IsStatic() {
-					n.fail("pads differ at the ends of axis %d, of size %v; want a size that is known", i+2, size)
-				}
-				y = op.Narrow(y, i+2, lo, int(size.Const)-lo-hi)
-			}
-		}
+	for i := range k {
+		y = n.cutEnds(y, i+2, before[i]-a.Padding[i], after[i]-a.Padding[i])
 	}
 	return one(y)
+}
+
+// cutEnds takes elements off the ends of an axis.
+func (n *node) cutEnds(y *ir.Node, axis, lo, hi int) *ir.Node {
+	if lo+hi == 0 {
+		return y
+	}
+	size := y.Type.Shape[axis]
+	if !size.IsStatic() {
+		n.fail("pads differ at the ends of axis %d, of size %v; want a size that is known", axis, size)
+	}
+	return op.Narrow(y, axis, lo, int(size.Const)-lo-hi)
 }
 
 // ceiled returns the window with the padding that ceil_mode adds at the end of axes, so that the last window is whole.
@@ -267,7 +274,8 @@ func (n *node) ceiled(x ir.Shape, w window) window {
 			out--
 		}
 		after[i] = max(w.after[i], (out-1)*w.stride[i]+span-s-w.before[i])
-		if (out-1)*w.stride[i]+span < s+w.before[i]+w.after[i] && s+w.before[i]+w.after[i]-span-(out-1)*w.stride[i] >= w.stride[i] {
+		if (out-1)*w.stride[i]+span < s+w.before[i]+w.after[i] &&
+			s+w.before[i]+w.after[i]-span-(out-1)*w.stride[i] >= w.stride[i] {
 			after[i] = (out-1)*w.stride[i] + span - s - w.before[i] // the window that would begin in the padding
 		}
 	}
@@ -292,7 +300,8 @@ func (n *node) pooled(x *ir.Node, w window, kind string, fill float64) *ir.Node 
 		pad = make([]int, k)
 	}
 	if !dilated {
-		return op.Pool(x, op.PoolAttrs{Kind: kind, Kernel: w.kernel, Stride: w.stride, Padding: pad, Layout: layouts[k]})
+		return op.Pool(
+			x, op.PoolAttrs{Kind: kind, Kernel: w.kernel, Stride: w.stride, Padding: pad, Layout: layouts[k]})
 	}
 	// A dilated window is a window over the elements that it takes, laid out one after the other.
 	stride := append([]int{}, w.stride...)
@@ -397,7 +406,8 @@ func (n *node) maxIndices(x *ir.Node, w window, y *ir.Node, least float64) *ir.N
 	}
 	spatial = op.Expand(spatial, append(ir.ShapeOf(1, 1), s[2:]...))
 	flat := flatten(spatial, 0)
-	where := op.Gather(op.Reshape(flat, ir.Shape{flat.Type.Shape[2]}), op.Reshape(at, ir.Shape{n.product(at.Type.Shape)}), 0)
+	where := op.Gather(op.Reshape(flat, ir.Shape{flat.Type.Shape[2]}),
+		op.Reshape(at, ir.Shape{n.product(at.Type.Shape)}), 0)
 	row := op.Iota(n.b.g, 2, ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Static(1), ir.Static(1), outs}})
 	pick := op.Add(op.Mul(row, number(float64(taps), row)), best)
 	idx := op.Reshape(op.Gather(where, n.flat(pick), 0), y.Type.Shape)

@@ -29,7 +29,8 @@ var _ = func() struct{} {
 		"Sinh": func(x *ir.Node) *ir.Node {
 			e := op.Expm1(op.Abs(x)) // sinh |x| = (e + e/(e+1)) / 2 with e = exp |x| - 1
 			y := op.Mul(number(0.5, x), op.Add(e, op.Div(e, op.Add(e, number(1, x)))))
-			return op.Where(op.Gt(e, number(1e30, x)), op.Mul(op.Sign(x), op.Mul(number(0.5, x), e)), op.Mul(op.Sign(x), y))
+			return op.Where(op.Gt(e, number(1e30, x)), op.Mul(op.Sign(x), op.Mul(number(0.5, x), e)),
+				op.Mul(op.Sign(x), y))
 		},
 		"Cosh": func(x *ir.Node) *ir.Node {
 			e := op.Exp(op.Abs(x))
@@ -38,7 +39,8 @@ var _ = func() struct{} {
 		// asinh |x| = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))
 		"Asinh": func(x *ir.Node) *ir.Node {
 			a, s := op.Abs(x), op.Square(x)
-			return op.Mul(op.Sign(x), op.Log1p(op.Add(a, op.Div(s, op.Add(number(1, x), op.Sqrt(op.Add(s, number(1, x))))))))
+			return op.Mul(
+				op.Sign(x), op.Log1p(op.Add(a, op.Div(s, op.Add(number(1, x), op.Sqrt(op.Add(s, number(1, x))))))))
 		},
 		// acosh x = log1p(t + sqrt(2t + t^2)) with t = x-1
 		"Acosh": func(x *ir.Node) *ir.Node {
@@ -69,7 +71,8 @@ var (
 		return one(op.Hardsigmoid(n.x(0), n.float("alpha", 0.2), n.float("beta", 0.5)))
 	})
 	_ = on("Selu", 1, func(n *node) []*value {
-		x, a, g := n.x(0), n.float("alpha", 1.6732632423543772848170429916717), n.float("gamma", 1.0507009873554804934193349852946)
+		x, a, g := n.x(0), n.float("alpha", 1.6732632423543772848170429916717),
+			n.float("gamma", 1.0507009873554804934193349852946)
 		return one(op.Mul(number(g, x), op.Elu(x, a)))
 	})
 	_ = on("ThresholdedRelu", 1, func(n *node) []*value {

@@ -93,7 +93,8 @@ var (
 				small = append(small, ir.Static((s[i+2].Const-1)*int64(stride[i])+int64(k[i])))
 			}
 			if n.product(small).IsStatic() && n.product(small) != n.product(shape) {
-				y := op.Scatter(op.Const(n.b.g, 0, ir.Type{DType: x.Type.DType, Shape: ir.Shape{n.product(small)}}), n.flat(idx), n.flat(x), "none")
+				y := op.Scatter(op.Const(n.b.g, 0, ir.Type{DType: x.Type.DType, Shape: ir.Shape{n.product(small)}}),
+					n.flat(idx), n.flat(x), "none")
 				y = op.Reshape(y, small)
 				after := make([]int, len(shape))
 				for i := range shape {

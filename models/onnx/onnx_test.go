@@ -139,9 +139,13 @@ func model(op string, attrs ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
 			TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1),
 				Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{dim(2), dim(3)}}}}}}
 	}
-	return &onnxpb.ModelProto{IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(17)}},
-		Graph: &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{value("x")}, Output: []*onnxpb.ValueInfoProto{value("y")},
-			Node: []*onnxpb.NodeProto{{Name: proto.String("n1"), OpType: &op, Input: []string{"x"}, Output: []string{"y"}, Attribute: attrs}}}}
+	return &onnxpb.ModelProto{IrVersion: proto.Int64(8),
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(17)}},
+		Graph: &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{value("x")},
+			Output: []*onnxpb.ValueInfoProto{value("y")},
+			Node: []*onnxpb.NodeProto{
+				{Name: proto.String("n1"), OpType: &op, Input: []string{"x"}, Output: []string{"y"},
+					Attribute: attrs}}}}
 }
 
 // importModel imports a model.
@@ -162,9 +166,11 @@ func importModel(t *testing.T, m *onnxpb.ModelProto, o Options) (*Model, error) 
 // TestErrors checks that errors name the node and what is wrong.
 func TestErrors(t *testing.T) {
 	external := model("Relu")
-	external.Graph.Initializer = []*onnxpb.TensorProto{{Name: proto.String("w"), Dims: []int64{2}, DataType: proto.Int32(1),
-		DataLocation: onnxpb.TensorProto_EXTERNAL.Enum(),
-		ExternalData: []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("../secret")}}}}
+	external.Graph.Initializer = []*onnxpb.TensorProto{
+		{Name: proto.String("w"), Dims: []int64{2}, DataType: proto.Int32(1),
+			DataLocation: onnxpb.TensorProto_EXTERNAL.Enum(),
+			ExternalData: []*onnxpb.StringStringEntryProto{
+				{Key: proto.String("location"), Value: proto.String("../secret")}}}}
 	external.Graph.Node[0].OpType, external.Graph.Node[0].Input = proto.String("Add"), []string{"x", "w"}
 	cyclic := model("Relu")
 	cyclic.Graph.Node[0].Input = []string{"y"}
@@ -175,7 +181,8 @@ func TestErrors(t *testing.T) {
 	recursive.Graph.Node[0].Domain = proto.String("local")
 	recursive.Functions = []*onnxpb.FunctionProto{{Name: proto.String("F"), Domain: proto.String("local"),
 		Input: []string{"a"}, Output: []string{"b"},
-		Node: []*onnxpb.NodeProto{{OpType: proto.String("F"), Domain: proto.String("local"), Input: []string{"a"}, Output: []string{"b"}}}}}
+		Node: []*onnxpb.NodeProto{
+			{OpType: proto.String("F"), Domain: proto.String("local"), Input: []string{"a"}, Output: []string{"b"}}}}}
 	for _, c := range []struct {
 		name string
 		m    *onnxpb.ModelProto
@@ -187,7 +194,8 @@ func TestErrors(t *testing.T) {
 		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
 		{"old opset", model("Gelu"), Options{}, ""},
 		{"data", model("NonZero"), Options{}, "the size of its result depends on data"},
-		{"external", external, Options{}, `external data is at "../secret"; allowed is a file in the folder of the model`},
+		{"external", external, Options{},
+			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},
 		{"recursive", recursive, Options{}, "nested more than 64 deep"},
 		{"axis", model("Softmax", &onnxpb.AttributeProto{Name: proto.String("axis"), I: proto.Int64(7)}), Options{},

@@ -185,7 +185,8 @@ func (e einsumState) diagonal(x *ir.Node, l []rune) (*ir.Node, []rune) {
 			for k := range t.Shape {
 				t.Shape[k] = ir.Static(1)
 			}
-			ti, tj := ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)}, ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)}
+			ti, tj := ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)},
+				ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)}
 			ti.Shape[i], tj.Shape[j] = x.Type.Shape[i], x.Type.Shape[j]
 			on := op.Eq(op.Iota(x.Graph, i, ti), op.Iota(x.Graph, j, tj))
 			x = op.ReduceSum(op.Where(on, x, number(0, x)), false, j)
@@ -252,7 +253,8 @@ func (e einsumState) multiply(x *ir.Node, lx []rune, y *ir.Node, ly []rune, need
 }
 
 // multiplyWide multiplies elements and sums afterwards, for factors whose axes of size 1 broadcast, and for integers.
-func (e einsumState) multiplyWide(x *ir.Node, lx []rune, y *ir.Node, ly []rune, needed func(rune) bool) (*ir.Node, []rune) {
+func (e einsumState) multiplyWide(x *ir.Node, lx []rune, y *ir.Node, ly []rune, needed func(rune) bool) (
+	*ir.Node, []rune) {
 	all := slices.Clone(lx)
 	for _, r := range ly {
 		if !slices.Contains(all, r) {

@@ -97,7 +97,8 @@ var (
 			axis = n.axis(axis, x.Type.Rank())
 		}
 		block := n.int("block_size", 0)
-		y := n.dequantised(x, n.spread(n.x(1), x.Type.Shape, axis, block), n.spread(n.maybe(2), x.Type.Shape, axis, block))
+		y := n.dequantised(x, n.spread(n.x(1), x.Type.Shape, axis, block),
+			n.spread(n.maybe(2), x.Type.Shape, axis, block))
 		if t := n.int("output_dtype", 0); t != 0 {
 			y = cast(y, n.dtype(t))
 		}
@@ -152,8 +153,9 @@ var (
 			acc = op.Add(acc, channels(cast(n.x(8), f), rank))
 		}
 		scale := op.Mul(op.Reshape(cast(n.x(1), f), ir.Shape{}), n.perChannel(cast(n.x(4), f), rank))
-		return one(n.quantised(op.Mul(acc, scale), op.Reshape(cast(n.x(6), f), ir.Shape{}), op.Reshape(n.x(7), ir.Shape{}),
-			n.typeOf(7).DType, n.in[7].narrow))
+		return one(
+			n.quantised(op.Mul(acc, scale), op.Reshape(cast(n.x(6), f), ir.Shape{}), op.Reshape(n.x(7), ir.Shape{}),
+				n.typeOf(7).DType, n.in[7].narrow))
 	})
 )
 

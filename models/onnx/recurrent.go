@@ -14,8 +14,10 @@ import (
 
 var (
 	_ = register("RNN", conversion{since: 7, convert: recurrent(1, 1, "Tanh"), note: "the length must be known"})
-	_ = register("GRU", conversion{since: 7, convert: recurrent(3, 1, "Sigmoid Tanh"), note: "the length must be known"})
-	_ = register("LSTM", conversion{since: 7, convert: recurrent(4, 2, "Sigmoid Tanh Tanh"), note: "the length must be known"})
+	_ = register(
+		"GRU", conversion{since: 7, convert: recurrent(3, 1, "Sigmoid Tanh"), note: "the length must be known"})
+	_ = register(
+		"LSTM", conversion{since: 7, convert: recurrent(4, 2, "Sigmoid Tanh Tanh"), note: "the length must be known"})
 )
 
 // layer is one direction of a recurrent layer.
@@ -174,7 +176,8 @@ func (l *layer) run(xw, state *ir.Node) *ir.Node {
 	if n.has(4) {
 		steps = 2
 	}
-	return n.b.g.Add(hir.ScanDef, hir.ScanAttrs{Body: body, Length: length, Carried: 1, Steps: steps, Trajectory: true}, outer...)
+	return n.b.g.Add(hir.ScanDef, hir.ScanAttrs{Body: body, Length: length, Carried: 1, Steps: steps, Trajectory: true},
+		outer...)
 }
 
 // part returns columns i*H to (i+1)*H-1.
@@ -299,7 +302,8 @@ func (n *node) activations(names []string, dirs int) (out []func(x *ir.Node) *ir
 			out = append(out, func(x *ir.Node) *ir.Node { return op.Add(op.Mul(number(a, x), x), number(b, x)) })
 		case "scaledtanh":
 			a, b := next(&alphas, 1), next(&betas, 1)
-			out = append(out, func(x *ir.Node) *ir.Node { return op.Mul(number(a, x), op.Tanh(op.Mul(number(b, x), x))) })
+			out = append(
+				out, func(x *ir.Node) *ir.Node { return op.Mul(number(a, x), op.Tanh(op.Mul(number(b, x), x))) })
 		default:
 			n.fail("activation %q is unknown", name)
 		}

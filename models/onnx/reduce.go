@@ -32,8 +32,12 @@ var _ = func() struct{} {
 		"ReduceL2": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
 			return op.Sqrt(op.ReduceSum(op.Square(x), keep, axes...))
 		},
-		"ReduceSumSquare": func(x *ir.Node, keep bool, axes ...int) *ir.Node { return op.ReduceSum(op.Square(x), keep, axes...) },
-		"ReduceLogSum":    func(x *ir.Node, keep bool, axes ...int) *ir.Node { return op.Log(op.ReduceSum(x, keep, axes...)) },
+		"ReduceSumSquare": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
+			return op.ReduceSum(op.Square(x), keep, axes...)
+		},
+		"ReduceLogSum": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
+			return op.Log(op.ReduceSum(x, keep, axes...))
+		},
 	} {
 		c := conversion{since: 1, convert: reduction(f)}
 		if name == "ReduceProd" {
@@ -199,7 +203,8 @@ var (
 				n.fail("num_groups is %d", groups)
 			}
 			spread := func(v *ir.Node) *ir.Node {
-				return op.Reshape(op.Expand(op.Reshape(v, ir.ShapeOf(int64(groups), 1)), ir.Shape{ir.Static(int64(groups)), each}),
+				return op.Reshape(
+					op.Expand(op.Reshape(v, ir.ShapeOf(int64(groups), 1)), ir.Shape{ir.Static(int64(groups)), each}),
 					ir.Shape{c})
 			}
 			gain, bias = spread(gain), spread(bias)
@@ -242,7 +247,8 @@ func layerNorm(n *node) []*value {
 	rank := x.Type.Rank()
 	axis, eps := n.axis(n.int("axis", -1), rank), n.float32("epsilon", 1e-5)
 	rest := x.Type.Shape[axis:]
-	plain := len(n.p.GetOutput()) == 1 || n.p.GetOutput()[1] == "" && (len(n.p.GetOutput()) < 3 || n.p.GetOutput()[2] == "")
+	plain := len(n.p.GetOutput()) == 1 || n.p.GetOutput()[1] == "" &&
+		(len(n.p.GetOutput()) < 3 || n.p.GetOutput()[2] == "")
 	if plain && gain.Type.Shape.Equal(rest) {
 		width := ir.Shape{n.product(rest)}
 		flat := op.Reshape(x, append(append(ir.Shape{}, x.Type.Shape[:axis]...), width...))
@@ -277,7 +283,8 @@ func (n *node) trainingNorm(x *ir.Node) []*value {
 	mean := op.ReduceMean(x, false, axes...)
 	d := op.Sub(x, channels(mean, rank))
 	variance := op.ReduceMean(op.Square(d), false, axes...)
-	y := op.Mul(op.Mul(d, op.Rsqrt(op.Add(channels(variance, rank), number(n.float32("epsilon", 1e-5), x)))), channels(n.x(1), rank))
+	y := op.Mul(op.Mul(d, op.Rsqrt(op.Add(channels(variance, rank), number(n.float32("epsilon", 1e-5), x)))),
+		channels(n.x(1), rank))
 	y = op.Add(y, channels(n.x(2), rank))
 	m := n.float("momentum", float64(float32(0.9)))
 	mix := func(old, now *ir.Node) *ir.Node {

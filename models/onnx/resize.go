@@ -43,87 +43,94 @@ func resize(n *node) []*value {
 		}
 	}
 	axes = n.axes(axes, rank)
-	scaleAt, sizeAt, roiAt := 2, 3, 1
 	if n.version < 11 || n.p.GetOpType() == "Upsample" {
-		r.coords, r.nearest, scaleAt, sizeAt, roiAt = "asymmetric", "floor", 1, -1, -1
-	}
-	scales := make([]float64, len(axes))
-	target := append(ir.Shape{}, x.Type.Shape...)
-	hasSizes := sizeAt > 0 && n.has(sizeAt) && !n.in[sizeAt].typ.Shape[0].Is(0)
-	switch {
-	case hasSizes:
-		for i, d := range n.dims(sizeAt) {
-			target[axes[i]] = d
-		}
-		n.keepAspect(x.Type.Shape, target, axes)
-		for i, a := range axes {
-			if x.Type.Shape[a].IsStatic() && target[a].IsStatic() {
-				scales[i] = float64(target[a].Const) / float64(x.Type.Shape[a].Const)
-			}
-		}
-	case n.p.GetOpType() == "Upsample" && n.version < 9:
-		for i, v := range n.attr("scales").GetFloats() {
-			scales[i] = float64(v)
-		}
-	default:
-		if !n.has(scaleAt) {
-			n.fail("has neither scales nor sizes")
-		}
-		copy(scales, n.array(scaleAt).Floats)
+		r.coords, r.nearest = "asymmetric", "floor"
 	}
 	var roi []float64
 	if r.coords == "tf_crop_and_resize" {
-		roi = n.array(roiAt).Floats
-		if len(roi) != 2*len(axes) {
+		if roi = n.array(1).Floats; len(roi) != 2*len(axes) {
 			n.fail("roi has %d numbers; want %d", len(roi), 2*len(axes))
 		}
 	}
-	if !hasSizes {
-		for i, a := range axes {
-			extent := 1.0
-			if roi != nil {
-				extent = roi[len(axes)+i] - roi[i]
-			}
-			target[a] = n.scaled(x.Type.Shape[a], scales[i]*extent)
-		}
-	}
+	target, scales := n.resized(x.Type.Shape, axes, roi)
 	if y := n.plainResize(x, target, r, axes, scales); y != nil {
 		return one(y)
 	}
 	var outside *ir.Node
 	for i, a := range axes {
 		size := x.Type.Shape[a]
-		if size == target[a] && scales[i] == 1 && r.coords != "tf_crop_and_resize" {
+		if size == target[a] && scales[i] == 1 && roi == nil {
 			continue
 		}
 		if !size.IsStatic() || !target[a].IsStatic() {
-			n.fail("resizes axis %d from %v to %v in mode %s, coordinates %s; want sizes that are known", a, size, target[a],
-				r.mode, r.coords)
+			n.fail("resizes axis %d from %v to %v in mode %s, coordinates %s; want sizes that are known", a, size,
+				target[a], r.mode, r.coords)
 		}
 		r.in, r.out, r.scale = int(size.Const), int(target[a].Const), scales[i]
 		if roi != nil {
 			r.start, r.end = roi[i], roi[len(axes)+i]
+			o := n.at(n.outside(r), a, rank)
+			if outside != nil {
+				o = op.Or(outside, o)
+			}
+			outside = o
 		}
 		x = n.resizeAxis(x, a, r)
-		if roi != nil {
-			out := tensor.NewArray(dtype.Bool, r.out)
-			for k := range r.out {
-				if p := r.at(k); p < 0 || p > float64(r.in-1) {
-					out.Ints[k] = 1
-				}
-			}
-			o := n.at(n.b.at(made(out)), a, rank)
-			if outside == nil {
-				outside = o
-			} else {
-				outside = op.Or(outside, o)
-			}
-		}
 	}
 	if outside != nil {
 		x = op.Where(outside, number(n.float("extrapolation_value", 0), x), x)
 	}
 	return one(x)
+}
+
+// outside returns which elements of the result of an axis lie outside of the input.
+func (n *node) outside(r resampler) *ir.Node {
+	out := tensor.NewArray(dtype.Bool, r.out)
+	for k := range r.out {
+		if p := r.at(k); p < 0 || p > float64(r.in-1) {
+			out.Ints[k] = 1
+		}
+	}
+	return n.b.at(made(out))
+}
+
+// resized returns the shape of the result, from sizes or scales, and the scale of each axis.
+func (n *node) resized(x ir.Shape, axes []int, roi []float64) (target ir.Shape, scales []float64) {
+	scaleAt, sizeAt := 2, 3
+	if n.version < 11 || n.p.GetOpType() == "Upsample" {
+		scaleAt, sizeAt = 1, -1
+	}
+	scales, target = make([]float64, len(axes)), append(ir.Shape{}, x...)
+	if sizeAt > 0 && n.has(sizeAt) && !n.typeOf(sizeAt).Shape[0].Is(0) {
+		for i, d := range n.dims(sizeAt) {
+			target[axes[i]] = d
+		}
+		n.keepAspect(x, target, axes)
+		for i, a := range axes {
+			if x[a].IsStatic() && target[a].IsStatic() {
+				scales[i] = float64(target[a].Const) / float64(x[a].Const)
+			}
+		}
+		return target, scales
+	}
+	switch {
+	case n.p.GetOpType() == "Upsample" && n.version < 9:
+		for i, v := range n.attr("scales").GetFloats() {
+			scales[i] = float64(v)
+		}
+	case !n.has(scaleAt):
+		n.fail("has neither scales nor sizes")
+	default:
+		copy(scales, n.array(scaleAt).Floats)
+	}
+	for i, a := range axes {
+		extent := 1.0
+		if roi != nil {
+			extent = roi[len(axes)+i] - roi[i]
+		}
+		target[a] = n.scaled(x[a], scales[i]*extent)
+	}
+	return target, scales
 }
 
 // scaled returns a size times a factor, rounded down.
@@ -165,61 +172,56 @@ func (n *node) keepAspect(x, target ir.Shape, axes []int) {
 	}
 }
 
+// plainCoords has the coordinates of op resize by their names in ONNX.
+var plainCoords = map[string]string{"half_pixel": op.HalfPixel, "pytorch_half_pixel": op.HalfPixel,
+	"asymmetric": op.Asymmetric, "align_corners": op.AlignCorners}
+
 // plainResize returns the op resize of the last two axes, if it is the same; else nil.
 func (n *node) plainResize(x *ir.Node, target ir.Shape, r resampler, axes []int, scales []float64) *ir.Node {
 	rank := x.Type.Rank()
-	if rank < 2 || !target[:rank-2].Equal(x.Type.Shape[:rank-2]) {
+	a := op.ResizeAttrs{Mode: op.ResizeLinear, Coords: plainCoords[r.coords]}
+	switch {
+	case rank < 2 || a.Coords == "" || !target[:rank-2].Equal(x.Type.Shape[:rank-2]):
+		return nil
+	case r.mode == "nearest":
+		a.Mode = op.ResizeNearest
+	case r.mode != "linear" || !x.Type.DType.IsFloat():
 		return nil
 	}
-	a := op.ResizeAttrs{Mode: op.ResizeLinear}
-	switch r.coords {
-	case "half_pixel":
-		a.Coords = op.HalfPixel
-	case "asymmetric":
-		a.Coords = op.Asymmetric
-	case "align_corners":
-		a.Coords = op.AlignCorners
-	case "pytorch_half_pixel":
-		a.Coords = op.HalfPixel
+	if r.coords == "pytorch_half_pixel" { // differs for an axis of one element
 		for _, d := range target[rank-2:] {
 			if lo, _ := n.b.g.Syms.Bounds(d); lo <= 1 {
 				return nil
 			}
 		}
-	default:
-		return nil
 	}
 	for i, axis := range axes {
-		from, to := x.Type.Shape[axis], target[axis]
-		if r.exclude || r.antialias && scales[i] < 1 {
+		if !r.isPlain(x.Type.Shape[axis], target[axis], scales[i], axis < rank-2) {
 			return nil
 		}
-		static := from.IsStatic() && to.IsStatic()
-		if static && math.Abs(scales[i]*float64(from.Const)-float64(to.Const)) > 1e-4 {
-			return nil // a scale that is not the ratio of the sizes
-		}
-		if axis < rank-2 || r.mode == "linear" {
-			continue
-		}
-		whole := scales[i] == math.Floor(scales[i]) && scales[i] >= 1
-		switch {
-		case r.mode != "nearest":
-			return nil
-		case r.coords == "asymmetric" && r.nearest == "floor":
-		case r.coords == "asymmetric" && r.nearest == "round_prefer_floor" && whole && scales[i] <= 2:
-		case r.coords == "half_pixel" && (r.nearest == "round_prefer_ceil" || whole && r.nearest == "round_prefer_floor"):
-		default:
-			return nil
-		}
-	}
-	switch {
-	case r.mode == "linear" && x.Type.DType.IsFloat():
-	case r.mode == "nearest":
-		a.Mode = op.ResizeNearest
-	default:
-		return nil
 	}
 	return op.Resize(x, target[rank-2], target[rank-1], a)
+}
+
+// isPlain reports whether op resize resizes an axis as wanted. kept is set for an axis that keeps its size.
+func (r resampler) isPlain(from, to ir.Dim, scale float64, kept bool) bool {
+	if r.exclude || r.antialias && scale < 1 {
+		return false
+	}
+	if from.IsStatic() && to.IsStatic() && math.Abs(scale*float64(from.Const)-float64(to.Const)) > 1e-4 {
+		return false // the scale is not the ratio of the sizes
+	}
+	if kept || r.mode == "linear" {
+		return true
+	}
+	whole := scale == math.Floor(scale) && scale >= 1
+	switch r.coords {
+	case "asymmetric":
+		return r.nearest == "floor" || r.nearest == "round_prefer_floor" && whole && scale <= 2
+	case "half_pixel":
+		return r.nearest == "round_prefer_ceil" || r.nearest == "round_prefer_floor" && whole
+	}
+	return false
 }
 
 // at returns the position of element i of the result among those of the input.

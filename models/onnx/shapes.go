@@ -30,9 +30,10 @@ var (
 		}
 		return n.filled(n.dims(0), fill)
 	}})
-	_ = register("Reshape", conversion{since: 1, symbolic: sameElements((*node).newShape), convert: func(n *node) []*value {
-		return one(op.Reshape(n.x(0), n.newShape()))
-	}})
+	_ = register(
+		"Reshape", conversion{since: 1, symbolic: sameElements((*node).newShape), convert: func(n *node) []*value {
+			return one(op.Reshape(n.x(0), n.newShape()))
+		}})
 	_ = on("Flatten", 1, func(n *node) []*value {
 		x := n.x(0)
 		at := n.int("axis", 1)
@@ -102,10 +103,14 @@ var (
 	_ = register("Range", conversion{since: 11, symbolic: symbolicRange, convert: rangeOp})
 	_ = on("Pad", 1, pad)
 	_ = on("DepthToSpace", 1, func(n *node) []*value {
-		return one(op.DepthToSpace(n.x(0), op.BlockAttrs{Size: n.int("blocksize", 1), Order: strings.ToLower(n.str("mode", "DCR"))}))
+		return one(
+			op.DepthToSpace(
+				n.x(0), op.BlockAttrs{Size: n.int("blocksize", 1), Order: strings.ToLower(n.str("mode", "DCR"))}))
 	})
 	_ = on("SpaceToDepth", 1, func(n *node) []*value {
-		return one(op.SpaceToDepth(n.x(0), op.BlockAttrs{Size: n.int("blocksize", 1), Order: strings.ToLower(n.str("mode", "DCR"))}))
+		return one(
+			op.SpaceToDepth(
+				n.x(0), op.BlockAttrs{Size: n.int("blocksize", 1), Order: strings.ToLower(n.str("mode", "DCR"))}))
 	})
 	_ = on("Trilu", 14, func(n *node) []*value {
 		k := 0

@@ -118,7 +118,7 @@ func (n *node) quotient(a, b elem, exact bool) (elem, bool) {
 	if !ok {
 		return elem{}, false
 	}
-	if q, ok := x.Div(b.num); ok {
+	if q, whole := x.Div(b.num); whole {
 		return reduced(q, a.den), true
 	}
 	if !b.num.IsStatic() || b.num.Const < 0 {

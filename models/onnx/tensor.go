@@ -52,10 +52,12 @@ func (f *File) decode(p *onnxpb.TensorProto, t ir.Type) (tensor.Tensor, error) {
 		packed = (n + 1) / 2
 	}
 	if count != packed {
-		return out, f.errorf("tensor %s has %d elements; its shape %v takes %d", strconv.Quote(p.GetName()), count, shape,
+		return out, f.errorf("tensor %s has %d elements; its shape %v takes %d", strconv.Quote(p.GetName()), count,
+			shape,
 			packed)
 	}
-	if packed != n || p.GetDataType() == int32(onnxpb.TensorProto_INT4) || p.GetDataType() == int32(onnxpb.TensorProto_UINT4) {
+	if packed != n || p.GetDataType() == int32(onnxpb.TensorProto_INT4) ||
+		p.GetDataType() == int32(onnxpb.TensorProto_UINT4) {
 		b := make([]byte, packed)
 		for i := range b {
 			b[i] = byte(p.GetInt32Data()[i])

@@ -144,7 +144,8 @@ func (b *builder) constant(v *value) *ir.Node {
 			for i := range a.Len() {
 				same = same && math.Float64bits(a.At(i)) == math.Float64bits(first)
 			}
-			if same && float64(int64(first)) == first && (a.Ints == nil || a.Ints[0] == int64(first)) || same && a.Ints == nil {
+			if same && float64(int64(first)) == first && (a.Ints == nil || a.Ints[0] == int64(first)) ||
+				same && a.Ints == nil {
 				return op.Const(b.g, first, v.typ)
 			}
 		}

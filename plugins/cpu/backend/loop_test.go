@@ -79,7 +79,8 @@ func TestLoopRandom(t *testing.T) {
 		for _, threads := range []int{1, 3} {
 			got, err2 := outputsOf(t, p, weights, threads, nil, in)
 			if err2 != nil || !bytes.Equal(got, want) {
-				t.Fatalf("seed %d, %d threads: unrolled %x, as steps %x (%v)\n%s\n%s", seed, threads, want, got, err2, g,
+				t.Fatalf("seed %d, %d threads: unrolled %x, as steps %x (%v)\n%s\n%s", seed, threads, want, got, err2,
+					g,
 					p.Graph)
 			}
 		}
@@ -228,8 +229,9 @@ return y=y
 	}
 	t.Logf("stopped after %v", time.Since(start))
 
-	bad, err := ir.Parse(strings.NewReplacer("y = tanh x", "y = gather t, j", "one = const", "t = const : f32[9,4]\none = const").
-		Replace(g.String()))
+	bad, err := ir.Parse(
+		strings.NewReplacer("y = tanh x", "y = gather t, j", "one = const", "t = const : f32[9,4]\none = const").
+			Replace(g.String()))
 	if err == nil {
 		p, weights = compiled(t, bad)
 		_, err = outputsOf(t, p, weights, 1, nil, map[string]*tensor.Array{

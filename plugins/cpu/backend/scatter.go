@@ -13,7 +13,8 @@ var _ = register(kernel{op: "scatter",
 	run:   func(c *call) error { return scatters[c.out.DType](c) }})
 
 var scatters = map[dtype.DType]func(*call) error{
-	dtype.F32: scatterOf[float32], dtype.F64: scatterOf[float64], dtype.I8: scatterOf[int8], dtype.I16: scatterOf[int16],
+	dtype.F32: scatterOf[float32], dtype.F64: scatterOf[float64], dtype.I8: scatterOf[int8],
+	dtype.I16: scatterOf[int16],
 	dtype.I32: scatterOf[int32], dtype.I64: scatterOf[int64], dtype.U8: scatterOf[uint8], dtype.U32: scatterOf[uint32],
 }
 

@@ -21,14 +21,15 @@ func compiled(t *testing.T, g *ir.Graph) (*program.Program, []byte) { return com
 // compiledAs is like compiled, and unrolls loops of at most so many nodes (pass.Options.Unroll).
 func compiledAs(t *testing.T, g *ir.Graph, unroll int) (*program.Program, []byte) {
 	t.Helper()
-	r, err := compiler.Compile(t.Context(), []*ir.Graph{g}, compiler.Options{Targets: compiler.Defaults()[:1], Unroll: unroll,
-		Layout: func(w []compiler.Weight) (size int64, err error) {
-			for i := range w {
-				w[i].Offset = size
-				size += program.AlignUp(w[i].Size())
-			}
-			return size, nil
-		}})
+	r, err := compiler.Compile(t.Context(), []*ir.Graph{g},
+		compiler.Options{Targets: compiler.Defaults()[:1], Unroll: unroll,
+			Layout: func(w []compiler.Weight) (size int64, err error) {
+				for i := range w {
+					w[i].Offset = size
+					size += program.AlignUp(w[i].Size())
+				}
+				return size, nil
+			}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, g)
 	}

@@ -11,7 +11,8 @@ import (
 // index[i] of dst by the function, or replaces it if combine is nil. dst may be x. An index outside [0, rows) is an
 // error; dst is then undefined. Threads share the columns, so that updates of a row are in the same order for any
 // number of threads.
-func Scatter[T elementwise.Number, I Index](p *pool.Pool, dst, x, src []T, rows, inner int, index []I, combine func(x, u T) T) error {
+func Scatter[T elementwise.Number, I Index](p *pool.Pool, dst, x, src []T, rows, inner int, index []I,
+	combine func(x, u T) T) error {
 	if len(dst) < rows*inner || len(x) < rows*inner || len(src) < len(index)*inner {
 		panic("BUG: Scatter: a slice is short")
 	}
