@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 	"sdk/backend/example": {"sdk/backend"},
 	"plugins/cpu": {"plugins/cpu/backend", "plugins/rpc/serve", "core/device",
 		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/backend": {"core/runner", "plugins/cpu/kernels/...", "core/device", "core/target", "core/op",
+	"plugins/cpu/backend": {"core/code", "core/runner", "plugins/cpu/kernels/...", "core/device", "core/target", "core/op",
 		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	// the kernels, in layers: see plugins/cpu/kernels/doc.go
 	"plugins/cpu/kernels":      {},
@@ -183,6 +183,7 @@ var mayImport = map[string][]string{
 	"internal/tensortest":  {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":   {"core/...", "internal/...", "models/weights", "models/arch"},
 	"bench/ops":            {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},
+	"bench/onnx":           {".", "compile", "core/...", "models/onnx", "models/onnx/onnxpb"},
 	"bench/...":            {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels/..."},
 	"internal/backends":    {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},
 	"internal/imaging":     {"core/code", "core/diag"},

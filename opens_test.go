@@ -36,6 +36,7 @@ var mayOpen = map[string]string{
 	"cmd/rlxrun/protocol_log.go":                     "refuses pipes before it creates the file",
 	"cmd/rlxrun/vectors.go":                          "writes into a new folder",
 	"internal/backends/backends.go":                  "lists folders of backends",
+	"models/onnx/file.go":                            "external data in the folder of the model, of which the kind is checked first",
 	"remember.go":                                    "a temporary file in a folder of ours",
 	"plugins/rpc/host/executable_unix.go":            "opens without blocking and checks the kind",
 	"plugins/rpc/host/declaration_unix.go":           "the same",

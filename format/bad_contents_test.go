@@ -354,7 +354,7 @@ func TestBadBodies(t *testing.T) {
 			g.bodies[0].nodes = append(g.bodies[0].nodes, many(1<<10, g.bodies[0].nodes[1])...)
 			g.bodies[1].nodes = append(g.bodies[1].nodes, many(1<<10, g.bodies[1].nodes[1])...)
 		})},
-		{25, "weight in a body", body(func(b *rawBody) {
+		{26, "weight of another type in a body", body(func(b *rawBody) {
 			b.nodes[1] = rawNode{op: "param", name: "w", typ: rawType{"f32", ir.ShapeOf(16, 8)}}
 		})},
 		{25, "state in a body", body(func(b *rawBody) {

@@ -141,6 +141,12 @@ for shape, rows in ((6,), 3), ((9, 2), 4), ((5, 2, 3), 1), ((0, 2), 3), ((40, 3)
     for d in torch.float64, torch.int32:
         x, i = rand(*shape) if d == torch.float64 else randint(-9, 9, *shape, dtype=d), randint(0, rows - 1, shape[0],
             dtype=torch.int64)
+        y, r = x.new_zeros(rows, *shape[1:]) + 2, {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+        for how in r:
+            u = i.reshape(-1, *(1 for _ in shape[1:])).expand(*shape)
+            case('scatter y, i, x {reduce="%s"}' % how, y.scatter_reduce(0, u, x, r[how]), y=y, i=i, x=x)
+        p = torch.randperm(max(rows, 1))[: min(rows, shape[0])]
+        case("scatter y, p, z", y.index_copy(0, p, x[: len(p)]), y=y, p=p, z=x[: len(p)])
         case("scatter_add x, i", torch.zeros(rows, *shape[1:], dtype=x.dtype).index_add(0, i, x), x=x, i=i)
 
 for shape, to in ((1, 2, 3, 4), (6, 8)), ((1, 1, 5, 7), (3, 4)), ((2, 1, 4, 6), (9, 5)), ((1, 1, 1, 1),

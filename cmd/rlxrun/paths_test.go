@@ -113,15 +113,30 @@ func TestPaths(t *testing.T) {
 		{Flag: "plugins describe --log-protocol", Args: "plugins describe cpu --log-protocol PATH --plugin cpu=" +
 			strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
 		{Flag: "plugins vectors --output", Args: "plugins vectors --ops neg -o PATH"},
+		{Flag: "perplexity FILE", Args: "perplexity PATH --text in.png" + b},
+		{Flag: "perplexity --text", Args: "perplexity text.rlx --text PATH" + b},
+		{Flag: "perplexity --weights", Args: "perplexity text.rlx --text in.png --weights PATH" + b},
+		{Flag: "perplexity --lora", Args: "perplexity text.rlx --text in.png --lora PATH" + b, Folder: true},
+		{Flag: "train FILE", Args: "train PATH --text in.png" + b},
+		{Flag: "train --text", Args: "train text.rlx --text PATH" + b},
+		{Flag: "train --save", Args: "train text.rlx --text in.png --save PATH" + b, Output: true},
+		{Flag: "train --adapter", Args: "train text.rlx --text in.png --adapter PATH" + b, Folder: true},
+		{Flag: "train --eval", Args: "train text.rlx --text in.png --eval PATH" + b},
+		{Flag: "train --plot", Args: "train text.rlx --text in.png --plot PATH" + b, Output: true},
+		{Flag: "train --checkpoint", Args: "train text.rlx --text in.png --checkpoint PATH" + b, Output: true},
+		{Flag: "train --lora", Args: "train text.rlx --text in.png --lora PATH" + b, Folder: true},
+		{Flag: "train --weights", Args: "train text.rlx --text in.png --weights PATH" + b},
 		{Flag: "tokenize FILE", Args: "tokenize PATH"},
 		{Flag: "tokenize FILE.json", Args: "tokenize PATH.json"},
 		{Flag: "detokenize FILE", Args: "detokenize PATH 1"},
 		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
-		"plugins describe", "plugins install", "diff", "replay"} {
+		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
+		case "perplexity", "train":
+			args = strings.Replace(args, command, command+" text.rlx --text in.png", 1)
 		case "run", "bench", "serve", "diff":
 			args = strings.Replace(args, command, command+" sam.rlx", 1)
 		case "replay":

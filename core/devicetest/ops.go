@@ -65,7 +65,8 @@ func (s *suite) opChecks(t tested, e effort) []check {
 		key := fmt.Sprint(dtypes(sub), sub.Attrs)
 		if sub.elements() > 4 && def.FLOPs(sub.Attrs, sub.In, sub.outs...) < 300_000 && seen[key] < tries(e, 1, 2) {
 			seen[key]++
-			if hasFloats(sub) && def.Name != "param" {
+			// A loop makes rounding errors of special values grow without a bound that its definition could name.
+			if hasFloats(sub) && def.Name != "param" && !def.Nested {
 				add("special", func() error { return s.checkSpecial(sub, lost, e, seed) })
 				add("spread", func() error { return s.checkSpecial(sub, spread, e, seed) })
 			}

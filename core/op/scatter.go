@@ -139,15 +139,18 @@ var _ = ir.Lower(ScatterDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	}
 	row := Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{rows, ir.Static(1)}})
 	hit := Eq(row, Reshape(idx, ir.Shape{ir.Static(1), count})) // [m,n]
+	// scatter_add counts the updates of each row, and refuses indices that are out of range.
+	one := Const(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{count}})
+	updates := ScatterAdd(one, in[1], rows)
+	wide := ir.Shape{rows}
+	for range x.Type.Rank() - 1 {
+		wide = append(wide, ir.Static(1))
+	}
+	updated := Reshape(Gt(updates, number(0, updates)), wide)
 	if combine := scatterRules[reduce]; combine.float == nil {
 		i := Iota(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), count}})
 		last := ReduceMax(Where(hit, i, number(-1, i)), false, 1) // the last update of each row
-		wide := ir.Shape{rows}
-		for range x.Type.Rank() - 1 {
-			wide = append(wide, ir.Static(1))
-		}
-		picked := Gather(u, Max(last, number(0, last)), 0)
-		return Where(Reshape(Ge(last, number(0, last)), wide), picked, x)
+		return Where(updated, Gather(u, Max(last, number(0, last)), 0), x)
 	}
 	mask, all := ir.Shape{rows, count}, append(ir.Shape{ir.Static(1)}, u.Type.Shape...)
 	for range x.Type.Rank() - 1 {
@@ -156,11 +159,11 @@ var _ = ir.Lower(ScatterDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	hit, u = Reshape(hit, mask), Reshape(u, all)
 	switch reduce {
 	case "mul":
-		return Mul(x, ReduceProd(Where(hit, u, number(1, u)), false, 1))
+		return Where(updated, Mul(x, ReduceProd(Where(hit, u, number(1, u)), false, 1)), x)
 	case "max":
-		return Max(x, ReduceMax(Where(hit, u, number(lowest(u.Type.DType), u)), false, 1))
+		return Where(updated, Max(x, ReduceMax(Where(hit, u, number(lowest(u.Type.DType), u)), false, 1)), x)
 	}
-	return Min(x, ReduceMin(Where(hit, u, number(highest(u.Type.DType), u)), false, 1))
+	return Where(updated, Min(x, ReduceMin(Where(hit, u, number(highest(u.Type.DType), u)), false, 1)), x)
 })
 
 // lowest and highest return the limits of a number type.
