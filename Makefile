@@ -34,7 +34,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu onnx-tests figures generate clean
 
 build:
 	@mkdir -p bin
@@ -216,6 +216,12 @@ bench-ops:
 	$(GO) build -o out/ops ./bench/ops
 	$(PYTHON) bench/ops/run.py $(ARGS)
 
+# The node tests of ONNX, which need the package onnx of PyPI.
+onnx-tests: build
+	$(PYTHON) bench/onnx/nodes.py out/onnx-nodes
+	$(GO) build -o bin/onnx ./bench/onnx
+	bin/onnx out/onnx-nodes
+
 bench-ops-gpu:
 	@mkdir -p out
 	CGO_ENABLED=1 $(GO) build -o out/ops ./bench/ops
@@ -229,6 +235,7 @@ generate:
 	$(GO) test ./plugins/cpu/backend ./plugins/internal/gpu/kernels -run '^TestDescription$$' -update
 	$(GO) test ./core/target -run '^TestSupport$$' -update
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update
+	$(GO) test ./models/onnx -run '^TestTable$$' -update
 	$(GO) test ./internal/style -run '^TestGenerated$$' -update
 
 clean:
