@@ -35,7 +35,6 @@ type trainFlags struct {
 	scratch          bool
 	adapter          string
 	host             hostFlags
-	clip, decay      float64
 	warmup, logEvery int
 }
 

@@ -143,7 +143,7 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 		return
 	}
 	dx, err := rule(d.copyOf(n), dy)
-	if errors.Is(err, ir.Expand) {
+	if errors.Is(err, ir.ErrExpand) {
 		d.expand(n, dy)
 		return
 	}

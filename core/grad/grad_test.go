@@ -136,9 +136,8 @@ loss = const {value=3} : f32[]
 return loss=loss`, map[string]float64{"x": 0, "y": 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := parse(t, c.text)
 			for name := range c.want {
-				g = differentiate(t, parse(t, c.text), name)
+				g := differentiate(t, parse(t, c.text), name)
 				out, err := interp.Run(g, nil, map[string]*tensor.Array{"x": scalar(2)}, nil)
 				if err != nil {
 					t.Fatal(err)

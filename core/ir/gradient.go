@@ -9,7 +9,7 @@ import "errors"
 // mask; so does a list that ends early. NoGradient stands for a gradient that the rule cannot compute, which is an
 // error if it is wanted. An error says which attributes or types the rule does not cover.
 //
-// The error Expand says that the node is to be differentiated through its expansion.
+// The error ErrExpand says that the node is to be differentiated through its expansion.
 //
 // A rule need not ask which gradients are wanted: nodes that nothing reads are removed later. It may use n and n.In,
 // whose values the forward pass computes anyway.
@@ -18,8 +18,8 @@ type GradientRule func(n *Node, dy []*Node) ([]*Node, error)
 // NoGradient is what a rule returns for an operand that has a gradient which the rule cannot compute.
 var NoGradient = &Node{}
 
-// Expand is the error of a rule that leaves a node to the op's expansion (see Lower), as if the op had no rule.
-var Expand = errors.New("is differentiated through its expansion")
+// ErrExpand is the error of a rule that leaves a node to the op's expansion (see Lower), as if the op had no rule.
+var ErrExpand = errors.New("is differentiated through its expansion")
 
 // Gradient registers the gradient rule of an op. An op without one, and without a lowering to ops that have one, has
 // no gradient. Like Lower, it is separate from Define and returns a value.

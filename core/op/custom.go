@@ -164,7 +164,7 @@ func floats(types []ir.Type) []ir.Type {
 var _ = ir.Gradient(CustomDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a, g := n.Attrs.(CustomAttrs), n.Graph
 	if a.Gradient == nil {
-		return nil, ir.Expand
+		return nil, ir.ErrExpand
 	}
 	in := slices.Clone(n.In)
 	for k, t := range n.Results {

@@ -34,7 +34,6 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	const last = "end_header\n"
 	p := parser{Header: Header{Vertices: -1}}
 	h := &p.Header
 	for n := 1; ; n++ {

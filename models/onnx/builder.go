@@ -34,8 +34,7 @@ type builder struct {
 	scope *scope
 	names map[string]bool // of params
 	depth int
-	count int // ONNX nodes converted
-	path  []string
+	count int   // ONNX nodes converted
 	now   *node // the node that is converted, for errors
 }
 
