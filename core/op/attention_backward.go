@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
@@ -140,100 +139,38 @@ func AttentionBackward(q, k, v, dy *ir.Node, o AttentionOperands, attrs Attentio
 	return q.Graph.AddResults(results, AttentionBackwardDef, attrs, q, k, v, dy, o.Mask, o.Position, o.KVLen, o.Sinks)
 }
 
-// KeyRange returns the keys [lo, hi) among which all those are that a query at a position may attend to. keys is their
-// number.
-func (a AttentionAttrs) KeyRange(position, keys int) (lo, hi int) {
-	lo, hi = 0, keys
-	if a.positional() {
-		hi = min(max(position+1, 0), keys)
-	}
-	if a.Mask == MaskSliding {
-		lo = min(max(position-a.Window, 0), hi)
-	}
-	return lo, hi
-}
-
 func evalAttentionBackward(a AttentionAttrs, in, out []*tensor.Array) error {
 	dys := in[AttentionBackwardDY]
-	in = forwardOperands(in)
-	q, k, v, m := in[0], in[1], in[2], in[AttentionMask]
-	var shape []int
-	var position, kvLen []int64
-	var sinks []float64
-	if m != nil {
-		shape = m.Shape
-	}
-	if x := in[AttentionPosition]; x != nil {
-		position = x.Ints
-	}
-	if x := in[AttentionKVLen]; x != nil {
-		kvLen = x.Ints
-	}
-	if x := in[AttentionSinks]; x != nil {
-		sinks = x.Floats
-	}
-	g := a.Geometry(q.Shape, k.Shape, v.Shape, shape)
-	scale := a.EffectiveScale(int64(g.D))
-	scores, capped, dps := make([]float64, g.Sk), make([]float64, g.Sk), make([]float64, g.Sk)
-	for b := range g.B {
-		keys, offset, err := Batch(a, &g, position, kvLen, b)
-		if err != nil {
-			return err
-		}
-		score := scores[:keys]
-		for h := range g.H {
-			ks, vs := b*g.K.Batch+h*g.HKV/g.H*g.K.Head, b*g.V.Batch+h*g.HKV/g.H*g.V.Head
-			for i := range g.Sq {
-				qi, oi := b*g.Q.Batch+h*g.Q.Head+i*g.Q.Seq, b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq
-				at := func(j int) int { return b*g.Mask[0] + h*g.Mask[1] + i*g.Mask[2] + j*g.Mask[3] }
-				lo, hi := a.KeyRange(i+offset, keys)
-				for j := range score {
-					s := scale * dot(q.Floats[qi:], k.Floats[ks+j*g.K.Seq:], g.D)
-					if a.Softcap != 0 {
-						capped[j] = math.Tanh(s / a.Softcap)
-						s = a.Softcap * capped[j]
-					}
-					score[j] = keepIf(lo <= j && j < hi, s)
-					switch a.Mask {
-					case MaskCustom:
-						score[j] = keepIf(!(m.At(at(j)) < 0.5), score[j])
-					case MaskBias:
-						score[j] += m.Floats[at(j)]
-					}
-				}
-				sink, free := math.Inf(-1), 1.0 // free: the weight of the sink
-				if sinks != nil {
-					sink = sinks[h]
-				}
-				weigh(score, sink)
-				dy, mean := dys.Floats[oi:], 0.0
-				for j, p := range score {
-					if p != 0 { // a key that is masked may hold NaN
-						dps[j] = dot(dy, v.Floats[vs+j*g.V.Seq:], g.DV)
-						mean += p * dps[j]
-						free -= p
-					}
-				}
-				if sinks != nil {
-					out[len(out)-1].Floats[h] -= free * mean
-				}
-				for j, p := range score {
-					if p == 0 {
-						continue
-					}
-					ds := p * (dps[j] - mean)
-					if a.Mask == MaskBias {
-						out[3].Floats[at(j)] += ds
-					}
-					if a.Softcap != 0 {
-						ds *= 1 - capped[j]*capped[j]
-					}
-					addScaled(out[0].Floats[qi:], ds*scale, k.Floats[ks+j*g.K.Seq:], g.D)
-					addScaled(out[1].Floats[ks+j*g.K.Seq:], ds*scale, q.Floats[qi:], g.D)
-					addScaled(out[2].Floats[vs+j*g.V.Seq:], p, dy, g.DV)
-				}
+	r := newAttentionRows(a, forwardOperands(in))
+	r.tanhs = make([]float64, r.g.Sk)
+	dps := make([]float64, r.g.Sk)
+	return r.each(func(at attentionPlace, weights []float64) {
+		dy, mean, free := dys.Floats[at.out:], 0.0, 1.0 // free: the weight of the sink
+		for j, p := range weights {
+			if p != 0 { // a key that is masked may hold NaN
+				dps[j] = dot(dy, r.v.Floats[at.v+j*r.g.V.Seq:], r.g.DV)
+				mean += p * dps[j]
+				free -= p
 			}
 		}
-	}
-	return nil
+		if r.sinks != nil {
+			out[len(out)-1].Floats[at.head] -= free * mean
+		}
+		for j, p := range weights {
+			if p == 0 {
+				continue
+			}
+			ds := p * (dps[j] - mean)
+			if a.Mask == MaskBias {
+				out[3].Floats[at.mask+j*r.g.Mask[3]] += ds
+			}
+			if a.Softcap != 0 {
+				ds *= 1 - r.tanhs[j]*r.tanhs[j]
+			}
+			k := at.k + j*r.g.K.Seq
+			addScaled(out[0].Floats[at.q:], ds*r.scale, r.k.Floats[k:], r.g.D)
+			addScaled(out[1].Floats[k:], ds*r.scale, r.q.Floats[at.q:], r.g.D)
+			addScaled(out[2].Floats[at.v+j*r.g.V.Seq:], p, dy, r.g.DV)
+		}
+	})
 }

@@ -87,7 +87,7 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 		in = a.unpacked(in, s)
 		a.Packed, a.HeadDim = nil, 0
 	}
-	in = inF32(append(in[:len(in):len(in)], dy[0])...)
+	in = allWidened(append(in[:len(in):len(in)], dy[0])...)
 	o := AttentionOperands{in[AttentionMask], in[AttentionPosition], in[AttentionKVLen], in[AttentionSinks]}
 	if m := n.In[AttentionMask]; a.Mask == MaskCustom {
 		o.Mask = m // is compared and not computed with
@@ -108,7 +108,7 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 	if o.Sinks != nil {
 		dx[AttentionSinks] = d[0]
 	}
-	return asOperands(dx, n.In), nil
+	return narrowed(dx, n.In), nil
 })
 
 // padTo returns x with zeros before and after it on an axis, so that it has the size that shape has there and begins at

@@ -6,68 +6,115 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
-	q, k, v := in[0], in[1], in[2]
-	m := in[AttentionMask]
+// attentionRows computes the weights of the keys for one query after another.
+type attentionRows struct {
+	AttentionAttrs
+	g               AttentionGeometry
+	q, k, v, mask   *tensor.Array // mask may be nil
+	position, kvLen []int64
+	sinks           []float64
+	scale           float64
+	scores          []float64
+	tanhs           []float64 // with a softcap, tanh(s/softcap) of each key; nil if it is not wanted
+}
+
+func newAttentionRows(a AttentionAttrs, in []*tensor.Array) *attentionRows {
+	r := &attentionRows{AttentionAttrs: a, q: in[0], k: in[1], v: in[2], mask: in[AttentionMask]}
 	var shape []int
-	var position, kvLen []int64
-	var sinks []float64
-	if m != nil {
-		shape = m.Shape
+	if r.mask != nil {
+		shape = r.mask.Shape
 	}
 	if x := in[AttentionPosition]; x != nil {
-		position = x.Ints
+		r.position = x.Ints
 	}
 	if x := in[AttentionKVLen]; x != nil {
-		kvLen = x.Ints
+		r.kvLen = x.Ints
 	}
 	if x := in[AttentionSinks]; x != nil {
-		sinks = x.Floats
+		r.sinks = x.Floats
 	}
-	g := a.Geometry(q.Shape, k.Shape, v.Shape, shape)
-	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
-	scores := make([]float64, g.Sk)
+	r.g = a.Geometry(r.q.Shape, r.k.Shape, r.v.Shape, shape)
+	r.scale, r.scores = a.EffectiveScale(int64(r.g.D)), make([]float64, r.g.Sk)
+	return r
+}
+
+// each calls f with the place of each query and the weights of its keys, which change with the next call.
+func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error {
+	g := &r.g
 	for b := range g.B {
-		keys, offset, err := Batch(a, &g, position, kvLen, b)
+		keys, offset, err := Batch(r.AttentionAttrs, g, r.position, r.kvLen, b)
 		if err != nil {
 			return err
 		}
-		score := scores[:keys]
 		for h := range g.H {
-			ks, vs := g.Start[1]+b*g.K.Batch+h*g.HKV/g.H*g.K.Head, g.Start[2]+b*g.V.Batch+h*g.HKV/g.H*g.V.Head
-			sink := math.Inf(-1)
-			if sinks != nil {
-				sink = sinks[h]
-			}
+			at := attentionPlace{head: h, k: g.Start[1] + b*g.K.Batch + h*g.HKV/g.H*g.K.Head,
+				v: g.Start[2] + b*g.V.Batch + h*g.HKV/g.H*g.V.Head}
 			for i := range g.Sq {
-				qi := g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
-				for j := range score {
-					score[j] = scale * dot(q.Floats[qi:], k.Floats[ks+j*g.K.Seq:], g.D)
-					if a.Softcap != 0 {
-						score[j] = a.Softcap * math.Tanh(score[j]/a.Softcap)
-					}
-					switch at := i + offset; a.Mask {
-					case MaskCausal:
-						score[j] = keepIf(j <= at, score[j])
-					case MaskSliding:
-						score[j] = keepIf(j <= at && j >= at-a.Window, score[j])
-					case MaskCustom:
-						score[j] = keepIf(!(m.At(b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]) < 0.5), score[j])
-					case MaskBias:
-						score[j] += m.Floats[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
-					}
-				}
-				weigh(score, sink)
-				o := out.Floats[b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq:]
-				for j, p := range score {
-					if p != 0 { // a key that is masked may hold NaN
-						addScaled(o, p, v.Floats[vs+j*g.V.Seq:], g.DV)
-					}
-				}
+				at.q = g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
+				at.out = b*g.Out.Batch + h*g.Out.Head + i*g.Out.Seq
+				at.mask = b*g.Mask[0] + h*g.Mask[1] + i*g.Mask[2]
+				f(at, r.weights(at, i+offset, keys))
 			}
 		}
 	}
 	return nil
+}
+
+// attentionPlace has the head of a query, and the indices of what belongs to it: its own first element and that of its
+// result, the first elements of k and v for key 0, and the element of the mask for key 0.
+type attentionPlace struct{ head, q, k, v, out, mask int }
+
+// weights returns the weights of the first keys for a query at a position among them.
+func (r *attentionRows) weights(at attentionPlace, position, keys int) []float64 {
+	lo, hi := r.keyRange(position, keys)
+	score := r.scores[:keys]
+	for j := range score {
+		s := r.scale * dot(r.q.Floats[at.q:], r.k.Floats[at.k+j*r.g.K.Seq:], r.g.D)
+		if r.Softcap != 0 {
+			t := math.Tanh(s / r.Softcap)
+			s = r.Softcap * t
+			if r.tanhs != nil {
+				r.tanhs[j] = t
+			}
+		}
+		score[j] = keepIf(lo <= j && j < hi, s)
+		switch m := at.mask + j*r.g.Mask[3]; r.Mask {
+		case MaskCustom:
+			score[j] = keepIf(!(r.mask.At(m) < 0.5), score[j])
+		case MaskBias:
+			score[j] += r.mask.Floats[m]
+		}
+	}
+	sink := math.Inf(-1)
+	if r.sinks != nil {
+		sink = r.sinks[at.head]
+	}
+	weigh(score, sink)
+	return score
+}
+
+// keyRange returns the keys [lo, hi) among which all those are that a query at a position may attend to. keys is their
+// number.
+func (a AttentionAttrs) keyRange(position, keys int) (lo, hi int) {
+	lo, hi = 0, keys
+	if a.positional() {
+		hi = min(max(position+1, 0), keys)
+	}
+	if a.Mask == MaskSliding {
+		lo = min(max(position-a.Window, 0), hi)
+	}
+	return lo, hi
+}
+
+func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
+	r := newAttentionRows(a, in)
+	return r.each(func(at attentionPlace, weights []float64) {
+		for j, p := range weights {
+			if p != 0 { // a key that is masked may hold NaN
+				addScaled(out.Floats[at.out:], p, r.v.Floats[at.v+j*r.g.V.Seq:], r.g.DV)
+			}
+		}
+	})
 }
 
 // weigh replaces scores by their softmax weights. The softmax includes the score sink, which has no weight of its own.

@@ -109,15 +109,20 @@ func staticSizes(x ir.Type, batched bool) error {
 	return nil
 }
 
-// biasGradient returns the sum of dy over all axes but that of the channels.
-func (g *Geometry) biasGradient(dy *ir.Node) *ir.Node {
-	var axes []int
-	for i := range dy.Type.Rank() {
-		if i != g.channels() {
-			axes = append(axes, i)
+// convGradients returns the gradients of the operands of a convolution. That of the bias is the sum of dy over all axes
+// but that of the channels.
+func (g *Geometry) convGradients(n, dx, dw, dy *ir.Node) []*ir.Node {
+	all := []*ir.Node{dx, dw, nil}
+	if n.In[ConvBias] != nil {
+		var axes []int
+		for i := range dy.Type.Rank() {
+			if i != g.channels() {
+				axes = append(axes, i)
+			}
 		}
+		all[ConvBias] = ReduceSum(dy, false, axes...)
 	}
-	return ReduceSum(dy, false, axes...)
+	return narrowed(all, n.In)
 }
 
 func convGradient(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
@@ -129,13 +134,9 @@ func convGradient(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := inF32(n.In[0], n.In[1], dy[0])
-	dx := []*ir.Node{g.transposed(in[2], in[1], n.In[0].Type.Shape, a.Layout),
-		g.weightGradient(g.first(in[0]), g.first(in[2]), n.In[1].Type.Shape), nil}
-	if n.In[ConvBias] != nil {
-		dx[ConvBias] = g.biasGradient(in[2])
-	}
-	return asOperands(dx, n.In), nil
+	in := allWidened(n.In[0], n.In[1], dy[0])
+	return g.convGradients(n, g.transposed(in[2], in[1], n.In[0].Type.Shape, a.Layout),
+		g.weightGradient(g.first(in[0]), g.first(in[2]), n.In[1].Type.Shape), in[2]), nil
 }
 
 func convTransposeGradient(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
@@ -147,17 +148,13 @@ func convTransposeGradient(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := inF32(n.In[0], n.In[1], dy[0])
+	in := allWidened(n.In[0], n.In[1], dy[0])
 	x := addConv(in[2], in[1], g.Axes, ConvAttrs{Stride: g.spatial(g.Stride), Padding: g.spatial(g.Padding),
 		Dilation: g.spatial(g.Dilation), Groups: g.Groups, Layout: a.Layout})
 	for i := 3 - g.Axes; i < 3; i++ { // output_padding may add a position
 		x = shorten(x, g.axis(i), n.In[0].Type.Shape[g.axis(i)])
 	}
-	dx := []*ir.Node{x, g.weightGradient(g.first(in[2]), g.first(in[0]), n.In[1].Type.Shape), nil}
-	if n.In[ConvBias] != nil {
-		dx[ConvBias] = g.biasGradient(in[2])
-	}
-	return asOperands(dx, n.In), nil
+	return g.convGradients(n, x, g.weightGradient(g.first(in[2]), g.first(in[0]), n.In[1].Type.Shape), in[2]), nil
 }
 
 var _ = []struct{}{ir.Gradient(Conv1DDef, convGradient), ir.Gradient(Conv2DDef, convGradient),
@@ -199,7 +196,7 @@ var _ = ir.Gradient(PoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error)
 		return nil, err
 	}
 	g.Groups = 1
-	in := inF32(n.In[0], n, dy[0])
+	in := allWidened(n.In[0], n, dy[0])
 	for i := range in {
 		if in[i], err = single(g.first(in[i])); err != nil {
 			return nil, err
@@ -233,7 +230,7 @@ var _ = ir.Gradient(PoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error)
 	dx := plain.transposed(d, w, x.Type.Shape, layout)
 	s := n.In[0].Type.Shape
 	shape := append(ir.Shape{s[0], s[g.channels()]}, x.Type.Shape[2:]...)
-	return asOperands([]*ir.Node{g.back(Reshape(dx, shape))}, n.In), nil
+	return narrowed([]*ir.Node{g.back(Reshape(dx, shape))}, n.In), nil
 })
 
 // The rows of dy are the windows of a pool that keeps all elements.
@@ -246,7 +243,7 @@ var _ = ir.Gradient(Im2ColDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 		return nil, err
 	}
 	g.Groups = 1
-	d, x := inF32(dy[0])[0], n.In[0].Type.Shape
+	d, x := widened(dy[0]), n.In[0].Type.Shape
 	_, _, size := g.Sizes(x.Eval(nil))
 	out, dim := g.OutSizes(size), func(v int) ir.Dim { return ir.Static(int64(v)) }
 	taps := dim(g.Kernel[1] * g.Kernel[2])
@@ -255,7 +252,7 @@ var _ = ir.Gradient(Im2ColDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 	d = Reshape(d, ir.Shape{images, taps, dim(out[1]), dim(out[2])})
 	w := picks(d.Graph, g.spatial(g.Kernel), d.Type.DType)
 	dx := g.transposed(d, w, ir.Shape{images, ir.Static(1), x[2], x[3]}, NCHW)
-	return asOperands([]*ir.Node{Reshape(dx, x)}, n.In), nil
+	return narrowed([]*ir.Node{Reshape(dx, x)}, n.In), nil
 })
 
 // adjoint returns dx along an axis, given dy, for a linear map of that axis. matrix [out,in] is the map of the columns
@@ -279,7 +276,7 @@ func identity(g *ir.Graph, n ir.Dim, d dtype.DType) *ir.Node {
 // resize is a linear map along each axis, so its adjoint is a product with a matrix along each axis. The op itself, of
 // the identity, gives the matrix.
 var _ = ir.Gradient(ResizeDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	a, x, d := n.Attrs.(ResizeAttrs), n.In[0].Type, inF32(dy[0])[0]
+	a, x, d := n.Attrs.(ResizeAttrs), n.In[0].Type, widened(dy[0])
 	last := x.Rank() - 1
 	for axis := last - 1; axis <= last; axis++ {
 		in, out := x.Shape[axis], n.Type.Shape[axis]
@@ -291,7 +288,7 @@ var _ = ir.Gradient(ResizeDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 		}
 		d = adjoint(d, Resize(identity(d.Graph, in, d.Type.DType), out, in, a), axis)
 	}
-	return asOperands([]*ir.Node{d}, n.In), nil
+	return narrowed([]*ir.Node{d}, n.In), nil
 })
 
 var _ = ir.Gradient(AdaptiveAvgPoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
@@ -302,7 +299,7 @@ var _ = ir.Gradient(AdaptiveAvgPoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.N
 	if err != nil {
 		return nil, err
 	}
-	x, d := n.In[0].Type.Shape, inF32(dy[0])[0]
+	x, d := n.In[0].Type.Shape, widened(dy[0])
 	for i := 3 - g.Axes; i < 3; i++ {
 		axis := g.axis(i)
 		in, out := x[axis], n.Type.Shape[axis]
@@ -310,5 +307,5 @@ var _ = ir.Gradient(AdaptiveAvgPoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.N
 		pooled := AdaptiveAvgPool(eye, NWC, int(out.Const))
 		d = adjoint(d, Reshape(pooled, ir.Shape{out, in}), axis)
 	}
-	return asOperands([]*ir.Node{d}, n.In), nil
+	return narrowed([]*ir.Node{d}, n.In), nil
 })

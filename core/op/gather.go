@@ -81,7 +81,7 @@ func Gather(table, idx *ir.Node, axis int) *ir.Node {
 
 // The gradient of table is a scatter_add of dy to zeros, with the axis first.
 var _ = ir.Gradient(GatherDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	axis, table, idx, d := n.Attrs.(GatherAttrs).Axis, n.In[0].Type.Shape, n.In[1], inF32(dy[0])[0]
+	axis, table, idx, d := n.Attrs.(GatherAttrs).Axis, n.In[0].Type.Shape, n.In[1], widened(dy[0])
 	outer, ok1 := product(table[:axis])
 	inner, ok2 := product(table[axis+1:])
 	count, ok3 := product(idx.Type.Shape)
@@ -90,7 +90,7 @@ var _ = ir.Gradient(GatherDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 	}
 	d = Transpose(Reshape(d, ir.Shape{outer, count, inner}), 1, 0, 2)
 	d = ScatterAdd(d, Reshape(idx, ir.Shape{count}), table[axis])
-	return asOperands([]*ir.Node{Reshape(Transpose(d, 1, 0, 2), table)}, n.In), nil
+	return narrowed([]*ir.Node{Reshape(Transpose(d, 1, 0, 2), table)}, n.In), nil
 })
 
 // product returns the number of elements of a shape. ok is false if no dim is equal to it.

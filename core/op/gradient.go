@@ -31,6 +31,17 @@ func gradientBinary(def *ir.OpDef, f func(a, b, y, dy *ir.Node) (da, db *ir.Node
 	})
 }
 
+// allWidened returns operands in f32 that are f16 or bf16. Absent ones stay absent.
+func allWidened(x ...*ir.Node) []*ir.Node {
+	wide := make([]*ir.Node, len(x))
+	for i, v := range x {
+		if v != nil {
+			wide[i] = widened(v)
+		}
+	}
+	return wide
+}
+
 // widened returns a value in f32 if it is f16 or bf16.
 func widened(x *ir.Node) *ir.Node {
 	if d := x.Type.DType; d == dtype.F16 || d == dtype.BF16 {

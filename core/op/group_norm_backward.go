@@ -92,13 +92,13 @@ var _ = ir.LowerTuple(GroupNormBackwardDef, func(_ *ir.Graph, n *ir.Node, in []*
 })
 
 var _ = ir.Gradient(GroupNormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	a, in := n.Attrs.(GroupNormAttrs), inF32(n.In[0], n.In[1], dy[0])
-	return asOperands(GroupNormBackward(in[0], in[1], in[2], a.Groups, a.Eps), n.In), nil
+	a, in := n.Attrs.(GroupNormAttrs), allWidened(n.In[0], n.In[1], dy[0])
+	return narrowed(GroupNormBackward(in[0], in[1], in[2], a.Groups, a.Eps), n.In), nil
 })
 
 // An instance norm is a group norm with a group for each channel.
 var _ = ir.Gradient(InstanceNormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	in := inF32(n.In[0], n.In[1], dy[0])
+	in := allWidened(n.In[0], n.In[1], dy[0])
 	groups := int(max(n.Type.Shape[1].Const, 1))
-	return asOperands(GroupNormBackward(in[0], in[1], in[2], groups, n.Attrs.(InstanceNormAttrs).Eps), n.In), nil
+	return narrowed(GroupNormBackward(in[0], in[1], in[2], groups, n.Attrs.(InstanceNormAttrs).Eps), n.In), nil
 })

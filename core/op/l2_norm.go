@@ -64,7 +64,7 @@ var _ = ir.Lower(L2NormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 
 // With l = max(sqrt(sum of x^2), eps): dx = (dy - y * sum of dy*y) / l, without the second term where eps is larger.
 var _ = ir.Gradient(L2NormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	a, in := n.Attrs.(L2NormAttrs), inF32(n.In[0], dy[0])
+	a, in := n.Attrs.(L2NormAttrs), allWidened(n.In[0], dy[0])
 	x, g := in[0], in[1]
 	eps := number(a.Eps, x)
 	length := Sqrt(ReduceSum(Mul(x, x), true, a.Axes...))
@@ -72,5 +72,5 @@ var _ = ir.Gradient(L2NormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 	y := Div(x, divisor)
 	turned := Mul(y, ReduceSum(Mul(g, y), true, a.Axes...))
 	dx := Div(Sub(g, Where(Ge(length, eps), turned, number(0, x))), divisor)
-	return asOperands([]*ir.Node{dx}, n.In), nil
+	return narrowed([]*ir.Node{dx}, n.In), nil
 })

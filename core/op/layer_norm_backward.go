@@ -21,6 +21,6 @@ var _ = ir.LowerTuple(LayerNormBackwardDef, func(_ *ir.Graph, n *ir.Node, in []*
 })
 
 var _ = ir.Gradient(LayerNormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	in := inF32(n.In[0], n.In[1], dy[0])
-	return asOperands(LayerNormBackward(in[0], in[1], in[2], n.Attrs.(LayerNormAttrs).Eps), n.In), nil
+	in := allWidened(n.In[0], n.In[1], dy[0])
+	return narrowed(LayerNormBackward(in[0], in[1], in[2], n.Attrs.(LayerNormAttrs).Eps), n.In), nil
 })

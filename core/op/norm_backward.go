@@ -20,28 +20,6 @@ func singleOrDouble(name string, t ir.Type) error {
 	return nil
 }
 
-// inF32 returns operands in f32 that are f16 or bf16. Absent ones stay absent.
-func inF32(x ...*ir.Node) []*ir.Node {
-	wide := make([]*ir.Node, len(x))
-	for i, v := range x {
-		wide[i] = v
-		if v != nil && (v.Type.DType == dtype.F16 || v.Type.DType == dtype.BF16) {
-			wide[i] = Cast(v, dtype.F32)
-		}
-	}
-	return wide
-}
-
-// asOperands returns gradients in the element types of the operands that they belong to. nil stays nil.
-func asOperands(dx, operands []*ir.Node) []*ir.Node {
-	for i, v := range dx {
-		if v != nil && v.Type.DType != operands[i].Type.DType {
-			dx[i] = Cast(v, operands[i].Type.DType)
-		}
-	}
-	return dx
-}
-
 // normalized has what the backward ops of norms compute for a row of x: xhat = (x-mean)*scale, with mean 0 unless the
 // norm centers.
 type normalized struct {

@@ -19,6 +19,6 @@ var _ = ir.LowerTuple(RmsNormBackwardDef, func(_ *ir.Graph, n *ir.Node, in []*ir
 })
 
 var _ = ir.Gradient(RmsNormDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	in := inF32(n.In[0], n.In[1], dy[0])
-	return asOperands(RmsNormBackward(in[0], in[1], in[2], n.Attrs.(RmsNormAttrs).Eps), n.In), nil
+	in := allWidened(n.In[0], n.In[1], dy[0])
+	return narrowed(RmsNormBackward(in[0], in[1], in[2], n.Attrs.(RmsNormAttrs).Eps), n.In), nil
 })
