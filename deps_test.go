@@ -64,9 +64,10 @@ var mayImport = map[string][]string{
 	"segment": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/regular",
-		"internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
+		"internal/peft", "internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
 	"train": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/atomicfile",
-		"internal/regular", "internal/safetensors", "task"},
+		"internal/peft", "internal/regular", "internal/safetensors", "task"},
+	"internal/peft":       {"core/code", "core/diag", "internal/regular"},
 	"task/imaging":        {"core/code", "core/diag"},
 	"task/text/tokenizer": {"core/code", "core/diag", "internal/strictjson"},
 	// the kinds

@@ -1,8 +1,6 @@
 package text
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -16,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/peft"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
 	"github.com/rlx-go/rlx/task"
@@ -42,8 +41,6 @@ type Adapter struct {
 // not change are 0. The scale of the adapter is part of them. The tensors are shared; do not change them.
 func (a *Adapter) Weights() map[string]rlx.Tensor { return a.weights }
 
-const maxAdapterConfig = 1 << 20 // bytes
-
 // OpenAdapter reads an adapter that PEFT has saved: the folder dir with adapter_config.json and
 // adapter_model.safetensors. If dir ends in .safetensors, it is the file of the matrices, and adapter_config.json is
 // beside it. With merged weights w + s b a, where s is lora_alpha/r, or lora_alpha/sqrt(r) with
@@ -63,11 +60,9 @@ func OpenAdapter(m *rlx.Model, dir string) (*Adapter, error) {
 		return nil, diag.New(diag.Usage, m.Path(), "takes no adapters").WithHint(
 			"compile the model with rlxc --lora RANK")
 	}
-	matrices := filepath.Join(dir, "adapter_model.safetensors")
-	if strings.HasSuffix(dir, ".safetensors") {
-		dir, matrices = filepath.Dir(dir), dir
-	}
-	cfg, err := readAdapterConfig(filepath.Join(dir, "adapter_config.json"))
+	matrices, config := peft.Files(dir)
+	dir = filepath.Dir(config)
+	cfg, err := readAdapterConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -127,55 +122,15 @@ func badAdapter(path, msg string, args ...any) *diag.Error {
 // ErrAdapter reports an adapter that cannot be read, or that does not fit the model.
 var ErrAdapter error = code.Adapter
 
-// adapterConfig is what counts in adapter_config.json.
+// adapterConfig is the configuration of an adapter.
 type adapterConfig struct {
-	path         string
-	Type         string          `json:"peft_type"`
-	R            int             `json:"r"`
-	Alpha        *float64        `json:"lora_alpha"`
-	RSLoRA       bool            `json:"use_rslora"`
-	DoRA         bool            `json:"use_dora"`
-	Bias         string          `json:"bias"`
-	LoraBias     bool            `json:"lora_bias"`
-	FanInFanOut  bool            `json:"fan_in_fan_out"`
-	Replication  json.RawMessage `json:"layer_replication"`
-	AlphaPattern patterns        `json:"alpha_pattern"`
-}
-
-// patterns are the entries of alpha_pattern in the order of the file: the first that matches a layer counts.
-type patterns []struct {
-	pattern string
-	alpha   float64
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *patterns) UnmarshalJSON(b []byte) error {
-	var values map[string]float64
-	if err := json.Unmarshal(b, &values); err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	for {
-		t, err := d.Token()
-		if err != nil {
-			return nil // the end
-		}
-		if key, ok := t.(string); ok {
-			*p = append(*p, struct {
-				pattern string
-				alpha   float64
-			}{key, values[key]})
-		}
-	}
+	peft.Config
+	path string
 }
 
 func readAdapterConfig(path string) (c adapterConfig, err error) {
-	b, err := regular.ReadFile(path, maxAdapterConfig)
-	if err != nil {
-		return c, badAdapter(path, "cannot be read: %w", err)
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
-		return c, badAdapter(path, "is not the configuration of an adapter: %w", err)
+	if c.Config, err = peft.ReadConfig(path); err != nil {
+		return c, err
 	}
 	c.path = path
 	for _, x := range []struct {
@@ -200,12 +155,12 @@ func readAdapterConfig(path string) (c adapterConfig, err error) {
 func (c *adapterConfig) scale(module string, rank int) (float32, error) {
 	alpha := *c.Alpha
 	for _, p := range c.AlphaPattern {
-		re, err := regexp.Compile(`^(.*\.)?(` + p.pattern + `)$`) // as PEFT matches them
+		re, err := regexp.Compile(`^(.*\.)?(` + p.Pattern + `)$`) // as PEFT matches them
 		if err != nil {
-			return 0, badAdapter(c.path, "alpha_pattern: %q is not a pattern", p.pattern)
+			return 0, badAdapter(c.path, "alpha_pattern: %q is not a pattern", p.Pattern)
 		}
 		if re.MatchString(module) {
-			alpha = p.alpha
+			alpha = p.Alpha
 			break
 		}
 	}
@@ -285,10 +240,10 @@ func layerOf(name string) (module, which string) {
 	name, ok := strings.CutSuffix(name, ".weight")
 	for _, w := range []string{task.LoraA, task.LoraB} {
 		if m, _, found := strings.Cut(name+".", w+"."); found && ok {
-			return strings.TrimPrefix(m, "base_model.model."), w
+			return strings.TrimPrefix(m, peft.Prefix), w
 		}
 	}
-	return strings.TrimPrefix(name, "base_model.model."), ""
+	return strings.TrimPrefix(name, peft.Prefix), ""
 }
 
 // slotOf returns the name that a layer of the base model has in the artifact: that of a text-only model.

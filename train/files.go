@@ -2,12 +2,10 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,35 +15,11 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/peft"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
 	"github.com/rlx-go/rlx/task"
 )
-
-// Files of an adapter, as PEFT calls them.
-const (
-	adapterConfig  = "adapter_config.json"
-	adapterWeights = "adapter_model.safetensors"
-	adapterPrefix  = "base_model.model."
-)
-
-const maxConfig = 1 << 20 // bytes
-
-// config is adapter_config.json, as far as it matters.
-type config struct {
-	Type      string    `json:"peft_type"`
-	Task      string    `json:"task_type"`
-	Rank      int       `json:"r"`
-	Alpha     float64   `json:"lora_alpha"`
-	Targets   []string  `json:"target_modules"`
-	Bias      string    `json:"bias"`
-	Dropout   float64   `json:"lora_dropout"`
-	Inference bool      `json:"inference_mode"`
-	Base      *string   `json:"base_model_name_or_path"`
-	RSLoRA    bool      `json:"use_rslora"`
-	DoRA      bool      `json:"use_dora"`
-	Ranks     *struct{} `json:"rank_pattern,omitempty"`
-}
 
 // SaveAdapter writes the adapters in PEFT's format: adapter_model.safetensors and adapter_config.json, in the folder at
 // path, which is made if it does not exist. If path ends in .safetensors, it is the file of the first, and the second
@@ -60,22 +34,22 @@ func (t *Trainer) SaveAdapter(ctx context.Context, path string) error {
 	}
 	names, layers := map[string]string{}, map[string]bool{}
 	for name := range values {
-		names[name] = adapterPrefix + name + ".weight"
+		names[name] = peft.Prefix + name + ".weight"
 		layer := strings.TrimSuffix(strings.TrimSuffix(name, task.LoraA), task.LoraB)
 		layers[layer[strings.LastIndex(layer, ".")+1:]] = true
 	}
-	c := config{Type: "LORA", Task: "CAUSAL_LM", Rank: t.task.Rank, Alpha: t.task.Alpha,
-		Targets: slices.Sorted(maps.Keys(layers)), Bias: "none", Inference: true}
-	text, err := json.MarshalIndent(c, "", "  ")
+	text, err := peft.NewConfig(t.task.Rank, t.task.Alpha, slices.Sorted(maps.Keys(layers)))
 	if err != nil {
 		return err
 	}
-	file, beside, err := adapterFiles(path, true)
-	if err != nil {
-		return err
+	file, beside := peft.Files(path)
+	if file != path {
+		if err := os.MkdirAll(path, 0o777); err != nil {
+			return diag.New(code.Output, path, "cannot be made: %w", err)
+		}
 	}
 	err = atomicfile.WriteFile(ctx, beside, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
+		_, err := w.Write(text)
 		return err
 	})
 	if err != nil {
@@ -118,41 +92,25 @@ func save(ctx context.Context, path string, values map[string]rlx.Tensor, names 
 	})
 }
 
-// adapterFiles returns the files of an adapter at path, a folder or a .safetensors file. With create, it makes the
-// folder.
-func adapterFiles(path string, create bool) (weights, config string, err error) {
-	if strings.HasSuffix(path, ".safetensors") {
-		return path, filepath.Join(filepath.Dir(path), adapterConfig), nil
-	}
-	if create {
-		if err := os.MkdirAll(path, 0o777); err != nil {
-			return "", "", diag.New(code.Output, path, "cannot be made: %w", err)
-		}
-	}
-	return filepath.Join(path, adapterWeights), filepath.Join(path, adapterConfig), nil
-}
-
 // loadAdapter sets the first values to those of an adapter, which must have the rank and layers of the artifact.
 func (t *Trainer) loadAdapter(ctx context.Context, path string) error {
-	weights, settings, _ := adapterFiles(path, false)
+	weights, settings := peft.Files(path)
 	bad := func(path, msg string, args ...any) error { return diag.New(code.Adapter, path, msg, args...) }
-	doc, err := regular.ReadFile(settings, maxConfig)
+	c, err := peft.ReadConfig(settings)
 	if err != nil {
-		return bad(settings, "cannot be read: %w", err)
+		return err
 	}
-	var c config
-	if err := json.Unmarshal(doc, &c); err != nil {
-		return bad(settings, "is not the configuration of an adapter: %w", err)
+	alpha := 0.0
+	if c.Alpha != nil {
+		alpha = *c.Alpha
 	}
-	alpha := c.Alpha
 	if c.RSLoRA { // the artifact divides by the rank, not by its root
-		alpha *= math.Sqrt(float64(c.Rank))
+		alpha *= math.Sqrt(float64(c.R))
 	}
-	if c.Type != "LORA" || c.DoRA || c.Rank != t.task.Rank || alpha != t.task.Alpha {
+	if c.Type != "LORA" || c.DoRA || c.R != t.task.Rank || alpha != t.task.Alpha {
 		return bad(settings, "has peft_type %q, rank %d and alpha %v; the artifact trains LORA of rank %d and alpha %v",
-			c.Type,
-			c.Rank, alpha, t.task.Rank, t.task.Alpha).(*diag.Error).
-			WithHint("compile the model with rlxc --train lora=%d,alpha=%v", c.Rank, alpha)
+			c.Type, c.R, alpha, t.task.Rank, t.task.Alpha).(*diag.Error).
+			WithHint("compile the model with rlxc --train lora=%d,alpha=%v", c.R, alpha)
 	}
 	f, stat, err := regular.Open(weights)
 	if err != nil {
@@ -166,7 +124,7 @@ func (t *Trainer) loadAdapter(ctx context.Context, path string) error {
 	}
 	found := map[string]safetensors.Tensor{}
 	for _, e := range all {
-		name := strings.TrimPrefix(strings.TrimSuffix(e.Name, ".weight"), adapterPrefix)
+		name := strings.TrimPrefix(strings.TrimSuffix(e.Name, ".weight"), peft.Prefix)
 		found[strings.TrimSuffix(name, ".default")] = e
 	}
 	trained := t.trained()
