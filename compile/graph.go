@@ -99,6 +99,31 @@ func bindSizes(graphs []*ir.Graph, sizes map[string]int64) ([]*ir.Graph, error) 
 	return out, nil
 }
 
+// narrowSizes replaces the ranges of symbols by those of Options.Ranges.
+func narrowSizes(graphs []*ir.Graph, ranges map[string][2]int64) error {
+	for _, name := range slices.Sorted(maps.Keys(ranges)) {
+		r := ranges[name]
+		flag := fmt.Sprintf("--size %s=%d..%d", name, r[0], r[1])
+		found := false
+		for _, g := range graphs {
+			for i, s := range g.Syms {
+				if s.Name != name {
+					continue
+				}
+				found = true
+				if r[0] < s.Min || r[1] > s.Max {
+					return usage(flag, "graph %s allows %d to %d", g.Name, s.Min, s.Max)
+				}
+				g.Syms[i].Min, g.Syms[i].Max = r[0], r[1]
+			}
+		}
+		if !found {
+			return usage(flag, "no graph has this symbol")
+		}
+	}
+	return nil
+}
+
 // loadParams reads or generates the params of graphs in text form.
 func (m *Model) loadParams(ctx context.Context) (err error) {
 	m.values = &values{infinite: map[string]int64{}}

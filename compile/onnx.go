@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -64,30 +62,5 @@ func (m *Model) loadONNX(ctx context.Context) error {
 	m.values = &values{infinite: map[string]int64{}, lazy: imported.Param}
 	m.sources = []format.Source{{Name: filepath.Base(m.path), Size: int64(len(file.Text())),
 		SHA256: sha256.Sum256(file.Text())}}
-	return nil
-}
-
-// narrowSizes replaces the ranges of symbols by those of Options.Ranges.
-func narrowSizes(graphs []*ir.Graph, ranges map[string][2]int64) error {
-	for _, name := range slices.Sorted(maps.Keys(ranges)) {
-		r := ranges[name]
-		flag := fmt.Sprintf("--size %s=%d..%d", name, r[0], r[1])
-		found := false
-		for _, g := range graphs {
-			for i, s := range g.Syms {
-				if s.Name != name {
-					continue
-				}
-				found = true
-				if r[0] < s.Min || r[1] > s.Max {
-					return usage(flag, "graph %s allows %d to %d", g.Name, s.Min, s.Max)
-				}
-				g.Syms[i].Min, g.Syms[i].Max = r[0], r[1]
-			}
-		}
-		if !found {
-			return usage(flag, "no graph has this symbol")
-		}
-	}
 	return nil
 }

@@ -189,7 +189,7 @@ func (r *Result) meta() format.Meta {
 	} else {
 		meta.Sources = m.sources
 	}
-	if r.digests != nil || m.Arch == "onnx" {
+	if !IsGraph(m.path) {
 		for _, fact := range m.Facts {
 			meta.Pairs = append(meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
 		}

@@ -47,7 +47,7 @@ func attention(n *node) []*value {
 	mask := n.maskOf(sk, 3)
 	var o op.AttentionOperands
 	switch {
-	case causal && left < 0 && mask == nil && !n.has(6) && n.plus(sk, 0) == n.sum(past, sq):
+	case causal && left < 0 && mask == nil && !n.has(6) && sk == n.sum(past, sq):
 		a.Mask = op.MaskCausal
 	case !causal && left < 0 && right < 0 && mask == nil && !n.has(6):
 	default:
@@ -84,14 +84,6 @@ func attention(n *node) []*value {
 		out = append(out, many(n.scores(q, k, o.Mask, a))...)
 	}
 	return out
-}
-
-func (n *node) sum(a, b ir.Dim) ir.Dim {
-	s, ok := a.Add(b)
-	if !ok {
-		n.fail("size is too large a formula")
-	}
-	return s
 }
 
 // maskOf returns the mask that is input i, extended to keys sk by keys that take no part; nil if there is none.

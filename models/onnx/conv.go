@@ -27,12 +27,7 @@ func (n *node) window(x ir.Shape, kernel []int) window {
 		before: make([]int, k), after: make([]int, k)}
 	switch auto := n.str("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
-		if l, ok := n.list("pads"); ok && len(l) > 0 {
-			if len(l) != 2*k {
-				n.fail("pads has %d numbers; want %d", len(l), 2*k)
-			}
-			w.before, w.after = l[:k], l[k:]
-		}
+		w.before, w.after = n.pads(k)
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range k {
@@ -54,6 +49,18 @@ func (n *node) window(x ir.Shape, kernel []int) window {
 		n.fail("auto_pad is %q; allowed are NOTSET, VALID, SAME_UPPER and SAME_LOWER", auto)
 	}
 	return w
+}
+
+// pads returns the attribute pads, for the two ends of k axes.
+func (n *node) pads(k int) (before, after []int) {
+	l, ok := n.list("pads")
+	if !ok || len(l) == 0 {
+		return make([]int, k), make([]int, k)
+	}
+	if len(l) != 2*k {
+		n.fail("pads has %d numbers; want %d", len(l), 2*k)
+	}
+	return l[:k], l[k:]
 }
 
 // symmetric pads x where the padding differs at the ends of an axis, and returns the padding that is left for the op.
@@ -168,11 +175,7 @@ func (n *node) conv(x, w, bias *ir.Node) *ir.Node {
 func (n *node) transposedPads(x ir.Shape, kernel, stride, dilation []int) (before, after, extra []int) {
 	k := len(kernel)
 	extra = slices.Clone(n.spatial("output_padding", k, 0))
-	before, after = make([]int, k), make([]int, k)
-	if l, ok := n.list("pads"); ok && len(l) == 2*k {
-		copy(before, l[:k])
-		copy(after, l[k:])
-	}
+	before, after = n.pads(k)
 	auto := n.str("auto_pad", "NOTSET")
 	want, given := n.list("output_shape")
 	if given && len(want) > k {

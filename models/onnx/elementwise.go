@@ -216,15 +216,12 @@ var _ = func() struct{} {
 		on(name, 1, pairOf(f))
 	}
 	for name, f := range map[string]func(a, b *ir.Node) *ir.Node{
-		"Add": op.Add, "Sub": op.Sub, "Mul": op.Mul, "Div": div, "Equal": op.Eq,
+		"Add": op.Add, "Sub": op.Sub, "Mul": op.Mul, "Div": op.Div, "Equal": op.Eq,
 	} {
 		register(name, conversion{since: 1, convert: pairOf(f), symbolic: symbolicBinary[name]})
 	}
 	return struct{}{}
 }()
-
-// div divides; integers round toward zero, as in C.
-func div(a, b *ir.Node) *ir.Node { return op.Div(a, b) }
 
 var (
 	_ = on("Pow", 1, func(n *node) []*value {

@@ -11,10 +11,9 @@ import (
 
 var (
 	_ = on("GatherElements", 11, func(n *node) []*value {
-		x, idx := n.x(0), n.x(1)
+		x := n.x(0)
 		axis := n.axis(n.int("axis", 0), x.Type.Rank())
-		at := n.positions(x.Type.Shape, n.indices(1, x.Type.Shape[axis]), axis)
-		return one(op.Reshape(op.Gather(n.flat(x), at, 0), idx.Type.Shape))
+		return one(n.pick(x, n.indices(1, x.Type.Shape[axis]), axis))
 	})
 	_ = on("ScatterElements", 11, scatterElements)
 	_ = on("Scatter", 9, scatterElements)
@@ -46,15 +45,23 @@ var (
 	})
 	_ = on("TensorScatter", 24, tensorScatter)
 	_ = on("ReverseSequence", 10, func(n *node) []*value {
-		x, lens := n.x(0), n.x(1)
-		batch, time := n.int("batch_axis", 1), n.int("time_axis", 0)
-		t := n.along(x.Type.Shape, time)
-		limit := n.at(op.Cast(lens, dtype.I64), batch, x.Type.Rank())
-		at := op.Where(op.Lt(t, limit), op.Sub(op.Sub(limit, number(1, t)), t), t)
-		at = op.Expand(at, x.Type.Shape)
-		return one(op.Reshape(op.Gather(n.flat(x), n.positions(x.Type.Shape, at, time), 0), x.Type.Shape))
+		return one(n.reversed(n.x(0), n.x(1), n.int("time_axis", 0), n.int("batch_axis", 1)))
 	})
 )
+
+// reversed returns x with the first elements along an axis in the opposite order: as many as lens says for each
+// position on the axis batch.
+func (n *node) reversed(x, lens *ir.Node, axis, batch int) *ir.Node {
+	t := n.along(x.Type.Shape, axis)
+	limit := n.at(cast(lens, dtype.I64), batch, x.Type.Rank())
+	at := op.Where(op.Lt(t, limit), op.Sub(op.Sub(limit, number(1, t)), t), t)
+	return n.pick(x, op.Expand(at, x.Type.Shape), axis)
+}
+
+// pick returns the elements of x that idx selects along an axis, at the coordinates of idx's own elements otherwise.
+func (n *node) pick(x, idx *ir.Node, axis int) *ir.Node {
+	return op.Reshape(op.Gather(n.flat(x), n.positions(x.Type.Shape, idx, axis), 0), idx.Type.Shape)
+}
 
 // flat returns x as a vector.
 func (n *node) flat(x *ir.Node) *ir.Node { return op.Reshape(x, ir.Shape{n.product(x.Type.Shape)}) }

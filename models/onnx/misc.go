@@ -149,8 +149,7 @@ func (n *node) loss(p *ir.Node) *ir.Node {
 	}
 	// the probability of each label: gather along axis 1
 	shape := append(ir.Shape{labels.Type.Shape[0], ir.Static(1)}, labels.Type.Shape[1:]...)
-	at := n.positions(p.Type.Shape, op.Reshape(labels, shape), 1)
-	picked := op.Reshape(op.Gather(n.flat(p), at, 0), labels.Type.Shape)
+	picked := op.Reshape(n.pick(p, op.Reshape(labels, shape), 1), labels.Type.Shape)
 	var weight *ir.Node
 	if n.has(2) {
 		weight = op.Reshape(op.Gather(n.x(2), n.flat(labels), 0), labels.Type.Shape)
@@ -182,10 +181,7 @@ func col2im(n *node) []*value {
 	image, block := n.ints(1), n.ints(2)
 	k := len(block)
 	stride, dilation := n.spatial("strides", k, 1), n.spatial("dilations", k, 1)
-	before, after := make([]int, k), make([]int, k)
-	if l, ok := n.list("pads"); ok && len(l) == 2*k {
-		before, after = l[:k], l[k:]
-	}
+	before, after := n.pads(k)
 	s := x.Type.Shape
 	taps := int64(1)
 	padded := ir.Shape{}

@@ -69,7 +69,7 @@ func einsum(n *node) []*value {
 	if len(terms) != len(n.in) {
 		n.fail("equation %q has %d terms; the node has %d inputs", eq, len(terms), len(n.in))
 	}
-	e := einsumState{n: n, sizes: map[rune]ir.Dim{}}
+	e := einsumState{n}
 	var labels [][]rune
 	dots := 0
 	for i, t := range terms {
@@ -103,37 +103,19 @@ func einsum(n *node) []*value {
 		slices.Sort(once)
 		out = append(out, once...)
 	}
-	x, lx := e.diagonal(n.x(0), labels[0])
-	for i := 1; i <= len(terms); i++ {
-		needed := func(r rune) bool {
-			if slices.Contains(out, r) {
-				return true
-			}
-			for _, l := range labels[i:] {
-				if slices.Contains(l, r) {
-					return true
-				}
-			}
-			return false
+	// after returns whether an index is needed after the first factors.
+	after := func(factors int) func(r rune) bool {
+		return func(r rune) bool {
+			return slices.Contains(out, r) ||
+				slices.ContainsFunc(labels[factors:], func(l []rune) bool { return slices.Contains(l, r) })
 		}
-		if i == len(terms) {
-			x, lx = e.reduce(x, lx, needed)
-			break
-		}
-		y, ly := e.diagonal(n.x(i), labels[i])
-		rest := i + 1
-		x, lx = e.multiply(x, lx, y, ly, func(r rune) bool {
-			if slices.Contains(out, r) {
-				return true
-			}
-			for _, l := range labels[rest:] {
-				if slices.Contains(l, r) {
-					return true
-				}
-			}
-			return false
-		})
 	}
+	x, lx := e.diagonal(n.x(0), labels[0])
+	for i := 1; i < len(terms); i++ {
+		y, ly := e.diagonal(n.x(i), labels[i])
+		x, lx = e.multiply(x, lx, y, ly, after(i+1))
+	}
+	x, lx = e.reduce(x, lx, after(len(terms)))
 	var perm []int
 	for _, r := range out {
 		k := slices.Index(lx, r)
@@ -148,10 +130,7 @@ func einsum(n *node) []*value {
 	return one(x)
 }
 
-type einsumState struct {
-	n     *node
-	sizes map[rune]ir.Dim
-}
+type einsumState struct{ n *node }
 
 // labels returns the indices of a term. Those of the dots are 1, 2, ...
 func (e einsumState) labels(term string, rank, dots int) []rune {

@@ -129,11 +129,7 @@ func (n *node) backwards(x *ir.Node) *ir.Node {
 	if !n.has(4) {
 		return op.Flip(x, 0)
 	}
-	t := n.along(x.Type.Shape, 0)
-	limit := n.at(cast(n.x(4), dtype.I64), 1, 3)
-	at := op.Where(op.Lt(t, limit), op.Sub(op.Sub(limit, number(1, t)), t), t)
-	at = op.Expand(at, x.Type.Shape)
-	return op.Reshape(op.Gather(n.flat(x), n.positions(x.Type.Shape, at, 0), 0), x.Type.Shape)
+	return n.reversed(x, n.x(4), 0, 1)
 }
 
 // run returns the state after each step: h, and c beside it for an LSTM. xw is the product of the inputs with W.

@@ -90,13 +90,16 @@ func (n *node) limit(p, size ir.Dim, backwards bool) ir.Dim {
 	return p
 }
 
-func (n *node) plus(d ir.Dim, k int64) ir.Dim {
-	s, ok := d.Add(ir.Static(k))
+// sum returns a + b.
+func (n *node) sum(a, b ir.Dim) ir.Dim {
+	s, ok := a.Add(b)
 	if !ok {
-		n.fail("size %v is too large a formula", d)
+		n.fail("the sum of the sizes %v and %v is too large a formula", a, b)
 	}
 	return s
 }
+
+func (n *node) plus(d ir.Dim, k int64) ir.Dim { return n.sum(d, ir.Static(k)) }
 
 // bounds returns the first position and the number of positions of a cut.
 func (n *node) bounds(c cut, size ir.Dim) (start, count ir.Dim) {

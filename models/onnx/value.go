@@ -121,8 +121,7 @@ func (b *builder) at(v *value) *ir.Node {
 		return v.node
 	}
 	switch {
-	case v.node != nil: // of a graph around this one
-		v.node = nil
+	case v.node != nil:
 		panic("BUG: onnx: value of another graph")
 	case v.init != nil:
 		v.node = b.constant(v)
