@@ -188,10 +188,8 @@ func (t *backwardTile) record(at int32, f *form, color *[4]float32, e extent) bo
 			if t.left[p] == 0 {
 				continue
 			}
-			dx := float32(x) - f[splat.FormX]
-			u := r.u + r.ux*dx
-			z := (u*u + r.vv) / (r.den + dx*(r.d1+r.dxx*dx))
-			if !(z >= 0 && z <= r.limit) || !(r.s+r.sx*dx > 0) {
+			z, ok := r.exponent(float32(x) - f[splat.FormX])
+			if !ok {
 				continue
 			}
 			alpha := color[3] * halved(z)

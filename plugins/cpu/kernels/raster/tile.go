@@ -85,10 +85,8 @@ func (t *tile) add(f *form, color *[4]float32, e extent) {
 			if t.left[p] == 0 {
 				continue
 			}
-			dx := float32(x) - f[splat.FormX]
-			u := r.u + r.ux*dx
-			z := (u*u + r.vv) / (r.den + dx*(r.d1+r.dxx*dx))
-			if !(z >= 0 && z <= r.limit) || !(r.s+r.sx*dx > 0) {
+			z, hit := r.exponent(float32(x) - f[splat.FormX])
+			if !hit {
 				continue
 			}
 			alpha := opacity * halved(z)
@@ -130,6 +128,14 @@ func (t *tile) finish(v *splat.View, rgba []float32) {
 			to[4*x+3] = 1 - t.transmittance[p]
 		}
 	}
+}
+
+// exponent returns z of a pixel at the distance dx from the splat's column, whose alpha is the opacity times 2^-z. hit is
+// false if the splat does not reach the pixel.
+func (r *row) exponent(dx float32) (z float32, hit bool) {
+	u := r.u + r.ux*dx
+	z = (u*u + r.vv) / (r.den + dx*(r.d1+r.dxx*dx))
+	return z, z >= 0 && z <= r.limit && r.s+r.sx*dx > 0
 }
 
 // halved returns 2^-z for z of 0 to 126, with a relative error of about 1e-7.
