@@ -130,8 +130,8 @@ func (t *tile) finish(v *splat.View, rgba []float32) {
 	}
 }
 
-// exponent returns z of a pixel at the distance dx from the splat's column, whose alpha is the opacity times 2^-z. hit is
-// false if the splat does not reach the pixel.
+// exponent returns z of a pixel at the distance dx from the splat's column, whose alpha is the opacity times 2^-z. hit
+// is false if the splat does not reach the pixel.
 func (r *row) exponent(dx float32) (z float32, hit bool) {
 	u := r.u + r.ux*dx
 	z = (u*u + r.vv) / (r.den + dx*(r.d1+r.dxx*dx))
