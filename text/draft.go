@@ -18,7 +18,7 @@ const MaxDrafts = 16
 // A drafter proposes tokens with the draft head of the model, which predicts one more token from the model's last
 // hidden state.
 type drafter struct {
-	n      int        // number of tokens to propose at a time; 0 means no drafts
+	count  int        // number of tokens to propose at a time; 0 means no drafts
 	spare  *rlx.State // a copy of the recurrent states, which have no positions; nil if there are none
 	fed    []string   // inputs of Task.Draft.Rewind
 	copied bool       // spare is up to date
@@ -52,7 +52,7 @@ func (g *Generator) Draft(ctx context.Context, n int) error {
 	case n < 0 || n > most:
 		return diag.New(diag.Usage, "drafts", "are %d; allowed are 0 to %d", n, most)
 	case n == 0 || d.request.Method != "":
-		d.n = n
+		d.count = n
 		return nil
 	}
 	for _, name := range []string{about.Method, about.Rewind} {
@@ -79,7 +79,7 @@ func (g *Generator) Draft(ctx context.Context, n int) error {
 	d.request = rlx.Request{Method: about.Method,
 		Inputs: map[string]rlx.Tensor{
 			g.spec.Inputs.Position: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(d.position)}}}
-	d.n = n
+	d.count = n
 	return nil
 }
 
@@ -135,8 +135,8 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, err error) {
 	d, out := &g.draft, &g.spec.Draft
 	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
-	room := min(d.n, g.spec.Context-len(g.seen)-len(g.last))
-	if len(d.pending) > d.n+1 {
+	room := min(d.count, g.spec.Context-len(g.seen)-len(g.last))
+	if len(d.pending) > d.count+1 {
 		room = 0 // first put the tokens into the state that are repeated after wrong proposals
 	}
 	for i := range room {
@@ -214,7 +214,7 @@ func (g *Generator) accept(ctx context.Context, taken []int) error {
 // checkDrafts fails for options that cannot be combined with drafts.
 func (g *Generator) checkDrafts(o Options) error {
 	switch s := g.spec.sampling(o); {
-	case g.draft.n == 0:
+	case g.draft.count == 0:
 		return nil
 	case !s.Greedy():
 		return diag.New(

@@ -137,7 +137,7 @@ func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
 
 // follow passes the hidden states of a run to the draft head, with the token that follows each of the run's tokens.
 func (g *Generator) follow(ctx context.Context, res *rlx.Result, next []int) error {
-	if g.draft.n == 0 {
+	if g.draft.count == 0 {
 		return nil
 	}
 	return g.propose(ctx, tensor.View[float32](res.Outputs[g.spec.Draft.Hidden].Data), next, len(g.seen)-len(next))
@@ -221,7 +221,7 @@ func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Result, logits 
 		return nil, err
 	}
 	x, err := g.chosen(res, t, logits)
-	if err == nil && g.draft.n > 0 {
+	if err == nil && g.draft.count > 0 {
 		g.draft.ran(len(g.seen)-len(ids), ids, tensor.View[float32](res.Outputs[g.spec.Draft.Hidden].Data))
 	}
 	return []Token{x}, err

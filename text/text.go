@@ -206,7 +206,7 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 	}
 	run, end := graceful(ctx)
 	defer end()
-	g.run.set(g.session, g.spec, Options{}, g.draft.n > 0)
+	g.run.set(g.session, g.spec, Options{}, g.draft.count > 0)
 	if err := g.feed(ctx, run, all, len(all)-1); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 	}
 	run, end := graceful(ctx)
 	defer end()
-	g.run.set(g.session, g.spec, o, g.draft.n > 0)
+	g.run.set(g.session, g.spec, o, g.draft.count > 0)
 	t := &Result{Stop: StopCancelled, Start: start, Prompt: len(all)}
 	defer func() { t.Duration = time.Since(start) }()
 	first := (len(all) - 1) / g.spec.Chunk * g.spec.Chunk
@@ -248,7 +248,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 		}
 		at := len(g.seen) + len(rest) // position of the chosen token
 		var chosen []Token
-		if g.draft.n > 0 && len(t.Tokens) > 0 {
+		if g.draft.count > 0 && len(t.Tokens) > 0 {
 			chosen, err = g.speculate(run, t)
 		} else {
 			chosen, err = g.chooseOne(run, rest, t, o.Logits)
@@ -261,7 +261,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 			over, err = t.take(g.spec, chosen[i], at+i == g.spec.most(), out, &o)
 			ids = append(ids, chosen[i].ID)
 		}
-		if g.draft.n > 0 {
+		if g.draft.count > 0 {
 			if failed := g.accept(run, ids); failed != nil {
 				return t.ended(out), cmp.Or(err, failed)
 			}
@@ -349,7 +349,7 @@ const (
 // common beginning of many prompts only once. Errors are those of rlx.State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	if n := len(g.last); n > 1 { // Load expects all tokens but the last in the state
-		g.run.set(g.session, g.spec, Options{}, g.draft.n > 0)
+		g.run.set(g.session, g.spec, Options{}, g.draft.count > 0)
 		run, end := graceful(ctx)
 		defer end()
 		last := g.last

@@ -110,14 +110,14 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 
 // side is one of the two runs.
 type side struct {
-	name   string
-	s      *session // nil for the reference
-	host   hostFlags
-	method *rlx.Method
-	in     map[string]rlx.Tensor
-	plan   *values.Plan
-	given  values.Given
-	alias  map[values.PlanStep][]string // names of the outputs, by the step that computes them
+	name    string
+	session *session // nil for the reference
+	host    hostFlags
+	method  *rlx.Method
+	in      map[string]rlx.Tensor
+	plan    *values.Plan
+	given   values.Given
+	alias   map[values.PlanStep][]string // names of the outputs, by the step that computes them
 }
 
 // diff runs both sides and prints how they differ.
@@ -126,7 +126,7 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	if err != nil {
 		return err
 	}
-	got := &side{s: s, host: f.run.host, method: j.method, in: j.in}
+	got := &side{session: s, host: f.run.host, method: j.method, in: j.in}
 	want := &side{name: "the reference"}
 	if f.against != theReference {
 		host := f.run.host
@@ -137,11 +137,11 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 			return err
 		}
 		o.Memory = s.memory
-		if want.s, err = openSession(ctx, s.env, other, &host, o, debugFlags{}); err != nil {
+		if want.session, err = openSession(ctx, s.env, other, &host, o, debugFlags{}); err != nil {
 			return err
 		}
-		defer want.s.close()
-		if want.method, err = want.s.model.Method(j.method.Name); err != nil {
+		defer want.session.close()
+		if want.method, err = want.session.model.Method(j.method.Name); err != nil {
 			return err
 		}
 		if err := sameInputs(j.method, want.method, s.model.Path(), other); err != nil {
@@ -157,7 +157,7 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	if err := got.prepare(ctx); err != nil {
 		return err
 	}
-	if want.s == nil {
+	if want.session == nil {
 		want.method, want.plan, want.given, want.alias = got.method, got.plan, got.given, got.alias
 	} else if err := want.prepare(ctx); err != nil {
 		return err
@@ -227,7 +227,7 @@ const addedUp = 1e-4
 // rounding returns the error that a side's precision adds to an op, relative to the largest element of its result. bf16
 // keeps 8 bits of the operands of products.
 func (x *side) rounding() float64 {
-	if x.s == nil || x.s.host.Precision() == device.DefaultPrecision {
+	if x.session == nil || x.session.host.Precision() == device.DefaultPrecision {
 		return 0
 	}
 	return 1.0 / 64
@@ -235,25 +235,26 @@ func (x *side) rounding() float64 {
 
 // prepare waits for the backend and loads the method.
 func (x *side) prepare(ctx context.Context) (err error) {
-	if err := x.s.ready(ctx, nil, nil, x.method); err != nil {
+	if err := x.session.ready(ctx, nil, nil, x.method); err != nil {
 		return err
 	}
-	if err := x.s.load(ctx, x.method); err != nil {
+	if err := x.session.load(ctx, x.method); err != nil {
 		return err
 	}
-	if x.plan, err = x.s.plan(x.method.Name); err != nil {
+	if x.plan, err = x.session.plan(x.method.Name); err != nil {
 		return err
 	}
 	r := rlx.Request{Method: x.method.Name, Inputs: x.in}
 	if x.method.Stateful {
-		if r.State, err = x.s.keeps(ctx); err != nil {
+		if r.State, err = x.session.keeps(ctx); err != nil {
 			return err
 		}
 	}
-	x.given, err = x.s.given(ctx, x.method, &r, true)
-	d := x.s.host.Device()
+	x.given, err = x.session.given(ctx, x.method, &r, true)
+	d := x.session.host.Device()
 	d.Features = nil
-	x.name = fmt.Sprintf("%s, %s, %s for %s", deviceName(x.s.backend.Name, d), x.s.host.Precision(), x.s.model.Path(),
+	x.name = fmt.Sprintf("%s, %s, %s for %s", deviceName(x.session.backend.Name, d), x.session.host.Precision(),
+		x.session.model.Path(),
 		x.plan.Split.Target)
 	x.alias = map[values.PlanStep][]string{}
 	for i, from := range x.plan.Split.Outputs {
@@ -279,7 +280,7 @@ func (x *side) plain(ctx context.Context) (map[string]rlx.Tensor, error) {
 // request runs a request. Each run begins with the same state.
 func (x *side) request(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	if x.method.Stateful {
-		st, err := x.s.keeps(ctx)
+		st, err := x.session.keeps(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -288,12 +289,12 @@ func (x *side) request(ctx context.Context, r rlx.Request) (*rlx.Result, error) 
 		}
 		defer r.State.Close()
 	}
-	return x.s.Run(ctx, r)
+	return x.session.Run(ctx, r)
 }
 
 // run runs a side and calls step for each step. Operands can be read in the steps that keep selects.
 func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step func(*values.Step) error) error {
-	if x.s == nil {
+	if x.session == nil {
 		return x.plan.RunReference(ctx, x.given, step)
 	}
 	f, err := x.plan.Follow(x.given, keep, step)
@@ -344,8 +345,8 @@ type comparison struct {
 }
 
 func newComparison(got, want *side, scale float64) (*comparison, error) {
-	if got.s != nil && want.s != nil && got.plan.Split.Target == want.plan.Split.Target &&
-		got.s.model.Facts().Identity == want.s.model.Facts().Identity {
+	if got.session != nil && want.session != nil && got.plan.Split.Target == want.plan.Split.Target &&
+		got.session.model.Facts().Identity == want.session.model.Facts().Identity {
 		want.plan = got.plan // steps correspond
 	}
 	spool, err := values.NewSpool()

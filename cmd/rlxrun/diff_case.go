@@ -11,9 +11,10 @@ import (
 // minimize writes the wrong step as an artifact, and tries it on the same backend.
 func (r *diffReport) minimize(ctx context.Context, path string) error {
 	x := r.by
-	facts := x.s.model.Facts()
-	meta := format.Meta{Model: facts.Name, Architecture: facts.Architecture, Precisions: []string{x.s.host.Precision()},
-		Pairs: []format.Pair{{Key: "case", Value: r.WrongName + " on " + x.name + ": " + r.Wrong.Delta.String()}}}
+	facts := x.session.model.Facts()
+	meta := format.Meta{Model: facts.Name, Architecture: facts.Architecture,
+		Precisions: []string{x.session.host.Precision()},
+		Pairs:      []format.Pair{{Key: "case", Value: r.WrongName + " on " + x.name + ": " + r.Wrong.Delta.String()}}}
 	if err := r.Wrong.WriteCase(ctx, path, x.plan, meta); err != nil {
 		return err
 	}
@@ -35,17 +36,17 @@ func (r *diffReport) minimize(ctx context.Context, path string) error {
 
 // again runs the artifact of a case on the backend of x, and reports whether a step is wrong.
 func (x *side) again(ctx context.Context, path string) (bool, error) {
-	o, err := x.host.options(x.s.env)
+	o, err := x.host.options(x.session.env)
 	if err != nil {
 		return false, err
 	}
-	o.Memory, o.Precision = x.s.memory, x.s.host.Precision()
-	s, err := openSession(ctx, x.s.env, path, &x.host, o, debugFlags{})
+	o.Memory, o.Precision = x.session.memory, x.session.host.Precision()
+	s, err := openSession(ctx, x.session.env, path, &x.host, o, debugFlags{})
 	if err != nil {
 		return false, err
 	}
 	defer s.close()
-	y := &side{s: s, method: s.model.Methods()[0], in: map[string]rlx.Tensor{}}
+	y := &side{session: s, method: s.model.Methods()[0], in: map[string]rlx.Tensor{}}
 	if err := y.prepare(ctx); err != nil {
 		return false, err
 	}

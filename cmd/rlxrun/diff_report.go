@@ -92,7 +92,7 @@ func (r *diffReport) bisect(ctx context.Context, c *comparison) error {
 		agree[row.step] = fine && (was || !seen)
 	}
 	for _, x := range []*side{c.got, c.want} {
-		if x.s == nil {
+		if x.session == nil {
 			continue
 		}
 		w, err := x.judge(ctx, func(s values.PlanStep) bool { return !agree[s] })

@@ -81,7 +81,7 @@ func (m *mixer) exactBinary(x *ir.Node) *ir.Node {
 func (m *mixer) exactReduce(x *ir.Node) *ir.Node {
 	a, count := op.ReduceAttrs{KeepDims: m.IntN(2) == 0}, int64(1)
 	for k, d := range x.Type.Shape {
-		if _, most := m.g.Syms.Bounds(d); m.IntN(2) == 0 {
+		if _, most := m.graph.Syms.Bounds(d); m.IntN(2) == 0 {
 			a.Axes = append(a.Axes, k)
 			count *= most
 		}
@@ -106,7 +106,7 @@ func (m *mixer) exactScan(x *ir.Node) *ir.Node {
 	}
 	a := op.ScanAttrs{Axis: m.IntN(x.Type.Rank()), Exclusive: m.IntN(2) == 0, Reverse: m.IntN(2) == 0}
 	defs := []*ir.OpDef{op.CummaxDef, op.CumsumDef, op.CumprodDef}
-	_, most := m.g.Syms.Bounds(x.Type.Shape[a.Axis])
+	_, most := m.graph.Syms.Bounds(x.Type.Shape[a.Axis])
 	switch float := x.Type.DType.IsFloat(); {
 	case a.Exclusive && float: // an exclusive cummax of floats begins with -Inf
 		defs = defs[1:2]
@@ -162,7 +162,7 @@ func (m *mixer) scatterAdd(x *ir.Node) *ir.Node {
 		x.Type.Shape[0].Const > exactSum {
 		return nil
 	}
-	i := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: x.Type.Shape[:1]})
+	i := op.Iota(m.graph, 0, ir.Type{DType: dtype.I32, Shape: x.Type.Shape[:1]})
 	half := op.Div(i, m.number(2, dtype.I32))
 	return m.small(op.ScatterAdd(x, half, x.Type.Shape[0]))
 }

@@ -125,7 +125,7 @@ var mixedTypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtyp
 // small, so that none overflows f16.
 type mixer struct {
 	*rand.Rand
-	g     *ir.Graph
+	graph *ir.Graph
 	types []dtype.DType
 	size  graphSize
 	pool  []*ir.Node
@@ -153,28 +153,29 @@ var (
 
 // mixedGraph makes a random graph of core ops over the given element types. Equal sources give equal graphs.
 func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
-	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size,
+	m := &mixer{Rand: r, graph: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size,
 		exactness: map[*ir.Node]bool{}}
 	for i := range 3 + r.IntN(3) {
 		m.pool = append(
-			m.pool, op.Input(m.g, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))], Shape: m.shape()}))
+			m.pool, op.Input(m.graph, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))],
+				Shape: m.shape()}))
 	}
-	m.pool = append(m.pool, op.Input(m.g, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
+	m.pool = append(m.pool, op.Input(m.graph, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
 	steps := m.steps()
 	if size.whole {
 		steps = m.exactSteps()
 	}
-	for try := 0; len(m.g.Nodes) < 50 && try < 500 && m.g.Err() == nil; try++ {
+	for try := 0; len(m.graph.Nodes) < 50 && try < 500 && m.graph.Err() == nil; try++ {
 		if n := steps[r.IntN(len(steps))](m.any()); n != nil {
 			m.pool = append(m.pool, m.small(n))
 		}
 	}
-	for i, uses := range m.g.UseCounts() { // return every unread value, except for some results of ops with several
-		if n := m.g.Nodes[i]; uses == 0 && !n.Op.Effects && (n.Op != ir.ResultDef || m.IntN(3) > 0) {
-			m.g.Return(fmt.Sprint("out", i), n)
+	for i, uses := range m.graph.UseCounts() { // return every unread value, except for some results of ops with several
+		if n := m.graph.Nodes[i]; uses == 0 && !n.Op.Effects && (n.Op != ir.ResultDef || m.IntN(3) > 0) {
+			m.graph.Return(fmt.Sprint("out", i), n)
 		}
 	}
-	return m.g
+	return m.graph
 }
 
 // shape returns a random shape of rank 1 to 5. One of its sizes may depend on N.
@@ -218,7 +219,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 			types[i] = x.Type
 		}
 	}
-	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
+	outs, err := def.InferResults(attrs, types, ir.Type{}, m.graph.Syms)
 	if err != nil ||
 		slices.ContainsFunc(
 			outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {
@@ -228,7 +229,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 		slices.ContainsFunc(in, func(x *ir.Node) bool { return x != nil && !m.exact(x) }) {
 		return nil
 	}
-	if largest := m.g.Syms.Max(); m.size.flops > 0 {
+	if largest := m.graph.Syms.Max(); m.size.flops > 0 {
 		at := func(ts []ir.Type) (out []ir.Type) {
 			for _, t := range ts {
 				out = append(out, t.At(largest))
@@ -239,7 +240,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 			return nil
 		}
 	}
-	results := m.g.AddResults(len(outs), def, attrs, in...)
+	results := m.graph.AddResults(len(outs), def, attrs, in...)
 	if len(results) == 1 {
 		return results[0]
 	}
@@ -253,16 +254,16 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 }
 
 // most returns the number of elements of a type with the symbols at their upper bounds.
-func (m *mixer) most(t ir.Type) int64 { return m.g.Syms.MaxBytes(t) / int64(t.DType.Size()) }
+func (m *mixer) most(t ir.Type) int64 { return m.graph.Syms.MaxBytes(t) / int64(t.DType.Size()) }
 
 // number returns a scalar constant. It reuses an equal one.
 func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
-	for _, n := range m.g.Nodes {
+	for _, n := range m.graph.Nodes {
 		if a, ok := n.Attrs.(op.ConstAttrs); ok && a.Value == v && n.Type.DType == d && n.Type.Rank() == 0 {
 			return n
 		}
 	}
-	return op.Const(m.g, v, ir.TypeOf(d))
+	return op.Const(m.graph, v, ir.TypeOf(d))
 }
 
 // small clamps x to [-6, 6] if its op may have made the numbers larger.
@@ -304,7 +305,7 @@ func (m *mixer) static(x *ir.Node, n int64) int {
 
 // param adds a weight.
 func (m *mixer) param(d dtype.DType, dims ...int64) *ir.Node {
-	return op.Param(m.g, fmt.Sprint("w", len(m.g.Nodes)), ir.TypeOf(d, dims...))
+	return op.Param(m.graph, fmt.Sprint("w", len(m.graph.Nodes)), ir.TypeOf(d, dims...))
 }
 
 func broadcasts(a, b *ir.Node) bool {

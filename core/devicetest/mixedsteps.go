@@ -37,7 +37,7 @@ func (m *mixer) unary(x *ir.Node) *ir.Node {
 	def, d := defs[m.IntN(len(defs))], x.Type.DType
 	cases := def.Cases()
 	c := cases[m.IntN(len(cases))]
-	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.g.Syms); err != nil {
+	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.graph.Syms); err != nil {
 		return nil
 	}
 	// the function is not defined everywhere, or has poles
@@ -169,7 +169,7 @@ func (m *mixer) concat(x *ir.Node) *ir.Node {
 	in := []*ir.Node{x}
 	for range 1 + m.IntN(3) {
 		in = append(in, m.like(x, func(y *ir.Node) bool {
-			_, err := op.ConcatDef.Infer(op.ConcatAttrs{Axis: k}, []ir.Type{x.Type, y.Type}, ir.Type{}, m.g.Syms)
+			_, err := op.ConcatDef.Infer(op.ConcatAttrs{Axis: k}, []ir.Type{x.Type, y.Type}, ir.Type{}, m.graph.Syms)
 			return err == nil
 		}))
 	}
@@ -226,14 +226,14 @@ func (m *mixer) iota(*ir.Node) *ir.Node {
 	if !slices.Contains(m.types, t.DType) {
 		return nil
 	}
-	return op.Iota(m.g, m.IntN(2), t)
+	return op.Iota(m.graph, m.IntN(2), t)
 }
 
 func (m *mixer) reduce(x *ir.Node) *ir.Node {
 	a := op.ReduceAttrs{KeepDims: m.IntN(2) == 0}
 	count := int64(1)
 	for k, d := range x.Type.Shape {
-		if _, most := m.g.Syms.Bounds(d); m.IntN(2) == 0 {
+		if _, most := m.graph.Syms.Bounds(d); m.IntN(2) == 0 {
 			a.Axes = append(a.Axes, k)
 			count *= most
 		}
@@ -259,7 +259,7 @@ func (m *mixer) scan(x *ir.Node) *ir.Node {
 	}
 	a := op.ScanAttrs{Axis: m.IntN(x.Type.Rank()), Exclusive: m.IntN(2) == 0, Reverse: m.IntN(2) == 0}
 	defs := []*ir.OpDef{op.CumsumDef, op.CumprodDef, op.CummaxDef}
-	if _, most := m.g.Syms.Bounds(x.Type.Shape[a.Axis]); most > 5 {
+	if _, most := m.graph.Syms.Bounds(x.Type.Shape[a.Axis]); most > 5 {
 		defs[1] = op.CummaxDef
 	}
 	if a.Exclusive { // an exclusive cummax would begin with -Inf
@@ -291,7 +291,7 @@ func (m *mixer) topK(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil
 	}
-	least, _ := m.g.Syms.Bounds(x.Type.Shape[x.Type.Rank()-1])
+	least, _ := m.graph.Syms.Bounds(x.Type.Shape[x.Type.Rank()-1])
 	a := op.TopKAttrs{K: 1 + m.IntN(int(min(least, 9)))}
 	if d := []dtype.DType{dtype.I32, dtype.U32, dtype.F32}[m.IntN(3)]; slices.Contains(m.types, d) {
 		a.IndexDType = d
@@ -366,7 +366,7 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 		inner = x.Type.Shape[r-2]
 	}
 	y := m.like(x, func(y *ir.Node) bool {
-		_, err := op.MatMulDef.Infer(a, []ir.Type{x.Type, y.Type}, ir.Type{}, m.g.Syms)
+		_, err := op.MatMulDef.Infer(a, []ir.Type{x.Type, y.Type}, ir.Type{}, m.graph.Syms)
 		return err == nil
 	})
 	if inner.IsStatic() && m.IntN(3) > 0 {
@@ -488,14 +488,14 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 		}
 	}
 	fits := func(y *ir.Node) bool {
-		_, err := op.AttentionDef.Infer(a, []ir.Type{x.Type, y.Type, y.Type}, ir.Type{}, m.g.Syms)
+		_, err := op.AttentionDef.Infer(a, []ir.Type{x.Type, y.Type, y.Type}, ir.Type{}, m.graph.Syms)
 		return err == nil
 	}
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
 	in := []*ir.Node{x, k, v, nil, nil, nil, nil}
 	if s, err := a.Sizes(x.Type, k.Type, v.Type); err == nil && m.IntN(3) == 0 {
-		in[op.AttentionKVLen] = m.number(float64(m.IntN(m.g.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32)
+		in[op.AttentionKVLen] = m.number(float64(m.IntN(m.graph.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32)
 	}
 	if m.IntN(4) == 0 {
 		in[op.AttentionSinks] = m.param(x.Type.DType, int64(a.Heads))
@@ -529,7 +529,7 @@ func (m *mixer) rope(x *ir.Node) *ir.Node {
 		if a.Layout == op.BHSD {
 			seq = x.Type.Shape[2]
 		}
-		_, most := m.g.Syms.Bounds(seq)
+		_, most := m.graph.Syms.Bounds(seq)
 		table := m.param(dtype.F32, most+4, int64(a.Rotated()/2))
 		a.Base, in[op.RopeCos], in[op.RopeSin], in[op.RopePositions] = 0, table, table,
 			m.number(float64(m.IntN(4)), dtype.I32)

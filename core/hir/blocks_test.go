@@ -98,7 +98,8 @@ func TestLinearBlocks(t *testing.T) {
 
 	for _, part := range []int{0, 1} {
 		in, y = build([]ir.Type{x, f32(5, 4), f32(3, 4), f32(5), f32(3)}, func(n []*ir.Node) *ir.Node {
-			y0, y1 := hir.SharedLinearPair(n[0], hir.Projection{W: n[1], B: n[3]}, hir.Projection{W: n[2], B: n[4]})
+			y0, y1 := hir.SharedLinearPair(n[0], hir.Projection{Weight: n[1], Bias: n[3]},
+				hir.Projection{Weight: n[2], Bias: n[4]})
 			return []*ir.Node{y0, y1}[part]
 		})
 		same(t, fmt.Sprint("shared_linear_pair, part ", part), y,
@@ -106,15 +107,16 @@ func TestLinearBlocks(t *testing.T) {
 	}
 
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7), f32(7), f32(7), f32(5)}, func(n []*ir.Node) *ir.Node {
-		return hir.SwiGLU(n[0], hir.Projection{W: n[1], B: n[4]}, hir.Projection{W: n[2], B: n[5]},
-			hir.Projection{W: n[3], B: n[6]})
+		return hir.SwiGLU(n[0], hir.Projection{Weight: n[1], Bias: n[4]}, hir.Projection{Weight: n[2], Bias: n[5]},
+			hir.Projection{Weight: n[3], Bias: n[6]})
 	})
 	same(
 		t, "swiglu", y, swiglu(in["a"].Floats, in["b"].Floats, in["c"].Floats, in["d"].Floats, in["e"].Floats,
 			in["f"].Floats, in["g"].Floats, 4, 7),
 		1e-12)
 	in, y = build([]ir.Type{x, f32(7, 4), f32(7, 4), f32(5, 7)}, func(n []*ir.Node) *ir.Node {
-		return hir.SwiGLU(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]}, hir.Projection{W: n[3]})
+		return hir.SwiGLU(n[0], hir.Projection{Weight: n[1]}, hir.Projection{Weight: n[2]},
+			hir.Projection{Weight: n[3]})
 	})
 	same(t, "swiglu without biases", y, swiglu(in["a"].Floats, in["b"].Floats, in["c"].Floats, in["d"].Floats, nil, nil,
 		nil, 4, 7), 1e-12)
@@ -410,11 +412,11 @@ func TestBlockErrors(t *testing.T) {
 		}},
 		{"shared_linear_pair: w1 is f32[4,7]; want a float matrix [out, 8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8), f32(4, 7))
-			hir.SharedLinearPair(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]})
+			hir.SharedLinearPair(n[0], hir.Projection{Weight: n[1]}, hir.Projection{Weight: n[2]})
 		}},
 		{"swiglu: up_w is f32[4,8] and gate_w f32[5,8]; want as many rows", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8), f32(5, 8), f32(8, 4))
-			hir.SwiGLU(n[0], hir.Projection{W: n[1]}, hir.Projection{W: n[2]}, hir.Projection{W: n[3]})
+			hir.SwiGLU(n[0], hir.Projection{Weight: n[1]}, hir.Projection{Weight: n[2]}, hir.Projection{Weight: n[3]})
 		}},
 		{"residual_rms_norm: res is f32[3,8]; want floats of [2,8]", func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(3, 8), f32(8), f32(8))

@@ -199,8 +199,8 @@ func TestErrors(t *testing.T) {
 		}},
 		{"multihead_attention: 3 heads do not divide the inner width 4", func(g *ir.Graph) {
 			n := inputs(g, f32(1, 5, 8), f32(4, 8), f32(4), f32(8, 4), f32(8))
-			p := hir.Projection{W: n[1], B: n[2]}
-			hir.MultiheadAttention(n[0], n[0], n[0], 3, p, p, p, hir.Projection{W: n[3], B: n[4]})
+			p := hir.Projection{Weight: n[1], Bias: n[2]}
+			hir.MultiheadAttention(n[0], n[0], n[0], 3, p, p, p, hir.Projection{Weight: n[3], Bias: n[4]})
 		}},
 	} {
 		g := ir.NewGraph("g")

@@ -71,6 +71,6 @@ var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*i
 
 // SharedLinearPair adds two linear layers of the same input. Either both or neither must have a bias.
 func SharedLinearPair(x *ir.Node, p0, p1 Projection) (y0, y1 *ir.Node) {
-	r := x.Graph.AddResults(2, SharedLinearPairDef, op.NoAttrs{}, x, p0.W, p1.W, p0.B, p1.B)
+	r := x.Graph.AddResults(2, SharedLinearPairDef, op.NoAttrs{}, x, p0.Weight, p1.Weight, p0.Bias, p1.Bias)
 	return r[0], r[1]
 }

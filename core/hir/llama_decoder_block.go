@@ -98,7 +98,8 @@ var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 		op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask, Window: a.Window})
 	x = part(n, "attn_residual", op.Add(x, Linear(part(n, "heads", o), in[6], nil, "")))
 	h = op.RmsNorm(x, f32(in[7]), f32(in[8]), a.Eps)
-	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))
+	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{Weight: in[10]}, Projection{Weight: in[9]},
+		Projection{Weight: in[11]})))
 })
 
 // LlamaDecoderBlock adds a decoder layer of Llama. in has its operands; the mask may be left out.

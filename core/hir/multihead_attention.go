@@ -70,10 +70,10 @@ var _ = ir.Lower(MultiheadAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.N
 })
 
 // Projection is the weight [out, in] and bias [out] of a linear layer.
-type Projection struct{ W, B *ir.Node }
+type Projection struct{ Weight, Bias *ir.Node }
 
 // MultiheadAttention adds attention of q over k and v with its projections.
 func MultiheadAttention(q, k, v *ir.Node, heads int, pq, pk, pv, po Projection) *ir.Node {
 	return q.Graph.Add(MultiheadAttentionDef, MultiheadAttentionAttrs{heads}, q, k, v,
-		pq.W, pq.B, pk.W, pk.B, pv.W, pv.B, po.W, po.B)
+		pq.Weight, pq.Bias, pk.Weight, pk.Bias, pv.Weight, pv.Bias, po.Weight, po.Bias)
 }

@@ -133,8 +133,8 @@ var _ = ir.Lower(Qwen35MTPHeadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) 
 	x = part(n, "attn_residual", op.Add(x, Linear(op.Mul(o, gate), in[mtpO], nil, "")))
 	x = op.Add(
 		x, part(
-			n, "mlp", SwiGLU(norm(x, mtpPostNorm), Projection{W: in[mtpUp]}, Projection{W: in[mtpGate]},
-				Projection{W: in[mtpDown]})))
+			n, "mlp", SwiGLU(norm(x, mtpPostNorm), Projection{Weight: in[mtpUp]}, Projection{Weight: in[mtpGate]},
+				Projection{Weight: in[mtpDown]})))
 	x = op.GatherBatched(x, op.Reshape(in[mtpLast], ir.Shape{b, ir.Static(1)}), 1)
 	return Linear(norm(x, mtpHeadNorm), in[mtpLMHead], nil, "")
 })

@@ -44,5 +44,5 @@ var _ = ir.Lower(SwiGLUDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 
 // SwiGLU adds (up∘silu(gate))·downᵀ. The biases of the projections may be nil.
 func SwiGLU(x *ir.Node, up, gate, down Projection) *ir.Node {
-	return x.Graph.Add(SwiGLUDef, op.NoAttrs{}, x, up.W, gate.W, down.W, up.B, gate.B, down.B)
+	return x.Graph.Add(SwiGLUDef, op.NoAttrs{}, x, up.Weight, gate.Weight, down.Weight, up.Bias, gate.Bias, down.Bias)
 }

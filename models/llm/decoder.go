@@ -259,8 +259,9 @@ func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *
 	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(bias, d.width, hidden) }
 	if d.gemma {
 		up, gate, down := in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)
-		return hir.Linear(op.Mul(hir.Linear(x, up.W, up.B, ""), hir.Linear(x, gate.W, gate.B, "gelu_tanh")), down.W,
-			down.B, "").Named(s.Path())
+		return hir.Linear(op.Mul(hir.Linear(x, up.Weight, up.Bias, ""), hir.Linear(x, gate.Weight, gate.Bias,
+			"gelu_tanh")), down.Weight,
+			down.Bias, "").Named(s.Path())
 	}
 	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(
 		s.Path())

@@ -254,9 +254,9 @@ func (s Scope) Projection(in, out int64) hir.Projection {
 
 // ProjectionIf is like Projection for layers whose bias is optional: bias tells whether the checkpoint has it.
 func (s Scope) ProjectionIf(bias bool, in, out int64) (p hir.Projection) {
-	p.W = s.Param("weight", out, in)
+	p.Weight = s.Param("weight", out, in)
 	if bias {
-		p.B = s.Param("bias", out)
+		p.Bias = s.Param("bias", out)
 	}
 	return p
 }
@@ -264,13 +264,13 @@ func (s Scope) ProjectionIf(bias bool, in, out int64) (p hir.Projection) {
 // LinearIf is like Linear without activation, for layers whose bias is optional.
 func (s Scope) LinearIf(bias bool, x *ir.Node, out int64) *ir.Node {
 	p := s.ProjectionIf(bias, width(x), out)
-	return hir.Linear(x, p.W, p.B, "").Named(s.Path())
+	return hir.Linear(x, p.Weight, p.Bias, "").Named(s.Path())
 }
 
 // Linear applies the layer at this scope: act(x·weightᵀ + bias).
 func (s Scope) Linear(x *ir.Node, out int64, act string) *ir.Node {
 	p := s.Projection(width(x), out)
-	return hir.Linear(x, p.W, p.B, act).Named(s.Path())
+	return hir.Linear(x, p.Weight, p.Bias, act).Named(s.Path())
 }
 
 // LayerNorm applies the norm at this scope over the last axis.
@@ -301,7 +301,7 @@ func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
 // MLP applies the two layers first and second below this scope.
 func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act string) *ir.Node {
 	a, b := s.At(first).Projection(width(x), hidden), s.At(second).Projection(hidden, out)
-	return hir.MLP(x, a.W, a.B, b.W, b.B, act).Named(s.Path())
+	return hir.MLP(x, a.Weight, a.Bias, b.Weight, b.Bias, act).Named(s.Path())
 }
 
 // width returns the size of the last axis.

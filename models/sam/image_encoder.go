@@ -37,12 +37,12 @@ func encodeImages(c config, root nn.Scope, images ir.Dim) {
 func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	a := s.At("attn")
 	qkv, proj := a.At("qkv").ProjectionIf(c.qkvBias, c.width, 3*c.width), a.At("proj").Projection(c.width, c.width)
-	if qkv.B == nil {
-		qkv.B = op.Const(s.Graph, 0, ir.TypeOf(dtype.F32, 3*c.width))
+	if qkv.Bias == nil {
+		qkv.Bias = op.Const(s.Graph, 0, ir.TypeOf(dtype.F32, 3*c.width))
 	}
 	relH, relW := relPos(c, a, c.relRows, "rel_pos_h", window), relPos(c, a, c.relColumns, "rel_pos_w", window)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
-	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B,
+	h = hir.SAMAttention(h, qkv.Weight, qkv.Bias, relH, relW, proj.Weight, proj.Bias,
 		hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
 	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
 	h = s.At("norm2").LayerNorm(x, c.encoderEps)

@@ -158,7 +158,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, pool: pool, precision: precision}
+	x := &executable{program: l.Program, pool: pool, precision: precision}
 	if err := x.prepare(); err != nil {
 		x.Close()
 		return nil, err
@@ -183,8 +183,8 @@ func (x *executable) prepare() error {
 	}
 	x.memory = n.scratch.Bytes(x.pool) + n.wide + n.own + n.own/4 // see ScratchSize.Bytes
 	var err error
-	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
-		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.p.ArenaSize, err)
+	if x.arena, err = x.allocate(x.program.ArenaSize); err != nil {
+		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.program.ArenaSize, err)
 	}
 	if x.wide, err = x.allocate(n.wide); err == nil {
 		err = x.pool.Reserve(n.scratch, func(n int64) ([]float32, error) {
@@ -200,9 +200,9 @@ func (x *executable) prepare() error {
 
 // findAll finds the function that runs each step, also in loops, and adds up what they need.
 func (x *executable) findAll(sum *need) error {
-	x.native = make([]bool, len(x.p.Steps))
-	for i, s := range x.p.Steps {
-		n := x.p.Graph.Nodes[s.Node]
+	x.native = make([]bool, len(x.program.Steps))
+	for i, s := range x.program.Steps {
+		n := x.program.Graph.Nodes[s.Node]
 		run, isNative, err := find(n)
 		if err != nil {
 			return err
@@ -215,13 +215,13 @@ func (x *executable) findAll(sum *need) error {
 		} else if k.scratch != nil {
 			sum.scratch = sum.scratch.With(k.scratch(x.pool, n, x.precision))
 		}
-		if x.p.Loop(n.ID) != nil {
+		if x.program.Loop(n.ID) != nil {
 			if err := x.findLoop(i, sum); err != nil {
 				return err
 			}
 		}
 	}
 	sum.scratch = sum.scratch.With(x.join())
-	x.kernels = runner.Kernels(x.p, x.native)
+	x.kernels = runner.Kernels(x.program, x.native)
 	return nil
 }

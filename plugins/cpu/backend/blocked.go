@@ -55,7 +55,7 @@ func (x *executable) chooseBlocked() {
 		return
 	}
 	if x.readers == nil {
-		x.readers = readersOf(x.p)
+		x.readers = readersOf(x.program)
 	}
 	for i := range x.calls {
 		c, readers := &x.calls[i], x.readers[i]

@@ -13,7 +13,7 @@ import (
 )
 
 type executable struct {
-	p         *program.Program
+	program   *program.Program
 	arena     []byte
 	wide      []byte // see call.wide
 	free      []func()
@@ -66,9 +66,9 @@ func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error { 
 
 func (x *executable) setWeights(w device.NewWeights) error {
 	x.runner.SetWeights(w)
-	reads := device.Reading(x.p, w.Params)
-	for i, s := range x.p.Steps {
-		n := x.p.Graph.Nodes[s.Node]
+	reads := device.Reading(x.program, w.Params)
+	for i, s := range x.program.Steps {
+		n := x.program.Graph.Nodes[s.Node]
 		if n.Op.Nested || !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
 			continue
 		}
@@ -82,9 +82,10 @@ func (x *executable) setWeights(w device.NewWeights) error {
 
 // makeRunner makes the runner and the calls, when everything that they need is allocated.
 func (x *executable) makeRunner(weights, arena []byte) {
-	x.runner = runner.New(runner.Config{Program: x.p, Weights: weights, Arena: arena, Step: x.step, Bound: x.bound,
-		Skip: true})
-	x.calls = make([]call, len(x.p.Steps))
+	x.runner = runner.New(runner.Config{Program: x.program, Weights: weights, Arena: arena, Step: x.step,
+		Bound: x.bound,
+		Skip:  true})
+	x.calls = make([]call, len(x.program.Steps))
 	for i := range x.calls {
 		c := x.runner.Call(i)
 		x.calls[i] = call{pool: x.pool, precision: x.precision, node: c.Node, native: x.native[i], wide: x.wide,

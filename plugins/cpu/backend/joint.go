@@ -27,13 +27,13 @@ type joint struct {
 
 // join finds the steps that run jointly.
 func (x *executable) join() (scratch pool.Size) {
-	x.joints = make([]joint, len(x.p.Steps))
-	for i := 0; i < len(x.p.Steps); {
-		first := x.p.Graph.Nodes[x.p.Steps[i].Node]
+	x.joints = make([]joint, len(x.program.Steps))
+	for i := 0; i < len(x.program.Steps); {
+		first := x.program.Graph.Nodes[x.program.Steps[i].Node]
 		var steps []jointStep
 		var types []dtype.DType
-		for k, s := range x.p.Steps[i:] {
-			n := x.p.Graph.Nodes[s.Node]
+		for k, s := range x.program.Steps[i:] {
+			n := x.program.Graph.Nodes[s.Node]
 			step, ok := jointStepOf(n)
 			if !ok || !x.native[i+k] || n.In[0] != first.In[0] || len(steps) > 0 && step.rounds != steps[0].rounds {
 				break

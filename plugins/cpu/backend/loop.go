@@ -20,8 +20,8 @@ type loopStep struct {
 // findLoop finds the functions that run the steps of the loop's programs.
 func (x *executable) findLoop(step int, sum *need) error {
 	l := &loopStep{step: step}
-	for _, p := range x.p.Loop(x.p.Steps[step].Node).Programs() {
-		y := &executable{p: p, pool: x.pool, precision: x.precision}
+	for _, p := range x.program.Loop(x.program.Steps[step].Node).Programs() {
+		y := &executable{program: p, pool: x.pool, precision: x.precision}
 		if err := y.findAll(sum); err != nil {
 			return err
 		}
@@ -50,12 +50,12 @@ func (x *executable) makeLoops(weights []byte) {
 func (x *executable) setLoopWeights(w device.NewWeights) error {
 	names := map[string]bool{}
 	for _, id := range w.Params {
-		names[x.p.Graph.Nodes[id].Name] = true
+		names[x.program.Graph.Nodes[id].Name] = true
 	}
 	for _, l := range x.loops {
 		for _, y := range l.programs {
 			own := device.NewWeights{Weights: w.Weights}
-			for _, n := range y.p.Graph.Params() {
+			for _, n := range y.program.Graph.Params() {
 				if names[n.Name] {
 					own.Params = append(own.Params, n.ID)
 				}

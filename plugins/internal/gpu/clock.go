@@ -98,19 +98,19 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 // startClock prepares a profiled run. The device measures the steps if it has a clock, unless an option requires that
 // the steps run one by one. The host measures them otherwise.
 func (c *recording) startClock() (err error) {
-	x := c.x
-	if !c.r.Opts.Profile {
+	x := c.exec
+	if !c.run.Opts.Profile {
 		return nil
 	}
 	c.stats.Clock = device.HostClock
-	if !x.g.limits.Clock || c.r.Opts.CheckNaN || c.r.Opts.Observe != nil && len(c.r.Opts.Dump) > 0 {
+	if !x.gpu.limits.Clock || c.run.Opts.CheckNaN || c.run.Opts.Observe != nil && len(c.run.Opts.Dump) > 0 {
 		return nil
 	}
-	if c.tick, err = x.g.tick(); err != nil {
+	if c.tick, err = x.gpu.tick(); err != nil {
 		return err
 	}
 	if x.clock == nil {
-		if x.clock, err = x.g.dev.NewClock(len(x.p.Steps) + 1); err != nil {
+		if x.clock, err = x.gpu.dev.NewClock(len(x.program.Steps) + 1); err != nil {
 			return err
 		}
 	}
@@ -131,12 +131,12 @@ func (c *recording) readClock() error {
 	if c.clock == nil {
 		return nil
 	}
-	ticks, err := c.x.g.ticks(c.clock, len(c.x.p.Steps)+1)
+	ticks, err := c.exec.gpu.ticks(c.clock, len(c.exec.program.Steps)+1)
 	if err != nil {
 		return err
 	}
 	starts, lengths := times(ticks, c.tick, c.submitted, time.Since(c.start))
-	for i, s := range c.x.b.Steps {
+	for i, s := range c.exec.bound.Steps {
 		if c.needed != nil && !c.needed[i] {
 			continue
 		}

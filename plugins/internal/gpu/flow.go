@@ -80,7 +80,7 @@ func (c *recording) flush() error {
 func (c *recording) awaitSlot() error {
 	f := &c.flow
 	for wait := NewPatience(time.Time{}); f.inFlight >= maxInFlight; wait.Pause() {
-		if idle, err := c.x.g.poll(); err != nil {
+		if idle, err := c.exec.gpu.poll(); err != nil {
 			return err
 		} else if idle {
 			break
@@ -99,7 +99,7 @@ func (c *recording) awaitSlot() error {
 func (c *recording) track(reached int) {
 	f := &c.flow
 	f.inFlight++
-	c.x.g.dev.OnDone(func() {
+	c.exec.gpu.dev.OnDone(func() {
 		f.inFlight--
 		f.reached = reached
 	})
@@ -108,10 +108,10 @@ func (c *recording) track(reached int) {
 
 // report calls Progress with the steps that have ended. The last step is reported at the end of the run.
 func (c *recording) report() {
-	if f := &c.flow; f.reached > f.reported && f.reached < len(c.x.p.Steps) {
+	if f := &c.flow; f.reached > f.reported && f.reached < len(c.exec.program.Steps) {
 		f.reported = f.reached
-		if c.r.Progress != nil {
-			c.r.Progress(f.reached)
+		if c.run.Progress != nil {
+			c.run.Progress(f.reached)
 		}
 	}
 }
@@ -120,14 +120,14 @@ func (c *recording) report() {
 // uses the same memory.
 func (c *recording) settle() {
 	c.drop()
-	if c.x.io.host != nil {
+	if c.exec.io.host != nil {
 		// waits for all submissions even if one fails, because the host may write to the io space as soon as the run
 		// has ended
-		c.x.g.drain()
+		c.exec.gpu.drain()
 		return
 	}
 	for wait := NewPatience(time.Time{}); c.flow.inFlight > 0; wait.Pause() {
-		if idle, err := c.x.g.poll(); idle || err != nil { // a submission that failed has ended, too
+		if idle, err := c.exec.gpu.poll(); idle || err != nil { // a submission that failed has ended, too
 			return
 		}
 	}

@@ -25,7 +25,8 @@ func TestPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &executable{p: p, g: &gpu{limits: Limits{Binding: 1 << 20, Buffer: 1 << 20, Bindings: 8, Groups: 1 << 16}}}
+	x := &executable{program: p, gpu: &gpu{limits: Limits{Binding: 1 << 20, Buffer: 1 << 20, Bindings: 8,
+		Groups: 1 << 16}}}
 	if err := x.plan(); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestPanics(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"texts": x.planTexts,
 		"upload": func() error {
-			return (&executable{g: x.g, resident: []interval{{from: 99, to: 100, space: &space{}}}}).upload()
+			return (&executable{gpu: x.gpu, resident: []interval{{from: 99, to: 100, space: &space{}}}}).upload()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,58 +7,58 @@ import (
 )
 
 // Inspection lets tests in other packages inspect and change a loaded program.
-type Inspection struct{ x *executable }
+type Inspection struct{ exec *executable }
 
 // Inspect returns an Inspection of a program that a Backend has loaded.
 func Inspect(e device.Executable) Inspection { return Inspection{e.(*executable)} }
 
 // Texts returns the shader texts of all dispatches.
 func (i Inspection) Texts() (out []string) {
-	for _, d := range i.x.dispatches {
+	for _, d := range i.exec.dispatches {
 		out = append(out, d.source.Text)
 	}
 	return out
 }
 
 // Groups returns the number of groups of steps that one shader can run.
-func (i Inspection) Groups() int { return i.x.groups }
+func (i Inspection) Groups() int { return i.exec.groups }
 
 // Workgroups returns the number of workgroups of a dispatch along x. The caller may change it.
-func (i Inspection) Workgroups(dispatch int) *uint32 { return &i.x.dispatches[dispatch].x }
+func (i Inspection) Workgroups(dispatch int) *uint32 { return &i.exec.dispatches[dispatch].x }
 
 // Recorded reports whether the next run is recorded already, and for which outputs; nil means all.
 func (i Inspection) Recorded() (outputs []bool, ok bool) {
-	if i.x.tape == nil {
+	if i.exec.tape == nil {
 		return nil, false
 	}
-	return i.x.tape.outputs, true
+	return i.exec.tape.outputs, true
 }
 
 // Forget discards the recording of the next run.
 func (i Inspection) Forget() {
-	i.x.tape.release()
-	i.x.tape = nil
+	i.exec.tape.release()
+	i.exec.tape = nil
 }
 
 // Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many
 // submissions may be in flight.
 func (i Inspection) Slow() (inFlight int) {
 	i.Forget()
-	i.x.pace = submissionTime
+	i.exec.pace = submissionTime
 	return maxInFlight
 }
 
 // Buffers returns all buffers of the program, the one for parameters last. weights is the number of bytes of the
 // weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
-	for _, s := range append(slices.Clone(i.x.weights), i.x.arena, i.x.io, i.x.scratch, i.x.status) {
+	for _, s := range append(slices.Clone(i.exec.weights), i.exec.arena, i.exec.io, i.exec.scratch, i.exec.status) {
 		out = append(out, s.buffers...)
 	}
-	for _, r := range i.x.resident {
+	for _, r := range i.exec.resident {
 		weights += r.to - r.from
 	}
-	for _, s := range append([]*staging{i.x.up}, i.x.down...) {
+	for _, s := range append([]*staging{i.exec.up}, i.exec.down...) {
 		out = append(out, s.buffer)
 	}
-	return append(out, i.x.params), weights
+	return append(out, i.exec.params), weights
 }

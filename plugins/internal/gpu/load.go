@@ -15,8 +15,8 @@ import (
 
 // executable is a loaded program.
 type executable struct {
-	g       *gpu
-	p       *program.Program
+	gpu     *gpu
+	program *program.Program
 	kernels []device.Kernel
 
 	arena, io, scratch, status *space
@@ -40,7 +40,7 @@ type executable struct {
 	groups                     int  // number of groups of dispatches, see dispatch.group
 
 	tape   *tape          // recording of the next run, for the sizes of the last one; nil if there is none
-	b      *program.Bound // sizes to which the parameters on the device belong; nil if there are none
+	bound  *program.Bound // sizes to which the parameters on the device belong; nil if there are none
 	syms   map[string]int64
 	recent program.Recent[*sizes]
 	binder *program.Binder // made by the first bind
@@ -76,7 +76,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
-		x := &executable{g: g, p: l.Program, section: l.Weights, mapped: l.Mapped, hostIO: l.IO}
+		x := &executable{gpu: g, program: l.Program, section: l.Weights, mapped: l.Mapped, hostIO: l.IO}
 		if err := x.load(); err != nil {
 			return nil, err
 		}
@@ -90,12 +90,12 @@ func (x *executable) load() (err error) {
 	if err := x.plan(); err != nil {
 		return err
 	}
-	if err := x.g.ready(); err != nil {
+	if err := x.gpu.ready(); err != nil {
 		return err
 	}
-	x.g.mu.Lock()
-	defer x.g.mu.Unlock()
-	defer x.g.dev.Use()()
+	x.gpu.mu.Lock()
+	defer x.gpu.mu.Unlock()
+	defer x.gpu.dev.Use()()
 	defer func() {
 		if err != nil {
 			x.release()
@@ -128,8 +128,8 @@ func (x *executable) load() (err error) {
 // smallest sizes, which are the only sizes of most programs. It also records the run, unless the program has a state,
 // which is not known yet. The run reports errors.
 func (x *executable) prepareFirstRun() {
-	x.g.dev.Exclusive(func() {
-		if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
+	x.gpu.dev.Exclusive(func() {
+		if x.bind(x.program.Graph.Syms.Min()) == nil && x.program.StateSize == 0 {
 			x.tape, _ = x.record(nil)
 		}
 	})
@@ -139,7 +139,7 @@ func (x *executable) prepareFirstRun() {
 func (x *executable) allocate() (err error) {
 	defer caught(&err)
 	for _, s := range x.weights {
-		if err := s.make(x.g, "weights"); err != nil {
+		if err := s.make(x.gpu, "weights"); err != nil {
 			return err
 		}
 	}
@@ -147,12 +147,12 @@ func (x *executable) allocate() (err error) {
 		*space
 		what string
 	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.status, "status"}} {
-		if err := s.make(x.g, s.what); err != nil {
+		if err := s.make(x.gpu, s.what); err != nil {
 			return err
 		}
 	}
 	x.planTransfers() // again, because the device may have rejected the host's memory for the io space
-	if x.params, err = x.g.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
+	if x.params, err = x.gpu.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
 		return err
 	}
 	return x.makeStaging()
@@ -164,11 +164,11 @@ func (x *executable) upload() (err error) {
 	defer caught(&err)
 	for _, r := range x.resident {
 		if err == nil && r.space.host == nil {
-			err = x.g.upload(r.space, r.at, x.section[r.from:min(r.to, int64(len(x.section)))])
+			err = x.gpu.upload(r.space, r.at, x.section[r.from:min(r.to, int64(len(x.section)))])
 		}
 	}
 	x.section = nil
-	return cmp.Or(err, x.g.seen(x.g.dev.Uploaded()))
+	return cmp.Or(err, x.gpu.seen(x.gpu.dev.Uploaded()))
 }
 
 // driverMemory is memory that is left to the driver, in bytes: for pipelines, command buffers and the unused ends of
@@ -178,23 +178,24 @@ const driverMemory = 64 << 20
 // checkMemory returns an error if the program does not fit into the free memory of the device. It runs before anything
 // is allocated.
 func (x *executable) checkMemory() error {
-	free, staging := x.g.adapter.Free(), x.upBytes+x.downBytes
+	free, staging := x.gpu.adapter.Free(), x.upBytes+x.downBytes
 	weights := total(x.weights)
-	need := weights + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
+	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
 	}
 	var largest *ir.Node
-	for _, n := range x.p.Graph.Nodes {
-		if largest == nil || x.p.Places[n.ID].Size > x.p.Places[largest.ID].Size {
+	for _, n := range x.program.Graph.Nodes {
+		if largest == nil || x.program.Places[n.ID].Size > x.program.Places[largest.ID].Size {
 			largest = n
 		}
 	}
-	return diag.New(device.ErrMemory, x.p.Method,
+	return diag.New(device.ErrMemory, x.program.Method,
 		"needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); %s are free; the largest tensor, %s, has %s",
-		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging),
+		megabytes(need), x.gpu.name, megabytes(weights), megabytes(x.program.ArenaSize),
+		megabytes(x.program.IOSize+staging),
 		megabytes(x.scratchBytes), megabytes(driverMemory),
-		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
+		megabytes(free), largest.Label(), megabytes(x.program.Places[largest.ID].Size)).
 		WithHint(MemoryHint)
 }
 
@@ -222,7 +223,7 @@ func (x *executable) bindGroup(d *dispatch) error {
 		d.bound.Release()
 		d.bound = nil
 	}
-	bound, err := x.g.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline,
+	bound, err := x.gpu.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline,
 		append(pieces, Piece{x.params, d.at, d.size}))
 	if err != nil {
 		return x.unprepared(d, err)
@@ -238,15 +239,15 @@ func (x *executable) compile() error {
 	seen := map[string]bool{}
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
-		if t := d.source.Text; x.g.pipelines[t] == nil && !seen[t] {
+		if t := d.source.Text; x.gpu.pipelines[t] == nil && !seen[t] {
 			seen[t] = true
 			sources, of = append(sources, d.source), append(of, d)
 		}
 	}
-	made, failed, err := x.g.dev.Compile(sources)
+	made, failed, err := x.gpu.dev.Compile(sources)
 	for i, p := range made {
 		if p != nil {
-			x.g.pipelines[sources[i].Text] = p
+			x.gpu.pipelines[sources[i].Text] = p
 		}
 	}
 	if err != nil {
@@ -254,7 +255,7 @@ func (x *executable) compile() error {
 	}
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
-		d.pipeline = x.g.pipelines[d.source.Text]
+		d.pipeline = x.gpu.pipelines[d.source.Text]
 	}
 	return nil
 }
@@ -289,9 +290,9 @@ func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.
 func (x *executable) Close() error {
-	_, err := guard(x.g.api, func() (struct{}, error) {
-		x.g.mu.Lock()
-		defer x.g.mu.Unlock()
+	_, err := guard(x.gpu.api, func() (struct{}, error) {
+		x.gpu.mu.Lock()
+		defer x.gpu.mu.Unlock()
 		x.release()
 		return struct{}{}, nil
 	})
@@ -301,8 +302,8 @@ func (x *executable) Close() error {
 func (x *executable) release() {
 	x.tape.release()
 	x.tape = nil
-	if x.g.limits.Page > 0 {
-		x.g.drain() // after a failure, later submissions may still use memory that the caller is about to unmap
+	if x.gpu.limits.Page > 0 {
+		x.gpu.drain() // after a failure, later submissions may still use memory that the caller is about to unmap
 	}
 	for _, d := range x.dispatches {
 		if d.bound != nil {

@@ -27,21 +27,21 @@ type interval struct {
 func (x *executable) plan() error {
 	names := map[string]bool{}
 	var found []kernels.Kernel // kernel of each step
-	for i, s := range x.p.Steps {
-		n := x.p.Graph.Nodes[s.Node]
+	for i, s := range x.program.Steps {
+		n := x.program.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
 			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s",
-				i+1, n.Label(), x.g.api.Name(), n, why)
+				i+1, n.Label(), x.gpu.api.Name(), n, why)
 		}
 		found = append(found, k)
 		names[n.Op.Name] = true
 		if k.Scratch != nil {
-			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.g.limits.Kernels))
+			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.gpu.limits.Kernels))
 		}
 	}
-	uses := x.p.Graph.UseCounts()
-	for i := 0; i < len(x.p.Steps); {
+	uses := x.program.Graph.UseCounts()
+	for i := 0; i < len(x.program.Steps); {
 		group, steps := x.findGroup(i, uses)
 		number := -1
 		if steps > 0 {
@@ -49,8 +49,8 @@ func (x *executable) plan() error {
 			x.groups++
 		}
 		for end := i + max(steps, 1); i < end; i++ {
-			n := x.p.Graph.Nodes[x.p.Steps[i].Node]
-			for _, s := range found[i].Shaders(n, x.g.limits.Kernels) {
+			n := x.program.Graph.Nodes[x.program.Steps[i].Node]
+			for _, s := range found[i].Shaders(n, x.gpu.limits.Kernels) {
 				x.add(dispatch{step: i, node: n, shader: s, group: number})
 			}
 		}
@@ -66,23 +66,23 @@ func (x *executable) plan() error {
 	}
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
 	x.planWeights()
-	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.planIO()
-	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(x.statusBytes())
-	x.stateShape = x.g.planSpace(x.p.StateSize)
+	x.arena, x.io = x.gpu.planSpace(x.program.ArenaSize), x.planIO()
+	x.scratch, x.status = x.gpu.planSpace(x.scratchBytes), x.gpu.planSpace(x.statusBytes())
+	x.stateShape = x.gpu.planSpace(x.program.StateSize)
 	x.planTransfers()
 	return x.planTexts()
 }
 
 // planIO plans the io space, over the host's memory if possible.
 func (x *executable) planIO() *space {
-	if int64(len(x.hostIO)) < x.p.IOSize || !x.g.atPage(x.hostIO[:x.p.IOSize]) {
-		return x.g.planSpace(x.p.IOSize)
+	if int64(len(x.hostIO)) < x.program.IOSize || !x.gpu.atPage(x.hostIO[:x.program.IOSize]) {
+		return x.gpu.planSpace(x.program.IOSize)
 	}
-	s := x.g.spaceOver(x.hostIO[:x.p.IOSize], x.p.IOSize)
-	for _, pl := range x.p.Places {
+	s := x.gpu.spaceOver(x.hostIO[:x.program.IOSize], x.program.IOSize)
+	for _, pl := range x.program.Places {
 		// an empty value at the end needs slack, which memory of the host lacks
 		if pl.Space == program.IO && pl.Offset >= s.bytes {
-			return x.g.planSpace(x.p.IOSize)
+			return x.gpu.planSpace(x.program.IOSize)
 		}
 	}
 	return s
@@ -110,10 +110,10 @@ const mostGrouped = 8
 // results that overlap other operands.
 func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	var nodes []*ir.Node
-	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
-		nodes = append(nodes, x.p.Graph.Nodes[s.Node])
+	for _, s := range x.program.Steps[first:min(first+mostGrouped, len(x.program.Steps))] {
+		nodes = append(nodes, x.program.Graph.Nodes[s.Node])
 	}
-	g, ok := kernels.FindGroup(nodes, uses, x.g.limits.Kernels)
+	g, ok := kernels.FindGroup(nodes, uses, x.gpu.limits.Kernels)
 	if !ok {
 		return dispatch{}, 0
 	}
@@ -121,7 +121,7 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	for i, b := range g.Shader.Bindings {
 		for _, other := range g.Shader.Bindings[:i] {
 			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o &&
-				(b.Operand < 0 || other.Operand < 0) && x.p.Places[n.ID].Overlaps(x.p.Places[o.ID]) {
+				(b.Operand < 0 || other.Operand < 0) && x.program.Places[n.ID].Overlaps(x.program.Places[o.ID]) {
 				return dispatch{}, 0
 			}
 		}
@@ -132,24 +132,24 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 // planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all
 // ranges or, if the device can use the section in place, a space over each range.
 func (x *executable) planWeights() {
-	if !x.mapped || !x.g.atPage(x.section) {
+	if !x.mapped || !x.gpu.atPage(x.section) {
 		x.resident = merge(x.weightsRead(), program.Align, 0)
 		total := int64(0)
 		for i := range x.resident {
 			x.resident[i].at = total
 			total += program.AlignUp(x.resident[i].to - x.resident[i].from)
 		}
-		s := x.g.planSpace(total)
+		s := x.gpu.planSpace(total)
 		for i := range x.resident {
 			x.resident[i].space = s
 		}
 		x.weights = []*space{s}
 		return
 	}
-	x.resident = merge(x.weightsRead(), x.g.limits.Page, inPlaceGap)
+	x.resident = merge(x.weightsRead(), x.gpu.limits.Page, inPlaceGap)
 	for i := range x.resident {
 		r := &x.resident[i]
-		r.space = x.g.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
+		r.space = x.gpu.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
 		x.weights = append(x.weights, r.space)
 	}
 }
@@ -175,9 +175,9 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 
 // weightsRead returns the ranges of the weights that steps read, in the order of the steps.
 func (x *executable) weightsRead() (used []interval) {
-	for _, s := range x.p.Steps {
-		for _, in := range x.p.Graph.Nodes[s.Node].Operands() {
-			if pl := x.p.Places[in.ID]; pl.Space == program.Weights {
+	for _, s := range x.program.Steps {
+		for _, in := range x.program.Graph.Nodes[s.Node].Operands() {
+			if pl := x.program.Places[in.ID]; pl.Space == program.Weights {
 				used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
 			}
 		}
@@ -208,7 +208,7 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece, err error) {
 	for _, b := range d.shader.Bindings {
 		s, offset, bytes := x.operand(d, b)
-		ps, v := x.g.view(s, offset, bytes, b.DType.Size())
+		ps, v := x.gpu.view(s, offset, bytes, b.DType.Size())
 		if b.Vec == 4 && v.Skip%4 != 0 {
 			return nil, nil, fmt.Errorf("BUG: gpu: vectors at element %d of a binding of %v", v.Skip, d.node)
 		}
@@ -238,9 +238,9 @@ func (x *executable) planTexts() error {
 				return err
 			}
 			n := len(pieces) + 1
-			if n > x.g.limits.Bindings {
+			if n > x.gpu.limits.Bindings {
 				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d",
-					d.step+1, d.node.Label(), n, x.g.name, x.g.limits.Bindings)
+					d.step+1, d.node.Label(), n, x.gpu.name, x.gpu.limits.Bindings)
 			}
 			s := d.shader
 			found, _ := texts.LoadOrStore(
@@ -263,11 +263,11 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.scratch, 0, k.Scratch(n, x.g.limits.Kernels)
+		return x.scratch, 0, k.Scratch(n, x.gpu.limits.Kernels)
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}
-	pl := x.p.Places[d.operand(b).ID]
+	pl := x.program.Places[d.operand(b).ID]
 	s, offset = x.locate(pl)
 	return s, offset, pl.Size
 }

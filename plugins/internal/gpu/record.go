@@ -11,9 +11,9 @@ import (
 
 // recording is the state of one run, or of the recording of a tape.
 type recording struct {
-	x     *executable
+	exec  *executable
 	ctx   context.Context
-	r     device.Run
+	run   device.Run
 	start time.Time
 	stats *device.Stats
 	// buffer for the result of read; reused, because the wgpu backend turns off garbage collection during a run
@@ -34,14 +34,14 @@ type recording struct {
 // single reports whether each step must be submitted by itself, because its results are examined or the host measures
 // its time.
 func (c *recording) single() bool {
-	o := c.r.Opts
+	o := c.run.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
 }
 
 // begin makes an encoder if there is none.
 func (c *recording) begin() (err error) {
 	if c.enc == nil {
-		c.enc, err = c.x.g.dev.NewEncoder(c.x.p.Method)
+		c.enc, err = c.exec.gpu.dev.NewEncoder(c.exec.program.Method)
 	}
 	return err
 }
@@ -51,7 +51,7 @@ func (c *recording) submit() error {
 	if c.enc == nil {
 		return nil
 	}
-	err := c.x.g.submit(c.enc)
+	err := c.exec.gpu.submit(c.enc)
 	c.enc = nil
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
@@ -125,12 +125,12 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil
 	}
-	st, err := c.x.g.newStaging(ToHost, o.Bytes)
+	st, err := c.exec.gpu.newStaging(ToHost, o.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	defer st.release()
-	s, at := c.x.locate(c.x.p.Places[o.Node])
+	s, at := c.exec.locate(c.exec.program.Places[o.Node])
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -144,5 +144,5 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 		c.value = tensor.AlignedBytes(int(o.Bytes))
 	}
 	data := c.value[:o.Bytes]
-	return data, c.x.g.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
+	return data, c.exec.gpu.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
 }

@@ -14,15 +14,15 @@ import (
 // the beginning and the end.
 func Repeat(exe device.Executable, times int) (time.Duration, error) {
 	x := exe.(*executable)
-	return guard(x.g.api, func() (time.Duration, error) {
-		x.g.mu.Lock()
-		defer x.g.mu.Unlock()
-		defer x.g.dev.Use()()
-		if !x.g.limits.Clock || x.b == nil {
+	return guard(x.gpu.api, func() (time.Duration, error) {
+		x.gpu.mu.Lock()
+		defer x.gpu.mu.Unlock()
+		defer x.gpu.dev.Use()()
+		if !x.gpu.limits.Clock || x.bound == nil {
 			return 0,
-				diag.New(device.ErrUnsupported, x.p.Method,
+				diag.New(device.ErrUnsupported, x.program.Method,
 					"cannot be repeated: the device %s must have a clock, and the program must have run before",
-					x.g.name)
+					x.gpu.name)
 		}
 		return x.repeat(times)
 	})
@@ -30,17 +30,17 @@ func Repeat(exe device.Executable, times int) (time.Duration, error) {
 
 // repeat implements Repeat. The caller holds g.mu and has called Use.
 func (x *executable) repeat(times int) (time.Duration, error) {
-	tick, err := x.g.tick()
+	tick, err := x.gpu.tick()
 	if err != nil {
 		return 0, err
 	}
-	marks, err := x.g.dev.NewClock(2)
+	marks, err := x.gpu.dev.NewClock(2)
 	if err != nil {
 		return 0, err
 	}
 	defer marks.Release()
 	x.unclear = x.statuses > 0 // nothing checks and clears the status words here
-	c := &recording{x: x, ctx: context.Background()}
+	c := &recording{exec: x, ctx: context.Background()}
 	defer c.drop()
 	if err := c.begin(); err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func (x *executable) repeat(times int) (time.Duration, error) {
 	if err := c.submit(); err != nil {
 		return 0, err
 	}
-	ticks, err := x.g.ticks(marks, 2)
+	ticks, err := x.gpu.ticks(marks, 2)
 	if err != nil {
 		return 0, err
 	}

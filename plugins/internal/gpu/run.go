@@ -14,7 +14,7 @@ import (
 
 // Run executes the program once. It makes few submissions (see flow), unless the options examine single steps.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
-	stats, err := guard(x.g.api, func() (device.Stats, error) { return x.run(ctx, r) })
+	stats, err := guard(x.gpu.api, func() (device.Stats, error) { return x.run(ctx, r) })
 	if err != nil && !errors.Is(err, device.ErrNaN) {
 		stats.FirstNaN = -1 // stats may be the zero value
 	}
@@ -22,21 +22,22 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 }
 
 func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error) {
-	x.g.mu.Lock()
-	defer x.g.mu.Unlock()
-	defer x.g.dev.Use()()
+	x.gpu.mu.Lock()
+	defer x.gpu.mu.Unlock()
+	defer x.gpu.dev.Use()()
 	stats := device.Stats{FirstNaN: -1}
 	start := time.Now()
-	if int64(len(r.IO)) < x.p.IOSize {
-		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d",
-			len(r.IO), x.p.IOSize)
+	if int64(len(r.IO)) < x.program.IOSize {
+		return stats, diag.New(device.ErrInput, x.program.Method,
+			"%d bytes of inputs and outputs; the program needs %d",
+			len(r.IO), x.program.IOSize)
 	}
 	if host := x.io.host; host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
 		return stats,
-			diag.New(device.ErrInput, x.p.Method,
+			diag.New(device.ErrInput, x.program.Method,
 				"the inputs and outputs of the run are not in the memory that Load was given")
 	}
-	if err := x.g.lostError(); err != nil {
+	if err := x.gpu.lostError(); err != nil {
 		return stats, err
 	}
 	if err := x.bind(r.Syms); err != nil {
@@ -54,13 +55,13 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.clearStatus(); err != nil {
 		return stats, err
 	}
-	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats}
-	x.g.polled = run.report
+	run := &recording{exec: x, ctx: ctx, run: r, start: start, stats: &stats}
+	x.gpu.polled = run.report
 	err := run.steps()
 	run.settle()
-	x.g.polled = nil
+	x.gpu.polled = nil
 	if err == nil && r.Progress != nil {
-		r.Progress(len(x.p.Steps))
+		r.Progress(len(x.program.Steps))
 	}
 	stats.Total, stats.DeviceMemory = time.Since(start), x.memory()
 	return stats, err
@@ -68,8 +69,8 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 
 // steps executes a run whose inputs are in the staging buffer or in place, and copies the results to the host.
 func (c *recording) steps() error {
-	if c.r.Progress != nil {
-		c.r.Progress(0)
+	if c.run.Progress != nil {
+		c.run.Progress(0)
 	}
 	if c.plain() {
 		if err := c.submitPlain(); err != nil {
@@ -77,11 +78,11 @@ func (c *recording) steps() error {
 		}
 		return c.results()
 	}
-	c.needed = c.x.p.Needed(c.r.Computed(), c.r.Opts.Dump)
+	c.needed = c.exec.program.Needed(c.run.Computed(), c.run.Opts.Dump)
 	if err := c.startClock(); err != nil {
 		return err
 	}
-	c.flow.begin(len(c.x.dispatches), c.x.pace)
+	c.flow.begin(len(c.exec.dispatches), c.exec.pace)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit, c.readClock} {
 		if err := f(); err != nil {
 			return err
@@ -102,20 +103,20 @@ func (c *recording) dispatchAll() error {
 		}
 	}
 	next, grouped := 0, c.grouped()
-	for i := range c.x.p.Steps {
+	for i := range c.exec.program.Steps {
 		first := next
-		for next < len(c.x.dispatches) && c.x.dispatches[next].step == i {
+		for next < len(c.exec.dispatches) && c.exec.dispatches[next].step == i {
 			next++
 		}
 		var err error
-		switch of := c.x.dispatches[first:next]; {
+		switch of := c.exec.dispatches[first:next]; {
 		case c.needed != nil && !c.needed[i]:
 			err = c.skip(i)
 		case single:
 			err = c.runStep(i, of, grouped)
 		default:
 			err = c.record(i, of, grouped)
-			if err == nil && c.flow.full() && i+1 < len(c.x.p.Steps) {
+			if err == nil && c.flow.full() && i+1 < len(c.exec.program.Steps) {
 				err = c.endSubmission()
 			}
 		}
@@ -154,8 +155,8 @@ func (c *recording) record(i int, of []dispatch, grouped []bool) error {
 
 // runStep records step i, runs it by itself, and examines its results.
 func (c *recording) runStep(i int, of []dispatch, grouped []bool) error {
-	if c.r.Progress != nil && i > 0 { // step 0 has been reported already
-		c.r.Progress(i)
+	if c.run.Progress != nil && i > 0 { // step 0 has been reported already
+		c.run.Progress(i)
 	}
 	begin := time.Since(c.start)
 	if err := c.record(i, of, grouped); err != nil {
@@ -171,14 +172,14 @@ func (c *recording) submitAndWait() error {
 	if err := c.submit(); err != nil {
 		return err
 	}
-	return c.x.g.wait(time.Time{})
+	return c.exec.gpu.wait(time.Time{})
 }
 
 // grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs
 // all of these steps and examines no values between them.
 func (c *recording) grouped() []bool {
-	out := make([]bool, c.x.groups)
-	for _, d := range c.x.dispatches {
+	out := make([]bool, c.exec.groups)
+	for _, d := range c.exec.dispatches {
 		if d.steps != nil && d.x > 0 && !c.single() {
 			steps := c.needed
 			if steps != nil {
@@ -193,13 +194,14 @@ func (c *recording) grouped() []bool {
 // examine records the time of step i, which has ended, and examines its results. It is used in runs that submit each
 // step by itself.
 func (c *recording) examine(i int, begin time.Duration) error {
-	s := c.x.b.Steps[i]
-	if c.r.Opts.Profile {
+	s := c.exec.bound.Steps[i]
+	if c.run.Opts.Profile {
 		c.stats.Steps = append(
 			c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
 	}
 	for _, out := range s.Outs {
-		err := c.r.Opts.Examine(s.Node, c.x.p.Graph.Nodes[out.Node], c.stats, func() (t tensor.Tensor, err error) {
+		err := c.run.Opts.Examine(s.Node, c.exec.program.Graph.Nodes[out.Node], c.stats, func() (t tensor.Tensor,
+			err error) {
 			t.DType, t.Shape = out.DType, out.Shape
 			t.Data, err = c.read(out)
 			return t, err

@@ -21,7 +21,7 @@ type sizes struct {
 // bind writes the parameters of all shaders for the sizes of a run, unless they are the sizes of the last run. It
 // discards the tape if the sizes are new.
 func (x *executable) bind(syms map[string]int64) error {
-	if x.b != nil && maps.Equal(x.syms, syms) {
+	if x.bound != nil && maps.Equal(x.syms, syms) {
 		return nil
 	}
 	s, ok := x.recent.Get(syms)
@@ -32,29 +32,29 @@ func (x *executable) bind(syms map[string]int64) error {
 		}
 		x.recent.Put(syms, s)
 	}
-	x.b = nil
+	x.bound = nil
 	x.tape.release()
 	x.tape = nil
 	for i, w := range s.workgroups {
 		x.dispatches[i].x, x.dispatches[i].y = w[0], w[1]
 	}
 	if len(s.params) > 0 {
-		if err := x.g.dev.Write(x.params, s.params); err != nil {
+		if err := x.gpu.dev.Write(x.params, s.params); err != nil {
 			return err
 		}
 	}
-	x.b, x.syms = s.bound, maps.Clone(syms)
+	x.bound, x.syms = s.bound, maps.Clone(syms)
 	return nil
 }
 
 // sizesOf computes the sizes for given values of the symbols.
 func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 	if x.binder == nil {
-		x.binder = program.NewBinder(x.p)
+		x.binder = program.NewBinder(x.program)
 	}
 	b, err := x.binder.Bind(syms)
 	if err != nil {
-		return nil, diag.New(device.ErrInput, x.p.Method, "%w", err)
+		return nil, diag.New(device.ErrInput, x.program.Method, "%w", err)
 	}
 	out := &sizes{bound: b, params: make([]byte, 0, x.paramBytes), workgroups: make([][2]uint32, len(x.dispatches))}
 	for i := range x.dispatches {
@@ -75,8 +75,8 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 		}
 		out.params = appendParams(out.params, d.shader, p)
 		w := &out.workgroups[i]
-		if err = x.g.checkLoops(d.shader, c); err == nil {
-			w[0], w[1], err = x.g.fold(d.shader.Groups(c))
+		if err = x.gpu.checkLoops(d.shader, c); err == nil {
+			w[0], w[1], err = x.gpu.fold(d.shader.Groups(c))
 		}
 		if err != nil && d.steps != nil {
 			*w = [2]uint32{} // the steps of the group run one by one

@@ -12,7 +12,7 @@ import (
 
 // state implements device.State: memory of a device that outlives runs, such as a key-value cache.
 type state struct {
-	g     *gpu
+	gpu   *gpu
 	size  int64
 	space *space // nil after Close
 }
@@ -43,14 +43,14 @@ func (s *state) Size() int64 { return s.size }
 
 // do calls f while nothing else uses the device. It returns an error if the state is closed or the device is lost.
 func (s *state) do(f func() error) error {
-	_, err := guard(s.g.api, func() (struct{}, error) {
-		s.g.mu.Lock()
-		defer s.g.mu.Unlock()
-		defer s.g.dev.Use()()
+	_, err := guard(s.gpu.api, func() (struct{}, error) {
+		s.gpu.mu.Lock()
+		defer s.gpu.mu.Unlock()
+		defer s.gpu.dev.Use()()
 		if s.space == nil {
-			return struct{}{}, diag.New(device.ErrInput, s.g.api.Name(), "the state is closed")
+			return struct{}{}, diag.New(device.ErrInput, s.gpu.api.Name(), "the state is closed")
 		}
-		if err := s.g.lostError(); err != nil {
+		if err := s.gpu.lostError(); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, f()
@@ -60,7 +60,7 @@ func (s *state) do(f func() error) error {
 
 func (s *state) Clear(context.Context) error {
 	return s.do(func() error {
-		return s.g.commands(func(enc Encoder) error {
+		return s.gpu.commands(func(enc Encoder) error {
 			for _, p := range s.space.pieces(0, s.space.bytes, 0) {
 				if err := enc.Clear(p); err != nil {
 					return err
@@ -73,16 +73,16 @@ func (s *state) Clear(context.Context) error {
 
 func (s *state) Copy(_ context.Context, from device.State) error {
 	f, ok := from.(*state)
-	if !ok || f.g != s.g || f.size != s.size {
-		return diag.New(device.ErrInput, s.g.api.Name(),
+	if !ok || f.gpu != s.gpu || f.size != s.size {
+		return diag.New(device.ErrInput, s.gpu.api.Name(),
 			"a state of %d bytes cannot be copied to this one of %d; want the same device and size", from.Size(),
 			s.size)
 	}
 	return s.do(func() error {
 		if f.space == nil {
-			return diag.New(device.ErrInput, s.g.api.Name(), "the state is closed")
+			return diag.New(device.ErrInput, s.gpu.api.Name(), "the state is closed")
 		}
-		return s.g.commands(func(enc Encoder) error {
+		return s.gpu.commands(func(enc Encoder) error {
 			for i, p := range s.space.pieces(0, s.space.bytes, 0) {
 				if err := enc.Copy(p.Buffer, p.Offset, Piece{f.space.buffers[i], p.Offset, p.Size}); err != nil {
 					return err
@@ -97,7 +97,7 @@ func (s *state) Copy(_ context.Context, from device.State) error {
 const copyChunk = 8 << 20
 
 func (s *state) Read(_ context.Context, offset int64, b []byte) error {
-	if err := device.CheckStateRange(s.g.api.Name(), offset, len(b), s.size); err != nil {
+	if err := device.CheckStateRange(s.gpu.api.Name(), offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error { return s.read(offset, b) })
@@ -109,11 +109,11 @@ func (s *state) read(offset int64, b []byte) error {
 		begin := offset &^ 3
 		n := min(int64(len(b)), copyChunk-(offset-begin))
 		words := (offset + n - begin + 3) &^ 3
-		st, err := s.g.newStaging(ToHost, words)
+		st, err := s.gpu.newStaging(ToHost, words)
 		if err != nil {
 			return err
 		}
-		err = s.g.commands(func(enc Encoder) error {
+		err = s.gpu.commands(func(enc Encoder) error {
 			at := int64(0)
 			for _, p := range s.space.pieces(begin, words, 0) {
 				if err := enc.Copy(st.buffer, at, p); err != nil {
@@ -124,7 +124,7 @@ func (s *state) read(offset int64, b []byte) error {
 			return nil
 		})
 		if err == nil {
-			err = s.g.access(st, words, time.Time{}, func(from []byte) { copy(b[:n], from[offset-begin:]) })
+			err = s.gpu.access(st, words, time.Time{}, func(from []byte) { copy(b[:n], from[offset-begin:]) })
 		}
 		st.release()
 		if err != nil {
@@ -136,7 +136,7 @@ func (s *state) read(offset int64, b []byte) error {
 }
 
 func (s *state) Write(_ context.Context, offset int64, b []byte) error {
-	if err := device.CheckStateRange(s.g.api.Name(), offset, len(b), s.size); err != nil {
+	if err := device.CheckStateRange(s.gpu.api.Name(), offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error {
@@ -150,18 +150,18 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 			copy(whole[offset-begin:], b)
 			b = whole
 		}
-		if err := s.g.upload(s.space, begin, b); err != nil {
+		if err := s.gpu.upload(s.space, begin, b); err != nil {
 			return err
 		}
-		return s.g.seen(s.g.dev.Uploaded())
+		return s.gpu.seen(s.gpu.dev.Uploaded())
 	})
 }
 
 // Close frees the memory of the state.
 func (s *state) Close() error {
-	_, err := guard(s.g.api, func() (struct{}, error) {
-		s.g.mu.Lock()
-		defer s.g.mu.Unlock()
+	_, err := guard(s.gpu.api, func() (struct{}, error) {
+		s.gpu.mu.Lock()
+		defer s.gpu.mu.Unlock()
 		s.space.release()
 		s.space = nil
 		return struct{}{}, nil
@@ -172,7 +172,7 @@ func (s *state) Close() error {
 // useState checks the state, the feeds and the keeps of a run against the sizes that were bound last, and binds the
 // state to the stateful dispatches.
 func (x *executable) useState(r device.Run) error {
-	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
+	if err := r.CheckState(x.program, x.bound.Inputs, x.bound.Outputs); err != nil {
 		return err
 	}
 	for _, t := range append(append([]device.Transfer(nil), r.Feeds...), r.Keeps...) {
@@ -180,7 +180,7 @@ func (x *executable) useState(r device.Run) error {
 			return err
 		}
 	}
-	if r.State == nil || x.p.StateSize == 0 {
+	if r.State == nil || x.program.StateSize == 0 {
 		return nil
 	}
 	s, err := x.onDevice(r.State)
@@ -205,9 +205,9 @@ func (x *executable) useState(r device.Run) error {
 // onDevice returns st as a *state, or an error if it is closed or belongs to another backend or device.
 func (x *executable) onDevice(st device.State) (*state, error) {
 	s, ok := st.(*state)
-	if !ok || s.g != x.g || s.space == nil {
+	if !ok || s.gpu != x.gpu || s.space == nil {
 		return nil,
-			diag.New(device.ErrInput, x.p.Method, "the state is closed, or belongs to another backend or device")
+			diag.New(device.ErrInput, x.program.Method, "the state is closed, or belongs to another backend or device")
 	}
 	return s, nil
 }
@@ -215,7 +215,7 @@ func (x *executable) onDevice(st device.State) (*state, error) {
 // isStateful reports whether a shader reads or writes the state space.
 func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	for _, b := range s.Bindings {
-		if n := d.operand(b); n != nil && x.p.Places[n.ID].Space == program.State {
+		if n := d.operand(b); n != nil && x.program.Places[n.ID].Space == program.State {
 			return true
 		}
 	}
@@ -227,7 +227,7 @@ func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 func (c *recording) transfer(list []device.Transfer, values []program.Operand, keep bool) error {
 	for _, t := range list {
 		o, s := values[t.Tensor], t.State.(*state).space
-		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
+		from, at := c.exec.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
 		for _, p := range from { // the buffers of a state and of the io space end at different offsets
 			done := int64(0)
 			for _, q := range s.pieces(at, p.Size, 0) {

@@ -39,7 +39,7 @@ func (t *tape) release() {
 // plain reports whether the run can use a tape: it has no feeds and no keeps, it is not profiled, and no step is
 // submitted by itself.
 func (c *recording) plain() bool {
-	return !c.single() && !c.r.Opts.Profile && len(c.r.Feeds)+len(c.r.Keeps) == 0
+	return !c.single() && !c.run.Opts.Profile && len(c.run.Feeds)+len(c.run.Keeps) == 0
 }
 
 // record records a tape for the sizes that were bound last, and for a selection of outputs; nil means all.
@@ -66,7 +66,7 @@ func (x *executable) exactError(err error, outputs []bool) error {
 func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
 	t = &tape{outputs: slices.Clone(outputs)}
 	r := device.Run{Outputs: t.outputs}
-	c := &recording{x: x, ctx: context.Background(), tape: t, r: r, needed: x.p.Needed(r.Computed(), nil)}
+	c := &recording{exec: x, ctx: context.Background(), tape: t, run: r, needed: x.program.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
 	c.flow.startShort(len(x.dispatches), 0)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.endSubmission} {
@@ -98,8 +98,8 @@ func (c *recording) endSubmission() error {
 // submitPlain submits the tape for this run, or records and submits the run if there is none. Then it records a tape
 // for the next run while the device works.
 func (c *recording) submitPlain() error {
-	x := c.x
-	outputs := c.r.Outputs
+	x := c.exec
+	outputs := c.run.Outputs
 	if x.tape != nil && !slices.Equal(x.tape.outputs, outputs) {
 		x.tape.release()
 		x.tape = nil
@@ -119,8 +119,8 @@ func (c *recording) submitPlain() error {
 
 // submitTape submits the tape, which cannot be used again.
 func (c *recording) submitTape() error {
-	t := c.x.tape
-	c.x.tape = nil
+	t := c.exec.tape
+	c.exec.tape = nil
 	defer t.release()
 	for len(t.submissions) > 0 {
 		s := t.submissions[0]
@@ -130,8 +130,8 @@ func (c *recording) submitTape() error {
 			}
 		}
 		t.submissions = t.submissions[1:]
-		if err := c.x.g.dev.Submit(s.commands); err != nil {
-			return c.x.g.deviceError(err)
+		if err := c.exec.gpu.dev.Submit(s.commands); err != nil {
+			return c.exec.gpu.deviceError(err)
 		}
 		if c.submitted == 0 {
 			c.submitted = time.Since(c.start)
@@ -144,14 +144,14 @@ func (c *recording) submitTape() error {
 // stream records and submits at the same time, because recording a run whose sizes are new may take milliseconds. Each
 // submission is several times as long as the one before, so the device has work while the next one is recorded.
 func (c *recording) stream() error {
-	x := c.x
-	c.needed = x.p.Needed(c.r.Computed(), nil)
+	x := c.exec
+	c.needed = x.program.Needed(c.run.Computed(), nil)
 	c.flow.begin(len(x.dispatches), x.pace)
 	c.flow.startShort(len(x.dispatches), streamGrowth)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit} {
 		if err := f(); err != nil {
-			if c.ctx.Err() == nil && x.g.lostError() == nil {
-				err = x.exactError(err, c.r.Outputs)
+			if c.ctx.Err() == nil && x.gpu.lostError() == nil {
+				err = x.exactError(err, c.run.Outputs)
 			}
 			return err
 		}
@@ -162,9 +162,10 @@ func (c *recording) stream() error {
 // refused returns the error for steps [first, next) if the device rejects their commands.
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
-		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]
+		n := c.exec.program.Graph.Nodes[c.exec.program.Steps[first].Node]
 		return device.StepError(device.ErrDevice, n, fmt.Errorf("cannot be submitted: %w", err))
 	}
-	err = fmt.Errorf("steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), err)
-	return diag.New(device.ErrDevice, c.x.p.Method, "%w", &device.AtNode{Node: device.NoNode, Err: err})
+	err = fmt.Errorf("steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1),
+		len(c.exec.program.Steps), err)
+	return diag.New(device.ErrDevice, c.exec.program.Method, "%w", &device.AtNode{Node: device.NoNode, Err: err})
 }

@@ -55,26 +55,26 @@ func within(list []stretch, from, n int64) (out []stretch) {
 // join can merge their copies.
 func (x *executable) planTransfers() {
 	x.upAt, x.upBytes, x.downBytes = nil, 0, x.statusBytes()
-	x.chunk = min(downloadChunk, x.g.limits.Buffer)
+	x.chunk = min(downloadChunk, x.gpu.limits.Buffer)
 	if x.io.host != nil {
 		return
 	}
-	for _, n := range x.p.Graph.Inputs() {
+	for _, n := range x.program.Graph.Inputs() {
 		x.upAt = append(x.upAt, x.upBytes)
-		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
+		x.upBytes += program.AlignUp(x.program.Places[n.ID].Size)
 	}
-	for _, o := range x.p.Graph.Outputs {
-		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
+	for _, o := range x.program.Graph.Outputs {
+		x.downBytes += program.AlignUp(x.program.Places[o.Node.ID].Size)
 	}
 }
 
 // makeStaging allocates the staging buffers.
 func (x *executable) makeStaging() (err error) {
-	if x.up, err = x.g.newStaging(ToDevice, x.upBytes); err != nil {
+	if x.up, err = x.gpu.newStaging(ToDevice, x.upBytes); err != nil {
 		return err
 	}
 	for at := int64(0); at < x.downBytes || at == 0; at += x.chunk {
-		s, err := x.g.newStaging(ToHost, min(x.chunk, x.downBytes-at))
+		s, err := x.gpu.newStaging(ToHost, min(x.chunk, x.downBytes-at))
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 	if x.io.host != nil {
 		return nil
 	}
-	for i, o := range x.b.Inputs {
+	for i, o := range x.bound.Inputs {
 		if !r.Fed(i) && o.Bytes > 0 {
 			list = append(list, stretch{o.Offset, x.upAt[i], o.Bytes})
 		}
@@ -123,7 +123,7 @@ func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 	if x.io.host != nil {
 		return nil, end
 	}
-	for i, o := range x.b.Outputs {
+	for i, o := range x.bound.Outputs {
 		if r.Wants(i) && o.Bytes > 0 {
 			list = append(list, stretch{o.Offset, end, o.Bytes})
 			end += program.AlignUp(o.Bytes)
@@ -138,7 +138,7 @@ func (x *executable) writeInputs(r *device.Run) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return x.g.access(x.up, x.up.size, time.Time{}, func(to []byte) {
+	return x.gpu.access(x.up, x.up.size, time.Time{}, func(to []byte) {
 		for _, s := range list {
 			tensor.Copy(to[s.at:s.at+s.bytes], r.IO[s.io:s.io+s.bytes])
 		}
@@ -147,23 +147,23 @@ func (x *executable) writeInputs(r *device.Run) error {
 
 // inputs records the copies before the steps.
 func (c *recording) inputs() error {
-	x := c.x
+	x := c.exec
 	if err := c.begin(); err != nil {
 		return err
 	}
-	for _, s := range join(x.uploads(&c.r)) {
+	for _, s := range join(x.uploads(&c.run)) {
 		if err := c.copySpace(x.io, s.io, s.bytes, x.up.buffer, s.at, false); err != nil {
 			return err
 		}
 	}
-	return c.transfer(c.r.Feeds, x.b.Inputs, false)
+	return c.transfer(c.run.Feeds, x.bound.Inputs, false)
 }
 
 // outputs records the copies after the steps. The copies to each staging buffer after the first are a submission of
 // their own.
 func (c *recording) outputs() error {
-	x := c.x
-	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
+	x := c.exec
+	if err := c.transfer(c.run.Keeps, x.bound.Outputs, true); err != nil {
 		return err
 	}
 	if c.clock != nil {
@@ -176,7 +176,7 @@ func (c *recording) outputs() error {
 			return err
 		}
 	}
-	list, end := x.downloads(&c.r)
+	list, end := x.downloads(&c.run)
 	list = join(list)
 	for k := 0; int64(k)*x.chunk < end; k++ {
 		if k > 0 {
@@ -209,16 +209,16 @@ func (c *recording) nextDownload() error {
 // results waits for the device and copies the results to the host. If a shader refused a value, it returns an error
 // instead.
 func (c *recording) results() error {
-	x := c.x
-	list, end := x.downloads(&c.r)
+	x := c.exec
+	list, end := x.downloads(&c.run)
 	for k := 0; int64(k)*x.chunk < end; k++ {
 		if err := x.down[k].show(min(x.chunk, end-int64(k)*x.chunk)); err != nil {
-			return x.g.seen(err)
+			return x.gpu.seen(err)
 		}
 	}
 	if x.upBytes > 0 { // so that the next run can write its inputs at once
 		if err := x.up.show(x.up.size); err != nil {
-			return x.g.seen(err)
+			return x.gpu.seen(err)
 		}
 	}
 	var due time.Time
@@ -226,14 +226,14 @@ func (c *recording) results() error {
 		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
 	}
 	if end == 0 {
-		if err := x.g.wait(due); err != nil {
+		if err := x.gpu.wait(due); err != nil {
 			return err
 		}
 		c.measure()
 	}
 	refused := -1
 	for k := 0; int64(k)*x.chunk < end; k++ {
-		from, err := x.g.await(x.down[k], due)
+		from, err := x.gpu.await(x.down[k], due)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (c *recording) results() error {
 		}
 		if refused < 0 {
 			for _, s := range within(list, int64(k)*x.chunk, x.chunk) {
-				tensor.Copy(c.r.IO[s.io:s.io+s.bytes], from[s.at:s.at+s.bytes])
+				tensor.Copy(c.run.IO[s.io:s.io+s.bytes], from[s.at:s.at+s.bytes])
 			}
 		}
 		if err := x.down[k].hide(); err != nil {
@@ -251,7 +251,7 @@ func (c *recording) results() error {
 		}
 	}
 	if x.up.shown > 0 {
-		if _, err := x.g.await(x.up, due); err != nil {
+		if _, err := x.gpu.await(x.up, due); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (c *recording) results() error {
 		x.unclear = false
 		return nil
 	}
-	n := x.b.Steps[refused].Node
+	n := x.bound.Steps[refused].Node
 	k, _ := kernels.Find(n)
 	return device.StepError(
 		device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
@@ -267,8 +267,8 @@ func (c *recording) results() error {
 
 // measure sets the pace, if this is a plain run. It is called when the device has finished.
 func (c *recording) measure() {
-	if n := len(c.x.dispatches); n > 0 && c.plain() {
-		c.x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+	if n := len(c.exec.dispatches); n > 0 && c.plain() {
+		c.exec.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
 	}
 }
 
@@ -285,7 +285,7 @@ func (x *executable) refusedStep(statuses []byte) int {
 // clearStatus clears the status words, unless they are known to be zero.
 func (x *executable) clearStatus() error {
 	if x.unclear {
-		err := x.g.commands(
+		err := x.gpu.commands(
 			func(enc Encoder) error { return enc.Clear(Piece{x.status.buffers[0], 0, x.statusBytes()}) })
 		if err != nil {
 			return err

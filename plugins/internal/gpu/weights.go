@@ -8,33 +8,33 @@ import (
 
 // SetWeights copies other values of weights to the device, and waits until that is done.
 func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
-	_, err := guard(x.g.api, func() (struct{}, error) { return struct{}{}, x.setWeights(w) })
+	_, err := guard(x.gpu.api, func() (struct{}, error) { return struct{}{}, x.setWeights(w) })
 	return err
 }
 
 func (x *executable) setWeights(w device.NewWeights) error {
-	x.g.mu.Lock()
-	defer x.g.mu.Unlock()
-	defer x.g.dev.Use()()
-	if err := x.g.lostError(); err != nil {
+	x.gpu.mu.Lock()
+	defer x.gpu.mu.Unlock()
+	defer x.gpu.dev.Use()()
+	if err := x.gpu.lostError(); err != nil {
 		return err
 	}
 	if err := x.ownWeights(w); err != nil {
 		return err
 	}
 	for _, id := range w.Params {
-		pl := x.p.Places[id]
+		pl := x.program.Places[id]
 		for _, r := range x.resident { // steps may read only parts of the param
 			from, to := max(r.from, pl.Offset), min(r.to, pl.Offset+pl.Size)
 			if from >= to {
 				continue
 			}
-			if err := x.g.upload(r.space, r.at+from-r.from, w.Weights[from:to]); err != nil {
+			if err := x.gpu.upload(r.space, r.at+from-r.from, w.Weights[from:to]); err != nil {
 				return err
 			}
 		}
 	}
-	return x.g.seen(x.g.dev.Uploaded())
+	return x.gpu.seen(x.gpu.dev.Uploaded())
 }
 
 // ownWeights gives spaces that lie over the artifact's weights memory of their own if params in them are replaced, and
@@ -45,19 +45,19 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 		over := r.space.host
 		replaced := false
 		for _, id := range w.Params {
-			pl := x.p.Places[id]
+			pl := x.program.Places[id]
 			replaced = replaced || max(r.from, pl.Offset) < min(r.to, pl.Offset+pl.Size)
 		}
 		if over == nil || !replaced {
 			continue
 		}
-		x.g.drain()
+		x.gpu.drain()
 		r.space.host = nil
 		r.space.empty()
-		if err := r.space.make(x.g, "weights"); err != nil {
+		if err := r.space.make(x.gpu, "weights"); err != nil {
 			return err
 		}
-		if err := x.g.upload(r.space, 0, over); err != nil {
+		if err := x.gpu.upload(r.space, 0, over); err != nil {
 			return err
 		}
 		changed = true
@@ -77,5 +77,5 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 			}
 		}
 	}
-	return x.g.seen(x.g.dev.Uploaded())
+	return x.gpu.seen(x.gpu.dev.Uploaded())
 }

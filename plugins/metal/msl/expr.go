@@ -54,7 +54,7 @@ func as(p wgsl.Pos, v value, to *wgsl.Type) value {
 	case !v.typ.Becomes(to):
 		fail(p, "a value of %s; want %s", v.typ, to)
 	case v.typ.Abstract():
-		return constantOf(p, v.c, to)
+		return constantOf(p, v.constant, to)
 	}
 	return v
 }
@@ -74,7 +74,7 @@ func (t *translator) unary(e *wgsl.Unary) value {
 	}
 	if v.typ.Abstract() {
 		if e.Op == "-" {
-			return constantOf(e.Pos, constant.UnaryOp(gotoken.SUB, v.c, 0), v.typ)
+			return constantOf(e.Pos, constant.UnaryOp(gotoken.SUB, v.constant, 0), v.typ)
 		}
 		v = concrete(e.X.At(), v)
 	}
@@ -107,8 +107,9 @@ func spread(v value, t *wgsl.Type) string {
 
 func (t *translator) binary(e *wgsl.Binary) value {
 	x, y := t.expr(e.X), t.expr(e.Y)
-	if x.c != nil && y.c != nil {
-		c, ok, err := e.Fold(wgsl.Constant{Type: x.typ, Value: x.c}, wgsl.Constant{Type: y.typ, Value: y.c})
+	if x.constant != nil && y.constant != nil {
+		c, ok, err := e.Fold(wgsl.Constant{Type: x.typ, Value: x.constant}, wgsl.Constant{Type: y.typ,
+			Value: y.constant})
 		if must(ok, err) {
 			return literal(c)
 		}
@@ -184,7 +185,7 @@ func (t *translator) index(e *wgsl.Index) value {
 // within returns the text of an index of an array of n elements. An index beyond the array becomes that of the last
 // element.
 func within(i value, n int) string {
-	if i.c != nil {
+	if i.constant != nil {
 		return i.text
 	}
 	if i.typ == wgsl.I32 {

@@ -55,7 +55,7 @@ func (t *translator) elements(e *wgsl.Call, m value, space string) string {
 // constant translates an argument that must be a literal.
 func (t *translator) constant(e *wgsl.Call, arg int, typ *wgsl.Type) string {
 	v := t.typed(e.Args[arg], typ)
-	if v.c == nil {
+	if v.constant == nil {
 		fail(e.Args[arg].At(), "argument %d of %s; want a literal", arg+1, e.Of.Name)
 	}
 	return v.text

@@ -222,7 +222,7 @@ func (t *translator) switchStatement(s *wgsl.Switch) {
 	for _, c := range s.Cases {
 		for _, e := range c.Values {
 			v := t.typed(e, of.typ)
-			if v.c == nil {
+			if v.constant == nil {
 				fail(e.At(), "the value of a case is not a constant")
 			}
 			t.line("case %s:", v.text)

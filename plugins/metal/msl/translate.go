@@ -35,7 +35,7 @@ func translate(m *wgsl.Module) *Kernel {
 	t.types = wgsl.Resolver{
 		Structs: map[string]*wgsl.Type{},
 		Constant: func(e wgsl.Expr) (constant.Value, error) {
-			return t.expr(e).c, nil // or a panic, which Resolve turns into an error
+			return t.expr(e).constant, nil // or a panic, which Resolve turns into an error
 		},
 	}
 	k := &Kernel{Entry: "rlx_main"}
@@ -137,7 +137,7 @@ func (t *translator) constValue(v *wgsl.Variable) value {
 	if v.Type != nil {
 		x = as(v.Init.At(), x, t.plain(v.Type))
 	}
-	x.loose, x.ref = x.loose || x.c == nil, false
+	x.loose, x.ref = x.loose || x.constant == nil, false
 	return x
 }
 

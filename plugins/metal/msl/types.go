@@ -122,16 +122,16 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // value is a translated expression.
 type value struct {
-	text  string // in MSL; empty for an abstract value
-	typ   *wgsl.Type
-	loose bool           // text needs parentheses as an operand
-	ref   bool           // the expression can be assigned to
-	c     constant.Value // the value of a constant; otherwise nil
+	text     string // in MSL; empty for an abstract value
+	typ      *wgsl.Type
+	loose    bool           // text needs parentheses as an operand
+	ref      bool           // the expression can be assigned to
+	constant constant.Value // the value of a constant; otherwise nil
 }
 
 // whole returns the value of a constant integer. It returns false for other values, and for constants that do not fit
 // in an int64.
-func (v value) whole() (int64, bool) { return wgsl.Constant{Type: v.typ, Value: v.c}.Whole() }
+func (v value) whole() (int64, bool) { return wgsl.Constant{Type: v.typ, Value: v.constant}.Whole() }
 
 // tight returns the text as an operand, in parentheses if necessary.
 func (v value) tight() string {
@@ -148,7 +148,7 @@ func constantOf(p wgsl.Pos, c constant.Value, t *wgsl.Type) value {
 
 // literal returns the value of a constant.
 func literal(c wgsl.Constant) value {
-	v := value{typ: c.Type, c: c.Value}
+	v := value{typ: c.Type, constant: c.Value}
 	switch c.Type {
 	case wgsl.AbstractInt, wgsl.AbstractFloat:
 		return v
