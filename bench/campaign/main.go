@@ -69,7 +69,8 @@ func main() {
 	out := flag.String("build", "", "build the tests and this command into `FOLDER`, and end")
 	total := flag.Duration("time", time.Minute, "time for all tests together")
 	state := flag.String("state", "", "`FILE` that keeps what the campaigns did")
-	only := flag.String("only", "", "`REGEXP` of the rows and tests to run, such as T4 or format.FuzzWalk")
+	only := flag.String("only", "", "`REGEXP` of whole rows or tests to run, such as T4 or format.FuzzWalk")
+	first := flag.Uint64("first", 0, "`NUMBER` of the first input of tests that the state file does not have")
 	seed := flag.String("seed", "", "run only the input with this `NUMBER`, of the test that -only names")
 	flag.Parse()
 	var err error
@@ -81,7 +82,7 @@ func main() {
 	case *state == "" && *seed == "":
 		err = fmt.Errorf("-state names no file")
 	default:
-		err = run(*total, *state, *only, *seed)
+		err = run(*total, *state, *only, *seed, *first)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
@@ -111,12 +112,29 @@ func build(folder string) error {
 	return command("build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(folder, "campaign"), "./bench/campaign")
 }
 
-func run(total time.Duration, state, only, seed string) error {
+// begin makes the tests that the state file does not have start with the given input.
+func begin(state string, list []target, first uint64) error {
+	if first == 0 || state == os.DevNull {
+		return nil
+	}
+	all, err := campaign.Read(state)
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if all[x.name()] == nil {
+			all[x.name()] = &campaign.State{Next: first}
+		}
+	}
+	return all.Write(state)
+}
+
+func run(total time.Duration, state, only, seed string, first uint64) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	want, err := regexp.Compile(only)
+	want, err := regexp.Compile("^(?:" + only + ")$")
 	if err != nil {
 		return err
 	}
@@ -127,8 +145,12 @@ func run(total time.Duration, state, only, seed string) error {
 	} else {
 		state = os.DevNull
 	}
-	list := slices.DeleteFunc(
-		slices.Clone(targets), func(x target) bool { return !want.MatchString(x.row + " " + x.name()) })
+	list := slices.DeleteFunc(slices.Clone(targets), func(x target) bool {
+		return only != "" && !want.MatchString(x.row) && !want.MatchString(x.name())
+	})
+	if err := begin(state, list, first); err != nil {
+		return err
+	}
 	shares := 0
 	for _, x := range list {
 		shares += x.share
