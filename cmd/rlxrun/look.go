@@ -81,7 +81,7 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 func (x *look) step(ctx context.Context, method string, step *values.Step) error {
 	if x.s.debug.stats {
 		for k, n := range step.Node.Values() {
-			x.s.stats.add(method, step.Index+1, step.Node.Op.Name, n.Label(), step.Results[k])
+			x.s.stats.add(method, step.Index+1, step.Node.OpName(), n.Label(), step.Results[k])
 		}
 	}
 	if x.finder == nil {

@@ -176,10 +176,10 @@ type Step struct {
 // for it is dropped. The error wraps an AtNode.
 func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	var reference *ir.EvalError
-	if errors.As(err, &reference) && reference.Op == n.Op.Name {
+	if errors.As(err, &reference) && reference.Op == n.OpName() {
 		err = reference.Err
 	}
-	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", &AtNode{n.ID, err})
+	return diag.New(code, n.OpName()+" "+n.Label(), "%w", &AtNode{n.ID, err})
 }
 
 // AtNode wraps an error of a run to say which node's step it is about. Without one, callers take it to be about the

@@ -170,7 +170,7 @@ func (g *Graph) checkStateless() error {
 		if n.Op == StateDef || n.Op.Updates {
 			return fmt.Errorf(
 				"%s: op %s has to do with a state, which is not allowed in a graph that an attribute refers to; "+
-					"update the state outside, with a value that the graph returns", n.Label(), n.Op.Name)
+					"update the state outside, with a value that the graph returns", n.Label(), n.OpName())
 		}
 	}
 	return nil

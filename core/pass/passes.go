@@ -205,7 +205,7 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 		case target.No:
 			return nil, untaken(t, n, why)
 		case target.Reference:
-			reference = count(reference, n.Op.Name)
+			reference = count(reference, n.OpName())
 		}
 		for _, b := range n.Programs() {
 			inner, err := Check(b, t)

@@ -236,7 +236,7 @@ func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
 	n := r.calls[i].Node
 	defer func() {
 		if p := recover(); p != nil {
-			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.Op.Name, p,
+			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.OpName(), p,
 				bytes.TrimSpace(debug.Stack()))
 		}
 	}()

@@ -166,7 +166,7 @@ func (f *Finder) Step(s *Step) error {
 			f.Good(n.Label(), t)
 			continue
 		}
-		b := Bad{Method: f.plan.Split.Method, Step: s.Index + 1, Op: s.Node.Op.Name, Name: n.Label(),
+		b := Bad{Method: f.plan.Split.Method, Step: s.Index + 1, Op: s.Node.OpName(), Name: n.Label(),
 			Type: typeText(t), Len: sum.Len, NaN: sum.NaN, Inf: sum.Inf, First: sum.FirstNaN, Good: f.good,
 			label: s.Label(k)}
 		if !f.NaN || sum.FirstNaN < 0 || f.Inf && sum.FirstInf >= 0 && sum.FirstInf < sum.FirstNaN {

@@ -59,7 +59,7 @@ func (s *Step) part(bad func(*tensor.Array) bool) (name string, err error) {
 		if err != nil {
 			return "", nil // bad data, which the step itself reports
 		}
-		text := n.Op.Name + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
+		text := n.OpName() + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
 		for k, v := range n.Values() {
 			round(results[k])
 			values[v.ID] = results[k]

@@ -183,7 +183,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 			for _, t := range m.Steps {
 				i := len(x.stats.Steps)
 				node := p.Graph.Nodes[p.Steps[ran[i]].Node]
-				step := &wire.StepError{Step: ran[i] + 1, Steps: len(p.Steps), Op: node.Op.Name, Name: node.Label()}
+				step := &wire.StepError{Step: ran[i] + 1, Steps: len(p.Steps), Op: node.OpName(), Name: node.Label()}
 				if int(t.GetNode()) != node.ID {
 					return lost(
 						code.Protocol, s.name,
