@@ -169,6 +169,7 @@ type Step struct {
 	Node  int           // in the program's graph
 	Start time.Duration // since the start of the run
 	Time  time.Duration
+	FLOPs *int64 // arithmetic of a loop's iterations, as many as ran; nil means what the op's definition says
 }
 
 // StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,
