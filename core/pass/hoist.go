@@ -234,11 +234,12 @@ type loopGraph struct {
 	moves []bool     // by ID: of front, or needed by it
 }
 
-// newLoopGraph finds the values of a graph that no iteration changes: those that depend on inputs from first to last only.
-// always says that every run of the loop computes the graph.
+// newLoopGraph finds the values of a graph that no iteration changes: those that depend on inputs from first to last
+// only. always says that every run of the loop computes the graph.
 func newLoopGraph(g *ir.Graph, first, last int, always bool) *loopGraph {
 	n := len(g.Nodes)
-	p := &loopGraph{graph: g, to: make([]*ir.Node, n), fixed: make([]bool, n), found: make([]bool, n), moves: make([]bool, n)}
+	p := &loopGraph{graph: g, to: make([]*ir.Node, n), fixed: make([]bool, n), found: make([]bool, n),
+		moves: make([]bool, n)}
 	depends := make([]bool, n)
 	for k, x := range g.Inputs() {
 		p.fixed[x.ID] = k >= first && k < last

@@ -36,6 +36,8 @@ type Bad struct {
 	// finds no bad element: then the backend is at fault.
 	Inside string `json:"inside,omitempty"`
 	Sound  bool   `json:"reference_differs,omitempty"`
+	// Iterations tells in which iteration of a loop that part is, from 0: of the step itself, then of loops in it.
+	Iterations []int `json:"iterations,omitempty"`
 
 	label string
 }
@@ -178,7 +180,16 @@ func (f *Finder) Step(s *Step) error {
 		if !f.NaN || sum.NaN == 0 {
 			test = hasInf
 		}
-		if b.Inside, b.Sound, err = s.inside(test); err != nil {
+		if s.IsLoop() {
+			var at []At
+			b.Inside, at, b.Sound, err = s.insideLoop(test)
+			for _, x := range at {
+				b.Iterations = append(b.Iterations, x.Iteration)
+			}
+		} else {
+			b.Inside, b.Sound, err = s.inside(test)
+		}
+		if err != nil {
 			return err
 		}
 		f.Found = append(f.Found, b)
