@@ -234,6 +234,9 @@ func (x *execution) profile(seg *piece, stats device.Stats, began time.Duration)
 		for _, t := range staticTypes(b.Outs) {
 			y.Types = append(y.Types, t.String())
 		}
+		if t.FLOPs != nil { // of the iterations of a loop that ran
+			y.FLOPs = min(*t.FLOPs, y.FLOPs)
+		}
 		x.res.Steps = append(x.res.Steps, y)
 	}
 	return nil

@@ -164,13 +164,22 @@ func (s *Schedule) Values() []StepValue {
 	return out
 }
 
+// Varies reports whether the steps and iterations of a run depend on its inputs: the method has branches, or loops that
+// may end early or hold branches.
+func (s *Schedule) Varies() bool {
+	return slices.ContainsFunc(s.split.Segments, func(x program.Segment) bool {
+		return x.Skips() != nil || len(x.Loops) > 0
+	})
+}
+
 func stepValue(step int, n *ir.Node) StepValue {
 	by, _ := n.Maker()
 	return StepValue{step, by.OpName(), n.Label()}
 }
 
-// FLOPs returns the number of arithmetic operations of one run. A multiply-add counts as two. The error matches
-// ErrInput if the sizes are invalid.
+// FLOPs returns the number of arithmetic operations of one run that does all steps, and all iterations that loops may
+// have. A multiply-add counts as two. The error matches ErrInput if the sizes are invalid. Result.Steps has those of a
+// profiled run; see Varies.
 func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	for _, p := range s.split.Segments {
 		bound, err := p.Bind(sizes)

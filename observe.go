@@ -264,7 +264,7 @@ func (w *watcher) at(node int) string {
 	for i, s := range w.x.prog.Steps {
 		if s.Node == by.ID {
 			return fmt.Sprintf("%s step %d of %d (%s %s)", w.x.prog.Method, w.x.first+i+1, w.l.schedule.split.Steps(),
-				by.Op.Name, n.Label())
+				by.OpName(), n.Label())
 		}
 	}
 	return n.Label()

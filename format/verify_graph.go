@@ -174,7 +174,7 @@ func (b *graphBuilder) complete() error {
 	if t := b.tuple; t != nil && len(b.g.Nodes)-1-t.ID < len(t.Results) {
 		r := &b.r.nodes[t.ID]
 		return fail(24, KindGraph.String(), r.at,
-			"node %d (op %s) has %d results; result nodes for %d of them follow it", t.ID, t.Op.Name, len(t.Results),
+			"node %d (op %s) has %d results; result nodes for %d of them follow it", t.ID, t.OpName(), len(t.Results),
 			len(b.g.Nodes)-1-t.ID)
 	}
 	return nil

@@ -88,7 +88,7 @@ func (c *placeChecker) place(n *ir.Node) error {
 	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
 		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", n.In[0].Label())
 	case !n.Op.Updates && n.Op != ir.StateDef && pl.Space == program.State:
-		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.Op.Name,
+		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.OpName(),
 			pl.Space)
 	case pl.Parent != none:
 		err = c.inPlace(n, pl)
@@ -104,7 +104,7 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	size := c.p.ArenaSize
 	switch isParam := n.Op.Name == "param"; {
 	case isParam != (pl.Space == program.Weights):
-		return c.fail(36, n, "%s in the %v space", n.Op.Name, pl.Space)
+		return c.fail(36, n, "%s in the %v space", n.OpName(), pl.Space)
 	case n.Op == ir.StateDef && pl.Space != program.State:
 		return c.fail(checkState, n, "a state in the %v space; want %v", pl.Space, program.State)
 	case n.Op.Name == "input" && pl.Space != program.IO:
@@ -154,7 +154,7 @@ func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	})
 	switch {
 	case !allowed:
-		return c.fail(31, n, "op %s may not overwrite node %d", by.Op.Name, pl.Parent)
+		return c.fail(31, n, "op %s may not overwrite node %d", by.OpName(), pl.Parent)
 	case at.Space == program.Weights:
 		return c.fail(36, n, "overwrites a weight")
 	case pl.Space != at.Space || pl.Offset != at.Offset || pl.Size != at.Size:

@@ -254,7 +254,7 @@ func graphJSON(_ *format.Verified, ps []listed) any {
 	for _, p := range ps {
 		nodes := []node{}
 		for _, n := range p.Graph.Nodes {
-			x := node{ID: n.ID, Name: n.Name, Op: n.Op.Name, Attrs: map[string]any{}}
+			x := node{ID: n.ID, Name: n.Name, Op: n.OpName(), Attrs: map[string]any{}}
 			if !n.Op.Tuple {
 				x.Type = n.Type.String()
 			}
@@ -369,7 +369,7 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 		var steps []step
 		for _, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p.Program, s)}
+			x := step{Node: n.ID, Op: n.OpName(), FLOPs: flops(p.Program, s)}
 			for _, in := range n.Operands() {
 				x.Reads = append(x.Reads, in.ID)
 			}

@@ -141,7 +141,8 @@ type measured struct {
 	MedianMS     float64          `json:"median_ms"`
 	MinMS        float64          `json:"min_ms"`
 	MaxMS        float64          `json:"max_ms"`
-	FLOPs        int64            `json:"flops"` // per run
+	FLOPs        int64            `json:"flops"`                   // per run, of what ran
+	FLOPsAtMost  bool             `json:"flops_at_most,omitempty"` // the backend does not say what it skips
 	GFLOPS       float64          `json:"gflop_per_s"`
 	DeviceMemory int64            `json:"device_memory_bytes,omitempty"` // for devices with their own memory
 	Profile      []profileRow     `json:"profile,omitempty"`             // profile of the last run
@@ -191,6 +192,9 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := s.count(ctx, m, in); err != nil {
+		return err
+	}
 	var w files
 	defer w.abort()
 	if err := s.addTrace(ctx, &w); err != nil {
@@ -210,20 +214,39 @@ func (s *session) measured(method string, f *benchFlags) (*measured, error) {
 		return nil, err
 	}
 	m := &measured{runtimeFacts: s.runtimeFacts(method, f, first.Start), Sizes: first.Sizes,
-		FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops}
+		FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops, FLOPsAtMost: s.loaded(method).Varies()}
 	for _, r := range s.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.Duration))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.PeakMemory)
 		m.DeviceMemory = max(m.DeviceMemory, r.DeviceMemory)
 	}
 	m.MedianMS, m.MinMS, m.MaxMS = median(m.RunsMS), slices.Min(m.RunsMS), slices.Max(m.RunsMS)
-	if m.MedianMS > 0 {
-		m.GFLOPS = float64(m.FLOPs) / m.MedianMS / 1e6
-	}
 	if s.debug.profile {
 		m.Profile = profileOf(last)
 	}
 	return m, nil
+}
+
+// count corrects the arithmetic of a method that skips steps, or iterations, by that of a profiled run, which is one
+// more unless the measured ones were. If the backend measures no times, it stays an upper bound.
+func (s *session) count(ctx context.Context, m *measured, in map[string]rlx.Tensor) error {
+	last := s.runs[len(s.runs)-1].Result
+	if m.FLOPsAtMost && !s.debug.profile && s.debug.trace == "" {
+		var err error
+		if last, err = s.Run(ctx, rlx.Request{Method: m.Method, Inputs: in, Profile: true}); err != nil {
+			return err
+		}
+	}
+	if m.FLOPsAtMost && len(last.Steps) > 0 {
+		m.FLOPs, m.FLOPsAtMost = 0, false
+		for _, t := range last.Steps {
+			m.FLOPs += t.FLOPs
+		}
+	}
+	if m.MedianMS > 0 {
+		m.GFLOPS = float64(m.FLOPs) / m.MedianMS / 1e6
+	}
+	return nil
 }
 
 func median(v []float64) float64 {
@@ -240,13 +263,17 @@ func (m *measured) print(env *cli.Env) error {
 	for s, v := range m.Sizes {
 		sizes += fmt.Sprintf(", %s = %d", s, v)
 	}
+	most := ""
+	if m.FLOPsAtMost {
+		most = "at most "
+	}
 	rows := m.table(sizes,
 		[]string{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
 		[]string{
 			"run", fmt.Sprintf(
 				"%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs",
 				m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
-		[]string{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
+		[]string{"arithmetic", fmt.Sprintf("%s%.3f GFLOP, %.1f GFLOP/s", most, float64(m.FLOPs)/1e9, m.GFLOPS)},
 	)
 	if m.DeviceMemory > 0 {
 		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})

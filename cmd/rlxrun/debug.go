@@ -118,7 +118,7 @@ func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 
 // watch adds what the flags request to a run.
 func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
-	r.Profile, r.Check = d.profile || d.trace != "", d.check
+	r.Profile, r.Check = r.Profile || d.profile || d.trace != "", d.check
 	if len(d.dumps.Values) == 0 {
 		return
 	}

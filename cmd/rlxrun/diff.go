@@ -360,7 +360,7 @@ func newComparison(got, want *side, scale float64) (*comparison, error) {
 func (c *comparison) put(s *values.Step) error {
 	tols := s.Tolerances()
 	for k, n := range s.Node.Values() {
-		row := &diffRow{Step: s.Index + 1, Op: s.Node.Op.Name, Name: n.Label(), label: s.Label(k), tol: tols[k],
+		row := &diffRow{Step: s.Index + 1, Op: s.Node.OpName(), Name: n.Label(), label: s.Label(k), tol: tols[k],
 			step: values.PlanStep{Segment: s.Segment, Node: s.Node}, spool: fmt.Sprint(len(c.rows))}
 		row.output = len(c.got.alias[row.step]) > 0
 		c.rows = append(c.rows, row)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx"
@@ -49,20 +50,20 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, err := s.given(ctx, m, r, d.checkNaN || d.checkInf)
+	x := &look{s: s}
+	keep := func(p values.PlanStep) bool { return x.finder != nil || p.Node.Op.Nested }
+	given, err := s.given(ctx, m, r, d.checkNaN || d.checkInf || slices.ContainsFunc(plan.Steps, keep))
 	if err != nil {
 		return nil, err
 	}
-	x := &look{s: s}
-	keep := func(values.PlanStep) bool { return x.finder != nil }
 	if d.checkNaN || d.checkInf {
 		x.finder = values.NewFinder(plan, d.checkNaN, d.checkInf)
 		for i, v := range m.Inputs {
 			x.finder.Good(v.Name, given.Inputs[i])
 		}
-		if err := s.aboutModel(s.memory.Fits("values of steps", plan.Memory(given.Sizes, keep))); err != nil {
-			return nil, err
-		}
+	}
+	if err := s.aboutModel(s.memory.Fits("values of steps", plan.Memory(given.Sizes, keep))); err != nil {
+		return nil, err
 	}
 	if d.stats {
 		for i, v := range m.Inputs {
@@ -81,7 +82,10 @@ func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 func (x *look) step(ctx context.Context, method string, step *values.Step) error {
 	if x.s.debug.stats {
 		for k, n := range step.Node.Values() {
-			x.s.stats.add(method, step.Index+1, step.Node.Op.Name, n.Label(), step.Results[k])
+			x.s.stats.add(method, step.Index+1, step.Node.OpName(), n.Label(), step.Results[k])
+		}
+		if err := x.iterations(ctx, method, step); err != nil {
+			return err
 		}
 	}
 	if x.finder == nil {
@@ -94,6 +98,30 @@ func (x *look) step(ctx context.Context, method string, step *values.Step) error
 		return errEnough
 	}
 	return nil
+}
+
+// iterations adds what the graphs of a loop compute, as the reference does, over all iterations. A loop with too much
+// work for the reference has rows of the first iterations.
+func (x *look) iterations(ctx context.Context, method string, step *values.Step) error {
+	if !step.IsLoop() {
+		return nil
+	}
+	return ctxio.Run(ctx, "reference", func() error {
+		_, err := step.Iterations(func(v *values.Inner) error {
+			loops := ""
+			for _, at := range slices.Backward(v.At) {
+				loops += " in " + at.Loop
+			}
+			for k, n := range v.Node.Values() {
+				x.s.stats.add(method, step.Index+1, v.Node.OpName(), n.Label()+loops, v.Out[k].Tensor())
+			}
+			return ctx.Err()
+		})
+		if errors.Is(err, values.ErrWork) {
+			return nil
+		}
+		return err
+	})
 }
 
 // observe makes the request give all values of steps to the follower, besides those that it observes already.

@@ -172,7 +172,7 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	for len(found) > 0 {
 		next := extend(d, found)
 		if next.Equal(d) {
-			return gaps, fmt.Errorf("BUG: gaps of %s: no rule helps %s", t.Name, found[0].node.Op.Name)
+			return gaps, fmt.Errorf("BUG: gaps of %s: no rule helps %s", t.Name, found[0].node.OpName())
 		}
 		d = next
 		if found, _, err = f.lacks(d); err != nil {

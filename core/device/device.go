@@ -169,6 +169,7 @@ type Step struct {
 	Node  int           // in the program's graph
 	Start time.Duration // since the start of the run
 	Time  time.Duration
+	FLOPs *int64 // arithmetic of a loop's iterations, as many as ran; nil means what the op's definition says
 }
 
 // StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,
@@ -176,10 +177,10 @@ type Step struct {
 // for it is dropped. The error wraps an AtNode.
 func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	var reference *ir.EvalError
-	if errors.As(err, &reference) && reference.Op == n.Op.Name {
+	if errors.As(err, &reference) && reference.Op == n.OpName() {
 		err = reference.Err
 	}
-	return diag.New(code, n.Op.Name+" "+n.Label(), "%w", &AtNode{n.ID, err})
+	return diag.New(code, n.OpName()+" "+n.Label(), "%w", &AtNode{n.ID, err})
 }
 
 // AtNode wraps an error of a run to say which node's step it is about. Without one, callers take it to be about the

@@ -29,7 +29,7 @@ func (o RunOptions) Examine(by, n *ir.Node, stats *Stats, read func() (tensor.Te
 	}
 	if checked && t.HasNaN() {
 		stats.FirstNaN = n.ID
-		return diag.New(ErrNaN, n.Label(), "%s produced a NaN in %v", by.Op.Name, n.Type)
+		return diag.New(ErrNaN, n.Label(), "%s produced a NaN in %v", by.OpName(), n.Type)
 	}
 	return nil
 }

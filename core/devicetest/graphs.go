@@ -262,7 +262,7 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 			got = append(got, known[v.ID])
 		}
 		if err := near(whole, n.Op, n.Attrs, in, got, want); err != nil {
-			errs = append(errs, fmt.Errorf("%s (%s): %w", n.Label(), n.Op.Name, err))
+			errs = append(errs, fmt.Errorf("%s (%s): %w", n.Label(), n.OpName(), err))
 		}
 	}
 	return known, errors.Join(errs...)

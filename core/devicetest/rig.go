@@ -114,7 +114,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 func (r *rig) checkKernels() error {
 	var want, got []string
 	for _, st := range r.program.Steps {
-		want = append(want, r.program.Graph.Nodes[st.Node].Op.Name)
+		want = append(want, r.program.Graph.Nodes[st.Node].OpName())
 	}
 	for _, k := range r.exe.Kernels() {
 		got = append(got, k.Op)

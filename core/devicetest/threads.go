@@ -259,7 +259,7 @@ func (r *rig) steps(syms map[string]int64, in values) (map[string]tensor.Tensor,
 		n := r.program.Graph.Nodes[node]
 		x := tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: tensor.AlignedBytes(len(data))}
 		copy(x.Data, data)
-		out[fmt.Sprintf("%d (%s)", node, n.Op.Name)] = x
+		out[fmt.Sprintf("%d (%s)", node, n.OpName())] = x
 		return nil
 	}
 	_, _, err := r.run(context.Background(), in, device.Run{Syms: syms, Opts: opts})

@@ -151,7 +151,7 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 		d.g.Fail(d.refuse(n, err.Error()))
 	}
 	if len(dx) > len(n.In) {
-		panic(fmt.Sprintf("BUG: gradient rule of %s returns %d gradients for %d operands", n.Op.Name, len(dx),
+		panic(fmt.Sprintf("BUG: gradient rule of %s returns %d gradients for %d operands", n.OpName(), len(dx),
 			len(n.In)))
 	}
 	for k, y := range dx {
@@ -162,7 +162,7 @@ func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
 			continue
 		}
 		if y != nil && n.In[k] != nil && !y.Type.Equal(n.In[k].Type) {
-			panic(fmt.Sprintf("BUG: gradient rule of %s returns %v for operand %s of type %v", n.Op.Name, y.Type,
+			panic(fmt.Sprintf("BUG: gradient rule of %s returns %v for operand %s of type %v", n.OpName(), y.Type,
 				n.Op.OperandName(k), n.In[k].Type))
 		}
 		d.add(n.In[k], y, n)

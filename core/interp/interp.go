@@ -126,7 +126,7 @@ func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[s
 	case n.Op.CanLower():
 		return runLowered(n, in)
 	}
-	return nil, fmt.Errorf("op %s has neither a reference evaluation nor a lowering", n.Op.Name)
+	return nil, fmt.Errorf("op %s has neither a reference evaluation nor a lowering", n.OpName())
 }
 
 // initial returns the initial value of a state.
@@ -267,14 +267,14 @@ func TypeOf(a *tensor.Array) ir.Type {
 // checkValue returns v, or an error unless v has the element type of n and the given shape.
 func checkValue(v *tensor.Array, n *ir.Node, shape []int) (*tensor.Array, error) {
 	if v == nil {
-		return nil, fmt.Errorf("%s of type %v is not given", n.Op.Name, n.Type)
+		return nil, fmt.Errorf("%s of type %v is not given", n.OpName(), n.Type)
 	}
 	want := TypeOf(&tensor.Array{DType: n.Type.DType, Shape: shape})
 	if got := TypeOf(v); !got.Equal(want) {
-		return nil, fmt.Errorf("%s is %v; want %v", n.Op.Name, got, want)
+		return nil, fmt.Errorf("%s is %v; want %v", n.OpName(), got, want)
 	}
 	if v.Len() != tensor.Numel(shape) {
-		return nil, fmt.Errorf("%s has %d elements for type %v", n.Op.Name, v.Len(), want)
+		return nil, fmt.Errorf("%s has %d elements for type %v", n.OpName(), v.Len(), want)
 	}
 	return v, nil
 }

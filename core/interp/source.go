@@ -50,7 +50,7 @@ func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Arr
 			continue
 		}
 		if err := same(n, in, results, want); err != nil {
-			return fmt.Errorf("%s (%s of %v): %w", n.Label(), n.Op.Name, n.InTypes(), err)
+			return fmt.Errorf("%s (%s of %v): %w", n.Label(), n.OpName(), n.InTypes(), err)
 		}
 	}
 	return nil

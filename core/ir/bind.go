@@ -168,13 +168,13 @@ func (b *Graph) CheckGeneric() error {
 	for _, n := range b.Nodes {
 		switch {
 		case n.Op.Block:
-			return fmt.Errorf("graph %s: %s: op %s is a block; write it in tensor ops", b.Name, n.Label(), n.Op.Name)
+			return fmt.Errorf("graph %s: %s: op %s is a block; write it in tensor ops", b.Name, n.Label(), n.OpName())
 		case n.Op.Updates || n.Op.Effects && n.Op.Name != "input":
 			return fmt.Errorf("graph %s: %s: op %s is not allowed; a value from outside must be an input", b.Name, n.Label(),
-				n.Op.Name)
+				n.OpName())
 		case len(n.Bodies()) > 0:
 			return fmt.Errorf("graph %s: %s: op %s has a graph of its own; write its nodes here", b.Name, n.Label(),
-				n.Op.Name)
+				n.OpName())
 		}
 	}
 	if r := b.Requires(); len(r) > 0 {

@@ -24,8 +24,11 @@ import (
 // that has the node, and its params are found by name among the weights of the model, like those of any graph. A body
 // has no states. Nodes share bodies, so a body is not changed once an attribute refers to it.
 
-// MaxNesting is the largest depth to which bodies may have bodies: in a graph of depth 1, no body has a body.
-const MaxNesting = 4
+// MaxNesting is the largest depth to which bodies may have bodies: in a graph of depth 1, no body has a body. A chain
+// of as many alternatives (else if) nests as deep. It bounds the recursion of whatever follows bodies, above all of the
+// verifier and of the runner of loops; that all bodies together are not too large is for the parser and the verifier to
+// check, which count a body once for each attribute that refers to it.
+const MaxNesting = 16
 
 var graphType = reflect.TypeFor[*Graph]()
 
@@ -158,9 +161,14 @@ func (g *Graph) verifyBodies() error {
 		}
 	}
 	if d := g.Nesting(); d > MaxNesting {
-		return fmt.Errorf("graph %s: attributes nest graphs %d deep; at most %d", g.Name, d, MaxNesting)
+		return tooDeep(g.Name, d)
 	}
 	return nil
+}
+
+func tooDeep(name string, depth int) error {
+	return fmt.Errorf("graph %s nests graphs %d deep; at most %d (branches and bodies of loops count). Put the inner ones "+
+		"together, or run the inner loop on its own with its results as inputs", name, depth, MaxNesting)
 }
 
 // checkStateless returns an error if g, a body, has a state or updates one. How often a body runs is known only at run
@@ -170,7 +178,7 @@ func (g *Graph) checkStateless() error {
 		if n.Op == StateDef || n.Op.Updates {
 			return fmt.Errorf(
 				"%s: op %s has to do with a state, which is not allowed in a graph that an attribute refers to; "+
-					"update the state outside, with a value that the graph returns", n.Label(), n.Op.Name)
+					"update the state outside, with a value that the graph returns", n.Label(), n.OpName())
 		}
 	}
 	return nil

@@ -152,8 +152,8 @@ func TestVerifyBodies(t *testing.T) {
 			other, _ := ir.Parse(strings.Split(strings.Replace(nested, "mul", "sub", 1), "\n\n")[0])
 			both.Nodes[2].Attrs = applyAttrs{Body: other}
 		},
-		"graph main: attributes nest graphs 5 deep": func(scale, both, main *ir.Graph) {
-			for i := range 3 {
+		"graph main nests graphs 17 deep; at most 16 ": func(scale, both, main *ir.Graph) {
+			for i := range ir.MaxNesting - 1 {
 				g := ir.NewGraph(fmt.Sprint("d", i), both.Syms...)
 				x := op.Input(g, "x", both.Inputs()[0].Type)
 				g.Return("y", g.Add(applyDef, applyAttrs{Body: both}, x))

@@ -111,11 +111,11 @@ func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 
 func (g *Graph) checkOperands(n *Node) error {
 	if err := n.Op.CheckOperands(len(n.In), func(k int) bool { return n.In[k] != nil }); err != nil {
-		return fmt.Errorf("%s: %w", n.Op.Name, err)
+		return fmt.Errorf("%s: %w", n.OpName(), err)
 	}
 	for k, x := range n.Operands() {
 		if x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
-			return fmt.Errorf("%s: operand %s is not a node of this graph", n.Op.Name, n.Op.OperandName(k))
+			return fmt.Errorf("%s: operand %s is not a node of this graph", n.OpName(), n.Op.OperandName(k))
 		}
 	}
 	return nil
@@ -128,11 +128,14 @@ func (n *Node) Named(name string) *Node {
 }
 
 // OpName returns the name of the node's op, for people: that of its definition if it is a custom op.
-func (n *Node) OpName() string {
-	if n.Op.called != nil {
-		return n.Op.called(n.Attrs)
+func (n *Node) OpName() string { return n.Op.opName(n.Attrs) }
+
+// opName returns the name for people of an op with attributes a.
+func (d *OpDef) opName(a any) string {
+	if d.called != nil {
+		return d.called(a)
 	}
-	return n.Op.Name
+	return d.Name
 }
 
 // Label returns the text that refers to the node, or to all results of a tuple node.

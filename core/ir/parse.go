@@ -488,7 +488,7 @@ func (p *parser) value(s string) (any, error) {
 		return nil, fmt.Errorf("there is no graph %.40q before this one", name)
 	}
 	if p.depth = max(p.depth, 1+b.depth); p.depth > MaxNesting {
-		return nil, fmt.Errorf("graph %s nests graphs %d deep; at most %d", name, p.depth, MaxNesting)
+		return nil, tooDeep(p.g.Name, p.depth)
 	}
 	b.used = true
 	p.bodyNodes += b.nodes

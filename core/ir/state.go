@@ -84,11 +84,11 @@ func (n *Node) CheckUpdate(updated map[*Node]bool) error {
 	x := n.In[0]
 	switch {
 	case x.Op != StateDef && !x.Op.Updates:
-		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.Op.Name,
-			x.Label(), x.Op.Name)
+		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.OpName(),
+			x.Label(), x.OpName())
 	case updated[x]:
 		return fmt.Errorf("%s: operand 0 (%s) is updated by another node before; update that node's result instead",
-			n.Op.Name, x.Label())
+			n.OpName(), x.Label())
 	}
 	updated[x] = true
 	return nil

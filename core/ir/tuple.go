@@ -95,7 +95,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.Eval(a.(A), padded(def, in), out); err != nil {
-				return &EvalError{d.Name, err}
+				return &EvalError{def.opName(a), err}
 			}
 			for _, x := range out {
 				roundToType(x)
@@ -106,7 +106,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	if d.EvalBodies != nil {
 		def.EvalBodies = func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error {
 			if err := d.EvalBodies(a.(A), run, padded(def, in), out); err != nil {
-				return &EvalError{d.Name, err}
+				return &EvalError{def.opName(a), err}
 			}
 			for _, x := range out {
 				roundToType(x)
@@ -252,7 +252,7 @@ func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err erro
 			return Type{}, nil,
 				fmt.Errorf(
 					"%s: operand %s (%s) is the node of an op with several results; only its result nodes may be read",
-					n.Op.Name, n.Op.OperandName(k), x.Label())
+					n.OpName(), n.Op.OperandName(k), x.Label())
 		}
 	}
 	types := n.InTypes()
@@ -273,7 +273,7 @@ func (n *Node) selected() (Type, error) {
 		}
 	}
 	return Type{}, fmt.Errorf("%s: index %d and position do not fit an op of several results directly before it",
-		n.Op.Name, a.Index)
+		n.OpName(), a.Index)
 }
 
 // checkSelected checks that all result nodes of a tuple node follow it. Infer checks the result nodes themselves.

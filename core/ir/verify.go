@@ -65,7 +65,7 @@ func (g *Graph) verify() error {
 // verifyOperands checks that a node has a place for each operand, and that all operands come before it.
 func (g *Graph) verifyOperands(n *Node) error {
 	if len(n.In) < len(n.Op.Operands) {
-		return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.Op.Name, len(n.In),
+		return fmt.Errorf("%s: %s has %d places for operands; want %d", n.Label(), n.OpName(), len(n.In),
 			len(n.Op.Operands))
 	}
 	for k, x := range n.Operands() {

@@ -54,10 +54,10 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 			return nil
 		}
 		if err != nil {
-			f.c.missed(by.Op.Name, n, err.Error())
+			f.c.missed(by.OpName(), n, err.Error())
 			return nil
 		}
-		f.c.fired(by.Op.Name, n)
+		f.c.fired(by.OpName(), n)
 		t := v.Tensor()
 		if s, ok := splat(t); ok {
 			return op.Const(out, s, n.Type)

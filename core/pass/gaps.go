@@ -168,7 +168,7 @@ func (n Need) Extend(d *target.Description) *target.Description {
 // Signature is equal for nodes that targets cannot tell apart.
 func Signature(n *ir.Node) string {
 	var b strings.Builder
-	b.WriteString(n.Op.Name)
+	b.WriteString(n.OpName())
 	for _, a := range n.Op.Attrs(n.Attrs) {
 		fmt.Fprintf(&b, " %s", a.Text())
 	}

@@ -45,8 +45,8 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 			values, why := l.express(out, by, in)
 			switch {
 			case values != nil:
-				c.fired(by.Op.Name, by)
-				c.report.Rewritten = count(c.report.Rewritten, by.Op.Name)
+				c.fired(by.OpName(), by)
+				c.report.Rewritten = count(c.report.Rewritten, by.OpName())
 				expanded[by] = values
 			case how == target.Reference, c.keep, c.elsewhere != nil && c.elsewhere(by):
 				return nil
@@ -92,7 +92,7 @@ func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.
 		return []*ir.Node{out.AddDeclared(n.Op, n.Attrs, n.Type, in...)}, ""
 	}
 	if how == target.Reference {
-		why = n.Op.Name + " runs by reference"
+		why = n.OpName() + " runs by reference"
 	}
 	values, deeper := l.rewrite(out, &probe, in, least)
 	if values == nil && deeper != "" {
@@ -115,7 +115,7 @@ func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least targ
 			continue
 		}
 		if roundsHalves(s) > 1 {
-			why = n.Op.Name +
+			why = n.OpName() +
 				" rounds half floats once; the nodes that express it would round them several times, and it is not run in f32 either"
 			continue
 		}
@@ -313,7 +313,7 @@ func untaken(to *target.Description, n *ir.Node, why string) error {
 			others = append(others, d.Name)
 		}
 	}
-	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on %s, at %s: %s", to.Name, Types(n), origin(n),
+	e := diag.New(code.Untaken, n.OpName(), "target %s does not run it on %s, at %s: %s", to.Name, Types(n), origin(n),
 		why)
 	if hint := typeHint(to, n); hint != "" {
 		return e.WithHint("%s; --gaps lists all that %s lacks", hint, to.Name)
@@ -429,7 +429,7 @@ func (c *context) rank(n *ir.Node) (target.How, string) {
 		}
 	}
 	if how == target.Reference {
-		why = n.Op.Name + " would run by reference"
+		why = n.OpName() + " would run by reference"
 	}
 	return how, why
 }

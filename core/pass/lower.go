@@ -24,7 +24,7 @@ import (
 // The replacement is ir.Graph.LowerBlocks. Blocks that are loops become the op loop; short loops are unrolled at once
 // (op.UnrollNodes), the pass loops decides about the others.
 func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
-	g, err := g.LowerBlocks(func(n *ir.Node) { c.fired(n.Op.Name, n) })
+	g, err := g.LowerBlocks(func(n *ir.Node) { c.fired(n.OpName(), n) })
 	if err != nil {
 		return nil, err
 	}

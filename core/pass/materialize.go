@@ -17,7 +17,7 @@ func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
 		if !Stored(n) {
 			if n.Is(op.ConstDef, op.IotaDef) && n.Type.Shape.IsStatic() {
-				c.missed(n.Op.Name, n, "TooLarge")
+				c.missed(n.OpName(), n, "TooLarge")
 			}
 			return nil
 		}
@@ -32,7 +32,7 @@ func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
 			out.Fail(err)
 			return nil
 		}
-		c.fired(n.Op.Name, n)
+		c.fired(n.OpName(), n)
 		return c.param(out, v.Tensor(), n.Type)
 	})
 }

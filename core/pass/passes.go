@@ -27,6 +27,7 @@ var passes = []Pass{
 	{"absorb-casts", false, absorbCasts},
 	{"fold", false, fold},
 	{"cse", false, cse},
+	{"hoist", false, hoist},
 	{"loops", true, loops},
 	{"custom", true, customOps},
 	{"fuse-grid-attention", true, fuseGridAttention},
@@ -57,6 +58,8 @@ var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
 	{"cse", "loops", "loops with the same operands are merged"},
+	{"simplify", "hoist", "what does nothing need not move"},
+	{"hoist", "loops", "the graphs of a loop that stays are compiled without what moves"},
 	{"loops", "custom", "the ops of a loop that is unrolled are claimed and expanded like others"},
 	{"cse", "custom", "patterns assume that equal values are one node"},
 	{"custom", "fuse-grid-attention",
@@ -205,7 +208,7 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 		case target.No:
 			return nil, untaken(t, n, why)
 		case target.Reference:
-			reference = count(reference, n.Op.Name)
+			reference = count(reference, n.OpName())
 		}
 		for _, b := range n.Programs() {
 			inner, err := Check(b, t)

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // A Loop runs the step of a node of op loop. Its programs have runners of their own.
@@ -53,6 +56,9 @@ func (l *Loop) Run() error {
 	fixed := len(in) - a.Steps // number of operands before those with slices
 	if err := l.bind(); err != nil {
 		return err
+	}
+	if l.of.counts {
+		defer l.count()
 	}
 	for k, x := range in[:fixed] {
 		copy(l.input(k), x.Data)
@@ -103,6 +109,16 @@ func (l *Loop) Run() error {
 	return nil
 }
 
+// count adds the arithmetic of the iterations to that of the program that has the loop.
+func (l *Loop) count() {
+	for _, r := range []*Runner{l.cond, l.body} {
+		if r != nil {
+			l.of.flops += r.flops
+			r.flops = 0
+		}
+	}
+}
+
 // input returns the memory of input k of the body.
 func (l *Loop) input(k int) []byte { return l.body.ioValue(l.io, l.body.inputs[k]) }
 
@@ -121,6 +137,9 @@ func (l *Loop) bind() error {
 		}
 		if err := r.bind(device.Run{Syms: syms, IO: l.io}); err != nil {
 			return err
+		}
+		if r.counts = l.of.counts; r.counts {
+			r.measure()
 		}
 	}
 	return nil
@@ -143,9 +162,46 @@ func (r *Runner) iterate(ctx context.Context, progress func()) error {
 		if done, err = r.step(i, false, needed); err != nil {
 			return err
 		}
+		if r.counts {
+			r.count(i, done, needed)
+		}
 		if needed != nil {
 			r.know(i, done)
 		}
 	}
 	return nil
+}
+
+// count adds the arithmetic of steps from i on. Loops among them have added theirs.
+func (r *Runner) count(i, done int, needed []bool) {
+	for k := i; k < i+done; k++ {
+		if needed == nil || needed[k] {
+			r.flops += r.work[k]
+		}
+	}
+}
+
+// measure finds the arithmetic of each step at the sizes of the run: 0 for a loop, which counts its own.
+func (r *Runner) measure() {
+	r.flops, r.work = 0, make([]int64, len(r.calls))
+	for i, c := range r.calls {
+		if r.Program.Loop(c.Node.ID) == nil {
+			r.work[i] = c.Node.Op.FLOPs(c.Node.Attrs, typesOf(c.In), typesOf(c.Out)...)
+		}
+	}
+}
+
+// typesOf returns the types of operands or results. Absent ones have the zero type.
+func typesOf(list []tensor.Tensor) []ir.Type {
+	types := make([]ir.Type, len(list))
+	for k, t := range list {
+		if t.DType == dtype.Invalid {
+			continue
+		}
+		types[k].DType = t.DType
+		for _, n := range t.Shape {
+			types[k].Shape = append(types[k].Shape, ir.Static(int64(n)))
+		}
+	}
+	return types
 }

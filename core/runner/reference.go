@@ -20,7 +20,7 @@ const collectFrom = 4 << 20
 func Kernels(p *program.Program, native []bool) (out []device.Kernel) {
 	all := map[string]bool{}
 	for i, s := range p.Steps {
-		name := p.Graph.Nodes[s.Node].Op.Name
+		name := p.Graph.Nodes[s.Node].OpName()
 		was, seen := all[name]
 		all[name] = native[i] && (was || !seen)
 	}

@@ -63,6 +63,10 @@ type Runner struct {
 
 	ctx      context.Context // of the current run, and its device.Run.Progress
 	progress func(step int)
+
+	counts bool    // whether the run counts the arithmetic of its loops
+	flops  int64   // counted so far: of steps of a loop's program, or of the loops of a run
+	work   []int64 // of a loop's program: arithmetic by step
 }
 
 // binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes
@@ -145,7 +149,7 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 	if skips != nil {
 		needed = r.start(needed, run.IO)
 	}
-	r.ctx, r.progress = ctx, run.Progress
+	r.ctx, r.progress, r.counts = ctx, run.Progress, run.Opts.Profile
 	if run.Opts.Profile {
 		stats.Steps = make([]device.Step, 0, len(r.calls))
 	}
@@ -173,8 +177,7 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 			r.know(i, done)
 		}
 		if run.Opts.Profile {
-			stats.Steps = append(
-				stats.Steps, device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
+			stats.Steps = append(stats.Steps, r.profiled(i, begin, time.Since(start)))
 		}
 		if r.bound.observed {
 			if err := r.examine(i, run.Opts, &stats); err != nil {
@@ -190,6 +193,16 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 	}
 	stats.Total = time.Since(start)
 	return stats, nil
+}
+
+// profiled returns the time of step i, which ended just now.
+func (r *Runner) profiled(i int, begin, end time.Duration) device.Step {
+	s := device.Step{Node: r.Program.Steps[i].Node, Start: begin, Time: end - begin}
+	if r.Program.Loop(s.Node) != nil {
+		n := r.flops
+		s.FLOPs, r.flops = &n, 0
+	}
+	return s
 }
 
 // start returns the steps that a run needs, as far as it is known before the first step. needed has those that the run
@@ -236,7 +249,7 @@ func (r *Runner) step(i int, alone bool, needed []bool) (done int, err error) {
 	n := r.calls[i].Node
 	defer func() {
 		if p := recover(); p != nil {
-			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.Op.Name, p,
+			err = diag.New(diag.Internal, n.Label(), "%s panicked: %v\n%s", n.OpName(), p,
 				bytes.TrimSpace(debug.Stack()))
 		}
 	}()

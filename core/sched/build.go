@@ -36,7 +36,7 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	for _, n := range g.Nodes {
 		if n.Op.Block {
 			return nil, plan.Report{},
-				fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
+				fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.OpName())
 		}
 	}
 	g, nested, err := withPrograms(g, o)

@@ -48,9 +48,9 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 			switch {
 			case d.at[i] != k || x.Target == 0 || view:
 			case d.lacks[i]:
-				x.Lacked = count(x.Lacked, n.Op.Name)
+				x.Lacked = count(x.Lacked, n.OpName())
 			default:
-				x.Moved = count(x.Moved, n.Op.Name)
+				x.Moved = count(x.Moved, n.OpName())
 			}
 		}
 		p.Segments = append(p.Segments, x)

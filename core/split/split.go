@@ -169,11 +169,11 @@ func (d *divider) collect(o Options) error {
 			if who &= 1; who == 0 {
 				return fmt.Errorf(
 					"%s: op %s reads or updates a state, which stays on the backend that the method is compiled for, so the op cannot run elsewhere%s",
-					n.Label(), n.Op.Name, o.why(n))
+					n.Label(), n.OpName(), o.why(n))
 			}
 		}
 		if who == 0 {
-			return fmt.Errorf("%s: no backend runs op %s%s", n.Label(), n.Op.Name, o.why(n))
+			return fmt.Errorf("%s: no backend runs op %s%s", n.Label(), n.OpName(), o.why(n))
 		}
 		d.unit[i] = len(d.units)
 		d.units, d.nodes, takes, d.lacks = append(d.units, u), append(d.nodes, n), append(takes, who),

@@ -25,10 +25,10 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 		return Native, ""
 	}
 	if n.Op.Block {
-		return No, fmt.Sprintf("%s is a block; the compiler must lower it", n.Op.Name)
+		return No, fmt.Sprintf("%s is a block; the compiler must lower it", n.OpName())
 	}
 	if k := n.Arity(); d.MaxOperands > 0 && k > d.MaxOperands {
-		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.Op.Name, k)
+		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.OpName(), k)
 	}
 	for _, t := range types {
 		if d.MaxRank > 0 && t.Rank() > d.MaxRank {
@@ -52,7 +52,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 		return Reference, ""
 	}
 	if why == nil {
-		return No, fmt.Sprintf("%s has no rule for %s", d.Name, n.Op.Name)
+		return No, fmt.Sprintf("%s has no rule for %s", d.Name, n.OpName())
 	}
 	return No, d.Name + ": " + strings.Join(why, ", or ")
 }
@@ -63,7 +63,7 @@ func (d *Description) unfit(n *ir.Node) string {
 	for _, b := range n.Programs() {
 		for _, x := range b.Nodes {
 			if how, why := d.Takes(x); how == No {
-				return fmt.Sprintf("%s: graph %s: %s: %s", n.Op.Name, b.Name, x.Label(), why)
+				return fmt.Sprintf("%s: graph %s: %s: %s", n.OpName(), b.Name, x.Label(), why)
 			}
 		}
 	}
@@ -75,10 +75,10 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	for k, x := range n.Operands() {
 		o, ok := r.operand(n.Op, k)
 		if !ok {
-			return fmt.Sprintf("%s has an operand %s, which the rule does not take", n.Op.Name, n.Op.OperandName(k))
+			return fmt.Sprintf("%s has an operand %s, which the rule does not take", n.OpName(), n.Op.OperandName(k))
 		}
 		if w := o.misfit(x.Type, n, x); w != "" {
-			return fmt.Sprintf("operand %s of %s %s", n.Op.OperandName(k), n.Op.Name, w)
+			return fmt.Sprintf("operand %s of %s %s", n.Op.OperandName(k), n.OpName(), w)
 		}
 	}
 	for k, t := range n.ResultTypes() {
@@ -86,12 +86,12 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 			break
 		}
 		if w := r.Out[min(k, len(r.Out)-1)].misfit(t, n, n); w != "" {
-			return fmt.Sprintf("result %d of %s %s", k, n.Op.Name, w)
+			return fmt.Sprintf("result %d of %s %s", k, n.OpName(), w)
 		}
 	}
 	for _, c := range r.If {
 		if w := d.unmet(c, n); w != "" {
-			return fmt.Sprintf("%s: %s", n.Op.Name, w)
+			return fmt.Sprintf("%s: %s", n.OpName(), w)
 		}
 	}
 	return ""
@@ -255,7 +255,7 @@ func (d *Description) partsUnmet(n *ir.Node) string {
 		}
 		if how, why := d.Takes(x); how != Native {
 			if why == "" {
-				why = x.Op.Name + " runs by reference"
+				why = x.OpName() + " runs by reference"
 			}
 			return why
 		}

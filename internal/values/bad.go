@@ -36,6 +36,8 @@ type Bad struct {
 	// finds no bad element: then the backend is at fault.
 	Inside string `json:"inside,omitempty"`
 	Sound  bool   `json:"reference_differs,omitempty"`
+	// Iterations tells in which iteration of a loop that part is, from 0: of the step itself, then of loops in it.
+	Iterations []int `json:"iterations,omitempty"`
 
 	label string
 }
@@ -166,7 +168,7 @@ func (f *Finder) Step(s *Step) error {
 			f.Good(n.Label(), t)
 			continue
 		}
-		b := Bad{Method: f.plan.Split.Method, Step: s.Index + 1, Op: s.Node.Op.Name, Name: n.Label(),
+		b := Bad{Method: f.plan.Split.Method, Step: s.Index + 1, Op: s.Node.OpName(), Name: n.Label(),
 			Type: typeText(t), Len: sum.Len, NaN: sum.NaN, Inf: sum.Inf, First: sum.FirstNaN, Good: f.good,
 			label: s.Label(k)}
 		if !f.NaN || sum.FirstNaN < 0 || f.Inf && sum.FirstInf >= 0 && sum.FirstInf < sum.FirstNaN {
@@ -178,7 +180,16 @@ func (f *Finder) Step(s *Step) error {
 		if !f.NaN || sum.NaN == 0 {
 			test = hasInf
 		}
-		if b.Inside, b.Sound, err = s.inside(test); err != nil {
+		if s.IsLoop() {
+			var at []At
+			b.Inside, at, b.Sound, err = s.insideLoop(test)
+			for _, x := range at {
+				b.Iterations = append(b.Iterations, x.Iteration)
+			}
+		} else {
+			b.Inside, b.Sound, err = s.inside(test)
+		}
+		if err != nil {
 			return err
 		}
 		f.Found = append(f.Found, b)

@@ -51,7 +51,7 @@ func caseOf(x program.Segment, w *Wrong) *cut {
 	c := &cut{g: ir.NewGraph(x.Method), w: w, made: map[*ir.Node]*ir.Node{}}
 	n := w.step.Node
 	if n.Op.Updates {
-		c.err = fmt.Errorf("%s updates a state", n.Op.Name)
+		c.err = fmt.Errorf("%s updates a state", n.OpName())
 		return c
 	}
 	c.err = c.g.Build(func() {

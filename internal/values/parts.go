@@ -26,11 +26,19 @@ func (s *Step) part(bad func(*tensor.Array) bool) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return partOf(s.Node, operands, statics(s.Outs)[0], bad)
+}
+
+// partOf is part for a node with operands, whose first result is of type out.
+func partOf(by *ir.Node, operands []*tensor.Array, out ir.Type, bad func(*tensor.Array) bool) (name string, err error) {
+	if !by.Op.CanLower() {
+		return "", nil
+	}
 	types := make([]ir.Type, len(operands))
 	for k, x := range operands {
-		types[k] = interp.TypeOf(x)
+		types[k] = typeOf(x)
 	}
-	g, err := interp.LowerOne(s.Node.Op, s.Node.Attrs, types, statics(s.Outs)[0])
+	g, err := interp.LowerOne(by.Op, by.Attrs, types, out)
 	if err != nil {
 		return "", nil
 	}
@@ -59,7 +67,7 @@ func (s *Step) part(bad func(*tensor.Array) bool) (name string, err error) {
 		if err != nil {
 			return "", nil // bad data, which the step itself reports
 		}
-		text := n.Op.Name + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
+		text := n.OpName() + "(" + strings.Join(append(texts, n.Op.AttrTexts(n.Attrs)...), ",") + ")"
 		for k, v := range n.Values() {
 			round(results[k])
 			values[v.ID] = results[k]
@@ -98,7 +106,12 @@ func (s *Step) reference(in []*tensor.Array) ([]*tensor.Array, error) {
 	for k, o := range s.Outs {
 		out[k] = tensor.NewArray(o.DType, o.Shape...)
 	}
-	err := s.Node.Op.Eval(s.Node.Attrs, in, out...)
+	var err error
+	if s.IsLoop() { // its graphs may read weights
+		out, err = interp.EvalWith(s.Node, s.f.given.Sizes, in, s.params)
+	} else {
+		err = s.Node.Op.Eval(s.Node.Attrs, in, out...)
+	}
 	for _, a := range out {
 		round(a)
 	}

@@ -63,7 +63,7 @@ func PlanOf(v *format.Verified, method, target string) (p *Plan, ok bool) {
 
 // Label names a step in messages: "f step 2 of 3 (log b)". result is one of the step's results.
 func (p *Plan) Label(step int, result *ir.Node) string {
-	return fmt.Sprintf("%s step %d of %d (%s %s)", p.Split.Method, step+1, len(p.Steps), p.Steps[step].Node.Op.Name,
+	return fmt.Sprintf("%s step %d of %d (%s %s)", p.Split.Method, step+1, len(p.Steps), p.Steps[step].Node.OpName(),
 		result.Label())
 }
 

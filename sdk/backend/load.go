@@ -64,7 +64,7 @@ func (b *backend) find(n *ir.Node) (run func(*Call) error, native bool, err erro
 		return func(c *Call) error { return define(c.In, c.Out, c.Scratch) }, false, nil
 	case k.Prepare != nil:
 		if run, err = k.Prepare(n); err != nil {
-			err = diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s: %w", n.Label(), n.Op.Name, err)
+			err = diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s: %w", n.Label(), n.OpName(), err)
 		}
 		return run, true, err
 	default:

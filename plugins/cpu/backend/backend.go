@@ -105,7 +105,7 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	how, why := Description().Takes(n)
 	switch k := registry[n.Op.Name]; {
 	case how == target.No:
-		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "%s: the cpu backend cannot run it: %s",
+		return nil, false, diag.New(device.ErrUnsupported, n.OpName(), "%s: the cpu backend cannot run it: %s",
 			n.Label(), why)
 	case how == target.Reference:
 		return reference(n), false, nil

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/hir/controltest"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -241,4 +243,143 @@ return y=y
 		t.Errorf("error %v; want one about iteration 8", err)
 	}
 	t.Log(err)
+}
+
+// TestLoopNested checks loops in loops as deep as bodies may nest, against the unrolled loops and the reference.
+func TestLoopNested(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`graph g1
+x = input : f32[3]
+n = input : i32[]
+one = const {value=1} : i32[]
+c = const {value=0.5} : f32[3]
+m = add n, one : i32[]
+s = sin x : f32[3]
+y = add s, c : f32[3]
+return y=y, m=m
+
+graph below
+x = input : f32[3]
+n = input : i32[]
+most = const {value=5000} : i32[]
+y = lt n, most : bool[]
+return y=y
+
+`)
+	const deepest = ir.MaxNesting
+	for k := 1; k < deepest; k++ {
+		fmt.Fprintf(&text, "graph g%d\nx = input : f32[3]\nn = input : i32[]\n"+
+			"y, m = loop x, n {body=@g%d, cond=@below, carried=2, length=%d, results=[0,1]} : f32[3], i32[]\n"+
+			"return y=y, m=m\n\n", k+1, k, 1+k%2)
+	}
+	fmt.Fprintf(&text, "graph main\nx = input : f32[3]\nn = const {value=0} : i32[]\n"+
+		"y, m = loop x, n {body=@g%d, cond=@below, carried=2, length=2, results=[0,1]} : f32[3], i32[]\n"+
+		"return y=y, m=m\n", deepest)
+	g, err := ir.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := g.Nesting(); n != deepest {
+		t.Fatalf("the graph nests %d deep; want %d", n, deepest)
+	}
+	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 3)}
+	copy(in["x"].Floats, []float64{-1, 0.25, 3})
+	want, err := interp.Run(g, nil, in, nil)
+	if err != nil || want["m"].Ints[0] != 512 {
+		t.Fatalf("%v, %d iterations", err, want["m"].Ints)
+	}
+	p, weights := compiledAs(t, g, -1)
+	if n := len(p.Nested()); n < deepest {
+		t.Fatalf("%d programs of loops; want %d", n, deepest)
+	}
+	q, unrolled := compiledAs(t, g, 1<<20)
+	got, err := outputsOf(t, p, weights, 2, nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat, err := outputsOf(t, q, unrolled, 1, nil, in)
+	if err != nil || !bytes.Equal(got, flat) {
+		t.Errorf("as steps %x, unrolled %x (%v)", got, flat, err)
+	}
+	if _, err := interp.RunProgram(p, nil, in, weights); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLoopHoist checks that what moves out of loops gives the bits that it gives in them: a graph with loops that
+// compute what does not change in each iteration, against one in which it changes as far as the compiler knows, by
+// a zero that only the run knows.
+func TestLoopHoist(t *testing.T) {
+	const text = `graph far
+sym N = 1..6
+x = input : f32[N,4]
+z = input : f32[]
+c = input : f32[N,4]
+w = input : f32[4,4]
+u = add c, z : f32[N,4]
+e = exp u : f32[N,4]
+s = reduce_sum e {axes=[0,1]} : f32[]
+m = reduce_sum x {axes=[0,1]} : f32[]
+d = sub m, s : f32[]
+most = const {value=1000000.0} : f32[]
+y = lt d, most : bool[]
+return y=y
+
+graph step
+sym N = 1..6
+x = input : f32[N,4]
+z = input : f32[]
+c = input : f32[N,4]
+w = input : f32[4,4]
+u = add c, z : f32[N,4]
+e = exp u : f32[N,4]
+p = matmul e, w : f32[N,4]
+q = softmax p {axis=1} : f32[N,4]
+v, i = top_k q {k=4} : f32[N,4], i32[N,4]
+h = mul x, v : f32[N,4]
+t = tanh h : f32[N,4]
+a = add t, q : f32[N,4]
+y = add a, u : f32[N,4]
+return y=y, z=z
+
+graph main
+sym N = 1..6
+x = input : f32[N,4]
+z = input : f32[]
+c = input : f32[N,4]
+w = input : f32[4,4]
+y = loop x, z, c, w {body=@step, cond=@far, carried=2, length=100, results=[0]} : f32[N,4]
+return y=y
+`
+	parse := func(text string) (*program.Program, []byte) {
+		g, err := ir.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compiledAs(t, g, -1)
+	}
+	p, weights := parse(text)
+	q, others := parse(strings.Replace(text, "return y=y, z=z", "zz = mul z, z : f32[]\nreturn y=y, z=zz", 1))
+	if a, b := len(p.Loops[0].Body.Steps), len(q.Loops[0].Body.Steps); a >= b {
+		t.Errorf("%d steps in the body, and %d of the one from which nothing moves:\n%s", a, b, p.Graph)
+	}
+	for n := range 6 {
+		rng := rand.New(rand.NewPCG(uint64(n), 2))
+		in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, n+1, 4), "c": tensor.NewArray(dtype.F32, n+1, 4),
+			"w": tensor.NewArray(dtype.F32, 4, 4), "z": tensor.NewArray(dtype.F32)}
+		for _, name := range []string{"x", "c", "w"} {
+			for i := range in[name].Floats {
+				in[name].Floats[i] = float64(float32(rng.NormFloat64()))
+			}
+		}
+		syms := map[string]int64{"N": int64(n + 1)}
+		got, err := outputsOf(t, p, weights, 2, syms, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := outputsOf(t, q, others, 1, syms, in)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("N = %d: %x; in the loop %x (%v)", n+1, got, want, err)
+		}
+	}
 }

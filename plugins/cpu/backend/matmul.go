@@ -74,7 +74,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		if !known {
 			return func(c *call) error {
 				return diag.New(device.ErrUnsupported, c.node.Label(),
-					"%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
+					"%s: the cpu backend has no function %q to apply to a product", c.node.OpName(), a.Act)
 			}
 		}
 		var packed *product.PackedWeights

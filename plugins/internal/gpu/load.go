@@ -223,7 +223,7 @@ func (x *executable) bindGroup(d *dispatch) error {
 		d.bound.Release()
 		d.bound = nil
 	}
-	bound, err := x.gpu.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.Op.Name, d.node.Label()), d.pipeline,
+	bound, err := x.gpu.dev.Bind(fmt.Sprintf("step %d (%s %s)", d.step+1, d.node.OpName(), d.node.Label()), d.pipeline,
 		append(pieces, Piece{x.params, d.at, d.size}))
 	if err != nil {
 		return x.unprepared(d, err)
@@ -262,7 +262,7 @@ func (x *executable) compile() error {
 
 // unprepared returns the error for a dispatch whose shader cannot be generated, compiled or bound.
 func (x *executable) unprepared(d *dispatch, err error) error {
-	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.Op.Name,
+	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step+1, d.node.OpName(),
 		err)
 }
 

@@ -31,7 +31,7 @@ func (x *executable) plan() error {
 		n := x.program.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the %s backend has no kernel for %v: %s",
+			return diag.New(device.ErrUnsupported, n.OpName(), "step %d, %s: the %s backend has no kernel for %v: %s",
 				i+1, n.Label(), x.gpu.api.Name(), n, why)
 		}
 		found = append(found, k)
@@ -239,7 +239,7 @@ func (x *executable) planTexts() error {
 			}
 			n := len(pieces) + 1
 			if n > x.gpu.limits.Bindings {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d",
+				return diag.New(device.ErrUnsupported, d.node.OpName(), "step %d, %s: needs %d bindings; %s has %d",
 					d.step+1, d.node.Label(), n, x.gpu.name, x.gpu.limits.Bindings)
 			}
 			s := d.shader

@@ -83,7 +83,7 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 			continue
 		}
 		if err != nil {
-			return nil, diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step+1, s.Node.Label(),
+			return nil, diag.New(device.ErrUnsupported, s.Node.OpName(), "step %d, %s: %w", d.step+1, s.Node.Label(),
 				err).WithHint("run with --backend cpu")
 		}
 	}

@@ -60,6 +60,7 @@ func FuzzReplies(t *testing.F) {
 	f.Add(rpctest.Pack(f, load), rpctest.Pack(f, times))
 	f.Add(rpctest.Pack(f, &rlxv1.LoadReply{}), rpctest.Pack(f, &rlxv1.StatsReply{}))
 	f.Add(rpctest.Pack(f, &rlxv1.LoadReply{Executable: 1, Memory: -1}), rpctest.Pack(f, times))
+	f.Add(rpctest.Pack(f, load), rpctest.Pack(f, &rlxv1.StatsReply{Steps: []*rlxv1.Step{{Flops: proto.Int64(-1)}}}))
 	f.Fuzz(func(t testing.TB, loadB, statsB []byte) {
 		loads := append(rpctest.Unpack[rlxv1.LoadReply](loadB), load)
 		s := newSession(Options{Name: "ref", Encode: rpctest.Encode, Timeouts: Timeouts{}.WithDefaults()})

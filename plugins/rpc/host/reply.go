@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -128,11 +129,15 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 			d.Steps)
 	}
 	if d.Steps != 0 {
-		if ran, all := len(x.ran()), len(x.e.prog.Steps); int(d.Steps) != ran {
+		ran, all, most := len(x.ran()), len(x.e.prog.Steps), ""
+		if x.skips() {
+			most = "at most "
+		}
+		if n := int(d.Steps); n < 0 || n > ran || n < ran && most == "" {
 			return lost(
 				code.Protocol, s.name,
-				"announced the times of %d steps; want %[2]d, because %[2]d of %[3]d steps ran, or 0 if it measures none",
-				d.Steps, ran, all)
+				"announced the times of %d steps; want %s%[3]d, because %[2]s%[3]d of %[4]d steps ran, or 0 if it measures none",
+				d.Steps, most, ran, all)
 		}
 	}
 	x.stats.Total, x.stats.PeakRSS = time.Duration(d.TotalNs), d.PeakRss
@@ -146,8 +151,12 @@ func (x *hostRun) receiveDone(d *rlxv1.Done) error {
 	return nil
 }
 
-// ran returns the indices of the program's steps that the run needs. A profiled run has a time for each of them, and
-// none for the others.
+// skips reports whether the backend may have left out steps that compute what a condition makes unnecessary
+// (program.Skips).
+func (x *hostRun) skips() bool { return x.e.prog.Skips() != nil }
+
+// ran returns the indices of the program's steps that the run needs. A profiled run has a time for each of them that
+// was not skipped, and none for the others.
 func (x *hostRun) ran() (steps []int) {
 	p := x.e.prog
 	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
@@ -159,6 +168,31 @@ func (x *hostRun) ran() (steps []int) {
 	return steps
 }
 
+// stepTime checks the time of a step. ran has the steps whose times are still to come, if the backend did not
+// skip them; it is the one at place at.
+func (x *hostRun) stepTime(t *rlxv1.Step, ran []int, skips bool) (y device.Step, at int, err error) {
+	s, p := x.e.session, x.e.prog
+	node := func(at int) *ir.Node { return p.Graph.Nodes[p.Steps[ran[at]].Node] }
+	for skips && at < len(ran)-1 && node(at).ID != int(t.GetNode()) {
+		at++
+	}
+	n := node(at)
+	step := &wire.StepError{Step: ran[at] + 1, Steps: len(p.Steps), Op: n.OpName(), Name: n.Label()}
+	switch {
+	case int(t.GetNode()) != n.ID:
+		return y, 0, lost(code.Protocol, s.name,
+			"sent the time of node %d in place %d of its list; want that of node %d, which is %v",
+			t.GetNode(), len(x.stats.Steps)+1, n.ID, step)
+	case t.GetStartNs() < 0 || t.GetTimeNs() < 0:
+		return y, 0, lost(code.Protocol, s.name, "sent a negative time for %v: %d ns, %d ns after the start of the run",
+			step, t.GetTimeNs(), t.GetStartNs())
+	case t.GetFlops() < 0:
+		return y, 0, lost(code.Protocol, s.name, "sent %d arithmetic operations for %v", t.GetFlops(), step)
+	}
+	y = device.Step{Node: n.ID, Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs), FLOPs: t.Flops}
+	return y, at, nil
+}
+
 // fetchSteps requests the time of each step of the last run.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
 	s := x.e.session
@@ -168,7 +202,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p, ran := x.e.prog, x.ran()
+		ran, skips := x.ran(), x.skips()
 		for {
 			m, err := st.Recv()
 			if errors.Is(err, io.EOF) {
@@ -181,22 +215,11 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 				return lost(code.Protocol, s.name, "sent the times of more than %d steps", x.steps)
 			}
 			for _, t := range m.Steps {
-				i := len(x.stats.Steps)
-				node := p.Graph.Nodes[p.Steps[ran[i]].Node]
-				step := &wire.StepError{Step: ran[i] + 1, Steps: len(p.Steps), Op: node.Op.Name, Name: node.Label()}
-				if int(t.GetNode()) != node.ID {
-					return lost(
-						code.Protocol, s.name,
-						"sent the time of node %d in place %d of its list; want that of node %d, which is %v",
-						t.GetNode(), i+1, node.ID, step)
+				y, at, err := x.stepTime(t, ran, skips)
+				if err != nil {
+					return err
 				}
-				if t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
-					return lost(
-						code.Protocol, s.name, "sent a negative time for %v: %d ns, %d ns after the start of the run",
-						step, t.GetTimeNs(), t.GetStartNs())
-				}
-				x.stats.Steps = append(x.stats.Steps, device.Step{Node: int(t.Node),
-					Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs)})
+				x.stats.Steps, ran = append(x.stats.Steps, y), ran[at+1:]
 			}
 		}
 		if len(x.stats.Steps) != x.steps {

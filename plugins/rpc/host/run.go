@@ -191,7 +191,8 @@ func (x *hostRun) atStep(err error, step *wire.StepError) error {
 			if value := nanIn(p, err); value != nil {
 				name = value.Label()
 			}
-			*sent = wire.StepError{Step: sent.Step, Steps: len(p.Steps), Op: n.Op.Name, Name: name, Result: sent.Result}
+			*sent = wire.StepError{Step: sent.Step, Steps: len(p.Steps), Op: n.OpName(), Name: name,
+				Result: sent.Result}
 		}
 		c := *e
 		c.Msg = sent.Error() + ": " + c.Msg

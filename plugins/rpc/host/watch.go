@@ -59,7 +59,7 @@ func (s *Session) stepOf(p *program.Program) *wire.StepError {
 		return nil
 	}
 	n := p.Graph.Nodes[p.Steps[started-1].Node]
-	return &wire.StepError{Step: started, Steps: total, Op: n.Op.Name, Name: n.Label()}
+	return &wire.StepError{Step: started, Steps: total, Op: n.OpName(), Name: n.Label()}
 }
 
 // sampleEvery is the interval between checks of the heartbeat. A stall is measured in unchanged samples and not in

@@ -2192,10 +2192,13 @@ func (x *StatsReply) GetSteps() []*Step {
 }
 
 type Step struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          int32                  `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
-	StartNs       int64                  `protobuf:"varint,2,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
-	TimeNs        int64                  `protobuf:"varint,3,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Node    int32                  `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	StartNs int64                  `protobuf:"varint,2,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
+	TimeNs  int64                  `protobuf:"varint,3,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	// The arithmetic of a step that runs programs of its own, a loop: what its iterations did. A multiply-add counts as
+	// two. Without it, the host takes what spec/ops.md says of the op.
+	Flops         *int64 `protobuf:"varint,4,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2247,6 +2250,13 @@ func (x *Step) GetStartNs() int64 {
 func (x *Step) GetTimeNs() int64 {
 	if x != nil {
 		return x.TimeNs
+	}
+	return 0
+}
+
+func (x *Step) GetFlops() int64 {
+	if x != nil && x.Flops != nil {
+		return *x.Flops
 	}
 	return 0
 }
@@ -2591,11 +2601,13 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"generation\"0\n" +
 	"\n" +
 	"StatsReply\x12\"\n" +
-	"\x05steps\x18\x01 \x03(\v2\f.rlx.v1.StepR\x05steps\"N\n" +
+	"\x05steps\x18\x01 \x03(\v2\f.rlx.v1.StepR\x05steps\"s\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\x05R\x04node\x12\x19\n" +
 	"\bstart_ns\x18\x02 \x01(\x03R\astartNs\x12\x17\n" +
-	"\atime_ns\x18\x03 \x01(\x03R\x06timeNs\"/\n" +
+	"\atime_ns\x18\x03 \x01(\x03R\x06timeNs\x12\x19\n" +
+	"\x05flops\x18\x04 \x01(\x03H\x00R\x05flops\x88\x01\x01B\b\n" +
+	"\x06_flops\"/\n" +
 	"\rUnloadRequest\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\x04R\n" +
@@ -2760,6 +2772,7 @@ func file_rlx_v1_backend_proto_init() {
 		(*RunReply_Output)(nil),
 		(*RunReply_Done)(nil),
 	}
+	file_rlx_v1_backend_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

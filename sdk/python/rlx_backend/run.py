@@ -34,7 +34,7 @@ class Executable:
         self.weights.flags.writeable = False
         self.mapped = False  # whether new weights are in the memory that was inherited for them
         self.computed = {r for s in program.steps for r in program.nodes[s].results}
-        self.ops = sorted({program.nodes[s].op for s in program.steps})
+        self.ops = sorted({program.nodes[s].kernel for s in program.steps})
         self.times: list[tuple[int, int, int]] = []  # (node, start, time) in ns, of the last profiled run
         self.times_of = 0
         self._recent: dict[tuple[tuple[str, int], ...], list[Value]] = {}

@@ -115,7 +115,7 @@ impl backend_server::Backend for Service {
     async fn stats(&self, request: Request<rlx::StatsRequest>) -> Result<Response<Self::StatsStream>, Status> {
         let r = request.into_inner();
         let times = self.0.times(r.executable, r.generation)?;
-        let step = |t: &Time| rlx::Step { node: t.node as i32, start_ns: t.start, time_ns: t.time };
+        let step = |t: &Time| rlx::Step { node: t.node as i32, start_ns: t.start, time_ns: t.time, flops: None };
         let replies: Vec<_> =
             times.chunks(2048).map(|c| Ok(rlx::StatsReply { steps: c.iter().map(step).collect() })).collect();
         Ok(Response::new(Box::pin(tokio_stream::iter(replies))))

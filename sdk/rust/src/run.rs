@@ -128,9 +128,9 @@ impl Executable {
         })
     }
 
-    /// The distinct ops of the program.
+    /// The distinct kernels of the program, by name.
     pub fn ops(&self) -> Vec<&str> {
-        let mut ops: Vec<_> = self.program.steps.iter().map(|s| self.program.nodes[*s].op.as_str()).collect();
+        let mut ops: Vec<_> = self.program.steps.iter().map(|s| self.program.nodes[*s].kernel.as_str()).collect();
         ops.sort();
         ops.dedup();
         ops

@@ -142,7 +142,7 @@ func (x *backendRun) failed(stats device.Stats, err error) error {
 		}
 	}
 	if at.Step > 0 && at.Step <= len(l.prog.Steps) {
-		at.Op = l.prog.Graph.Nodes[l.prog.Steps[at.Step-1].Node].Op.Name
+		at.Op = l.prog.Graph.Nodes[l.prog.Steps[at.Step-1].Node].OpName()
 	}
 	return statusOf(err, at)
 }

@@ -365,7 +365,8 @@ func (s *Server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv
 	for i := 0; i < len(l.stats); i += wire.MaxStepsPerReply {
 		m := &rlxv1.StatsReply{}
 		for _, t := range l.stats[i:min(i+wire.MaxStepsPerReply, len(l.stats))] {
-			m.Steps = append(m.Steps, &rlxv1.Step{Node: int32(t.Node), StartNs: int64(t.Start), TimeNs: int64(t.Time)})
+			m.Steps = append(m.Steps, &rlxv1.Step{Node: int32(t.Node), StartNs: int64(t.Start), TimeNs: int64(t.Time),
+				Flops: t.FLOPs})
 		}
 		if err := st.Send(m); err != nil {
 			return err
