@@ -107,10 +107,8 @@ type differentiator struct {
 func (d *differentiator) mark(from, to int) {
 	for _, n := range d.g.Nodes[from:to] {
 		if n.Op.Tuple || n.Type.DType.IsFloat() {
-			for _, x := range n.Operands() {
-				if d.depends[x] {
-					d.depends[n] = true
-				}
+			if slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] }) || d.weightOf(n) != "" {
+				d.depends[n] = true
 			}
 		}
 	}
@@ -121,7 +119,7 @@ func (d *differentiator) back(from, to int) {
 	for i := to - 1; i >= from; i-- {
 		n := d.g.Nodes[i]
 		wanted := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] })
-		if n.Op == ir.ResultDef || !d.depends[n] || !wanted {
+		if n.Op == ir.ResultDef || !d.depends[n] || !wanted && d.weightOf(n) == "" {
 			continue
 		}
 		dy, reached := make([]*ir.Node, len(n.Values())), false
@@ -137,6 +135,9 @@ func (d *differentiator) back(from, to int) {
 
 // step adds the gradients of n's operands, given those of its results.
 func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
+	if n.Op == op.LoopDef && d.loop(n, dy) {
+		return
+	}
 	rule := n.Op.GradientOf()
 	if rule == nil {
 		d.expand(n, dy)
