@@ -188,12 +188,14 @@ func (d *differentiator) add(x, dx, reader *ir.Node) {
 
 // expand differentiates n through its expansion.
 func (d *differentiator) expand(n *ir.Node, dy []*ir.Node) {
-	if !n.Op.CanLower() {
+	from := len(d.g.Nodes)
+	results, ok, err := d.copyOf(n).ExpandForGradient()
+	if !ok {
 		d.g.Fail(d.refuse(n, "has no gradient: it has neither a gradient rule nor an expansion"))
 	}
-	from := len(d.g.Nodes)
-	like := d.copyOf(n)
-	results := n.Op.LowerTo(d.g, like, like.In)
+	if err != nil {
+		d.g.Fail(d.refuse(n, err.Error()))
+	}
 	to := len(d.g.Nodes)
 	d.mark(from, to)
 	for k, y := range dy {

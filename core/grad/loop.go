@@ -2,7 +2,6 @@ package grad
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 
@@ -211,7 +210,7 @@ func (l *loopBack) build() error {
 		l.back, err = g.Rebuild(nil)
 	}
 	if err == nil {
-		unique(l.back, l.a.Body.Name+".gradient")
+		l.back.NameByText(l.a.Body.Name + ".gradient")
 	}
 	return err
 }
@@ -295,14 +294,6 @@ func (l *loopBack) pull(g *ir.Graph, args, state, seeds []*ir.Node) {
 		}
 		g.Return(fmt.Sprint("d", k), y)
 	}
-}
-
-// unique names a graph by its text, so that different graphs have different names.
-func unique(g *ir.Graph, name string) {
-	g.Name = name
-	h := fnv.New32a()
-	h.Write([]byte(g.String()))
-	g.Name = fmt.Sprintf("%s.%08x", name, h.Sum32())
 }
 
 // bytes returns what the carried values of an iteration take that are kept.
@@ -451,7 +442,7 @@ func (l *loopBack) segment(m int, fixed, steps []*ir.Node) *ir.Graph {
 	}); err != nil {
 		panic("BUG: grad: " + err.Error())
 	}
-	unique(g, a.Body.Name+".segment")
+	g.NameByText(a.Body.Name + ".segment")
 	return g
 }
 
@@ -485,6 +476,6 @@ func (l *loopBack) segmentBack(of *ir.Graph, m int, parts, fixed, state []*ir.No
 	}); err != nil {
 		panic("BUG: grad: " + err.Error())
 	}
-	unique(g, a.Body.Name+".gradient.segment")
+	g.NameByText(a.Body.Name + ".gradient.segment")
 	return g
 }

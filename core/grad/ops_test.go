@@ -1,7 +1,6 @@
 package grad_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/grad"
 	"github.com/rlx-go/rlx/core/interp"
@@ -29,11 +27,12 @@ var noGradient = map[string]string{
 	"kv_append":                      "updates a state",
 }
 
-// pending lists ops whose rules do not exist yet, or not for all attributes (pool: products). Ops that are
-// differentiated through one of them are not tested.
-var pending = []string{
-	"cummax", "cumprod", "fft", "gated_delta_net", "ifft", "irfft", "pool", "rfft", "selective_scan",
-}
+// surrogates are the ops whose gradient is that of another function, on purpose. core/op compares their backward ops with
+// PyTorch, and TestRules their rules.
+var surrogates = map[string]bool{}
+
+// constants lists results that count as constants, by op.
+var constants = map[string]int{}
 
 // TestOps compares the gradient of each case of every op with central differences of the op's definition, in random
 // directions. It fails for an op that has neither a gradient nor an entry in noGradient. Results in f16 and bf16 are
@@ -42,7 +41,7 @@ var pending = []string{
 func TestOps(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if def.Name == "gaussian_splat_render" || // its camera is data; core/op compares it with goldens
-			def.Effects || slices.Contains(pending, def.Name) && def.GradientOf() == nil {
+			def.Effects {
 			continue
 		}
 		t.Run(def.Name, func(t *testing.T) {
@@ -58,6 +57,9 @@ func TestOps(t *testing.T) {
 						return
 					}
 					checkTypes(t, def, c)
+					if surrogates[def.Name] {
+						return
+					}
 					checkCase(t, def, wide(def, c), uint64(i))
 				})
 			}
@@ -96,11 +98,14 @@ func lossOf(t *testing.T, def *ir.OpDef, c ir.Case[any]) (g *ir.Graph, wrt []*ir
 			values = append(values, g.AddDeclared(def, c.Attrs, c.Out, in...))
 		}
 		for k, y := range values {
-			if !y.Type.DType.IsFloat() {
+			if at, ok := constants[def.Name]; !y.Type.DType.IsFloat() || ok && at == k {
 				continue
 			}
 			if y.Type.DType != dtype.F64 {
 				y = op.Cast(y, dtype.F64)
+			}
+			if def == op.CummaxDef { // an exclusive one begins with -Inf, whose differences are NaN
+				y = op.Where(op.Isfinite(y), y, op.Const(g, 0, ir.TypeOf(dtype.F64)))
 			}
 			w := op.Input(g, fmt.Sprintf("w%d", k), y.Type)
 			axes := make([]int, y.Type.Rank())
@@ -132,10 +137,6 @@ func checkTypes(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 	if err == nil {
 		g.Return("loss", loss)
 		err = g.Verify()
-	}
-	var e *diag.Error
-	if errors.As(err, &e) && e.Code == code.NoGradient && slices.Contains(pending, e.Subject) {
-		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
