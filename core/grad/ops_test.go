@@ -27,12 +27,12 @@ var noGradient = map[string]string{
 	"kv_append":                      "updates a state",
 }
 
-// surrogates are the ops whose gradient is that of another function, on purpose. core/op compares their backward ops with
-// PyTorch, and TestRules their rules.
-var surrogates = map[string]bool{}
+// surrogates are the ops whose gradient is that of another function, on purpose. core/op compares their backward ops
+// with PyTorch, and TestRules their rules.
+var surrogates = map[string]bool{"fake_quantize": true, "fake_quantize_lsq": true}
 
 // constants lists results that count as constants, by op.
-var constants = map[string]int{}
+var constants = map[string]int{"fake_quantize": 1}
 
 // TestOps compares the gradient of each case of every op with central differences of the op's definition, in random
 // directions. It fails for an op that has neither a gradient nor an entry in noGradient. Results in f16 and bf16 are
@@ -151,6 +151,7 @@ func checkTypes(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 // untrained lists operands that are floats and have no gradient all the same, by op.
 var untrained = map[string][]string{
 	"dequant_matmul":        {"scale", "zero", "global"},
+	"fake_quantize":         {"scale"},
 	"gaussian_splat_render": {"meta"},
 	"rope":                  {"cos", "sin", "frequencies"},
 	"rope_backward":         {"cos", "sin", "frequencies"},

@@ -32,8 +32,8 @@ func Gradient(def *OpDef, rule GradientRule) struct{} {
 }
 
 // GradientThrough says that an op is differentiated through an expansion of its own, which serves nothing else. Other
-// than that of Lower, it may be too slow to run in place of the op, and may refuse nodes: an error says which attributes
-// or types it does not cover. It adds nodes that compute n's results from in.
+// than that of Lower, it may be too slow to run in place of the op, and may refuse nodes: an error says which
+// attributes or types it does not cover. It adds nodes that compute n's results from in.
 func GradientThrough(def *OpDef, expansion func(n *Node, in []*Node) ([]*Node, error)) struct{} {
 	def.through = expansion
 	return Gradient(def, func(*Node, []*Node) ([]*Node, error) { return nil, ErrExpand })

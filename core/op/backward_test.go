@@ -31,7 +31,7 @@ var backwardOps = []*ir.OpDef{op.RmsNormDef, op.LayerNormDef, op.GroupNormDef, o
 	op.AttentionDef,
 	op.RopeDef, op.CumsumDef, op.GatherDef, op.SoftmaxCrossEntropyDef, op.Conv1DDef, op.Conv2DDef,
 	op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.Im2ColDef,
-	op.ResizeDef, op.AdaptiveAvgPoolDef}
+	op.ResizeDef, op.AdaptiveAvgPoolDef, op.LogMelDef, op.DenseSolveDef}
 
 // samples is the number of elements of an operand for which a central difference is computed.
 const samples = 12

@@ -5,8 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The gradient of a transform is the transposed map of the real and imaginary parts, which is the transform in the other
-// direction, with the factor of the transform itself: NormOrtho stays, and the others become NormNone.
+// The gradient of a transform is the transposed map of the real and imaginary parts, which is the transform in the
+// other direction, with the factor of the transform itself: NormOrtho stays, and the others become NormNone.
 
 func transposedNorm(norm string) string {
 	if norm == NormOrtho {

@@ -12,8 +12,8 @@ import (
 // states are computed again.
 
 // recurrence computes next, a function of a state and of the slices of a token, for all tokens in order. steps have the
-// tokens on axis 1; the slices that next gets have no such axis. fixed are the same for all tokens. next returns the next
-// state and the result of a token. The results are [B,T,...] and the last state.
+// tokens on axis 1; the slices that next gets have no such axis. fixed are the same for all tokens. next returns the
+// next state and the result of a token. The results are [B,T,...] and the last state.
 func recurrence(name string, state *ir.Node, fixed, steps []*ir.Node, result ir.Type,
 	next func(state *ir.Node, fixed, slices []*ir.Node) (after, y *ir.Node)) ([]*ir.Node, error) {
 	g, tokens := state.Graph, steps[0].Type.Shape[1]

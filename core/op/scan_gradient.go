@@ -8,8 +8,8 @@ import (
 )
 
 // suffixRecurrence returns s of s_k = b_k + a_k*s_{k+1} along an axis, s being 0 after the last element. It doubles the
-// number of elements that are combined, so it takes as many rounds as the size of the axis has bits, and neither divides
-// nor subtracts.
+// number of elements that are combined, so it takes as many rounds as the size of the axis has bits, and neither
+// divides nor subtracts.
 func suffixRecurrence(a, b *ir.Node, axis int) *ir.Node {
 	most := int64(math.MaxInt64)
 	if _, n := a.Graph.Syms.Bounds(a.Type.Shape[axis]); n < most {
@@ -36,9 +36,9 @@ func ahead(x *ir.Node, axis int, by int64) *ir.Node {
 		after[axis] = int(by)
 		return Pad(Narrow(x, axis, int(by), int(n.Const-by)), before, after, 0)
 	}
-	at := Iota(g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{n}})
+	at := Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{n}})
+	last := ReduceMax(at, false, 0)
 	at = Add(at, number(float64(by), at))
-	last := Sub(sizeOf(g, n), number(1, at))
 	wide := make(ir.Shape, x.Type.Rank())
 	for i := range wide {
 		wide[i] = ir.Static(1)
