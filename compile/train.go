@@ -27,6 +27,9 @@ type TrainOptions struct {
 	// Batch is how many sequences a step takes, and Tokens how many tokens of each are predicted. 0 stands for 1 and
 	// for 256, or what the model was made for if that is less.
 	Batch, Tokens int
+	// Checkpoint keeps the result of each layer for the backward pass, and computes what is in the layers again: less
+	// memory, and one more forward pass for each step. The results have the same bits.
+	Checkpoint bool
 }
 
 const defaultTrainTokens = 256
@@ -66,7 +69,8 @@ func (o *Options) checkTraining() error {
 	t := &o.Train
 	if t.Mode == "" {
 		for flag, given := range map[string]bool{"--train-batch": t.Batch != 0, "--train-tokens": t.Tokens != 0,
-			"--train-layers": len(t.Layers) > 0, "--optimizer": t.Optimizer != ""} {
+			"--train-layers": len(t.Layers) > 0, "--optimizer": t.Optimizer != "",
+			"--checkpoint": t.Checkpoint} {
 			if given {
 				return usage(flag, "requires --train")
 			}
@@ -173,7 +177,11 @@ func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, er
 	if loss, err = train.WithStates(loss, scale); err != nil {
 		return nil, err
 	}
-	step, err := train.Step(t.Method, loss, t.Optimizer)
+	var kept func(n *ir.Node) bool
+	if m.options.Train.Checkpoint {
+		kept = isLayer
+	}
+	step, err := train.Step(t.Method, loss, t.Optimizer, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +195,13 @@ func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, er
 		out = append(out, g)
 	}
 	return out, nil
+}
+
+// isLayer reports whether n is the result of a layer of a language model, such as model.layers.5.
+func isLayer(n *ir.Node) bool {
+	index, ok := strings.CutPrefix(n.Name, "model.layers.")
+	_, err := strconv.Atoi(index)
+	return ok && err == nil
 }
 
 // adapts reports whether a weight belongs to a linear layer that gets an adapter.

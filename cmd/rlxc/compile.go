@@ -101,6 +101,8 @@ func compileCommand() *cli.Command {
 			fs.IntVar(&f.train.Batch, "train-batch", 0, "`N` sequences in each step (default 1)")
 			fs.IntVar(&f.train.Tokens, "train-tokens", 0,
 				"`N` tokens of each sequence that are predicted (default 256, or what the model was made for)")
+			fs.BoolVar(&f.train.Checkpoint, "checkpoint", false,
+				"keep only the result of each layer for the gradients, and compute the rest again: less memory, slower steps, the same result")
 			fs.Group("A graph in text form, or an ONNX model")
 			fs.StringVar(&f.weights, "weights", "",
 				"`FILE` a safetensors file with the graph's params, by name and in their types; a packed type is U8 there, its blocks along the last axis (default generated)")

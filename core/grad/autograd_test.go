@@ -14,8 +14,15 @@ import (
 
 // TestAutograd compares the gradients of random graphs with those of PyTorch's autograd in float64.
 // testdata/autograd.py makes the graphs. The last of them have ties and values at kinks.
-func TestAutograd(t *testing.T) {
-	data, err := os.ReadFile("testdata/autograd.json")
+func TestAutograd(t *testing.T) { compareFile(t, "testdata/autograd.json", 20) }
+
+// TestRules does so for single ops, from testdata/rules.py.
+func TestRules(t *testing.T) { compareFile(t, "testdata/rules.json", 100) }
+
+// compareFile checks all graphs of a file, which has at least as many as least.
+func compareFile(t *testing.T, path string, least int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +34,7 @@ func TestAutograd(t *testing.T) {
 	if err := json.Unmarshal(data, &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) < 20 {
+	if len(cases) < least {
 		t.Errorf("%d graphs", len(cases))
 	}
 	for i, c := range cases {

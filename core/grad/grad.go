@@ -107,10 +107,8 @@ type differentiator struct {
 func (d *differentiator) mark(from, to int) {
 	for _, n := range d.g.Nodes[from:to] {
 		if n.Op.Tuple || n.Type.DType.IsFloat() {
-			for _, x := range n.Operands() {
-				if d.depends[x] {
-					d.depends[n] = true
-				}
+			if slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] }) || d.weightOf(n) != "" {
+				d.depends[n] = true
 			}
 		}
 	}
@@ -121,7 +119,7 @@ func (d *differentiator) back(from, to int) {
 	for i := to - 1; i >= from; i-- {
 		n := d.g.Nodes[i]
 		wanted := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return d.depends[x] })
-		if n.Op == ir.ResultDef || !d.depends[n] || !wanted {
+		if n.Op == ir.ResultDef || !d.depends[n] || !wanted && d.weightOf(n) == "" {
 			continue
 		}
 		dy, reached := make([]*ir.Node, len(n.Values())), false
@@ -137,6 +135,9 @@ func (d *differentiator) back(from, to int) {
 
 // step adds the gradients of n's operands, given those of its results.
 func (d *differentiator) step(n *ir.Node, dy []*ir.Node) {
+	if n.Op == op.LoopDef && d.loop(n, dy) {
+		return
+	}
 	rule := n.Op.GradientOf()
 	if rule == nil {
 		d.expand(n, dy)
@@ -187,12 +188,14 @@ func (d *differentiator) add(x, dx, reader *ir.Node) {
 
 // expand differentiates n through its expansion.
 func (d *differentiator) expand(n *ir.Node, dy []*ir.Node) {
-	if !n.Op.CanLower() {
+	from := len(d.g.Nodes)
+	results, ok, err := d.copyOf(n).ExpandForGradient()
+	if !ok {
 		d.g.Fail(d.refuse(n, "has no gradient: it has neither a gradient rule nor an expansion"))
 	}
-	from := len(d.g.Nodes)
-	like := d.copyOf(n)
-	results := n.Op.LowerTo(d.g, like, like.In)
+	if err != nil {
+		d.g.Fail(d.refuse(n, err.Error()))
+	}
 	to := len(d.g.Nodes)
 	d.mark(from, to)
 	for k, y := range dy {

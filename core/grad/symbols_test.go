@@ -22,6 +22,9 @@ func TestSymbols(t *testing.T) {
 		"y, i = sort x {axis=0} : f32[N,3], i32[N,3]\nz = narrow y {axis=0, len=1} : f32[1,3]\nloss = reduce_sum z {axes=[0,1]} : f32[]",
 		"i = argmax x {axis=1, keep_dims=true} : i32[N,1]\ny = gather_batched x, i {batch_dims=1} : f32[N,1]\nz = mul y, y : f32[N,1]\n" +
 			"loss = reduce_sum z {axes=[0,1]} : f32[]",
+		"y = cumprod x {axis=0} : f32[N,3]\nz = cumprod x {axis=0, exclusive=true, reverse=true} : f32[N,3]\nv = mul y, z : f32[N,3]\n" +
+			"loss = reduce_sum v {axes=[0,1]} : f32[]",
+		"y = cummax x {axis=0, reverse=true} : f32[N,3]\nz = mul x, y : f32[N,3]\nloss = reduce_sum z {axes=[0,1]} : f32[]",
 		"p = const : f32[1,2,3]\nk = const {value=0.5} : f32[3,3]\nb = reshape x : f32[1,N,3]\n" +
 			"y, n = causal_conv1d b, k, pad=p {silu=true} : f32[1,N,3], f32[1,2,3]\nz = mul n, n : f32[1,2,3]\nu = reduce_sum z {axes=[0,1,2]} : f32[]\n" +
 			"v = reduce_sum y {axes=[0,1,2]} : f32[]\nloss = add u, v : f32[]",

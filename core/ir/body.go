@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 )
@@ -169,6 +170,14 @@ func (g *Graph) verifyBodies() error {
 func tooDeep(name string, depth int) error {
 	return fmt.Errorf("graph %s nests graphs %d deep; at most %d (branches and bodies of loops count). Put the inner ones "+
 		"together, or run the inner loop on its own with its results as inputs", name, depth, MaxNesting)
+}
+
+// NameByText names g, a body that the compiler has made: prefix and a hash of g's text, so that bodies that differ have
+// different names, and those that are the same have the same one.
+func (g *Graph) NameByText(prefix string) {
+	h := fnv.New32a()
+	h.Write([]byte(g.text(prefix)))
+	g.Name = fmt.Sprintf("%s.%08x", prefix, h.Sum32())
 }
 
 // checkStateless returns an error if g, a body, has a state or updates one. How often a body runs is known only at run

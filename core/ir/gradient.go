@@ -31,5 +31,27 @@ func Gradient(def *OpDef, rule GradientRule) struct{} {
 	return struct{}{}
 }
 
+// GradientThrough says that an op is differentiated through an expansion of its own, which serves nothing else. Other
+// than that of Lower, it may be too slow to run in place of the op, and may refuse nodes: an error says which
+// attributes or types it does not cover. It adds nodes that compute n's results from in.
+func GradientThrough(def *OpDef, expansion func(n *Node, in []*Node) ([]*Node, error)) struct{} {
+	def.through = expansion
+	return Gradient(def, func(*Node, []*Node) ([]*Node, error) { return nil, ErrExpand })
+}
+
+// ExpandForGradient adds the expansion through which n is differentiated, of GradientThrough or Lower, to n's graph. ok
+// is false if it has neither.
+func (n *Node) ExpandForGradient() (results []*Node, ok bool, err error) {
+	switch d := n.Op; {
+	case d.through != nil:
+		results, err = d.through(n, n.In)
+	case d.CanLower():
+		results = d.LowerTo(n.Graph, n, n.In)
+	default:
+		return nil, false, nil
+	}
+	return results, true, err
+}
+
 // GradientOf returns the rule that Gradient registered, or nil.
 func (d *OpDef) GradientOf() GradientRule { return d.gradient }

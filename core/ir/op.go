@@ -159,6 +159,7 @@ type OpDef struct {
 	lower    func(g *Graph, n *Node, in []*Node) []*Node
 	plain    func(g *Graph, n *Node, in []*Node) *Node
 	gradient GradientRule
+	through  func(n *Node, in []*Node) ([]*Node, error) // see GradientThrough
 }
 
 // An EvalError is the error of OpDef.Eval: an op's own error, which does not name the op, with the op's name put in

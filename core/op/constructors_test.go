@@ -266,6 +266,7 @@ func TestOperandIndices(t *testing.T) {
 		{op.ConvTranspose3DDef, "bias", op.ConvBias},
 		{op.DequantMatMulDef, "scale", op.DequantMatMulScale}, {op.DequantMatMulDef, "zero", op.DequantMatMulZero},
 		{op.DequantMatMulDef, "global", op.DequantMatMulGlobal},
+		{op.FakeQuantizeDef, "scale", op.FakeQuantizeScale},
 		{op.FusedMatMulDef, "bias", op.FusedMatMulBias}, {op.FusedMatMulDef, "residual", op.FusedMatMulResidual},
 		{op.GatedDeltaNetDef, "state", op.GatedDeltaNetState}, {op.SelectiveScanDef, "state", op.SelectiveScanState},
 		{op.GridAttentionDef, "rh", op.GridAttentionRH}, {op.GridAttentionDef, "rw", op.GridAttentionRW},

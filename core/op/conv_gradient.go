@@ -182,15 +182,12 @@ func picks(g *ir.Graph, kernel []int, d dtype.DType) *ir.Node {
 }
 
 // A sum or mean gives each element of a window the same gradient, a maximum or minimum all of it to the first such
-// element of the window, as PyTorch does.
+// element of the window, as PyTorch does. In a product, an element gets the gradient times the others of the window.
 var _ = ir.Gradient(PoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(PoolAttrs)
 	g, err := a.Geometry()
 	if err == nil {
 		err = staticSizes(n.In[0].Type, true)
-	}
-	if err == nil && a.Kind == "prod" {
-		err = fmt.Errorf("kind is %q, whose gradient is not there; want max, mean, min or sum", a.Kind)
 	}
 	if err != nil {
 		return nil, err
@@ -223,9 +220,16 @@ var _ = ir.Gradient(PoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error)
 		attrs := ConvAttrs{Stride: g.spatial(g.Stride), Padding: g.spatial(g.Padding), Layout: layout}
 		one := number(1, x)
 		inside := addConv(Expand(one, append(ir.Shape{ir.Static(1)}, x.Type.Shape[1:]...)), w, g.Axes, attrs)
-		found := And(Eq(addConv(x, w, g.Axes, attrs), y), Ne(inside, number(0, x)))
-		rank := Cumsum(Cast(found, dtype.I32), ScanAttrs{Axis: 1})
-		d = Where(And(found, Eq(rank, number(1, rank))), d, number(0, d))
+		elements, within := addConv(x, w, g.Axes, attrs), Ne(inside, number(0, x))
+		if a.Kind == "prod" {
+			elements = Where(within, elements, number(1, x))
+			before := Cumprod(elements, ScanAttrs{Axis: 1, Exclusive: true})
+			d = Mul(d, Mul(before, Cumprod(elements, ScanAttrs{Axis: 1, Exclusive: true, Reverse: true})))
+		} else {
+			found := And(Eq(elements, y), within)
+			rank := Cumsum(Cast(found, dtype.I32), ScanAttrs{Axis: 1})
+			d = Where(And(found, Eq(rank, number(1, rank))), d, number(0, d))
+		}
 	}
 	dx := plain.transposed(d, w, x.Type.Shape, layout)
 	s := n.In[0].Type.Shape

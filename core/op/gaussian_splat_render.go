@@ -57,8 +57,10 @@ func GaussianSplatRender(width, height int, meta *ir.Node, scene ...*ir.Node) *i
 	return meta.Graph.Add(GaussianSplatRenderDef, GaussianSplatRenderAttrs{width, height}, append(scene[:6:6], meta)...)
 }
 
+// There is no rule for the camera.
 var _ = ir.Gradient(GaussianSplatRenderDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(GaussianSplatRenderAttrs)
 	attrs := GaussianSplatRenderBackwardAttrs{Width: a.Width, Height: a.Height}
-	return n.Graph.AddResults(6, GaussianSplatRenderBackwardDef, attrs, append(n.In[:7:7], dy[0])...), nil
+	scene := n.Graph.AddResults(6, GaussianSplatRenderBackwardDef, attrs, append(n.In[:7:7], dy[0])...)
+	return append(scene, ir.NoGradient), nil
 })

@@ -51,7 +51,7 @@ var _ = ir.Lower(RopeBackwardDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	return flip(Rope(flip(dy), RopeOperands{in[RopeCos], in[RopeSin], in[RopeFrequencies], in[RopePositions]}, a))
 })
 
-// The tables and frequencies count as constants.
+// The angles cannot be trained: there is no rule for the tables and frequencies.
 var _ = ir.Gradient(RopeDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(RopeAttrs)
 	start := a.Start
@@ -59,5 +59,6 @@ var _ = ir.Gradient(RopeDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error)
 	dx := RopeBackward(dy[0],
 		RopeOperands{n.In[RopeCos], n.In[RopeSin], n.In[RopeFrequencies], n.In[RopePositions]}, a)
 	shape := n.In[0].Type.Shape
-	return []*ir.Node{padTo(dx, shape, len(shape)-1, start)}, nil
+	return []*ir.Node{padTo(dx, shape, len(shape)-1, start), RopeCos: ir.NoGradient, RopeSin: ir.NoGradient,
+		RopeFrequencies: ir.NoGradient}, nil
 })

@@ -32,8 +32,10 @@ func WithStates(g *ir.Graph, scale func(param string) (factor float64, trained b
 }
 
 // Step returns a graph that computes what loss computes, a graph from WithStates whose output task.TrainLoss is f32[],
-// and then updates its states. Every reader of a state reads the value from before the step.
-func Step(name string, loss *ir.Graph, optimizer string) (*ir.Graph, error) {
+// and then updates its states. Every reader of a state reads the value from before the step. If kept is not nil, only
+// the values that it selects are kept for the backward pass, and what lies between them is computed again
+// (grad.Checkpointed).
+func Step(name string, loss *ir.Graph, optimizer string, kept func(n *ir.Node) bool) (*ir.Graph, error) {
 	g, err := loss.Rebuild(nil)
 	if err != nil {
 		return nil, err
@@ -49,7 +51,13 @@ func Step(name string, loss *ir.Graph, optimizer string) (*ir.Graph, error) {
 	if y == nil || len(states) == 0 {
 		panic("BUG: train: " + loss.Name + " has no output " + task.TrainLoss + ", or trains nothing")
 	}
-	gradients, err := grad.Of(y, states...)
+	var cuts []*ir.Node
+	for _, n := range g.Nodes {
+		if kept != nil && kept(n) {
+			cuts = append(cuts, n)
+		}
+	}
+	gradients, err := grad.Checkpointed(y, cuts, states...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,3 +30,16 @@ func normBackward(name string, center bool, eps func(attrs any) float64) kernel 
 			return nil
 		}}
 }
+
+var _ = register(kernel{op: "group_norm_backward", takes: "(f32...)",
+	scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
+		shape := n.Graph.Syms.Largest(n.In[0].Type.Shape)
+		return norm.GroupBackwardScratch(shape[0], shape[1])
+	},
+	run: func(c *call) error {
+		a, shape := c.node.Attrs.(op.GroupNormAttrs), c.in[0].Shape
+		norm.GroupBackward(c.pool, norm.GroupBackwardArgs{DX: f32(c.results[0]), DGamma: f32(c.results[1]),
+			DBeta: f32(c.results[2]), X: f32(c.in[0]), Gamma: f32(c.in[1]), DY: f32(c.in[2]), Batch: shape[0],
+			Channels: shape[1], Area: tensor.Numel(shape[2:]), Groups: a.Groups, Eps: float32(a.Eps)})
+		return nil
+	}})
