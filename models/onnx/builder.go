@@ -31,9 +31,12 @@ type builder struct {
 	g     *ir.Graph
 	scope *scope
 	names map[string]bool // of params
-	depth int
-	count int   // ONNX nodes converted
-	now   *node // the node that is converted, for errors
+	// declared has the types that the main graph declares, readers the nodes that read a value.
+	declared map[string]*onnxpb.TypeProto_Tensor
+	readers  map[string][]*onnxpb.NodeProto
+	depth    int
+	count    int   // ONNX nodes converted
+	now      *node // the node that is converted, for errors
 }
 
 // scope has the values of a graph, and those of the graphs around it.
@@ -61,6 +64,7 @@ func (s *scope) find(name string) *value {
 
 // build converts the main graph.
 func (b *builder) build(g *onnxpb.GraphProto) error {
+	b.declare(g)
 	err := b.g.Build(func() {
 		if err := b.initializers(g); err != nil {
 			b.g.Fail(err)
@@ -163,8 +167,9 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 	}
 	name := unique(b.names, symbolic(in.GetName(), "input"))
 	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})
-	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n,
-		narrow: narrowType(tt.GetElemType())}
+	v := &value{name: in.GetName(), typ: n.Type, node: n, narrow: narrowType(tt.GetElemType())}
+	emptyKnown(v)
+	b.scope.values[in.GetName()] = v
 }
 
 // givenValue returns the value of an input that is given at compile time.

@@ -20,6 +20,19 @@ func (n *node) results() []*value {
 	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
 		n.in = n.in[:len(n.in)-1]
 	}
+	if out := n.decided(c); out != nil {
+		return out
+	}
+	if late := lates[n.p.GetOpType()]; late != nil && canonical(n.p.GetDomain()) == "" {
+		if out := late(n); out != nil {
+			return out
+		}
+	}
+	return n.converted(c)
+}
+
+// converted converts a node with its conversion.
+func (n *node) converted(c *conversion) []*value {
 	if c.symbolic != nil {
 		if out := c.symbolic(n); out != nil {
 			return out
@@ -92,6 +105,24 @@ func (n *node) fold(c *conversion) []*value {
 		}
 	}
 	return results
+}
+
+// computed returns the value of a node that f adds to the graph, which depends on no inputs, as a constant.
+func (n *node) computed(f func() *ir.Node) *ir.Node {
+	b := n.b
+	g := b.g
+	b.g = ir.NewGraph("constants")
+	err := b.g.Build(func() { b.g.Return("y", f()) })
+	inner := b.g
+	b.g = g
+	if err != nil {
+		g.Fail(err)
+	}
+	out, err := interp.Run(inner, nil, nil, b.model.array)
+	if err != nil {
+		n.fail("%v", err)
+	}
+	return b.at(made(rounded(out["y"])))
 }
 
 // rounded returns an array with the values of its element type.
