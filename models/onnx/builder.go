@@ -304,6 +304,7 @@ func (b *builder) convert(n *node) {
 				a.GetRefAttrName())
 		}
 	}
+	n.refuseSmall()
 	out := n.results()
 	for i, name := range n.p.GetOutput() {
 		if name == "" {
@@ -337,20 +338,11 @@ func (n *node) narrow(v *value) {
 		v.narrow = in.narrow
 		switch n.p.GetOpType() {
 		case "Add", "Sub", "Mul", "Neg", "BitwiseNot", "BitShift", "Sum", "ReduceSum", "ReduceProd", "CumSum", "Pow":
-			x := n.castTo(n.b.at(v), v.narrow)
+			x := n.castTo(n.b.at(v), 0, v.narrow)
 			*v = value{name: v.name, typ: v.typ, node: x, narrow: v.narrow}
 		}
 		return
 	}
-}
-
-// narrowType returns an ONNX type if its values are stored in a wider one, else 0.
-func narrowType(t int32) int32 {
-	switch onnxpb.TensorProto_DataType(t) {
-	case onnxpb.TensorProto_UINT16, onnxpb.TensorProto_INT4, onnxpb.TensorProto_UINT4:
-		return t
-	}
-	return 0
 }
 
 func (b *builder) version(domain string) int64 {

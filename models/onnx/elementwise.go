@@ -7,6 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
 // unary converts an op of one operand.
@@ -134,15 +135,15 @@ var (
 		return one(x)
 	})
 	_ = register("Cast", conversion{since: 1, symbolic: symbolicCast,
-		note: "uint16 is kept as int32, uint64 as int64; float8, float4 and text are refused",
+		note: "uint16 is kept as int32, uint64 as int64, floats of 8 bits and fewer as their bits in uint8; text is refused",
 		convert: func(n *node) []*value {
 			to := int32(n.int("to", 1))
-			out := one(n.castTo(n.x(0), to))
+			out := one(n.castTo(n.x(0), n.in[0].narrow, to))
 			out[0].narrow = narrowType(to)
 			return out
 		}})
 	_ = on("CastLike", 1, func(n *node) []*value {
-		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 {
+		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 && n.in[0].narrow == 0 {
 			a := n.array(0)
 			out := tensor.NewArray(n.typeOf(1).DType, a.Shape...)
 			if err := op.CastDef.Eval(op.CastAttrs{To: out.DType}, []*tensor.Array{a}, out); err != nil {
@@ -150,30 +151,19 @@ var (
 			}
 			return []*value{made(out)}
 		}
+		from := n.in[0].narrow
 		if t := n.in[1].narrow; t != 0 {
-			out := one(n.castTo(n.x(0), t))
+			out := one(n.castTo(n.x(0), from, t))
 			out[0].narrow = t
 			return out
 		}
-		return one(cast(n.x(0), n.typeOf(1).DType))
+		x := n.x(0)
+		if f, ok := smallFloats[onnxpb.TensorProto_DataType(from)]; ok {
+			x = f.decoded(n, x)
+		}
+		return one(cast(x, n.typeOf(1).DType))
 	})
 )
-
-// castTo casts x to an ONNX type, of which the values wrap where it is stored in a wider one.
-func (n *node) castTo(x *ir.Node, t int32) *ir.Node {
-	d := n.dtype(int(t))
-	switch typeName(t) {
-	case "uint16", "int4", "uint4":
-		bits := map[string]float64{"uint16": 0xffff, "int4": 15, "uint4": 15}[typeName(t)]
-		y := cast(x, dtype.I32)
-		y = op.And(y, number(bits, y))
-		if typeName(t) == "int4" {
-			y = op.Sub(op.Xor(y, number(8, y)), number(8, y))
-		}
-		return cast(y, d)
-	}
-	return cast(x, d)
-}
 
 // channels returns a vector [C] as [C,1,...], which broadcasts along axis 1 of a tensor of that rank.
 func channels(x *ir.Node, rank int) *ir.Node {

@@ -84,7 +84,11 @@ var elementTypes = map[int32]dtype.DType{
 	int32(onnxpb.TensorProto_FLOAT16): dtype.F16, int32(onnxpb.TensorProto_DOUBLE): dtype.F64,
 	int32(onnxpb.TensorProto_UINT32): dtype.U32, int32(onnxpb.TensorProto_UINT64): dtype.I64,
 	int32(onnxpb.TensorProto_BFLOAT16): dtype.BF16, int32(onnxpb.TensorProto_INT4): dtype.I8,
-	int32(onnxpb.TensorProto_UINT4): dtype.U8,
+	int32(onnxpb.TensorProto_UINT4): dtype.U8, int32(onnxpb.TensorProto_INT2): dtype.I8,
+	int32(onnxpb.TensorProto_UINT2): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E4M3FN): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT8E4M3FNUZ): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E5M2): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT8E5M2FNUZ): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E8M0): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT4E2M1): dtype.U8,
 }
 
 // typeName returns the name that ONNX gives an element type.
