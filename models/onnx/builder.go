@@ -34,9 +34,17 @@ type builder struct {
 	// declared has the types that the main graph declares, readers the nodes that read a value.
 	declared map[string]*onnxpb.TypeProto_Tensor
 	readers  map[string][]*onnxpb.NodeProto
+	outputs  map[string]bool // of the main graph
+	counts   []namedCount    // outputs that say how many rows of another one are used
 	depth    int
 	count    int   // ONNX nodes converted
 	now      *node // the node that is converted, for errors
+}
+
+// namedCount is the number of rows of an output.
+type namedCount struct {
+	name string
+	node *ir.Node
 }
 
 // scope has the values of a graph, and those of the graphs around it.
@@ -90,6 +98,9 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 				n = op.Copy(n)
 			}
 			b.g.Return(name, n)
+		}
+		for _, c := range b.counts {
+			b.g.Return(unique(used, symbolic(c.name, "count")), c.node)
 		}
 	})
 	var known *diag.Error
