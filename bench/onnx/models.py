@@ -12,6 +12,8 @@ import numpy as np, torch, onnx, onnxruntime as ort
 from onnx import numpy_helper
 import torchvision.models as tv
 
+import more
+
 
 def vision(name, size=64, **kw):
     def make():
@@ -24,7 +26,8 @@ def bert():
     import transformers as t
 
     c = t.BertConfig(vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
-    m = t.BertModel(c, attn_implementation="eager").eval()
+    m = t.BertModel(c).eval()
+    m.set_attn_implementation("eager")
 
     class W(torch.nn.Module):
         def __init__(s):
@@ -117,8 +120,8 @@ M = {
     "mnasnet0_5": vision("mnasnet0_5"),
     "googlenet": vision("googlenet", 96, init_weights=False, aux_logits=False),
     "inception_v3": vision("inception_v3", 160, init_weights=False, aux_logits=False),
-    "alexnet": vision("alexnet"),
-    "vgg11_bn": vision("vgg11_bn", 32),
+    "alexnet": vision("alexnet", 224),
+    "vgg11_bn": vision("vgg11_bn", 224),
     "bert": bert,
     "lstm": lambda: (LSTM().eval(), (torch.randint(0, 50, (2, 9)),), {"x": {0: "batch"}}),
     "gru": lambda: (GRU().eval(), (torch.randn(7, 2, 24),), {"x": {1: "batch"}}),
@@ -320,6 +323,8 @@ M = {
         use_cache=False,
     ),
 }
+M.update(more.M)
+
 
 def other_size(args, axes, k):
     """Returns inputs of other sizes: k is 1 or 2."""

@@ -142,6 +142,7 @@ var (
 			out[0].narrow = narrowType(to)
 			return out
 		}})
+	_ = on("BitCast", 26, bitCast)
 	_ = on("CastLike", 1, func(n *node) []*value {
 		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 && n.in[0].narrow == 0 {
 			a := n.array(0)
@@ -164,6 +165,47 @@ var (
 		return one(cast(x, n.typeOf(1).DType))
 	})
 )
+
+// bitCast is BitCast. Casts of integers keep their bits.
+func bitCast(n *node) []*value {
+	x, to := n.x(0), int32(n.int("to", 1))
+	d, from := n.dtype(int(to)), x.Type.DType
+	narrow := narrowType(to)
+	switch {
+	case from == d && n.in[0].narrow == narrow:
+	case from == dtype.Bool || d == dtype.Bool:
+		if from.Size() != d.Size() {
+			n.fail("casts %v to %v; want types of the same size", from, d)
+		}
+		x = cast(x, d)
+	case n.in[0].narrow != 0 || narrow != 0:
+		if bitsIn(from, n.in[0].narrow) != bitsIn(d, narrow) || from.IsFloat() || d.IsFloat() {
+			n.fail("casts %s; want integers of the same size", typeName(to))
+		}
+		x = op.Cast(x, d) // the bits that are stored, or the wider number
+		if i, ok := smallInts[onnxpb.TensorProto_DataType(to)]; ok && !i.signed {
+			x = op.And(x, number(float64(int(1)<<i.bits-1), x))
+		}
+	case from.IsInt() && d.IsInt():
+		if from.Size() != d.Size() {
+			n.fail("casts %v to %v; want types of the same size", from, d)
+		}
+		x = op.Cast(x, d)
+	default:
+		x = op.BitCast(x, d)
+	}
+	out := one(x)
+	out[0].narrow = narrow
+	return out
+}
+
+// bitsIn returns the bits of an element of a type, which may be stored in a wider one.
+func bitsIn(d dtype.DType, narrow int32) int {
+	if b := bitsOf(narrow); b != 0 {
+		return b
+	}
+	return 8 * d.Size()
+}
 
 // channels returns a vector [C] as [C,1,...], which broadcasts along axis 1 of a tensor of that rank.
 func channels(x *ir.Node, rank int) *ir.Node {
