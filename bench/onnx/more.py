@@ -281,7 +281,7 @@ M = {
         "convnextv2_atto", "resnext50_32x4d", "seresnet50", "hrnet_w18_small", "ghostnet_100", "repvgg_a0", "dla34",
         "mobilenetv4_conv_small", "res2net50_26w_4s", "regnety_002", "edgenext_xx_small", "efficientvit_b0", "mobileone_s0",
         "poolformer_s12", "fastvit_t8", "starnet_s1", "dpn48b", "nf_resnet50", "rexnet_100", "tinynet_e")},
-    **{n: timm_model(n, 32, img_size=32, patch_size=8) for n in ("vit_tiny_patch16_224", "mixer_s16_224", "eva02_tiny_patch14_224")},
+    **{n: timm_model(n, 32, img_size=32, patch_size=8) for n in ("vit_tiny_patch16_224", "eva02_tiny_patch14_224")},
     **{n: timm_model(n, 224) for n in ("levit_128s", "xcit_nano_12_p16_224", "coatnet_nano_rw_224", "mobilevit_xxs", "tiny_vit_5m_224")},
     "deeplabv3_mobilenet_v3_large": segmentation("deeplabv3_mobilenet_v3_large"),
     "lraspp_mobilenet_v3_large": segmentation("lraspp_mobilenet_v3_large"),

@@ -400,7 +400,7 @@ func blocks(n *node) (out [][]ir.Dim) {
 	shape, ok := n.declaredShape(0)
 	x := n.typeOf(0).Shape
 	if !ok || len(shape) < 3 || len(x) != 3 || !x[1].IsStatic() || !x[2].IsStatic() || !n.product(shape[1:]).IsStatic() ||
-		shape[1].Is(0) {
+		shape[1].Is(0) || x[1].Const > maxKnown {
 		return nil
 	}
 	k := len(shape) - 2

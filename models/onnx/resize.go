@@ -16,6 +16,9 @@ var (
 	_ = on("Upsample", 7, resize)
 )
 
+// maxTable bounds the numbers of a table that the import computes.
+const maxTable = 1 << 24
+
 // resampler has the attributes of a resize, and of one axis.
 type resampler struct {
 	mode, coords, nearest string
@@ -341,10 +344,16 @@ func (r resampler) weights() *ir.Node {
 func (n *node) resizeAxis(x *ir.Node, axis int, r resampler,
 	table func(func(r resampler) *ir.Node) *ir.Node) *ir.Node {
 	if r.mode == "nearest" {
+		if r.out > maxTable {
+			n.fail("resizes to %d elements; allowed are up to %d", r.out, maxTable)
+		}
 		return op.Gather(x, table(resampler.picks), axis)
 	}
 	if r.mode != "linear" && r.mode != "cubic" {
 		n.fail("mode is %q; allowed are nearest, linear and cubic", r.mode)
+	}
+	if r.in < 1 || r.in*r.out > maxTable {
+		n.fail("resizes %d elements to %d in mode %s; allowed are up to %d in their product", r.in, r.out, r.mode, maxTable)
 	}
 	d := x.Type.DType
 	if !d.IsFloat() {

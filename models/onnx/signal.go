@@ -165,6 +165,9 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 	if onesided && !inverse {
 		bins = length/2 + 1
 	}
+	if size*bins > maxTable {
+		n.fail("transforms %d numbers to %d; allowed are up to %d in their product", size, bins, maxTable)
+	}
 	table := func(f func(angle float64) float64, weigh bool) *ir.Node {
 		rows := make([]float64, size*bins)
 		for k := range size {
@@ -217,7 +220,7 @@ func (n *node) frameLength() int64 {
 func (n *node) frameSteps(length int64) (out []int64) {
 	shape, ok := n.declaredShape(0)
 	size := n.typeOf(0).Shape[1]
-	if !ok || len(shape) != 4 || !size.IsStatic() {
+	if !ok || len(shape) != 4 || !size.IsStatic() || size.Const > maxTable {
 		return nil
 	}
 	for step := int64(1); step <= size.Const; step++ {
