@@ -2,14 +2,25 @@ package onnx
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// results converts a node.
+// results converts a node. Conversions rely on the ranks and lists that the definition of an op asks for; in a model
+// that breaks it, they may read an axis or a number that is not there.
 func (n *node) results() []*value {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			n.fail("its inputs or attributes do not fit the definition of the op (%v)", r)
+		default:
+			panic(r)
+		}
+	}()
 	if fn := n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
 		return n.call(fn)
 	}
@@ -111,10 +122,12 @@ func (n *node) fold(c *conversion) []*value {
 func (n *node) computed(f func() *ir.Node) *ir.Node {
 	b := n.b
 	g := b.g
-	b.g = ir.NewGraph("constants")
-	err := b.g.Build(func() { b.g.Return("y", f()) })
-	inner := b.g
-	b.g = g
+	inner := ir.NewGraph("constants")
+	err := func() error {
+		b.g = inner
+		defer func() { b.g = g }()
+		return inner.Build(func() { inner.Return("y", f()) })
+	}()
 	if err != nil {
 		g.Fail(err)
 	}

@@ -99,7 +99,7 @@ func latePad(n *node) []*value {
 		return n.padWith(x)
 	}
 	count := n.typeOf(1).Shape[0]
-	if !ok || len(shape) != rank || !count.IsStatic() || count.Const%2 != 0 {
+	if !ok || len(shape) != rank || !count.IsStatic() || count.Const%2 != 0 || count.Const > int64(2*rank) {
 		return nil
 	}
 	num := func(v float64) *ir.Node { return op.Const(n.b.g, v, ir.TypeOf(dtype.I64)) }
