@@ -2,7 +2,6 @@ package compile
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -29,8 +28,8 @@ func (m *Model) loadONNX(ctx context.Context) error {
 		return err
 	}
 	m.close = file.Close
-	// The messages take a few times the bytes of the file, at most.
-	if err := m.memory.Reserve("graphs", 4*int64(len(file.Text()))); err != nil {
+	// The messages take a few times their bytes in the file, at most.
+	if err := m.memory.Reserve("graphs", 4*file.InMemory()); err != nil {
 		return aboutSource(m.path, err)
 	}
 	o := onnx.Options{Sizes: map[string]onnx.Range{}, Values: m.options.Values}
@@ -60,7 +59,10 @@ func (m *Model) loadONNX(ctx context.Context) error {
 		fact("size "+s.Name, "%d to %d (%s)", s.Min, s.Max, how)
 	}
 	m.values = &values{infinite: map[string]int64{}, lazy: imported.Param}
-	m.sources = []format.Source{{Name: filepath.Base(m.path), Size: int64(len(file.Text())),
-		SHA256: sha256.Sum256(file.Text())}}
+	sum, err := ctxio.Do(ctx, "digest", file.Digest, nil)
+	if err != nil {
+		return err
+	}
+	m.sources = []format.Source{{Name: filepath.Base(m.path), Size: file.Size(), SHA256: sum}}
 	return nil
 }

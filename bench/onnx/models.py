@@ -1,15 +1,18 @@
 """models.py DIR [NAME...]: exports small architectures with random weights to DIR/NAME.
 
-A folder has model.onnx, input_I.pb, and output_I.pb, which ONNX Runtime computes. It needs torch, torchvision,
-transformers, onnx and onnxruntime. Names that end in -dynamo use the newer exporter of torch (onnxscript).
+A folder has model.onnx, input_I.pb, and output_I.pb, which ONNX Runtime computes; those of other sizes are in its
+folders size1 and size2. It needs torch, torchvision, timm, transformers, onnx, onnxruntime and onnxscript. Names that
+end in -dynamo use the newer exporter of torch. "all" stands for every architecture with both exporters.
 """
 
-import os, sys, warnings
+import inspect, os, sys, warnings
 
 warnings.filterwarnings("ignore")
 import numpy as np, torch, onnx, onnxruntime as ort
 from onnx import numpy_helper
 import torchvision.models as tv
+
+import more
 
 
 def vision(name, size=64, **kw):
@@ -23,7 +26,8 @@ def bert():
     import transformers as t
 
     c = t.BertConfig(vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
-    m = t.BertModel(c, attn_implementation="eager").eval()
+    m = t.BertModel(c).eval()
+    m.set_attn_implementation("eager")
 
     class W(torch.nn.Module):
         def __init__(s):
@@ -116,8 +120,8 @@ M = {
     "mnasnet0_5": vision("mnasnet0_5"),
     "googlenet": vision("googlenet", 96, init_weights=False, aux_logits=False),
     "inception_v3": vision("inception_v3", 160, init_weights=False, aux_logits=False),
-    "alexnet": vision("alexnet"),
-    "vgg11_bn": vision("vgg11_bn", 32),
+    "alexnet": vision("alexnet", 224),
+    "vgg11_bn": vision("vgg11_bn", 224),
     "bert": bert,
     "lstm": lambda: (LSTM().eval(), (torch.randint(0, 50, (2, 9)),), {"x": {0: "batch"}}),
     "gru": lambda: (GRU().eval(), (torch.randn(7, 2, 24),), {"x": {1: "batch"}}),
@@ -319,31 +323,70 @@ M = {
         use_cache=False,
     ),
 }
+M.update(more.M)
+
+
+def other_size(args, axes, k):
+    """Returns inputs of other sizes: k is 1 or 2."""
+    sizes = {}
+    out = []
+    for a, ax in zip(args, axes.values()):
+        shape = list(a.shape)
+        for i, name in ax.items():
+            shape[i] = sizes.setdefault(name, shape[i] + 1 if k == 1 else max(1, (shape[i] + 1) // 2))
+        if a.dtype.is_floating_point:
+            out.append(torch.randn(shape))
+        elif a.dtype == torch.long and a.min() != a.max():
+            out.append(torch.randint(0, int(a.max()), shape))
+        else:
+            out.append(torch.full(shape, a.flatten()[0], dtype=a.dtype))
+    return tuple(out)
+
+
+def write(d, session, names, args):
+    os.makedirs(d, exist_ok=True)
+    feed = {n: a.numpy() for n, a in zip(names, args)}
+    for i, (n, v) in enumerate(feed.items()):
+        open(os.path.join(d, f"input_{i}.pb"), "wb").write(numpy_helper.from_array(v, n).SerializeToString())
+    for i, v in enumerate(session.run(None, feed)):
+        open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
+
+
+def export(m, args, axes, path, dynamo):
+    with torch.no_grad():
+        if not dynamo:
+            torch.onnx.export(m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=17, dynamo=False)
+            return
+        dims = {n: torch.export.Dim(n, min=1, max=512) for ax in axes.values() for n in ax.values()}
+        shapes = tuple({i: dims[n] for i, n in ax.items()} for ax in axes.values())
+        params = list(inspect.signature(m.forward).parameters.values())
+        if params and params[0].kind == inspect.Parameter.VAR_POSITIONAL:
+            shapes = (shapes,)
+        torch.onnx.export(
+            m, args, path, input_names=list(axes), dynamic_shapes=shapes, dynamo=True, external_data=False, verbose=False
+        )
+
 
 out, names = sys.argv[1], sys.argv[2:] or list(M)
+if names == ["all"]:
+    names = list(M) + [n + "-dynamo" for n in M]
 for name in names:
     torch.manual_seed(1)
-    dynamo = name.endswith("-dynamo")
     d = os.path.join(out, name)
     os.makedirs(d, exist_ok=True)
+    path = os.path.join(d, "model.onnx")
     try:
         m, args, axes = M[name.removesuffix("-dynamo")]()
-        path = os.path.join(d, "model.onnx")
-        with torch.no_grad():
-            if dynamo:
-                torch.onnx.export(m, args, path, dynamo=True, external_data=False, verbose=False)
-            else:
-                torch.onnx.export(
-                    m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=17, dynamo=False
-                )
+        export(m, args, axes, path, name.endswith("-dynamo"))
         s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-        feed = {i.name: a.numpy() for i, a in zip(s.get_inputs(), args)}
-        for i, (n, v) in enumerate(feed.items()):
-            t = numpy_helper.from_array(v, n)
-            open(os.path.join(d, f"input_{i}.pb"), "wb").write(t.SerializeToString())
-        for i, v in enumerate(s.run(None, feed)):
-            open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
+        inputs = [i.name for i in s.get_inputs()]
+        write(d, s, inputs, args)
+        for k in (1, 2):
+            if any(axes.values()):
+                write(os.path.join(d, f"size{k}"), s, inputs, other_size(args, axes, k))
         open(os.path.join(d, "tolerance"), "w").write("largest 1e-4")
         print("ok", name, flush=True)
     except Exception as e:
-        print("FAIL", name, type(e).__name__, str(e)[:200].replace("\n", " "), flush=True)
+        if os.path.exists(path):
+            os.remove(path)
+        print("FAIL", name, type(e).__name__, str(e)[:300].replace("\n", " "), flush=True)

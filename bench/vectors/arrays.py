@@ -33,3 +33,9 @@ x = normal(3, 4)
 case("cumsum x {axis=1}", np.cumsum(x, 1), NUMPY, x=x)
 case("transpose x {perm=[1,0]}", x.T, NUMPY, tol=EXACT, x=x)
 case("where c, a, b", np.where(x > 0, x, -1.5), NUMPY, tol=EXACT, c=x > 0, a=x, b=np.float64(-1.5))
+for x, to, name in (normal(3, 5, dtype=np.float32), np.int32, "i32"), (normal(7, dtype=np.float32), np.uint32, "u32"), \
+        (np.zeros((0, 2), np.float32), np.int32, "i32"), \
+        (np.array([0x3f800000, -0x40000000, 0, 0x7f800000], np.int32), np.float32, "f32"), \
+        (np.array([[0x3f800000, 0xc0490fdb]], np.uint32), np.float32, "f32"), \
+        (np.array(0x3e99999a, np.int32), np.float32, "f32"):
+    case("bit_cast x {to=%s}" % name, x.view(to), NUMPY, tol=EXACT, x=x)

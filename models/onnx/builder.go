@@ -31,9 +31,20 @@ type builder struct {
 	g     *ir.Graph
 	scope *scope
 	names map[string]bool // of params
-	depth int
-	count int   // ONNX nodes converted
-	now   *node // the node that is converted, for errors
+	// declared has the types that the main graph declares, readers the nodes that read a value.
+	declared map[string]*onnxpb.TypeProto_Tensor
+	readers  map[string][]*onnxpb.NodeProto
+	outputs  map[string]bool // of the main graph
+	counts   []namedCount    // outputs that say how many rows of another one are used
+	depth    int
+	count    int   // ONNX nodes converted
+	now      *node // the node that is converted, for errors
+}
+
+// namedCount is the number of rows of an output.
+type namedCount struct {
+	name string
+	node *ir.Node
 }
 
 // scope has the values of a graph, and those of the graphs around it.
@@ -61,6 +72,7 @@ func (s *scope) find(name string) *value {
 
 // build converts the main graph.
 func (b *builder) build(g *onnxpb.GraphProto) error {
+	b.declare(g)
 	err := b.g.Build(func() {
 		if err := b.initializers(g); err != nil {
 			b.g.Fail(err)
@@ -86,6 +98,9 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 				n = op.Copy(n)
 			}
 			b.g.Return(name, n)
+		}
+		for _, c := range b.counts {
+			b.g.Return(unique(used, symbolic(c.name, "count")), c.node)
 		}
 	})
 	var known *diag.Error
@@ -163,8 +178,9 @@ func (b *builder) input(in *onnxpb.ValueInfoProto) {
 	}
 	name := unique(b.names, symbolic(in.GetName(), "input"))
 	n := op.Input(b.g, name, ir.Type{DType: d, Shape: shape})
-	b.scope.values[in.GetName()] = &value{name: in.GetName(), typ: n.Type, node: n,
-		narrow: narrowType(tt.GetElemType())}
+	v := &value{name: in.GetName(), typ: n.Type, node: n, narrow: narrowType(tt.GetElemType())}
+	emptyKnown(v)
+	b.scope.values[in.GetName()] = v
 }
 
 // givenValue returns the value of an input that is given at compile time.
@@ -299,6 +315,7 @@ func (b *builder) convert(n *node) {
 				a.GetRefAttrName())
 		}
 	}
+	n.refuseSmall()
 	out := n.results()
 	for i, name := range n.p.GetOutput() {
 		if name == "" {
@@ -332,20 +349,11 @@ func (n *node) narrow(v *value) {
 		v.narrow = in.narrow
 		switch n.p.GetOpType() {
 		case "Add", "Sub", "Mul", "Neg", "BitwiseNot", "BitShift", "Sum", "ReduceSum", "ReduceProd", "CumSum", "Pow":
-			x := n.castTo(n.b.at(v), v.narrow)
+			x := n.castTo(n.b.at(v), 0, v.narrow)
 			*v = value{name: v.name, typ: v.typ, node: x, narrow: v.narrow}
 		}
 		return
 	}
-}
-
-// narrowType returns an ONNX type if its values are stored in a wider one, else 0.
-func narrowType(t int32) int32 {
-	switch onnxpb.TensorProto_DataType(t) {
-	case onnxpb.TensorProto_UINT16, onnxpb.TensorProto_INT4, onnxpb.TensorProto_UINT4:
-		return t
-	}
-	return 0
 }
 
 func (b *builder) version(domain string) int64 {

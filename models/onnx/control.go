@@ -182,6 +182,7 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 	}
 	var out []*value
 	b.g = inner
+	defer func() { b.g = outer }() // also after a panic
 	err := inner.Build(func() {
 		defer n.enter(s)()
 		if err := b.initializers(g); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
 // unary converts an op of one operand.
@@ -134,15 +135,16 @@ var (
 		return one(x)
 	})
 	_ = register("Cast", conversion{since: 1, symbolic: symbolicCast,
-		note: "uint16 is kept as int32, uint64 as int64; float8, float4 and text are refused",
+		note: "uint16 is kept as int32, uint64 as int64, floats of 8 bits and fewer as their bits in uint8; text is refused",
 		convert: func(n *node) []*value {
 			to := int32(n.int("to", 1))
-			out := one(n.castTo(n.x(0), to))
+			out := one(n.castTo(n.x(0), n.in[0].narrow, to))
 			out[0].narrow = narrowType(to)
 			return out
 		}})
+	_ = on("BitCast", 26, bitCast)
 	_ = on("CastLike", 1, func(n *node) []*value {
-		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 {
+		if v := n.in[0]; v.isKnown() && v.numel() <= maxKnown && n.in[1].narrow == 0 && n.in[0].narrow == 0 {
 			a := n.array(0)
 			out := tensor.NewArray(n.typeOf(1).DType, a.Shape...)
 			if err := op.CastDef.Eval(op.CastAttrs{To: out.DType}, []*tensor.Array{a}, out); err != nil {
@@ -150,29 +152,59 @@ var (
 			}
 			return []*value{made(out)}
 		}
+		from := n.in[0].narrow
 		if t := n.in[1].narrow; t != 0 {
-			out := one(n.castTo(n.x(0), t))
+			out := one(n.castTo(n.x(0), from, t))
 			out[0].narrow = t
 			return out
 		}
-		return one(cast(n.x(0), n.typeOf(1).DType))
+		x := n.x(0)
+		if f, ok := smallFloats[onnxpb.TensorProto_DataType(from)]; ok {
+			x = f.decoded(n, x)
+		}
+		return one(cast(x, n.typeOf(1).DType))
 	})
 )
 
-// castTo casts x to an ONNX type, of which the values wrap where it is stored in a wider one.
-func (n *node) castTo(x *ir.Node, t int32) *ir.Node {
-	d := n.dtype(int(t))
-	switch typeName(t) {
-	case "uint16", "int4", "uint4":
-		bits := map[string]float64{"uint16": 0xffff, "int4": 15, "uint4": 15}[typeName(t)]
-		y := cast(x, dtype.I32)
-		y = op.And(y, number(bits, y))
-		if typeName(t) == "int4" {
-			y = op.Sub(op.Xor(y, number(8, y)), number(8, y))
+// bitCast is BitCast. Casts of integers keep their bits.
+func bitCast(n *node) []*value {
+	x, to := n.x(0), int32(n.int("to", 1))
+	d, from := n.dtype(int(to)), x.Type.DType
+	narrow := narrowType(to)
+	switch {
+	case from == d && n.in[0].narrow == narrow:
+	case from == dtype.Bool || d == dtype.Bool:
+		if from.Size() != d.Size() {
+			n.fail("casts %v to %v; want types of the same size", from, d)
 		}
-		return cast(y, d)
+		x = cast(x, d)
+	case n.in[0].narrow != 0 || narrow != 0:
+		if bitsIn(from, n.in[0].narrow) != bitsIn(d, narrow) || from.IsFloat() || d.IsFloat() {
+			n.fail("casts %s; want integers of the same size", typeName(to))
+		}
+		x = op.Cast(x, d) // the bits that are stored, or the wider number
+		if i, ok := smallInts[onnxpb.TensorProto_DataType(to)]; ok && !i.signed {
+			x = op.And(x, number(float64(int(1)<<i.bits-1), x))
+		}
+	case from.IsInt() && d.IsInt():
+		if from.Size() != d.Size() {
+			n.fail("casts %v to %v; want types of the same size", from, d)
+		}
+		x = op.Cast(x, d)
+	default:
+		x = op.BitCast(x, d)
 	}
-	return cast(x, d)
+	out := one(x)
+	out[0].narrow = narrow
+	return out
+}
+
+// bitsIn returns the bits of an element of a type, which may be stored in a wider one.
+func bitsIn(d dtype.DType, narrow int32) int {
+	if b := bitsOf(narrow); b != 0 {
+		return b
+	}
+	return 8 * d.Size()
 }
 
 // channels returns a vector [C] as [C,1,...], which broadcasts along axis 1 of a tensor of that rank.

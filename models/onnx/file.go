@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -8,8 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -26,31 +26,45 @@ const MaxBytes = 1<<31 - 1
 type File struct {
 	path     string
 	proto    *onnxpb.ModelProto
-	text     []byte // of the file
+	size     int64
+	data     io.ReaderAt                  // of the file
+	inline   map[*onnxpb.TensorProto]span // tensors whose bytes are in data
+	open     *os.File                     // data, nil for Decode
 	external map[string]*os.File
 	funcs    map[string]*onnxpb.FunctionProto
 }
 
-// Open reads a .onnx file. Files with external data are opened when a tensor is in them. Close closes them.
+// Open opens a .onnx file, which must not change until it is closed: the bytes of large tensors are read when they are
+// needed. Files with external data are opened when a tensor is in them. Close closes all.
 func Open(path string) (*File, error) {
 	f := &File{path: path, external: map[string]*os.File{}}
-	text, err := regular.ReadFile(path, MaxBytes)
-	if err != nil {
+	file, info, err := regular.Open(path)
+	switch {
+	case err != nil:
 		return nil, f.errorf("cannot be read: %w", err)
+	case info.Size() > MaxBytes:
+		file.Close()
+		return nil, f.errorf("has %d bytes; allowed are up to %d", info.Size(), MaxBytes).WithHint(
+			"keep the weights in a file beside it: onnx.save(..., save_as_external_data=True)")
 	}
-	return f, f.parse(text)
+	f.open = file
+	if err := f.parse(file, info.Size()); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Decode parses the bytes of a .onnx file. path is for errors and for external data.
 func Decode(path string, text []byte) (*File, error) {
 	f := &File{path: path, external: map[string]*os.File{}}
-	return f, f.parse(text)
+	return f, f.parse(bytes.NewReader(text), int64(len(text)))
 }
 
-func (f *File) parse(text []byte) error {
-	f.text, f.proto = text, &onnxpb.ModelProto{}
-	// Subgraphs are nested messages, which protobuf bounds.
-	if err := (proto.UnmarshalOptions{RecursionLimit: 4 * maxNesting}).Unmarshal(text, f.proto); err != nil {
+func (f *File) parse(r io.ReaderAt, size int64) (err error) {
+	f.data, f.size = r, size
+	// Subgraphs are nested messages, whose depth readModel bounds.
+	if f.proto, f.inline, err = readModel(r, size); err != nil {
 		return f.errorf("is no ONNX model: %w", err)
 	}
 	switch v := f.proto.GetIrVersion(); {
@@ -65,11 +79,32 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// Text returns the bytes of the file, without external data.
-func (f *File) Text() []byte { return f.text }
+// Size returns the number of bytes of the file, without external data.
+func (f *File) Size() int64 { return f.size }
 
-// Close closes the files with external data.
+// Digest returns the SHA-256 of the file, without external data.
+func (f *File) Digest() (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f.data, 0, f.size)); err != nil {
+		return sum, f.errorf("cannot be read: %w", err)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// InMemory returns the number of bytes of the file that are kept in memory: those that are not of large tensors.
+func (f *File) InMemory() int64 {
+	n := f.size
+	for _, s := range f.inline {
+		n -= s.length
+	}
+	return n
+}
+
+// Close closes the file and those with external data.
 func (f *File) Close() {
+	if f.open != nil {
+		f.open.Close()
+	}
 	for _, x := range f.external {
 		x.Close()
 	}
@@ -84,7 +119,11 @@ var elementTypes = map[int32]dtype.DType{
 	int32(onnxpb.TensorProto_FLOAT16): dtype.F16, int32(onnxpb.TensorProto_DOUBLE): dtype.F64,
 	int32(onnxpb.TensorProto_UINT32): dtype.U32, int32(onnxpb.TensorProto_UINT64): dtype.I64,
 	int32(onnxpb.TensorProto_BFLOAT16): dtype.BF16, int32(onnxpb.TensorProto_INT4): dtype.I8,
-	int32(onnxpb.TensorProto_UINT4): dtype.U8,
+	int32(onnxpb.TensorProto_UINT4): dtype.U8, int32(onnxpb.TensorProto_INT2): dtype.I8,
+	int32(onnxpb.TensorProto_UINT2): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E4M3FN): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT8E4M3FNUZ): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E5M2): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT8E5M2FNUZ): dtype.U8, int32(onnxpb.TensorProto_FLOAT8E8M0): dtype.U8,
+	int32(onnxpb.TensorProto_FLOAT4E2M1): dtype.U8,
 }
 
 // typeName returns the name that ONNX gives an element type.
@@ -138,6 +177,15 @@ func (x *initializer) read() (tensor.Tensor, error) {
 func (f *File) raw(p *onnxpb.TensorProto, want int64) ([]byte, error) {
 	about := "tensor " + strconv.Quote(p.GetName())
 	if p.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
+		if s, ok := f.inline[p]; ok && s.length == want {
+			b := tensor.AlignedBytes(int(want))
+			if _, err := io.ReadFull(io.NewSectionReader(f.data, s.offset, s.length), b); err != nil {
+				return nil, f.errorf("%s cannot be read: %w", about, err)
+			}
+			return b, nil
+		} else if ok {
+			return nil, f.errorf("%s has %d bytes; its type and shape %v take %d", about, s.length, p.GetDims(), want)
+		}
 		if int64(len(p.GetRawData())) != want {
 			return nil, f.errorf("%s has %d bytes; its type and shape %v take %d", about, len(p.GetRawData()),
 				p.GetDims(), want)

@@ -2,14 +2,25 @@ package onnx
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// results converts a node.
+// results converts a node. Conversions rely on the ranks and lists that the definition of an op asks for; in a model
+// that breaks it, they may read an axis or a number that is not there.
 func (n *node) results() []*value {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			n.fail("its inputs or attributes do not fit the definition of the op (%v)", r)
+		default:
+			panic(r)
+		}
+	}()
 	if fn := n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
 		return n.call(fn)
 	}
@@ -20,6 +31,19 @@ func (n *node) results() []*value {
 	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
 		n.in = n.in[:len(n.in)-1]
 	}
+	if out := n.decided(c); out != nil {
+		return out
+	}
+	if late := lates[n.p.GetOpType()]; late != nil && canonical(n.p.GetDomain()) == "" {
+		if out := late(n); out != nil {
+			return out
+		}
+	}
+	return n.converted(c)
+}
+
+// converted converts a node with its conversion.
+func (n *node) converted(c *conversion) []*value {
 	if c.symbolic != nil {
 		if out := c.symbolic(n); out != nil {
 			return out
@@ -92,6 +116,26 @@ func (n *node) fold(c *conversion) []*value {
 		}
 	}
 	return results
+}
+
+// computed returns the value of a node that f adds to the graph, which depends on no inputs, as a constant.
+func (n *node) computed(f func() *ir.Node) *ir.Node {
+	b := n.b
+	g := b.g
+	inner := ir.NewGraph("constants")
+	err := func() error {
+		b.g = inner
+		defer func() { b.g = g }()
+		return inner.Build(func() { inner.Return("y", f()) })
+	}()
+	if err != nil {
+		g.Fail(err)
+	}
+	out, err := interp.Run(inner, nil, nil, b.model.array)
+	if err != nil {
+		n.fail("%v", err)
+	}
+	return b.at(made(rounded(out["y"])))
 }
 
 // rounded returns an array with the values of its element type.

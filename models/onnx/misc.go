@@ -7,17 +7,6 @@ import (
 )
 
 var (
-	_ = register("Dropout", conversion{since: 1, note: "nothing is dropped; a training mode that is on is refused",
-		convert: func(n *node) []*value {
-			if n.has(2) && n.array(2).At(0) != 0 && (!n.has(1) || n.array(1).At(0) != 0) {
-				n.fail("training_mode is on; want a model that was exported for inference")
-			}
-			mask := op.Const(n.b.g, 1, ir.Type{DType: dtype.Bool, Shape: n.typeOf(0).Shape})
-			if n.version < 10 {
-				mask = cast(mask, n.typeOf(0).DType)
-			}
-			return []*value{n.in[0].clone(""), {typ: mask.Type, node: mask}}
-		}})
 	_ = on("NegativeLogLikelihoodLoss", 12, func(n *node) []*value { return many(n.loss(n.x(0))) })
 	_ = on("SoftmaxCrossEntropyLoss", 12, func(n *node) []*value {
 		p := op.LogSoftmax(n.x(0), 1)

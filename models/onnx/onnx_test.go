@@ -177,6 +177,10 @@ func TestErrors(t *testing.T) {
 	metadata := model("Nonsense")
 	metadata.Graph.Node[0].MetadataProps = []*onnxpb.StringStringEntryProto{
 		{Key: proto.String("pkg.torch.onnx.name_scopes"), Value: proto.String("['', 'layer1', 'conv']")}}
+	data := model("NonZero")
+	data.Graph.Node[0].Output = []string{"at"}
+	data.Graph.Node = append(data.Graph.Node,
+		&onnxpb.NodeProto{OpType: proto.String("Transpose"), Input: []string{"at"}, Output: []string{"y"}})
 	recursive := model("F")
 	recursive.Graph.Node[0].Domain = proto.String("local")
 	recursive.Functions = []*onnxpb.FunctionProto{{Name: proto.String("F"), Domain: proto.String("local"),
@@ -193,7 +197,7 @@ func TestErrors(t *testing.T) {
 		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
 		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
 		{"old opset", model("Gelu"), Options{}, ""},
-		{"data", model("NonZero"), Options{}, "the size of its result depends on data"},
+		{"data", data, Options{}, `the size of result "at" depends on data`},
 		{"external", external, Options{},
 			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},

@@ -4,6 +4,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
 // This file has ops of quantised models. Scales and zero points are one number, one for each element of an axis, or one
@@ -23,19 +24,6 @@ func (n *node) spread(v *ir.Node, x ir.Shape, axis int, block int) *ir.Node {
 		return n.at(v, axis, len(x))
 	}
 	return v
-}
-
-// limits returns the range of an integer type, that of narrow if it is stored in a wider one.
-func limits(d dtype.DType, narrow int32) (lo, hi int64) {
-	switch typeName(narrow) {
-	case "uint16":
-		return 0, 65535
-	case "int4":
-		return -8, 7
-	case "uint4":
-		return 0, 15
-	}
-	return d.IntRange()
 }
 
 // quantised returns round(x/scale) + zero, saturated. Halves go to the even neighbour.
@@ -86,7 +74,16 @@ var (
 		} else if x.Type.DType != scale.Type.DType {
 			x, scale = cast(x, dtype.F32), cast(scale, dtype.F32)
 		}
-		out := one(n.quantised(x, scale, n.spread(n.maybe(2), x.Type.Shape, axis, block), d, narrow))
+		var out []*value
+		if f, ok := smallFloats[onnxpb.TensorProto_DataType(narrow)]; ok {
+			y := op.Div(x, scale)
+			if n.has(2) {
+				y = op.Add(y, cast(f.decoded(n, n.spread(n.x(2), x.Type.Shape, axis, block)), y.Type.DType))
+			}
+			out = one(n.castTo(y, 0, narrow))
+		} else {
+			out = one(n.quantised(x, scale, n.spread(n.maybe(2), x.Type.Shape, axis, block), d, narrow))
+		}
 		out[0].narrow = narrow
 		return out
 	}})
@@ -97,8 +94,13 @@ var (
 			axis = n.axis(axis, x.Type.Rank())
 		}
 		block := n.int("block_size", 0)
-		y := n.dequantised(x, n.spread(n.x(1), x.Type.Shape, axis, block),
-			n.spread(n.maybe(2), x.Type.Shape, axis, block))
+		scale := n.spread(n.x(1), x.Type.Shape, axis, block)
+		var y *ir.Node
+		if f, ok := smallFloats[onnxpb.TensorProto_DataType(n.in[0].narrow)]; ok {
+			y = op.Mul(cast(f.decoded(n, x), scale.Type.DType), scale)
+		} else {
+			y = n.dequantised(x, scale, n.spread(n.maybe(2), x.Type.Shape, axis, block))
+		}
 		if t := n.int("output_dtype", 0); t != 0 {
 			y = cast(y, n.dtype(t))
 		}

@@ -178,5 +178,3 @@ var _ = refuse("it works on sequences", "SequenceAt", "SequenceConstruct", "Sequ
 var _ = refuse("it works on optional values", "Optional", "OptionalGetElement", "OptionalHasElement")
 var _ = refuse("it works on text", "StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch",
 	"TfIdfVectorizer")
-var _ = refuse("the size of its result depends on data", "Unique", "Compress", "NonZero",
-	"NonMaxSuppression")

@@ -6,7 +6,6 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Resize is separable. An axis is resized by op resize where that computes the same, else by a gather (nearest) or a
@@ -17,35 +16,50 @@ var (
 	_ = on("Upsample", 7, resize)
 )
 
+// maxTable bounds the numbers of a table that the import computes.
+const maxTable = 1 << 24
+
 // resampler has the attributes of a resize, and of one axis.
 type resampler struct {
 	mode, coords, nearest string
 	antialias, exclude    bool
 	a                     float64 // of cubic
 	in, out               int
-	scale                 float64
-	start, end            float64 // of tf_crop_and_resize
+	scale                 *ir.Node // f64, as the others
+	least                 float64  // the scale is not smaller
+	start, end            *ir.Node // of tf_crop_and_resize
 }
 
-func resize(n *node) []*value {
-	x := n.x(0)
-	rank := x.Type.Rank()
+// resampler returns the attributes of the node.
+func (n *node) resampler() resampler {
 	r := resampler{mode: n.str("mode", "nearest"), coords: n.str("coordinate_transformation_mode", "half_pixel"),
 		nearest: n.str("nearest_mode", "round_prefer_floor"), antialias: n.int("antialias", 0) != 0,
 		exclude: n.int("exclude_outside", 0) != 0, a: n.float("cubic_coeff_a", -0.75)}
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
 	}
+	if n.version < 11 || n.p.GetOpType() == "Upsample" {
+		r.coords, r.nearest = "asymmetric", "floor"
+	}
+	return r
+}
+
+// resizedAxes returns the axes of the attribute axes, all without it.
+func (n *node) resizedAxes(rank int) []int {
 	axes, ok := n.list("axes")
 	if !ok {
 		for i := range rank {
 			axes = append(axes, i)
 		}
 	}
-	axes = n.axes(axes, rank)
-	if n.version < 11 || n.p.GetOpType() == "Upsample" {
-		r.coords, r.nearest = "asymmetric", "floor"
-	}
+	return n.axes(axes, rank)
+}
+
+func resize(n *node) []*value {
+	x := n.x(0)
+	rank := x.Type.Rank()
+	r := n.resampler()
+	axes := n.resizedAxes(rank)
 	var roi []float64
 	if r.coords == "tf_crop_and_resize" {
 		if roi = n.array(1).Floats; len(roi) != 2*len(axes) {
@@ -57,6 +71,7 @@ func resize(n *node) []*value {
 		return one(y)
 	}
 	var outside *ir.Node
+	num := func(v float64) *ir.Node { return op.Const(n.b.g, v, ir.TypeOf(dtype.F64)) }
 	for i, a := range axes {
 		size := x.Type.Shape[a]
 		if size == target[a] && scales[i] == 1 && roi == nil {
@@ -66,32 +81,30 @@ func resize(n *node) []*value {
 			n.fail("resizes axis %d from %v to %v in mode %s, coordinates %s; want sizes that are known", a, size,
 				target[a], r.mode, r.coords)
 		}
-		r.in, r.out, r.scale = int(size.Const), int(target[a].Const), scales[i]
+		r.in, r.out, r.least = int(size.Const), int(target[a].Const), scales[i]
+		table := func(make func(r resampler) *ir.Node) *ir.Node {
+			return n.computed(func() *ir.Node {
+				c := r
+				c.scale = num(scales[i])
+				if roi != nil {
+					c.start, c.end = num(roi[i]), num(roi[len(axes)+i])
+				}
+				return make(c)
+			})
+		}
 		if roi != nil {
-			r.start, r.end = roi[i], roi[len(axes)+i]
-			o := n.at(n.outside(r), a, rank)
+			o := n.at(table(resampler.outside), a, rank)
 			if outside != nil {
 				o = op.Or(outside, o)
 			}
 			outside = o
 		}
-		x = n.resizeAxis(x, a, r)
+		x = n.resizeAxis(x, a, r, table)
 	}
 	if outside != nil {
 		x = op.Where(outside, number(n.float("extrapolation_value", 0), x), x)
 	}
 	return one(x)
-}
-
-// outside returns which elements of the result of an axis lie outside of the input.
-func (n *node) outside(r resampler) *ir.Node {
-	out := tensor.NewArray(dtype.Bool, r.out)
-	for k := range r.out {
-		if p := r.at(k); p < 0 || p > float64(r.in-1) {
-			out.Ints[k] = 1
-		}
-	}
-	return n.b.at(made(out))
 }
 
 // resized returns the shape of the result, from sizes or scales, and the scale of each axis.
@@ -224,115 +237,129 @@ func (r resampler) isPlain(from, to ir.Dim, scale float64, kept bool) bool {
 	return false
 }
 
-// at returns the position of element i of the result among those of the input.
-func (r resampler) at(i int) float64 {
-	x, width := float64(i), r.scale*float64(r.in)
+// positions returns the positions of the elements of the result among those of the input, f64.
+func (r resampler) positions() *ir.Node {
+	g := r.scale.Graph
+	num := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }
+	x := op.Iota(g, 0, ir.TypeOf(dtype.F64, int64(r.out)))
+	zero, last := op.Mul(x, num(0)), float64(r.in-1)
+	width := op.Mul(r.scale, num(float64(r.in)))
 	switch r.coords {
 	case "align_corners":
-		if width == 1 {
-			return 0
-		}
-		return x * float64(r.in-1) / (width - 1)
+		one := op.Eq(width, num(1))
+		by := op.Where(one, num(1), op.Sub(width, num(1)))
+		return op.Where(one, zero, op.Div(op.Mul(x, num(last)), by))
 	case "asymmetric":
-		return x / r.scale
+		return op.Div(x, r.scale)
 	case "tf_crop_and_resize":
 		if r.out <= 1 {
-			return 0.5 * (r.start + r.end) * float64(r.in-1)
+			return op.Add(zero, op.Mul(op.Add(r.start, r.end), num(0.5*last)))
 		}
-		return r.start*float64(r.in-1) + x*(r.end-r.start)*float64(r.in-1)/float64(r.out-1)
+		span := op.Div(op.Mul(op.Sub(r.end, r.start), num(last)), num(float64(r.out-1)))
+		return op.Add(op.Mul(x, span), op.Mul(r.start, num(last)))
 	case "pytorch_half_pixel":
 		if r.out <= 1 {
-			return 0
+			return zero
 		}
 	case "half_pixel_symmetric":
-		offset := float64(r.in) / 2 * (1 - float64(r.out)/width)
-		return offset + (x+0.5)/r.scale - 0.5
+		offset := op.Mul(op.Sub(num(1), op.Div(num(float64(r.out)), width)), num(float64(r.in)/2))
+		return op.Add(offset, op.Sub(op.Div(op.Add(x, num(0.5)), r.scale), num(0.5)))
 	}
-	return (x+0.5)/r.scale - 0.5
+	return op.Sub(op.Div(op.Add(x, num(0.5)), r.scale), num(0.5))
 }
 
-// pick returns the element that nearest takes.
-func (r resampler) pick(i int) int {
-	x := r.at(i)
-	var k float64
+// outside returns which elements of the result of an axis lie outside of the input.
+func (r resampler) outside() *ir.Node {
+	p := r.positions()
+	return op.Or(op.Lt(p, number(0, p)), op.Gt(p, number(float64(r.in-1), p)))
+}
+
+// picks returns the elements that nearest takes.
+func (r resampler) picks() *ir.Node {
+	p := r.positions()
+	half := number(0.5, p)
 	switch r.nearest {
 	case "floor":
-		k = math.Floor(x)
+		p = op.Floor(p)
 	case "ceil":
-		k = math.Ceil(x)
+		p = op.Ceil(p)
 	case "round_prefer_ceil":
-		k = math.Floor(x + 0.5)
+		p = op.Floor(op.Add(p, half))
 	default:
-		k = math.Ceil(x - 0.5)
+		p = op.Ceil(op.Sub(p, half))
 	}
-	return min(max(int(k), 0), r.in-1)
+	return op.Cast(op.Clamp(p, 0, float64(r.in-1)), dtype.I32)
 }
 
-// kernel is the weight of an element at distance d.
-func (r resampler) kernel(d float64) float64 {
-	d = math.Abs(d)
+// kernel returns the weight of elements at distance d.
+func (r resampler) kernel(d *ir.Node) *ir.Node {
+	num := func(v float64) *ir.Node { return number(v, d) }
+	d = op.Abs(d)
 	if r.mode == "linear" {
-		return max(0, 1-d)
+		return op.Max(num(0), op.Sub(num(1), d))
 	}
-	switch {
-	case d <= 1:
-		return ((r.a+2)*d-(r.a+3))*d*d + 1
-	case d < 2:
-		return ((r.a*d-5*r.a)*d+8*r.a)*d - 4*r.a
+	// the polynomial with these coefficients, the highest first
+	poly := func(c ...float64) *ir.Node {
+		y := num(c[0])
+		for _, v := range c[1:] {
+			y = op.Add(op.Mul(y, d), num(v))
+		}
+		return y
 	}
-	return 0
+	return op.Where(op.Le(d, num(1)), poly(r.a+2, -(r.a+3), 0, 1),
+		op.Where(op.Lt(d, num(2)), poly(r.a, -5*r.a, 8*r.a, -4*r.a), num(0)))
 }
 
-// weights returns the share of each element of the input in element i of the result.
-func (r resampler) weights(i int) []float64 {
-	w := make([]float64, r.in)
-	x, stretch, reach := r.at(i), 1.0, 1.0
-	if r.antialias && r.scale < 1 {
-		stretch = r.scale
-	}
+// weights returns the share of each element of the input in each element of the result, [out,in] f64.
+func (r resampler) weights() *ir.Node {
+	g := r.scale.Graph
+	reach := 1
 	if r.mode == "cubic" {
 		reach = 2
 	}
-	total, kept := 0.0, 0.0
-	for k := math.Floor(x - reach/stretch); k <= math.Ceil(x+reach/stretch); k++ {
-		v := r.kernel((k - x) * stretch)
-		total += v
-		if r.exclude && (k < 0 || k >= float64(r.in)) {
-			continue
-		}
-		kept += v
-		w[min(max(int(k), 0), r.in-1)] += v
+	taps, stretch := reach, op.Const(g, 1, ir.TypeOf(dtype.F64))
+	if r.antialias {
+		taps = int(math.Ceil(float64(reach) / min(1, r.least)))
+		stretch = op.Min(stretch, r.scale)
 	}
-	by := kept
-	if !r.exclude {
-		by = total
+	out, count := int64(r.out), int64(2*taps+2)
+	p := op.Reshape(r.positions(), ir.ShapeOf(out, 1))
+	j := op.Iota(g, 1, ir.TypeOf(dtype.F64, 1, count))
+	at := op.Add(op.Floor(p), op.Sub(j, number(float64(taps), j)))
+	v := r.kernel(op.Mul(op.Sub(at, p), stretch))
+	if r.exclude {
+		in := op.And(op.Ge(at, number(0, at)), op.Lt(at, number(float64(r.in), at)))
+		v = op.Where(in, v, number(0, v))
 	}
-	for k := range w {
-		w[k] /= by
-	}
-	return w
+	v = op.Div(v, op.ReduceSum(v, true, 1))
+	row := op.Iota(g, 0, ir.TypeOf(dtype.I64, out, 1))
+	idx := op.Add(op.Cast(op.Clamp(at, 0, float64(r.in-1)), dtype.I64), op.Mul(row, number(float64(r.in), row)))
+	flat := ir.ShapeOf(out * count)
+	w := op.Scatter(op.Const(g, 0, ir.TypeOf(dtype.F64, out*int64(r.in))), op.Reshape(idx, flat), op.Reshape(v, flat),
+		"add")
+	return op.Reshape(w, ir.ShapeOf(out, int64(r.in)))
 }
 
-// resizeAxis resizes one axis.
-func (n *node) resizeAxis(x *ir.Node, axis int, r resampler) *ir.Node {
+// resizeAxis resizes one axis. table makes the positions or weights.
+func (n *node) resizeAxis(x *ir.Node, axis int, r resampler,
+	table func(func(r resampler) *ir.Node) *ir.Node) *ir.Node {
 	if r.mode == "nearest" {
-		idx := tensor.NewArray(dtype.I32, r.out)
-		for i := range r.out {
-			idx.Ints[i] = int64(r.pick(i))
+		if r.out > maxTable {
+			n.fail("resizes to %d elements; allowed are up to %d", r.out, maxTable)
 		}
-		return op.Gather(x, n.b.at(made(idx)), axis)
+		return op.Gather(x, table(resampler.picks), axis)
 	}
 	if r.mode != "linear" && r.mode != "cubic" {
 		n.fail("mode is %q; allowed are nearest, linear and cubic", r.mode)
+	}
+	if r.in < 1 || r.in*r.out > maxTable {
+		n.fail("resizes %d elements to %d in mode %s; allowed are up to %d in their product", r.in, r.out, r.mode, maxTable)
 	}
 	d := x.Type.DType
 	if !d.IsFloat() {
 		x = op.Cast(x, dtype.F32)
 	}
-	w := tensor.NewArray(x.Type.DType, r.out, r.in)
-	for i := range r.out {
-		copy(w.Floats[i*r.in:], r.weights(i))
-	}
+	w := table(func(r resampler) *ir.Node { return cast(r.weights(), x.Type.DType) })
 	last := x.Type.Rank() - 1
 	perm := make([]int, last+1)
 	for i := range perm {
@@ -344,7 +371,7 @@ func (n *node) resizeAxis(x *ir.Node, axis int, r resampler) *ir.Node {
 	}
 	s := x.Type.Shape
 	flat := op.Reshape(x, ir.Shape{n.product(s[:last]), s[last]})
-	y := op.MatMul(flat, n.b.at(made(w)), op.MatMulAttrs{TransB: true})
+	y := op.MatMul(flat, w, op.MatMulAttrs{TransB: true})
 	y = op.Reshape(y, append(append(ir.Shape{}, s[:last]...), ir.Static(int64(r.out))))
 	if axis != last {
 		y = op.Transpose(y, perm...)

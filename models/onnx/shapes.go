@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"math"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -434,13 +435,11 @@ func rangeOp(n *node) []*value {
 		out := op.Iota(n.b.g, 0, ir.TypeOf(start.DType, count))
 		return one(op.Add(op.Mul(out, number(float64(by), out)), number(float64(lo), out)))
 	}
-	count := int64(0)
-	for x := start.Floats[0]; count < ir.MaxCoef; count++ {
-		if v := x + float64(count)*step.Floats[0]; step.Floats[0] > 0 && v >= limit.Floats[0] ||
-			step.Floats[0] < 0 && v <= limit.Floats[0] || step.Floats[0] == 0 {
-			break
-		}
+	steps := math.Ceil((limit.Floats[0] - start.Floats[0]) / step.Floats[0])
+	if !(steps <= ir.MaxDim) {
+		n.fail("has %v elements; allowed are up to %d", steps, ir.MaxDim)
 	}
+	count := max(0, int64(steps))
 	out := op.Iota(n.b.g, 0, ir.TypeOf(start.DType, count))
 	return one(op.Add(op.Mul(out, number(step.Floats[0], out)), number(start.Floats[0], out)))
 }

@@ -17,21 +17,18 @@ func (f *File) decode(p *onnxpb.TensorProto, t ir.Type) (tensor.Tensor, error) {
 	n := tensor.Numel(shape)
 	out := tensor.Tensor{DType: t.DType, Shape: shape}
 	if p.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || p.RawData != nil {
-		stored, bits := int64(n*t.DType.Size()), 8*t.DType.Size()
-		switch onnxpb.TensorProto_DataType(p.GetDataType()) {
-		case onnxpb.TensorProto_UINT16:
-			stored, bits = int64(2*n), 16
-		case onnxpb.TensorProto_INT4, onnxpb.TensorProto_UINT4:
-			stored, bits = int64(n+1)/2, 4
+		bits := 8 * t.DType.Size()
+		if k := bitsOf(p.GetDataType()); k != 0 {
+			bits = k
 		}
-		b, err := f.raw(p, stored)
+		b, err := f.raw(p, (int64(n)*int64(bits)+7)/8)
 		if err != nil {
 			return out, err
 		}
-		switch bits {
-		case 4:
-			out.Data = unpack4(b, n, t.DType == dtype.I8)
-		case 8 * t.DType.Size():
+		switch {
+		case bits < 8:
+			out.Data = unpack(b, n, bits, t.DType == dtype.I8)
+		case bits == 8*t.DType.Size():
 			out.Data = b
 		default: // uint16
 			out.Data = tensor.AlignedBytes(4 * n)
@@ -46,23 +43,21 @@ func (f *File) decode(p *onnxpb.TensorProto, t ir.Type) (tensor.Tensor, error) {
 	}
 	out.Data = tensor.AlignedBytes(n * t.DType.Size())
 	count, put := fields(p, t.DType, out.Data)
+	bits := bitsOf(p.GetDataType())
 	packed := n
-	switch onnxpb.TensorProto_DataType(p.GetDataType()) {
-	case onnxpb.TensorProto_INT4, onnxpb.TensorProto_UINT4:
-		packed = (n + 1) / 2
+	if bits != 0 && bits < 8 {
+		packed = (n*bits + 7) / 8
 	}
 	if count != packed {
 		return out, f.errorf("tensor %s has %d elements; its shape %v takes %d", strconv.Quote(p.GetName()), count,
-			shape,
-			packed)
+			shape, packed)
 	}
-	if packed != n || p.GetDataType() == int32(onnxpb.TensorProto_INT4) ||
-		p.GetDataType() == int32(onnxpb.TensorProto_UINT4) {
+	if bits != 0 && bits < 8 {
 		b := make([]byte, packed)
 		for i := range b {
 			b[i] = byte(p.GetInt32Data()[i])
 		}
-		out.Data = unpack4(b, n, t.DType == dtype.I8)
+		out.Data = unpack(b, n, bits, t.DType == dtype.I8)
 		return out, nil
 	}
 	for i := range n {
@@ -105,13 +100,14 @@ func fields(p *onnxpb.TensorProto, d dtype.DType, to []byte) (n int, put func(i 
 	}
 }
 
-// unpack4 returns n numbers of four bits, two in a byte, the first in its lower half, as bytes.
-func unpack4(b []byte, n int, signed bool) []byte {
+// unpack returns n numbers of 2 or 4 bits, the first of a byte in its lowest bits, as bytes.
+func unpack(b []byte, n, bits int, signed bool) []byte {
 	out := tensor.AlignedBytes(n)
+	each := 8 / bits
 	for i := range out {
-		v := b[i/2] >> (4 * (i % 2)) & 15
-		if signed && v >= 8 {
-			v |= 0xf0
+		v := b[i/each] >> (bits * (i % each)) & (1<<bits - 1)
+		if signed && v>>(bits-1) != 0 {
+			v |= 0xff << bits
 		}
 		out[i] = v
 	}

@@ -57,6 +57,13 @@ func made(a *tensor.Array) *value {
 	return &value{typ: typ, init: &initializer{typ: typ, made: &t}}
 }
 
+// arrayOf returns an array of floats.
+func arrayOf(d dtype.DType, list []float64, shape ...int) *tensor.Array {
+	a := tensor.NewArray(d, shape...)
+	copy(a.Floats, list)
+	return a
+}
+
 // sizes returns a value whose elements are sizes, of type i64 or as given.
 func sizes(d dtype.DType, shape ir.Shape, elems []elem) *value {
 	v := &value{typ: ir.Type{DType: d, Shape: shape}, elems: elems}

@@ -1,0 +1,340 @@
+package onnx
+
+import (
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// This file has ops that read images at positions between their elements: each position takes part in a few elements,
+// which a gather reads.
+
+// taps are the elements along one axis that positions read, and their weights: [batch, positions, taps].
+type taps struct{ at, weight *ir.Node }
+
+// gathered returns the elements of images x [B, size..., C] at the combinations of the taps of all axes, and the weight
+// of each: [B, positions, combinations, C] and [B, positions, combinations].
+func (n *node) gathered(x *ir.Node, axes []taps) (values, weight *ir.Node) {
+	k := len(axes)
+	s := x.Type.Shape
+	table := op.Reshape(x, ir.Shape{s[0], n.product(s[1 : k+1]), s[k+1]})
+	var at *ir.Node
+	count := ir.Static(1)
+	for i, t := range axes {
+		shape := append(ir.Shape{}, t.at.Type.Shape[:2]...)
+		for j := range k {
+			d := ir.Static(1)
+			if i == j {
+				d = t.at.Type.Shape[2]
+				count = n.product(ir.Shape{count, d})
+			}
+			shape = append(shape, d)
+		}
+		a := op.Mul(op.Reshape(t.at, shape), n.sizeNode(n.product(s[i+2:k+1]), dtype.I64))
+		w := op.Reshape(t.weight, shape)
+		if at != nil {
+			a, w = op.Add(at, a), op.Mul(weight, w)
+		}
+		at, weight = a, w
+	}
+	flat := append(append(ir.Shape{}, axes[0].at.Type.Shape[:2]...), count)
+	at, weight = op.Reshape(at, flat), op.Reshape(weight, flat)
+	values = op.GatherBatched(table, op.Reshape(at, ir.Shape{flat[0], n.product(flat[1:])}), 1)
+	return op.Reshape(values, append(flat, s[k+1])), weight
+}
+
+// sampled returns the weighted sums of elements, [B, positions, C].
+func (n *node) sampled(x *ir.Node, axes []taps) *ir.Node {
+	values, weight := n.gathered(x, axes)
+	d := x.Type.DType
+	w := op.Reshape(weight, append(append(ir.Shape{}, weight.Type.Shape...), ir.Static(1)))
+	return cast(op.ReduceSum(op.Mul(cast(values, weight.Type.DType), w), false, 2), d)
+}
+
+// channelsLast returns [N,C,spatial...] as [N,spatial...,C].
+func channelsLast(x *ir.Node) *ir.Node {
+	perm := []int{0}
+	for i := 2; i < x.Type.Rank(); i++ {
+		perm = append(perm, i)
+	}
+	return op.Transpose(x, append(perm, 1)...)
+}
+
+// cubicWeights returns the weights of the four elements around a position that is t after the second one, with the
+// coefficient -0.75 of PyTorch. R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
+func cubicWeights(t *ir.Node) []*ir.Node {
+	const a = -0.75
+	num := func(v float64) *ir.Node { return number(v, t) }
+	poly := func(x *ir.Node, c ...float64) *ir.Node {
+		y := num(c[0])
+		for _, v := range c[1:] {
+			y = op.Add(op.Mul(y, x), num(v))
+		}
+		return y
+	}
+	u := op.Sub(num(1), t)
+	near := func(x *ir.Node) *ir.Node { return poly(x, a+2, -(a + 3), 0, 1) }
+	far := func(x *ir.Node) *ir.Node { return poly(op.Add(x, num(1)), a, -5*a, 8*a, -4*a) }
+	return []*ir.Node{far(t), near(t), near(u), far(u)}
+}
+
+var (
+	_ = register("GridSample", conversion{since: 16, convert: gridSample})
+	_ = register("AffineGrid", conversion{since: 20, convert: affineGrid})
+	_ = register("RoiAlign", conversion{since: 10, convert: roiAlign,
+		note: "sampling_ratio must be given; 0 lets the data decide the number of samples"})
+	_ = register("DeformConv", conversion{since: 19, convert: deformConv, note: "images of two axes"})
+	_ = refuse("its windows depend on data; RoiAlign has a fixed number of samples", "MaxRoiPool")
+)
+
+// reflected folds positions into the range lo to lo+span, as a mirror at each end does.
+func reflected(x, lo, span *ir.Node) *ir.Node {
+	t := op.Mod(op.Sub(x, lo), op.Mul(span, number(2, x)))
+	t = op.Min(t, op.Sub(op.Mul(span, number(2, x)), t))
+	return op.Add(t, lo)
+}
+
+// gridSample is GridSample, for images of any number of axes.
+func gridSample(n *node) []*value {
+	x, grid := n.x(0), n.x(1)
+	k := x.Type.Rank() - 2
+	if k < 1 || grid.Type.Rank() != k+2 || !grid.Type.Shape[k+1].Is(int64(k)) {
+		n.fail("input is %v and grid %v; want [N,C,spatial...] and a grid with a position for each of its axes", x.Type,
+			grid.Type)
+	}
+	mode, padding := strings.TrimPrefix(n.str("mode", "linear"), "bi"), n.str("padding_mode", "zeros")
+	corners := n.int("align_corners", 0) != 0
+	if padding != "zeros" && padding != "border" && padding != "reflection" {
+		n.fail("padding_mode is %q; allowed are zeros, border and reflection", padding)
+	}
+	if grid.Type.DType != dtype.F64 {
+		grid = cast(grid, dtype.F32)
+	}
+	g := grid.Type.Shape
+	positions := ir.Shape{g[0], n.product(g[1 : k+1]), ir.Static(1)}
+	var axes []taps
+	for i := range k {
+		p := op.Reshape(op.Narrow(grid, k+1, k-1-i, 1), positions)
+		num := func(v float64) *ir.Node { return number(v, p) }
+		size := n.sizeNode(x.Type.Shape[i+2], p.Type.DType)
+		last := op.Sub(size, num(1))
+		lo, span := num(-0.5), size
+		if corners {
+			lo, span = num(0), last
+			p = op.Mul(op.Div(op.Add(p, num(1)), num(2)), last)
+		} else {
+			p = op.Div(op.Sub(op.Mul(op.Add(p, num(1)), size), num(1)), num(2))
+		}
+		span = op.Max(span, num(1e-6)) // an axis of one element
+		if mode == "nearest" {
+			p = op.Round(p)
+		}
+		within := func(p *ir.Node) *ir.Node { return op.Min(op.Max(p, num(0)), last) }
+		out := op.Or(op.Lt(p, lo), op.Gt(p, op.Add(lo, span)))
+		switch padding {
+		case "border":
+			p = op.Where(out, within(p), p)
+		case "reflection":
+			p = op.Where(out, reflected(p, lo, span), p)
+		}
+		var weights []*ir.Node
+		first := op.Floor(p)
+		t := op.Sub(p, first)
+		switch mode {
+		case "nearest":
+			weights = []*ir.Node{num(1)}
+		case "linear":
+			weights = []*ir.Node{op.Sub(num(1), t), t}
+		case "cubic":
+			first = op.Sub(first, num(1))
+			weights = cubicWeights(t)
+		default:
+			n.fail("mode is %q; allowed are nearest, linear and cubic", n.str("mode", "linear"))
+		}
+		var at, weight []*ir.Node
+		for j, w := range weights {
+			a := op.Add(first, num(float64(j)))
+			outside := op.Or(op.Lt(a, num(0)), op.Gt(a, last))
+			w = op.Expand(w, positions)
+			switch padding {
+			case "zeros":
+				w = op.Where(outside, num(0), w)
+			case "reflection":
+				a = op.Where(op.Or(op.Lt(a, lo), op.Gt(a, op.Add(lo, span))), reflected(a, lo, span), a)
+			}
+			at, weight = append(at, cast(within(a), dtype.I64)), append(weight, w)
+		}
+		axes = append(axes, taps{joined(at), joined(weight)})
+	}
+	y := n.sampled(channelsLast(x), axes) // [N, positions, C]
+	shape := append(ir.Shape{x.Type.Shape[0], x.Type.Shape[1]}, g[1:k+1]...)
+	return one(op.Reshape(op.Transpose(y, 0, 2, 1), shape))
+}
+
+// joined concatenates nodes along the last axis.
+func joined(xs []*ir.Node) *ir.Node {
+	if len(xs) == 1 {
+		return xs[0]
+	}
+	return op.Concat(xs[0].Type.Rank()-1, xs...)
+}
+
+// affineGrid is AffineGrid: the products of matrices with the positions of all elements.
+func affineGrid(n *node) []*value {
+	theta, size := n.x(0), n.dims(1)
+	k := len(size) - 2
+	if k != 2 && k != 3 {
+		n.fail("size has %d numbers; want 4 or 5", len(size))
+	}
+	d := theta.Type.DType
+	spatial := append(ir.Shape{}, size[2:]...)
+	var rows []*ir.Node
+	for i := k - 1; i >= 0; i-- {
+		p := cast(n.along(spatial, i), d)
+		count := n.sizeNode(spatial[i], d)
+		if n.int("align_corners", 0) != 0 {
+			p = op.Sub(op.Div(op.Mul(p, number(2, p)), op.Max(op.Sub(count, number(1, p)), number(1, p))), number(1, p))
+		} else {
+			p = op.Sub(op.Div(op.Add(op.Mul(p, number(2, p)), number(1, p)), count), number(1, p))
+		}
+		rows = append(rows, n.flat(op.Expand(p, spatial)))
+	}
+	rows = append(rows, op.Const(n.b.g, 1, rows[0].Type))
+	y := op.MatMul(op.Stack(1, rows...), theta, op.MatMulAttrs{TransB: true}) // [N, positions, k]
+	return one(op.Reshape(y, append(append(ir.Shape{size[0]}, spatial...), ir.Static(int64(k)))))
+}
+
+// roiAlign is RoiAlign: samples on a grid in each bin of a region, of which the mean or maximum is taken.
+func roiAlign(n *node) []*value {
+	x, rois, batch := n.x(0), n.x(1), cast(n.x(2), dtype.I64)
+	ratio := int64(n.int("sampling_ratio", 0))
+	if ratio < 1 {
+		n.fail("sampling_ratio is %d, so the regions decide the number of samples; want 1 or more", ratio)
+	}
+	half := n.version >= 16 && n.str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+	out := [2]int64{int64(n.int("output_height", 1)), int64(n.int("output_width", 1))}
+	d := dtype.F32
+	if x.Type.DType == dtype.F64 {
+		d = dtype.F64
+	}
+	rois = op.Mul(cast(rois, d), op.Const(n.b.g, n.float("spatial_scale", 1), ir.TypeOf(d)))
+	if half {
+		rois = op.Sub(rois, number(0.5, rois))
+	}
+	num := func(v float64) *ir.Node { return number(v, rois) }
+	count := rois.Type.Shape[0]
+	column := func(i int) *ir.Node { return op.Narrow(rois, 1, i, 1) } // [R,1]
+	var axes [2]taps
+	for i := range 2 {
+		start, end := column(1-i), column(3-i)
+		length := op.Sub(end, start)
+		if !half {
+			length = op.Max(length, num(1))
+		}
+		bin := op.Div(length, num(float64(out[i])))
+		k := op.Iota(n.b.g, 1, ir.TypeOf(d, 1, out[i]*ratio))
+		bins := op.Floor(op.Div(k, num(float64(ratio))))
+		inner := op.Div(op.Add(op.Sub(k, op.Mul(bins, num(float64(ratio)))), num(0.5)), num(float64(ratio)))
+		p := op.Add(start, op.Add(op.Mul(bins, bin), op.Mul(inner, bin)))
+		size := n.sizeNode(x.Type.Shape[i+2], d)
+		inside := op.And(op.Ge(p, num(-1)), op.Le(p, size))
+		p = op.Min(op.Max(p, num(0)), op.Sub(size, num(1)))
+		low := op.Floor(p)
+		t := op.Sub(p, low)
+		shape := ir.Shape{count, ir.Static(out[i] * ratio), ir.Static(1)}
+		at := []*ir.Node{low, op.Min(op.Add(low, num(1)), op.Sub(size, num(1)))}
+		weight := []*ir.Node{op.Sub(num(1), t), t}
+		for j := range 2 {
+			at[j] = op.Reshape(cast(at[j], dtype.I64), shape)
+			weight[j] = op.Reshape(op.Where(inside, weight[j], num(0)), shape)
+		}
+		axes[i] = taps{joined(at), joined(weight)}
+	}
+	// Positions are the pairs of rows and columns of samples.
+	h, w := ir.Static(out[0]*ratio), ir.Static(out[1]*ratio)
+	pairs := func(v *ir.Node, axis int) *ir.Node {
+		s := ir.Shape{count, h, w, ir.Static(2)}
+		one := ir.Shape{count, h, ir.Static(1), ir.Static(2)}
+		if axis == 1 {
+			one = ir.Shape{count, ir.Static(1), w, ir.Static(2)}
+		}
+		return op.Reshape(op.Expand(op.Reshape(v, one), s), ir.Shape{count, n.product(ir.Shape{h, w}), ir.Static(2)})
+	}
+	both := []taps{{pairs(axes[0].at, 0), pairs(axes[0].weight, 0)}, {pairs(axes[1].at, 1), pairs(axes[1].weight, 1)}}
+	images := op.Gather(channelsLast(x), batch, 0) // [R,H,W,C]
+	values, weight := n.gathered(images, both)
+	channels := x.Type.Shape[1]
+	products := op.Mul(cast(values, d), op.Reshape(weight, append(append(ir.Shape{}, weight.Type.Shape...), ir.Static(1))))
+	bins := ir.Shape{count, ir.Static(out[0]), ir.Static(ratio), ir.Static(out[1]), ir.Static(ratio)}
+	var y *ir.Node
+	if mode := n.str("mode", "avg"); mode == "max" {
+		y = op.ReduceMax(op.Reshape(products, append(bins, ir.Static(4), channels)), false, 2, 4, 5)
+	} else {
+		y = op.ReduceSum(op.Reshape(products, append(bins, ir.Static(4), channels)), false, 2, 4, 5)
+		y = op.Div(y, num(float64(ratio*ratio)))
+	}
+	return one(cast(op.Transpose(y, 0, 3, 1, 2), x.Type.DType))
+}
+
+// deformConv is DeformConv: the elements that each tap reads, at positions of its own, times the weights.
+func deformConv(n *node) []*value {
+	x, w, offset := n.x(0), n.x(1), n.x(2)
+	kernel := n.kernelOf(w.Type)
+	if x.Type.Rank() != 4 || len(kernel) != 2 {
+		n.fail("input is %v; allowed are images of two axes", x.Type)
+	}
+	s, o := x.Type.Shape, offset.Type.Shape
+	groups, parts := int64(n.int("group", 1)), int64(n.int("offset_group", 1))
+	stride, dilation := n.spatial("strides", 2, 1), n.spatial("dilations", 2, 1)
+	before, _ := n.pads(2)
+	count := int64(kernel[0] * kernel[1])
+	if !s[1].IsStatic() || !w.Type.Shape[0].IsStatic() || s[1].Const%parts != 0 || s[1].Const%groups != 0 {
+		n.fail("input is %v in %d groups and %d offset groups; want channels that are a multiple of both", x.Type, groups,
+			parts)
+	}
+	each, outC := ir.Static(s[1].Const/parts), w.Type.Shape[0]
+	batch := n.product(ir.Shape{s[0], ir.Static(parts)})
+	d := dtype.F32
+	if x.Type.DType == dtype.F64 {
+		d = dtype.F64
+	}
+	grid := ir.Shape{s[0], ir.Static(parts), ir.Static(int64(kernel[0])), ir.Static(int64(kernel[1])), o[2], o[3]}
+	outs := n.product(ir.Shape{ir.Static(count), o[2], o[3]})
+	offset = op.Reshape(cast(offset, d), append(append(append(ir.Shape{}, grid[:4]...), ir.Static(2)), grid[4:]...))
+	var axes []taps
+	for i := range 2 {
+		p := op.Reshape(op.Narrow(offset, 4, i, 1), grid)
+		num := func(v float64) *ir.Node { return number(v, p) }
+		p = op.Add(p, op.Mul(cast(n.along(grid, 2+i), d), num(float64(dilation[i]))))
+		p = op.Add(p, op.Sub(op.Mul(cast(n.along(grid, 4+i), d), num(float64(stride[i]))), num(float64(before[i]))))
+		p = op.Reshape(p, ir.Shape{batch, outs, ir.Static(1)})
+		last := op.Sub(n.sizeNode(s[i+2], d), num(1))
+		low := op.Floor(p)
+		t := op.Sub(p, low)
+		at, weight := []*ir.Node{low, op.Add(low, num(1))}, []*ir.Node{op.Sub(num(1), t), t}
+		for j := range 2 {
+			weight[j] = op.Where(op.Or(op.Lt(at[j], num(0)), op.Gt(at[j], last)), num(0), weight[j])
+			at[j] = cast(op.Min(op.Max(at[j], num(0)), last), dtype.I64)
+		}
+		axes = append(axes, taps{joined(at), joined(weight)})
+	}
+	images := channelsLast(op.Reshape(x, ir.Shape{batch, each, s[2], s[3]}))
+	y := n.sampled(images, axes) // [N*parts, taps*outputs, C/parts]
+	if n.has(4) {
+		mask := op.Reshape(n.x(4), ir.Shape{batch, outs, ir.Static(1)})
+		y = op.Mul(y, cast(mask, y.Type.DType))
+	}
+	area := n.product(o[2:])
+	y = op.Transpose(op.Reshape(y, ir.Shape{batch, ir.Static(count), area, each}), 0, 3, 1, 2)
+	inner := ir.Static(s[1].Const / groups * count)
+	y = op.Reshape(y, ir.Shape{s[0], ir.Static(groups), inner, area})
+	rows := ir.Static(outC.Const / groups)
+	y = op.MatMul(op.Reshape(w, ir.Shape{ir.Static(1), ir.Static(groups), rows, inner}), y, op.MatMulAttrs{})
+	y = op.Reshape(y, ir.Shape{s[0], outC, o[2], o[3]})
+	if n.has(3) {
+		y = op.Add(y, channels(n.x(3), 4))
+	}
+	return one(y)
+}
