@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,12 +14,14 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// TrainOptions say how a language model is trained. The artifact then has the methods train_step and loss, and for a
-// model that is trained as a whole train_init; it does not generate text.
+// TrainOptions say how a model is trained. The artifact then has the methods train_step and loss, and for a model that
+// is trained as a whole train_init; it does nothing else.
 type TrainOptions struct {
 	// Mode is what is trained: "lora=RANK" trains low-rank adapters, and leaves the weights of the checkpoint as they
 	// are, packed ones too; "lora=RANK,alpha=A" sets the number whose quotient by the rank multiplies them, which is
-	// otherwise 2*RANK. "full" trains all weights, in f32. Empty means that the model is not trained.
+	// otherwise 2*RANK. "full" trains all weights, in f32. A scene of Gaussian splats takes "splats", or for a folder
+	// of images "splats=N"; "splats=N,degree=D,dssim=X" sets the degree of the harmonics and the share of the
+	// structural dissimilarity in the loss. Empty means that the model is not trained.
 	Mode string
 	// Layers are the names of the linear layers that get adapters, such as "q_proj". Empty means all but the last.
 	Layers []string
@@ -73,10 +76,15 @@ func (o *Options) checkTraining() error {
 		}
 		return nil
 	}
-	rank, _, err := t.parse()
+	rank, err := 1, error(nil)
+	if t.ofLanguage() {
+		rank, _, err = t.parse()
+	}
 	switch {
 	case err != nil:
 		return err
+	case !t.ofLanguage() && (t.Tokens != 0 || len(t.Layers) > 0):
+		return usage("--train "+t.Mode, "does not go with --train-tokens and --train-layers")
 	case o.LoRA != 0:
 		return usage(
 			"--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
@@ -98,10 +106,17 @@ func (m *Model) addTraining() error {
 	if o.Mode == "" {
 		return nil
 	}
+	if m.built.Train != nil {
+		return m.addOwnTraining()
+	}
 	flag := "--train " + o.Mode
 	text, ok := m.built.Task.(*task.Text)
 	if m.built.Loss == nil || !ok {
 		return usage(flag, "architecture %s is not a language model", m.built.Arch).WithHint("leave the flag out")
+	}
+	if !o.ofLanguage() {
+		_, _, err := o.parse()
+		return err
 	}
 	rank, alpha, err := o.parse()
 	if err != nil {
@@ -140,6 +155,42 @@ func (m *Model) addTraining() error {
 	return nil
 }
 
+// ofLanguage reports whether Mode is one of those of language models.
+func (o *TrainOptions) ofLanguage() bool {
+	key, _, _ := strings.Cut(o.Mode, "=")
+	key, _, _ = strings.Cut(key, ",")
+	return key == "lora" || key == "full"
+}
+
+// addOwnTraining replaces the methods by those of the family's own form of training.
+func (m *Model) addOwnTraining() error {
+	o := arch.TrainOptions{Mode: m.options.Train.Mode, Method: "train_step", Batch: m.options.Train.Batch,
+		Optimizer: cmp.Or(m.options.Train.Optimizer, task.AdamW)}
+	t, err := m.built.Train(o)
+	if err != nil {
+		return err
+	}
+	loss, start := t.Loss, t.Init
+	if t.Trained != nil {
+		params := slices.DeleteFunc(loss.Params(), func(p *ir.Node) bool { return !t.Trained(p.Name) })
+		if start, err = train.Init("train_init", params); err != nil {
+			return err
+		}
+		loss, err = train.WithStates(loss, func(param string) (float64, bool) { return 1, t.Trained(param) })
+		if err != nil {
+			return err
+		}
+	}
+	step, err := train.Step(o.Method, loss, o.Optimizer, t.Rates)
+	if err != nil {
+		return err
+	}
+	m.built.Methods = append([]*ir.Graph{loss, step, start}, t.Methods...)
+	m.built.Task, m.built.Attachments = t.Task, nil
+	m.built.Facts = append(m.built.Facts, arch.Fact{Name: "training", Value: fmt.Sprint(t.Task)})
+	return nil
+}
+
 // trainMethods returns the methods of a task whose loss is computed from params.
 func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, err error) {
 	scale := func(string) (float64, bool) { return 1, true }
@@ -173,7 +224,7 @@ func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, er
 	if loss, err = train.WithStates(loss, scale); err != nil {
 		return nil, err
 	}
-	step, err := train.Step(t.Method, loss, t.Optimizer)
+	step, err := train.Step(t.Method, loss, t.Optimizer, false)
 	if err != nil {
 		return nil, err
 	}
