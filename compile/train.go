@@ -21,14 +21,15 @@ type TrainOptions struct {
 	// are, packed ones too; "lora=RANK,alpha=A" sets the number whose quotient by the rank multiplies them, which is
 	// otherwise 2*RANK. "full" trains all weights, in f32. A scene of Gaussian splats takes "splats", or for a folder
 	// of images "splats=N"; "splats=N,degree=D,dssim=X" sets the degree of the harmonics and the share of the
-	// structural dissimilarity in the loss. Empty means that the model is not trained.
+	// structural dissimilarity in the loss. A SAM takes "decoder", which trains its mask decoder. Empty means that the
+	// model is not trained.
 	Mode string
 	// Layers are the names of the linear layers that get adapters, such as "q_proj". Empty means all but the last.
 	Layers []string
 	// Optimizer is "adamw" or "sgd"; empty stands for adamw. Its numbers are inputs of each step.
 	Optimizer string
-	// Batch is how many sequences a step takes, and Tokens how many tokens of each are predicted. 0 stands for 1 and
-	// for 256, or what the model was made for if that is less.
+	// Batch is how many sequences a step takes, or prompts for a mask decoder, and Tokens how many tokens of each are
+	// predicted. 0 stands for 1 and for 256, or what the model was made for if that is less.
 	Batch, Tokens int
 }
 
@@ -175,6 +176,9 @@ func (m *Model) addOwnTraining() error {
 		params := slices.DeleteFunc(loss.Params(), func(p *ir.Node) bool { return !t.Trained(p.Name) })
 		if start, err = train.Init("train_init", params); err != nil {
 			return err
+		}
+		for _, p := range params { // which keeps their types, so that what is trained can be saved in them
+			m.options.MutableWeights = append(m.options.MutableWeights, p.Name)
 		}
 		loss, err = train.WithStates(loss, func(param string) (float64, bool) { return 1, t.Trained(param) })
 		if err != nil {

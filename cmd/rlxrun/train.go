@@ -23,6 +23,7 @@ type trainFlags struct {
 	fs               *cli.FlagSet
 	kinds            map[string]trainKind // by the kind of the artifact's task
 	evalEvery        int
+	holdOut          int
 	save, plot       string
 	checkpoint       string
 	every            int
@@ -73,7 +74,8 @@ func trainCommand() *cli.Command {
 		Long: `Trains what rlxc --train prepared: low-rank adapters (LoRA) beside a model that stays as it is, or all weights. Each step takes sequences of the
 text, in an order that follows from --seed, and prints the loss: the mean negative log likelihood of a token, in nats. An adapter is saved in PEFT's format, for
 rlxrun --lora and for Python. docs/training.md explains it step by step.
-A scene of Gaussian splats is fitted to images from known cameras, one image in each step (--views; docs/splats.md).`,
+A scene of Gaussian splats is fitted to images from known cameras, one image in each step (--views; docs/splats.md). The mask decoder of a SAM is
+trained on images and masks, whose embeddings are computed once (--images and --masks).`,
 		Examples: []cli.Example{
 			{About: "an adapter, in 300 steps, with a picture of the loss",
 				Line: "rlxrun train t.rlx --text corpus.txt -n 300 --save my-adapter --plot loss.svg"},
@@ -85,6 +87,8 @@ A scene of Gaussian splats is fitted to images from known cameras, one image in 
 				Line: "rlxrun train t.rlx --text corpus.txt -n 2000 --from-scratch --lr 1e-3 --eval held-out.txt --save model.safetensors"},
 			{About: "a scene of splats (rlxc images --train splats=5000)",
 				Line: "rlxrun train fit.rlx --views images -n 2000 --hold-out 8 --save scene.ply"},
+			{About: "the mask decoder of a SAM (rlxc sam.safetensors --train decoder)",
+				Line: "rlxrun train t.rlx --images photos --masks masks -n 500 --hold-out 5 --save decoder.safetensors"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			f := trainFlags{fs: fs, settings: train.Defaults(0), kinds: trainKinds()}
@@ -106,7 +110,7 @@ func (f *trainFlags) declare() {
 	fs.Group("What is trained")
 	fs.IntVarP(&s.Steps, "steps", "n", 0, "`N` number of steps")
 	fs.StringVar(&f.save, "save", "",
-		"`PATH` write the result: an adapter to a folder, or to a .safetensors file with adapter_config.json beside it; a model to a .safetensors file; a scene to a .ply file")
+		"`PATH` write the result: an adapter to a folder, or to a .safetensors file with adapter_config.json beside it; a model to a .safetensors file; a scene to a .ply file; a mask decoder to a .safetensors file for rlxrun --weights")
 	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
 		f.kinds[name].declare(fs)
 	}
@@ -126,6 +130,8 @@ func (f *trainFlags) declare() {
 	fs.Float64Var(&s.Epsilon, "epsilon", s.Epsilon, "`E` of AdamW")
 	fs.Uint64Var(&s.Seed, "seed", 0, "`N` seed of the order of the text and of random first values")
 	fs.Group("Watching and going on")
+	fs.IntVar(&f.holdOut, holdOut, 0,
+		"`N` --views and --images: keep every Nth image for evaluation (default none: it measures all)")
 	fs.IntVar(&f.evalEvery, "eval-every", 0, "`N` steps between evaluations (default a tenth of all)")
 	fs.IntVar(&f.logEvery, "log-every", 0, "`N` steps between lines of progress (default a twentieth of all)")
 	fs.StringVar(&f.plot, "plot", "", "`FILE.svg` draw the loss")
@@ -155,7 +161,7 @@ func (f *trainFlags) settle() error {
 	switch s := &f.settings; {
 	case given == "":
 		return cli.Usagef("--text", "is missing").WithHint(
-			"for example --text corpus.txt; a scene of splats takes --views FOLDER")
+			"for example --text corpus.txt; a scene of splats takes --views FOLDER, a mask decoder --images and --masks")
 	case s.Steps < 1:
 		return cli.Usagef("-n", "%d steps; allowed are 1 and more", s.Steps).WithHint("for example -n 300")
 	case f.resume && f.checkpoint == "":
@@ -193,6 +199,7 @@ type evalJSON struct {
 	Loss       float64 `json:"loss"`
 	Perplexity float64 `json:"perplexity,omitempty"`
 	PSNR       float64 `json:"psnr,omitempty"` // in dB
+	IoU        float64 `json:"iou,omitempty"`
 }
 
 // String tells what was measured.
@@ -203,6 +210,9 @@ func (e evalJSON) String() string {
 	}
 	if e.PSNR != 0 {
 		text += fmt.Sprintf(", PSNR %.2f dB", e.PSNR)
+	}
+	if e.IoU != 0 {
+		text += fmt.Sprintf(", IoU %.4f", e.IoU)
 	}
 	return text
 }
@@ -392,7 +402,11 @@ func (f *trainFlags) inFlags(err error) error {
 	return err
 }
 
+// holdOut is a flag of several kinds.
+const holdOut = "hold-out"
+
 // trainKinds returns the kinds of tasks that can be trained.
 func trainKinds() map[string]trainKind {
-	return map[string]trainKind{task.KindTrain: &trainText{}, task.KindTrainSplats: &trainSplats{}}
+	return map[string]trainKind{task.KindTrain: &trainText{}, task.KindTrainSplats: &trainSplats{},
+		task.KindTrainSegment: &trainSegment{}}
 }

@@ -17,7 +17,6 @@ import (
 // trainSplats fits scenes of Gaussian splats to images.
 type trainSplats struct {
 	views, rates, background string
-	holdOut                  int
 	options                  train.SplatOptions
 }
 
@@ -25,7 +24,6 @@ func (k *trainSplats) declare(fs *cli.FlagSet) {
 	fs.Group("A scene of Gaussian splats (rlxc --train splats=N)")
 	fs.StringVar(&k.views, "views", "",
 		"`DIR` the images, with COLMAP's cameras.txt, images.txt and points3D.txt, or transforms.json")
-	fs.IntVar(&k.holdOut, "hold-out", 0, "`N` keep every Nth image for evaluation (default none: it measures all)")
 	fs.StringVar(&k.rates, "rates", "", "`KIND=RATE,...` learning rates of kinds of values (default "+
 		ratesText(train.SplatRates())+"); that of position is in units of the scene's radius")
 	fs.StringVar(&k.background, "background", "0,0,0", "`R,G,B` colour behind the scene, 0 to 1")
@@ -40,13 +38,13 @@ func ratesText(rates map[string]float64) string {
 	return strings.Join(out, ",")
 }
 
-func (k *trainSplats) names() []string { return []string{"views", "hold-out", "rates", "background"} }
+func (k *trainSplats) names() []string { return []string{"views", "rates", "background", holdOut} }
 
 func (k *trainSplats) settle() error {
 	if k.views == "" {
 		return cli.Usagef("--views", "is empty").WithHint("name a folder of images with cameras")
 	}
-	k.options.HoldOut, k.options.Rates = k.holdOut, map[string]float64{}
+	k.options.Rates = map[string]float64{}
 	for item := range strings.SplitSeq(k.rates, ",") {
 		if k.rates == "" {
 			break
@@ -79,7 +77,7 @@ func (k *trainSplats) begin(ctx context.Context, s *session, f *trainFlags) (*tr
 	if err := s.ready(ctx, nil, nil); err != nil {
 		return nil, err
 	}
-	k.options.Settings = f.settings
+	k.options.Settings, k.options.HoldOut = f.settings, f.holdOut
 	t, err := train.NewSplats(ctx, s.host, k.views, k.options)
 	if err != nil {
 		return nil, err
