@@ -40,8 +40,8 @@ type SplatOptions struct {
 
 // SplatRates returns the rates with which scenes are fitted, for a learning rate of 1.
 func SplatRates() map[string]float64 {
-	return map[string]float64{task.SplatPosition: 6e-3, task.SplatScale: 3e-2, task.SplatRotation: 1.5e-2,
-		task.SplatOpacity: 0.15, task.SplatColor: 3e-2, task.SplatHarmonics: 3e-3}
+	return map[string]float64{task.SplatPosition: 8e-3, task.SplatScale: 4e-2, task.SplatRotation: 2e-2,
+		task.SplatOpacity: 0.2, task.SplatColor: 4e-2, task.SplatHarmonics: 4e-3}
 }
 
 // SplatDefaults returns settings for a number of steps: a learning rate of 1 that falls with a cosine from the first
