@@ -77,15 +77,7 @@ func (o *Options) checkTraining() error {
 		}
 		return nil
 	}
-	rank, err := 1, error(nil)
-	if t.ofLanguage() {
-		rank, _, err = t.parse()
-	}
 	switch {
-	case err != nil:
-		return err
-	case !t.ofLanguage() && (t.Tokens != 0 || len(t.Layers) > 0):
-		return usage("--train "+t.Mode, "does not go with --train-tokens and --train-layers")
 	case o.LoRA != 0:
 		return usage(
 			"--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
@@ -93,6 +85,16 @@ func (o *Options) checkTraining() error {
 		return usage("--optimizer", "%q is unknown; allowed are %s", t.Optimizer, strings.Join(task.Optimizers(), ", "))
 	case t.Batch < 0 || t.Tokens < 0:
 		return usage("--train-batch", "batches of %d x %d tokens; allowed are 1 and more", t.Batch, t.Tokens)
+	case !t.ofLanguage():
+		if t.Tokens != 0 || len(t.Layers) > 0 {
+			return usage("--train "+t.Mode, "does not go with --train-tokens and --train-layers")
+		}
+		return nil
+	}
+	rank, _, err := t.parse()
+	switch {
+	case err != nil:
+		return err
 	case rank == 0 && len(t.Layers) > 0:
 		return usage("--train-layers", "applies to --train lora=RANK only")
 	case rank == 0 && (o.quantizes() || o.DType != "" && o.DType != "keep" && o.DType != "f32"):

@@ -84,7 +84,7 @@ type Model struct {
 	// Loss builds the graph of a loss to train the model with: input_ids and targets i64[B,T] -> loss f32[]. Nil if the
 	// family cannot be trained. Its params are among Params.
 	Loss func() (*ir.Graph, error)
-	// Train builds the graphs of the family's own form of training. Nil if it has none. Loss is nil then or otherwise.
+	// Train builds the graphs of the family's own form of training, in place of Loss. Nil if it has none.
 	Train func(o TrainOptions) (*Training, error)
 	// Skipped lists tensors of the family that no method uses.
 	Skipped []Unused
