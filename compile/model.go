@@ -25,6 +25,8 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/gguf"
 	"github.com/rlx-go/rlx/models/ply"
+	"github.com/rlx-go/rlx/models/splat"
+	"github.com/rlx-go/rlx/models/views"
 	"github.com/rlx-go/rlx/models/weights"
 )
 
@@ -212,6 +214,16 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 		open = gguf.Open
 	case ply.Is(m.path):
 		open = ply.Open
+	case views.Is(m.path):
+		if m.options.Train.Mode == "" {
+			return usage(m.path, "is a folder of images with cameras, which is for training").
+				WithHint("rlxc %s --train splats=5000 -o fit.rlx", m.path)
+		}
+		fit, err := splat.ParseFit(m.options.Train.Mode)
+		if err != nil {
+			return err
+		}
+		open = func(path string) (*weights.Checkpoint, error) { return views.Open(path, fit.Splats, fit.Degree) }
 	}
 	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(m.path) },
 		func(c *weights.Checkpoint) { c.Close() })

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,19 +14,22 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// TrainOptions say how a language model is trained. The artifact then has the methods train_step and loss, and for a
-// model that is trained as a whole train_init; it does not generate text.
+// TrainOptions say how a model is trained. The artifact then has the methods train_step and loss, and for a model that
+// is trained as a whole train_init; it does nothing else.
 type TrainOptions struct {
 	// Mode is what is trained: "lora=RANK" trains low-rank adapters, and leaves the weights of the checkpoint as they
 	// are, packed ones too; "lora=RANK,alpha=A" sets the number whose quotient by the rank multiplies them, which is
-	// otherwise 2*RANK. "full" trains all weights, in f32. Empty means that the model is not trained.
+	// otherwise 2*RANK. "full" trains all weights, in f32. A scene of Gaussian splats takes "splats", or for a folder
+	// of images "splats=N"; "splats=N,degree=D,dssim=X" sets the degree of the harmonics and the share of the
+	// structural dissimilarity in the loss. A SAM takes "decoder", which trains its mask decoder. Empty means that the
+	// model is not trained.
 	Mode string
 	// Layers are the names of the linear layers that get adapters, such as "q_proj". Empty means all but the last.
 	Layers []string
 	// Optimizer is "adamw" or "sgd"; empty stands for adamw. Its numbers are inputs of each step.
 	Optimizer string
-	// Batch is how many sequences a step takes, and Tokens how many tokens of each are predicted. 0 stands for 1 and
-	// for 256, or what the model was made for if that is less.
+	// Batch is how many sequences a step takes, or prompts for a mask decoder, and Tokens how many tokens of each are
+	// predicted. 0 stands for 1 and for 256, or what the model was made for if that is less.
 	Batch, Tokens int
 	// Checkpoint keeps the result of each layer for the backward pass, and computes what is in the layers again: less
 	// memory, and one more forward pass for each step. The results have the same bits.
@@ -77,10 +81,7 @@ func (o *Options) checkTraining() error {
 		}
 		return nil
 	}
-	rank, _, err := t.parse()
 	switch {
-	case err != nil:
-		return err
 	case o.LoRA != 0:
 		return usage(
 			"--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
@@ -88,6 +89,16 @@ func (o *Options) checkTraining() error {
 		return usage("--optimizer", "%q is unknown; allowed are %s", t.Optimizer, strings.Join(task.Optimizers(), ", "))
 	case t.Batch < 0 || t.Tokens < 0:
 		return usage("--train-batch", "batches of %d x %d tokens; allowed are 1 and more", t.Batch, t.Tokens)
+	case !t.ofLanguage():
+		if t.Tokens != 0 || len(t.Layers) > 0 {
+			return usage("--train "+t.Mode, "does not go with --train-tokens and --train-layers")
+		}
+		return nil
+	}
+	rank, _, err := t.parse()
+	switch {
+	case err != nil:
+		return err
 	case rank == 0 && len(t.Layers) > 0:
 		return usage("--train-layers", "applies to --train lora=RANK only")
 	case rank == 0 && (o.quantizes() || o.DType != "" && o.DType != "keep" && o.DType != "f32"):
@@ -102,10 +113,17 @@ func (m *Model) addTraining() error {
 	if o.Mode == "" {
 		return nil
 	}
+	if m.built.Train != nil {
+		return m.addOwnTraining()
+	}
 	flag := "--train " + o.Mode
 	text, ok := m.built.Task.(*task.Text)
 	if m.built.Loss == nil || !ok {
 		return usage(flag, "architecture %s is not a language model", m.built.Arch).WithHint("leave the flag out")
+	}
+	if !o.ofLanguage() {
+		_, _, err := o.parse()
+		return err
 	}
 	rank, alpha, err := o.parse()
 	if err != nil {
@@ -144,6 +162,45 @@ func (m *Model) addTraining() error {
 	return nil
 }
 
+// ofLanguage reports whether Mode is one of those of language models.
+func (o *TrainOptions) ofLanguage() bool {
+	key, _, _ := strings.Cut(o.Mode, "=")
+	key, _, _ = strings.Cut(key, ",")
+	return key == "lora" || key == "full"
+}
+
+// addOwnTraining replaces the methods by those of the family's own form of training.
+func (m *Model) addOwnTraining() error {
+	o := arch.TrainOptions{Mode: m.options.Train.Mode, Method: "train_step", Batch: m.options.Train.Batch,
+		Optimizer: cmp.Or(m.options.Train.Optimizer, task.AdamW)}
+	t, err := m.built.Train(o)
+	if err != nil {
+		return err
+	}
+	loss, start := t.Loss, t.Init
+	if t.Trained != nil {
+		params := slices.DeleteFunc(loss.Params(), func(p *ir.Node) bool { return !t.Trained(p.Name) })
+		if start, err = train.Init("train_init", params); err != nil {
+			return err
+		}
+		for _, p := range params { // which keeps their types, so that what is trained can be saved in them
+			m.options.MutableWeights = append(m.options.MutableWeights, p.Name)
+		}
+		loss, err = train.WithStates(loss, func(param string) (float64, bool) { return 1, t.Trained(param) })
+		if err != nil {
+			return err
+		}
+	}
+	step, err := train.Step(o.Method, loss, train.Options{Optimizer: o.Optimizer, Rates: t.Rates})
+	if err != nil {
+		return err
+	}
+	m.built.Methods = append([]*ir.Graph{loss, step, start}, t.Methods...)
+	m.built.Task, m.built.Attachments = t.Task, nil
+	m.built.Facts = append(m.built.Facts, arch.Fact{Name: "training", Value: fmt.Sprint(t.Task)})
+	return nil
+}
+
 // trainMethods returns the methods of a task whose loss is computed from params.
 func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, err error) {
 	scale := func(string) (float64, bool) { return 1, true }
@@ -177,11 +234,11 @@ func (m *Model) trainMethods(loss *ir.Graph, t *task.Train) (out []*ir.Graph, er
 	if loss, err = train.WithStates(loss, scale); err != nil {
 		return nil, err
 	}
-	var kept func(n *ir.Node) bool
+	options := train.Options{Optimizer: t.Optimizer}
 	if m.options.Train.Checkpoint {
-		kept = isLayer
+		options.Kept = isLayer
 	}
-	step, err := train.Step(t.Method, loss, t.Optimizer, kept)
+	step, err := train.Step(t.Method, loss, options)
 	if err != nil {
 		return nil, err
 	}

@@ -148,8 +148,10 @@ func (t *Train) Validate() error {
 }
 
 // Scalars returns the names of the inputs of the optimizer.
-func (t *Train) Scalars() []string {
-	if t.Optimizer == SGD {
+func (t *Train) Scalars() []string { return optimizerScalars(t.Optimizer) }
+
+func optimizerScalars(optimizer string) []string {
+	if optimizer == SGD {
 		return []string{TrainStepSize, TrainDecay, TrainClip, TrainMomentum}
 	}
 	return []string{TrainStepSize, TrainDecay, TrainClip, TrainKeep1, TrainTake1, TrainKeep2, TrainTake2, TrainScale2,

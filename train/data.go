@@ -11,16 +11,13 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// data divides a text into sequences and puts them in order. The order follows from the seed and the number of a
-// sequence alone, so that a training can go on from any step.
+// data divides a text into sequences and puts them in order, so that a training can go on from any step.
 type data struct {
 	ids       []int
 	tokens    int // of a sequence that are predicted
 	batches   int // sequences of a step
 	sequences int // of the text
-	seed      uint64
-	epoch     int // of order; -1 for none
-	order     []int
+	order     order
 }
 
 func newData(t *task.Train, ids []int, seed uint64) (*data, error) {
@@ -34,7 +31,8 @@ func newData(t *task.Train, ids []int, seed uint64) (*data, error) {
 		return nil, err
 	}
 	n := (len(ids) - 1) / t.Tokens
-	return &data{ids: ids, tokens: t.Tokens, batches: t.Batch, sequences: n, seed: seed, epoch: -1}, nil
+	return &data{ids: ids, tokens: t.Tokens, batches: t.Batch, sequences: n,
+		order: order{n: n, seed: seed}}, nil
 }
 
 // CheckText checks that a text of n tokens has at least one sequence of the given number of predicted tokens. New does
@@ -53,27 +51,38 @@ func (d *data) sequence(i int) []int { return d.ids[i*d.tokens:][:d.tokens+1] }
 // batch returns the sequences of a step. Each pass through the text has an order of its own.
 func (d *data) batch(step int) (out []int) {
 	for k := range d.batches {
-		n := step*d.batches + k
-		out = append(out, d.sequence(d.shuffled(n / d.sequences)[n%d.sequences])...)
+		out = append(out, d.sequence(d.order.at(step*d.batches+k))...)
 	}
 	return out
 }
 
-// shuffled returns the order of the sequences in a pass, by Fisher and Yates.
-func (d *data) shuffled(epoch int) []int {
-	if d.epoch == epoch {
-		return d.order
+// order puts n examples in another order in each pass through them. It follows from the seed and the number of the pass
+// alone.
+type order struct {
+	n     int
+	seed  uint64
+	epoch int // of list, if list is not nil
+	list  []int
+}
+
+// at returns the example that comes after i others.
+func (o *order) at(i int) int { return o.shuffled(i / o.n)[i%o.n] }
+
+// shuffled returns the order in a pass, by Fisher and Yates.
+func (o *order) shuffled(epoch int) []int {
+	if o.list != nil && o.epoch == epoch {
+		return o.list
 	}
-	r := rand.NewPCG(d.seed, uint64(epoch))
-	d.epoch, d.order = epoch, make([]int, d.sequences)
-	for i := range d.order {
-		d.order[i] = i
+	r := rand.NewPCG(o.seed, uint64(epoch))
+	o.epoch, o.list = epoch, make([]int, o.n)
+	for i := range o.list {
+		o.list[i] = i
 	}
-	for i := len(d.order) - 1; i > 0; i-- {
+	for i := len(o.list) - 1; i > 0; i-- {
 		k := int(r.Uint64() % uint64(i+1))
-		d.order[i], d.order[k] = d.order[k], d.order[i]
+		o.list[i], o.list[k] = o.list[k], o.list[i]
 	}
-	return d.order
+	return o.list
 }
 
 // digest identifies the text.

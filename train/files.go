@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -80,12 +81,11 @@ func save(ctx context.Context, path string, values map[string]rlx.Tensor, names 
 	var items []safetensors.Item
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
-		items = append(
-			items, safetensors.Item{Name: names[name], DType: "F32", Shape: v.Shape, Size: int64(len(v.Data)),
-				Write: func(w io.Writer) error {
-					_, err := w.Write(v.Data)
-					return err
-				}})
+		items = append(items, safetensors.Item{Name: names[name], DType: strings.ToUpper(fmt.Sprint(v.DType)),
+			Shape: v.Shape, Size: int64(len(v.Data)), Write: func(w io.Writer) error {
+				_, err := w.Write(v.Data)
+				return err
+			}})
 	}
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		return safetensors.Write(w, map[string]string{"format": "pt"}, items)

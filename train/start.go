@@ -16,17 +16,6 @@ import (
 // scratchDeviation is that of the random weights of a model, as in GPT-2 and Llama.
 const scratchDeviation = 0.02
 
-// trained lists the tensors that are trained, without the prefix of their states.
-func (t *Trainer) trained() (out []rlx.Value) {
-	for _, v := range t.session.Model().States() {
-		if name, ok := strings.CutPrefix(v.Name, task.TrainParam); ok {
-			v.Name = name
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // checkStart checks that the options about the first values apply to the artifact.
 func (t *Trainer) checkStart() error {
 	lora := t.task.Rank > 0
@@ -77,38 +66,6 @@ func (t *Trainer) random(name string, shape []int) []float32 {
 			u, v := 1-r.Float64(), r.Float64()
 			out[i] = float32(scratchDeviation * math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v))
 		}
-	}
-	return out
-}
-
-// write sets a trained tensor.
-func (t *Trainer) write(ctx context.Context, name string, shape []int, values []float32) error {
-	r, err := t.state.Tensor(task.TrainParam + name)
-	if err != nil {
-		return err
-	}
-	return r.Write(ctx, rlx.Tensor{DType: rlx.F32, Shape: shape, Data: tensor.Bytes(values)})
-}
-
-// Values returns the current values of the trained tensors, by the names of the model's weights. The two matrices of an
-// adapter are called like their layer, with .lora_A and .lora_B at the end.
-func (t *Trainer) Values(ctx context.Context) (map[string]rlx.Tensor, error) {
-	out := map[string]rlx.Tensor{}
-	for _, v := range t.trained() {
-		r, err := t.state.Tensor(task.TrainParam + v.Name)
-		if err != nil {
-			return nil, err
-		}
-		if out[v.Name], err = r.Read(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func sizes(v rlx.Value) (out []int) {
-	for _, d := range v.Shape {
-		out = append(out, int(d.Max))
 	}
 	return out
 }

@@ -14,8 +14,6 @@ package train
 
 import (
 	"context"
-	"math"
-	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -51,21 +49,10 @@ type Options struct {
 
 // A Trainer trains a model. It owns a State. It is for one goroutine at a time.
 type Trainer struct {
+	Loop
 	task    *task.Train
-	session *rlx.Session
-	state   *rlx.State
 	options Options
 	data    *data
-	losses  []float32 // of all steps
-}
-
-// A Step is what a step of training tells.
-type Step struct {
-	Number   int // from 0
-	Loss     float64
-	Norm     float64 // of all gradients together, before clipping
-	Rate     float64 // learning rate
-	Duration time.Duration
 }
 
 // taskOf returns the description of training in an artifact. The error matches rlx.ErrUsage if it has none.
@@ -90,7 +77,8 @@ func New(ctx context.Context, s *rlx.Session, ids []int, o Options) (*Trainer, e
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{task: about, session: s, options: o}
+	t := &Trainer{task: about, options: o, Loop: Loop{session: s, settings: o.Settings, method: about.Method,
+		optimizer: about.Optimizer, scalars: about.Scalars()}}
 	if o.Batches == nil {
 		if t.data, err = newData(about, ids, o.Seed); err != nil {
 			return nil, err
@@ -99,58 +87,21 @@ func New(ctx context.Context, s *rlx.Session, ids []int, o Options) (*Trainer, e
 	if err := t.checkStart(); err != nil {
 		return nil, err
 	}
-	if err := s.Load(ctx, about.Method); err != nil {
-		return nil, err
-	}
-	if t.state, err = s.NewState(ctx); err != nil {
-		return nil, err
-	}
-	if err := t.begin(ctx); err != nil {
-		t.state.Close()
+	t.identity = t.owner()
+	if err := t.open(ctx, t.begin); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// Close frees the state.
-func (t *Trainer) Close() error { return t.state.Close() }
-
-// Done returns the number of steps so far, those before a checkpoint included.
-func (t *Trainer) Done() int { return len(t.losses) }
-
-// Losses returns the loss of each step so far.
-func (t *Trainer) Losses() []float32 { return t.losses }
-
-// State returns the trained values and the moments, on the device.
-func (t *Trainer) State() *rlx.State { return t.state }
-
 // Step trains on one batch. After an error that matches rlx.ErrNaN, the values are of no use: the loss or the gradient
 // was not finite. Go on from a checkpoint, with a smaller learning rate. Other errors are those of rlx.Session.Run.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
-	start, n := time.Now(), len(t.losses)
-	in, err := t.inputs(t.batch(n))
+	in, err := t.inputs(t.batch(t.Done()))
 	if err != nil {
 		return Step{}, err
 	}
-	rate := t.options.Rate(n)
-	scalars := t.options.scalars(n, t.task.Optimizer)
-	for _, name := range t.task.Scalars() {
-		v := []float32{float32(scalars[name])}
-		in[name] = rlx.Tensor{DType: rlx.F32, Shape: []int{}, Data: tensor.Bytes(v)}
-	}
-	res, err := t.session.Run(ctx, rlx.Request{Method: t.task.Method, Inputs: in, State: t.state})
-	if err != nil {
-		return Step{}, err
-	}
-	x := Step{Number: n, Rate: rate, Loss: number(res, task.TrainLoss), Norm: number(res, task.TrainNorm)}
-	if !finite(x.Loss) || !finite(x.Norm) {
-		return x, diag.New(device.ErrNaN, t.task.Method, "step %d: the loss is %v and the norm of the gradient %v", n,
-			x.Loss,
-			x.Norm).WithHint("go on from the last checkpoint with a smaller learning rate")
-	}
-	t.losses = append(t.losses, float32(x.Loss))
-	x.Duration = time.Since(start)
-	return x, nil
+	return t.step(ctx, in)
 }
 
 func (t *Trainer) batch(step int) []int {
@@ -179,13 +130,6 @@ func (t *Trainer) inputs(batch []int) (map[string]rlx.Tensor, error) {
 		task.TrainTargets: {DType: rlx.I64, Shape: shape, Data: tensor.Bytes(targets)},
 	}, nil
 }
-
-// number returns an output f32[].
-func number(r *rlx.Result, name string) float64 {
-	return float64(tensor.View[float32](r.Outputs[name].Data)[0])
-}
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Evaluate returns the mean loss of the current values on a text, and the number of tokens that it predicted. The text
 // is divided into sequences like those of a step; what remains at its end, and sequences that fill no batch, are left

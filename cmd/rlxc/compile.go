@@ -53,6 +53,8 @@ func compileCommand() *cli.Command {
 				Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
 			{About: "train LoRA adapters of rank 8, of 512 tokens a step (docs/training.md)",
 				Line: "rlxc llama-3.2-1b/ --train lora=8 --train-tokens 512 -o train.rlx"},
+			{About: "fit a scene of 5000 Gaussian splats to images with cameras (docs/splats.md)",
+				Line: "rlxc images/ --train splats=5000 -o fit.rlx"},
 			{About: "require AVX-512: the cpu backend refuses to run it on lesser processors",
 				Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for your own backend, described by rlxrun plugins describe",
@@ -92,13 +94,13 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.activations, "activations",
 				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32",
 				op.ActivationsF32, op.ActivationsQ8)
-			fs.Group("Training a language model (rlxrun train)")
+			fs.Group("Training (rlxrun train)")
 			fs.StringVar(&f.train.Mode, "train", "",
-				"`lora=RANK|full` make an artifact that trains: low-rank adapters (lora=RANK,alpha=A; alpha is 2*RANK by default), or all weights")
+				"`lora=RANK|full|splats=N|decoder` make an artifact that trains: low-rank adapters of a language model (lora=RANK,alpha=A; alpha is 2*RANK by default), or all of its weights; or a scene of N Gaussian splats, from a folder of images with cameras (splats=N,degree=D,dssim=X; degree 0 to 3 of the harmonics, default 0; share of the structural dissimilarity in the loss, default 0.2) or from a .ply file (splats); or the mask decoder of a SAM (decoder)")
 			fs.StringSliceVar(&f.train.Layers, "train-layers", nil,
 				"`NAME,...` the linear layers that get adapters, such as q_proj,v_proj (default all but the last)")
 			fs.StringVar(&f.train.Optimizer, "optimizer", "", "`adamw|sgd` (default adamw)")
-			fs.IntVar(&f.train.Batch, "train-batch", 0, "`N` sequences in each step (default 1)")
+			fs.IntVar(&f.train.Batch, "train-batch", 0, "`N` sequences in each step, or prompts for a mask decoder (default 1)")
 			fs.IntVar(&f.train.Tokens, "train-tokens", 0,
 				"`N` tokens of each sequence that are predicted (default 256, or what the model was made for)")
 			fs.BoolVar(&f.train.Checkpoint, "checkpoint", false,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -41,7 +42,7 @@ func (f *splatsFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Viewing a scene (artifacts that declare the task " + task.KindSplats + ")")
 	fs.StringVar(&f.camera, "camera", "",
 		"`KEY=VALUE;...` where to look from: pos=X,Y,Z, target=X,Y,Z (the middle of the scene), fov=DEGREES (60, vertical), up=X,Y,Z (0,-1,0: up in the picture; in most files y points down), background=R,G,B (0,0,0), scale=FACTOR of all splats (1)")
-	fs.IntVar(&f.views, "turntable", 0, "`N` views on a circle about the target; -o names a folder for them")
+	fs.IntVar(&f.views, "turntable", 0, "`N` views on a circle about the target; -o names a folder for them and for their cameras, transforms.json")
 }
 
 func (f *splatsFlags) settle() error {
@@ -226,11 +227,12 @@ func (j *splatsJob) run(ctx context.Context, s *session) (map[string]product, er
 	s.bar = s.env.Progress("views", int64(j.views))
 	defer func() { s.bar.Clear() }()
 	for k := range j.views {
-		img, err := j.view(ctx, s, j.camera.turned(2*math.Pi*float64(k)/float64(j.views)))
+		img, err := j.view(ctx, s, j.turn(k))
 		if err != nil {
 			return nil, err
 		}
-		if err := j.write(ctx, fmt.Sprintf("%03d.png", k), img); err != nil {
+		err = j.write(ctx, frameName(k), func(to io.Writer) error { return png.Encode(to, img) })
+		if err != nil {
 			return nil, err
 		}
 		s.bar.Set(int64(k + 1))
@@ -238,14 +240,55 @@ func (j *splatsJob) run(ctx context.Context, s *session) (map[string]product, er
 			s.runs[i].Outputs = nil // the outputs of many views would fill the memory
 		}
 	}
-	return nil, nil
+	return nil, j.write(ctx, "transforms.json", j.cameras)
 }
 
-// write writes a frame of a turntable.
-func (j *splatsJob) write(ctx context.Context, name string, img image.Image) error {
+// cameras writes the cameras of a turntable in the form of programs for NeRF.
+func (j *splatsJob) cameras(w io.Writer) error {
+	type frame struct {
+		Path   string        `json:"file_path"`
+		Matrix [4][4]float64 `json:"transform_matrix"`
+	}
+	focal := 0.5 * float64(j.task.Height) / math.Tan(j.camera.fov*math.Pi/360)
+	var frames []frame
+	for k := range j.views {
+		frames = append(frames, frame{frameName(k), j.turn(k).matrix()})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"camera_model": "PINHOLE", "w": j.task.Width, "h": j.task.Height, "fl_x": focal,
+		"fl_y": focal, "frames": frames})
+}
+
+// turn returns the camera of a frame.
+func (j *splatsJob) turn(k int) camera {
+	return j.camera.turned(2 * math.Pi * float64(k) / float64(j.views))
+}
+
+func frameName(k int) string { return fmt.Sprintf("%03d.png", k) }
+
+// matrix returns the matrix from the camera's coordinates, with y up and z back, to the world.
+func (c camera) matrix() (m [4][4]float64) {
+	unit := func(a [3]float64) [3]float64 {
+		n := math.Sqrt(dot(a, a))
+		return [3]float64{a[0] / n, a[1] / n, a[2] / n}
+	}
+	back := unit(sub(c.pos, c.target))
+	right := unit(cross(c.up, back))
+	for k, axis := range [][3]float64{right, cross(back, right), back, c.pos} {
+		for i := range axis {
+			m[i][k] = axis[i]
+		}
+	}
+	m[3][3] = 1
+	return m
+}
+
+// write writes a file of a turntable.
+func (j *splatsJob) write(ctx context.Context, name string, to func(io.Writer) error) error {
 	var w files
 	defer w.abort()
-	err := w.add(ctx, filepath.Join(j.dir, name), func(to io.Writer) error { return png.Encode(to, img) })
+	err := w.add(ctx, filepath.Join(j.dir, name), to)
 	if err == nil {
 		err = w.commit()
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,36 +15,67 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/atomicfile"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/ctxio"
-	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/task"
-	"github.com/rlx-go/rlx/text"
 	"github.com/rlx-go/rlx/train"
 )
 
 type trainFlags struct {
 	fs               *cli.FlagSet
-	text, eval       string
+	kinds            map[string]trainKind // by the kind of the artifact's task
 	evalEvery        int
+	holdOut          int
 	save, plot       string
 	checkpoint       string
 	every            int
 	resume           bool
 	settings         train.Settings
 	schedule         cli.Choice
-	scratch          bool
-	adapter          string
 	host             hostFlags
 	warmup, logEvery int
+}
+
+// A trainKind is what the command does for one kind of task.
+type trainKind interface {
+	// declare declares the flags of the kind, the first of which names its examples.
+	declare(fs *cli.FlagSet)
+	// names lists the flags of the kind.
+	names() []string
+	// settle checks them. It is called only if the first is given.
+	settle() error
+	// defaults returns the settings where no flag says anything else.
+	defaults(steps int) train.Settings
+	// begin starts the training of an artifact.
+	begin(ctx context.Context, s *session, f *trainFlags) (*training, error)
+}
+
+// A learner is a training of package train.
+type learner interface {
+	Step(ctx context.Context) (train.Step, error)
+	Done() int
+	Losses() []float32
+	Save(ctx context.Context, path string) error
+	Resume(ctx context.Context, path string) error
+	Close() error
+}
+
+// A training is one that the command drives.
+type training struct {
+	learner
+	about    fmt.Stringer
+	evaluate func(ctx context.Context) (evalJSON, error) // nil if nothing is evaluated
+	examples func(steps int) (n float64, unit string)    // that the steps take
+	save     func(ctx context.Context, path string) error
 }
 
 func trainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "train", Args: "MODEL.rlx --text FILE -n STEPS [flags]",
-		Short: "train a language model or an adapter on a text",
+		Short: "train a language model or an adapter on a text, or fit a scene to images",
 		Long: `Trains what rlxc --train prepared: low-rank adapters (LoRA) beside a model that stays as it is, or all weights. Each step takes sequences of the
 text, in an order that follows from --seed, and prints the loss: the mean negative log likelihood of a token, in nats. An adapter is saved in PEFT's format, for
-rlxrun --lora and for Python. docs/training.md explains it step by step.`,
+rlxrun --lora and for Python. docs/training.md explains it step by step.
+A scene of Gaussian splats is fitted to images from known cameras, one image in each step (--views; docs/splats.md). The mask decoder of a SAM is
+trained on images and masks, whose embeddings are computed once (--images and --masks).`,
 		Examples: []cli.Example{
 			{About: "an adapter, in 300 steps, with a picture of the loss",
 				Line: "rlxrun train t.rlx --text corpus.txt -n 300 --save my-adapter --plot loss.svg"},
@@ -54,9 +85,13 @@ rlxrun --lora and for Python. docs/training.md explains it step by step.`,
 				Line: "rlxrun train t.rlx --text corpus.txt -n 3000 --checkpoint run.ckpt --resume --save my-adapter"},
 			{About: "a small model from random weights (rlxc --train full)",
 				Line: "rlxrun train t.rlx --text corpus.txt -n 2000 --from-scratch --lr 1e-3 --eval held-out.txt --save model.safetensors"},
+			{About: "a scene of splats (rlxc images --train splats=5000)",
+				Line: "rlxrun train fit.rlx --views images -n 2000 --hold-out 8 --save scene.ply"},
+			{About: "the mask decoder of a SAM (rlxc sam.safetensors --train decoder)",
+				Line: "rlxrun train t.rlx --images photos --masks masks -n 500 --hold-out 5 --save decoder.safetensors"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
-			f := trainFlags{fs: fs, settings: train.Defaults(0)}
+			f := trainFlags{fs: fs, settings: train.Defaults(0), kinds: trainKinds()}
 			f.declare()
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := f.settle(); err != nil {
@@ -73,14 +108,15 @@ rlxrun --lora and for Python. docs/training.md explains it step by step.`,
 func (f *trainFlags) declare() {
 	fs, s := f.fs, &f.settings
 	fs.Group("What is trained")
-	fs.StringVar(&f.text, "text", "", "`FILE` the text to train on, UTF-8; - is stdin")
 	fs.IntVarP(&s.Steps, "steps", "n", 0, "`N` number of steps")
 	fs.StringVar(&f.save, "save", "",
-		"`PATH` write the result: an adapter to a folder, or to a .safetensors file with adapter_config.json beside it; a model to a .safetensors file")
-	fs.StringVar(&f.adapter, "adapter", "", "`DIR` begin with this adapter (default random, without effect at first)")
-	fs.BoolVar(&f.scratch, "from-scratch", false, "begin with random weights (artifacts of rlxc --train full)")
+		"`PATH` write the result: an adapter to a folder, or to a .safetensors file with adapter_config.json beside it; a model to a .safetensors file; a scene to a .ply file; a mask decoder to a .safetensors file for rlxrun --weights")
+	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
+		f.kinds[name].declare(fs)
+	}
 	fs.Group("How")
-	fs.Float64Var(&s.LearningRate, "lr", s.LearningRate, "`RATE` largest learning rate")
+	fs.Float64Var(&s.LearningRate, "lr", s.LearningRate,
+		"`RATE` largest learning rate; for a scene a factor of --rates, 1 by default")
 	fs.ChoiceVar(&f.schedule, "schedule", "how the learning rate falls after the warm-up",
 		slices.Insert(slices.DeleteFunc(train.Schedules(), func(x string) bool { return x == string(train.Cosine) }), 0,
 			string(train.Cosine))...)
@@ -94,7 +130,8 @@ func (f *trainFlags) declare() {
 	fs.Float64Var(&s.Epsilon, "epsilon", s.Epsilon, "`E` of AdamW")
 	fs.Uint64Var(&s.Seed, "seed", 0, "`N` seed of the order of the text and of random first values")
 	fs.Group("Watching and going on")
-	fs.StringVar(&f.eval, "eval", "", "`FILE` a text that is not trained on, whose loss is measured")
+	fs.IntVar(&f.holdOut, holdOut, 0,
+		"`N` --views and --images: keep every Nth image for evaluation (default none: it measures all)")
 	fs.IntVar(&f.evalEvery, "eval-every", 0, "`N` steps between evaluations (default a tenth of all)")
 	fs.IntVar(&f.logEvery, "log-every", 0, "`N` steps between lines of progress (default a twentieth of all)")
 	fs.StringVar(&f.plot, "plot", "", "`FILE.svg` draw the loss")
@@ -107,17 +144,28 @@ func (f *trainFlags) declare() {
 
 // settle checks the flags and sets the defaults that depend on others.
 func (f *trainFlags) settle() error {
+	given := ""
+	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
+		k := f.kinds[name]
+		if !f.fs.Changed(k.names()[0]) {
+			continue
+		}
+		if given != "" {
+			return cli.Usagef("--"+k.names()[0], "does not go with --%s", given)
+		}
+		given = k.names()[0]
+		if err := k.settle(); err != nil {
+			return err
+		}
+	}
 	switch s := &f.settings; {
-	case f.text == "":
-		return cli.Usagef("--text", "is missing").WithHint("for example --text corpus.txt")
+	case given == "":
+		return cli.Usagef("--text", "is missing").WithHint(
+			"for example --text corpus.txt; a scene of splats takes --views FOLDER, a mask decoder --images and --masks")
 	case s.Steps < 1:
 		return cli.Usagef("-n", "%d steps; allowed are 1 and more", s.Steps).WithHint("for example -n 300")
 	case f.resume && f.checkpoint == "":
 		return cli.Usagef("--resume", "requires --checkpoint FILE")
-	case f.adapter != "" && f.scratch:
-		return cli.Usagef("--from-scratch", "does not go with --adapter")
-	case f.text == "-" && f.eval == "-":
-		return cli.Usagef("--eval", "stdin has the text to train on already")
 	}
 	for _, name := range []string{"eval-every", "log-every", "checkpoint-every"} {
 		if n, _ := f.fs.GetInt(name); f.fs.Changed(name) && n < 1 {
@@ -125,10 +173,6 @@ func (f *trainFlags) settle() error {
 		}
 	}
 	f.settings.Schedule = train.Schedule(f.schedule.Value)
-	f.settings.Warmup = f.settings.Steps / 10
-	if f.fs.Changed("warmup") {
-		f.settings.Warmup = f.warmup
-	}
 	if f.evalEvery == 0 {
 		f.evalEvery = max(1, f.settings.Steps/10)
 	}
@@ -145,31 +189,40 @@ type trainJSON struct {
 	Eval       []evalJSON `json:"eval,omitempty"`
 	MS         float64    `json:"ms"`
 	StepMS     float64    `json:"median_step_ms"`
-	Tokens     float64    `json:"tokens_per_s"`
+	Tokens     float64    `json:"tokens_per_s,omitempty"`
+	Images     float64    `json:"images_per_s,omitempty"`
 	PeakMemory int64      `json:"backend_peak_rss_bytes"`
 }
 
 type evalJSON struct {
 	Step       int     `json:"step"`
 	Loss       float64 `json:"loss"`
-	Perplexity float64 `json:"perplexity"`
+	Perplexity float64 `json:"perplexity,omitempty"`
+	PSNR       float64 `json:"psnr,omitempty"` // in dB
+	IoU        float64 `json:"iou,omitempty"`
+}
+
+// String tells what was measured.
+func (e evalJSON) String() string {
+	text := fmt.Sprintf("loss %.4f", e.Loss)
+	if e.Perplexity != 0 {
+		text += fmt.Sprintf(", perplexity %.4g", e.Perplexity)
+	}
+	if e.PSNR != 0 {
+		text += fmt.Sprintf(", PSNR %.2f dB", e.PSNR)
+	}
+	if e.IoU != 0 {
+		text += fmt.Sprintf(", IoU %.4f", e.IoU)
+	}
+	return text
 }
 
 func (s *session) train(ctx context.Context, f *trainFlags) error {
-	about, ok := s.model.Task().(*task.Train)
-	if !ok {
-		return cli.Usagef(s.model.Path(), "was not compiled for training").WithHint(
-			"compile the checkpoint with rlxc --train lora=8, or --train full")
-	}
-	ids, held, err := f.texts(ctx, s, about)
+	kind, err := f.kind(s.model)
 	if err != nil {
 		return err
 	}
-	inputs := slices.DeleteFunc([]string{f.text, f.eval, f.adapter}, func(p string) bool { return p == "" || p == "-" })
-	if err := s.ready(ctx, nil, inputs); err != nil {
-		return err
-	}
-	t, err := train.New(ctx, s.host, ids, train.Options{Settings: f.settings, Scratch: f.scratch, Adapter: f.adapter})
+	t, err := kind.begin(ctx, s, f)
 	if err != nil {
 		return f.inFlags(err)
 	}
@@ -178,7 +231,7 @@ func (s *session) train(ctx context.Context, f *trainFlags) error {
 		return err
 	}
 	start, first := time.Now(), t.Done()
-	curve, times, err := f.steps(ctx, s, t, held)
+	curve, evals, times, err := f.steps(ctx, s, t)
 	took := time.Since(start)
 	if f.plot != "" && len(curve.Losses) > 0 && (err == nil || errors.Is(err, rlx.ErrNaN)) {
 		drawn := atomicfile.WriteFile(ctx, f.plot, curve.SVG)
@@ -189,37 +242,44 @@ func (s *session) train(ctx context.Context, f *trainFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.saveResult(ctx, t, about); err != nil {
-		return err
+	if f.save != "" {
+		if err := t.save(ctx, f.save); err != nil {
+			return err
+		}
 	}
-	out := trainJSON{Steps: t.Done(), Losses: t.Losses(), MS: ms(took), PeakMemory: s.host.PeakMemory()}
-	for _, e := range curve.Eval {
-		out.Eval = append(out.Eval, evalJSON{e.Step, e.Loss, math.Exp(e.Loss)})
-	}
+	out := trainJSON{Steps: t.Done(), Losses: t.Losses(), MS: ms(took), PeakMemory: s.host.PeakMemory(), Eval: evals}
 	if n := len(times); n > 0 {
 		slices.Sort(times)
 		out.StepMS = ms(times[n/2])
-		out.Tokens = float64((t.Done()-first)*about.Batch*about.Tokens) / took.Seconds()
+		rate, unit := t.examples(t.Done() - first)
+		to := &out.Tokens
+		if unit == "images" {
+			to = &out.Images
+		}
+		*to = rate / took.Seconds()
 	}
 	if s.env.JSON {
 		return s.env.WriteJSON(out)
 	}
 	io.WriteString(s.env.Stdout, curve.Text(64, 8)) // Exec checks standard output at the end
-	return s.env.Table(f.summary(out, about, s))
+	return s.env.Table(f.summary(out, t.about, s))
 }
 
-func (f *trainFlags) summary(out trainJSON, about *task.Train, s *session) [][]string {
+func (f *trainFlags) summary(out trainJSON, about fmt.Stringer, s *session) [][]string {
 	rows := [][]string{
 		{"trained", about.String()},
 		{"device", deviceName(s.backend.Name, s.host.Device())},
 		{"loss", fmt.Sprintf("%.4f in the first step, %.4f in the last", out.Losses[0], out.Losses[len(out.Losses)-1])},
 	}
 	if n := len(out.Eval); n > 0 {
-		rows = append(rows, []string{"evaluation", fmt.Sprintf("loss %.4f, perplexity %.4g", out.Eval[n-1].Loss,
-			out.Eval[n-1].Perplexity)})
+		rows = append(rows, []string{"evaluation", out.Eval[n-1].String()})
 	}
 	if out.StepMS > 0 {
-		rows = append(rows, []string{"speed", fmt.Sprintf("%.0f ms a step, %.0f tokens/s", out.StepMS, out.Tokens)})
+		speed := fmt.Sprintf("%.0f ms a step, %.0f tokens/s", out.StepMS, out.Tokens)
+		if out.Images > 0 {
+			speed = fmt.Sprintf("%.0f ms a step, %.3g images/s", out.StepMS, out.Images)
+		}
+		rows = append(rows, []string{"speed", speed})
 	}
 	rows = append(rows, []string{"peak memory", "backend " + cli.Size(out.PeakMemory)})
 	for _, x := range [][2]string{{"saved", f.save}, {"plot", f.plot}, {"checkpoint", f.checkpoint}} {
@@ -231,7 +291,7 @@ func (f *trainFlags) summary(out trainJSON, about *task.Train, s *session) [][]s
 }
 
 // goOn loads the checkpoint, if --resume asks for it.
-func (f *trainFlags) goOn(ctx context.Context, s *session, t *train.Trainer) error {
+func (f *trainFlags) goOn(ctx context.Context, s *session, t *training) error {
 	if !f.resume {
 		return nil
 	}
@@ -246,7 +306,7 @@ func (f *trainFlags) goOn(ctx context.Context, s *session, t *train.Trainer) err
 }
 
 // steps trains until there are as many steps as -n says.
-func (f *trainFlags) steps(ctx context.Context, s *session, t *train.Trainer, held []int) (c train.Curve,
+func (f *trainFlags) steps(ctx context.Context, s *session, t *training) (c train.Curve, evals []evalJSON,
 	times []time.Duration, err error) {
 	bar := s.env.Progress("training", int64(f.settings.Steps))
 	defer func() { bar.Clear() }()
@@ -258,7 +318,7 @@ func (f *trainFlags) steps(ctx context.Context, s *session, t *train.Trainer, he
 			if errors.Is(err, rlx.ErrNaN) && saved > 0 && f.checkpoint != "" {
 				s.env.Notef("%s has the state after step %d", f.checkpoint, saved)
 			}
-			return c, times, err
+			return c, evals, times, err
 		}
 		times = append(times, x.Duration)
 		bar.Set(int64(t.Done()))
@@ -269,79 +329,84 @@ func (f *trainFlags) steps(ctx context.Context, s *session, t *train.Trainer, he
 				t.Done(), x.Loss,
 				x.Norm, x.Rate, ms(x.Duration))
 		}
-		if held != nil && (t.Done()%f.evalEvery == 0 || last) {
-			loss, _, err := t.Evaluate(ctx, held)
+		if t.evaluate != nil && (t.Done()%f.evalEvery == 0 || last) {
+			e, err := t.evaluate(ctx)
 			if err != nil {
-				return c, times, err
+				return c, evals, times, err
 			}
-			c.Eval = append(c.Eval, train.Evaluation{Step: t.Done(), Loss: loss})
+			e.Step = t.Done()
+			evals = append(evals, e)
+			c.Eval = append(c.Eval, train.Evaluation{Step: e.Step, Loss: e.Loss})
 			bar.Clear()
-			s.env.Notef("step %*d  evaluation loss %.4f  perplexity %.4g", len(fmt.Sprint(f.settings.Steps)), t.Done(),
-				loss,
-				math.Exp(loss))
+			s.env.Notef("step %*d  evaluation %v", len(fmt.Sprint(f.settings.Steps)), e.Step, e)
 		}
 		if f.checkpoint != "" && (t.Done()%f.every == 0 || last) {
 			if err := t.Save(ctx, f.checkpoint); err != nil {
-				return c, times, err
+				return c, evals, times, err
 			}
 			saved = t.Done()
 		}
 	}
 	c.Losses = t.Losses()
-	return c, times, nil
+	return c, evals, times, nil
 }
 
-func (f *trainFlags) saveResult(ctx context.Context, t *train.Trainer, about *task.Train) error {
-	switch {
-	case f.save == "":
-		return nil
-	case about.Rank > 0:
-		return t.SaveAdapter(ctx, f.save)
+// kind returns what the command does for the artifact, and fills in its default settings.
+func (f *trainFlags) kind(m *rlx.Model) (trainKind, error) {
+	name := ""
+	if m.Task() != nil {
+		name = m.Task().Kind()
 	}
-	return t.SaveModel(ctx, f.save)
-}
-
-// texts returns the tokens of --text, and those of --eval or nil.
-func (f *trainFlags) texts(ctx context.Context, s *session, about *task.Train) (ids, held []int, err error) {
-	if about.Tokenizer == "" {
-		return nil, nil, cli.Usagef(s.model.Path(), "has no tokenizer").WithHint(
-			"put tokenizer.json beside the checkpoint and compile it again")
+	kind, ok := f.kinds[name]
+	if !ok {
+		return nil, cli.Usagef(m.Path(), "was not compiled for training").WithHint(
+			"compile the checkpoint with rlxc --train lora=8, or --train full")
 	}
-	doc, err := s.model.Attachment(about.Tokenizer, tokenizer.MaxFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := text.ParseTokenizer(doc)
-	if err != nil {
-		return nil, nil, subject(err, s.model.Path())
-	}
-	read := func(path string) ([]int, error) {
-		words, err := readText(ctx, path, s.env.Stdin)
-		if err != nil {
-			return nil, err
+	for other, k := range f.kinds {
+		for _, flag := range k.names() {
+			if other != name && f.fs.Changed(flag) && !slices.Contains(kind.names(), flag) {
+				return nil, cli.Usagef("--"+flag, "does not apply; %s is for %v", m.Path(), m.Task()).
+					WithHint("give --%s", kind.names()[0])
+			}
 		}
-		ids, err := ctxio.Do(ctx, "tokenize", func() ([]int, error) { return t.Encode(words, true) }, nil)
-		if err == nil && len(ids) <= about.Tokens {
-			err = train.CheckText(len(ids), about.Tokens)
+	}
+	if first := kind.names()[0]; !f.fs.Changed(first) {
+		return nil, cli.Usagef("--"+first, "is missing; %s is for %v", m.Path(), m.Task())
+	}
+	given, d := f.settings, kind.defaults(f.settings.Steps)
+	f.settings = d
+	f.settings.Seed, f.settings.Schedule = given.Seed, given.Schedule
+	for flag, set := range map[string]func(){
+		"lr":           func() { f.settings.LearningRate = given.LearningRate },
+		"warmup":       func() { f.settings.Warmup = f.warmup },
+		"weight-decay": func() { f.settings.WeightDecay = given.WeightDecay },
+		"clip":         func() { f.settings.Clip = given.Clip },
+		"momentum":     func() { f.settings.Momentum = given.Momentum },
+		"beta1":        func() { f.settings.Beta1 = given.Beta1 },
+		"beta2":        func() { f.settings.Beta2 = given.Beta2 },
+		"epsilon":      func() { f.settings.Epsilon = given.Epsilon },
+	} {
+		if f.fs.Changed(flag) {
+			set()
 		}
-		return ids, subject(err, path)
 	}
-	if ids, err = read(f.text); err != nil || f.eval == "" {
-		return ids, nil, err
-	}
-	held, err = read(f.eval)
-	return ids, held, err
+	return kind, nil
 }
 
 // inFlags names flags in errors about settings.
 func (f *trainFlags) inFlags(err error) error {
 	if e, ok := errors.AsType[*rlx.Error](err); ok && f.fs.Lookup(e.Subject) != nil &&
 		!strings.HasPrefix(e.Subject, "-") {
-		if e.Subject == "text" {
-			e.Subject = f.text
-		} else {
-			e.Subject = "--" + e.Subject
-		}
+		e.Subject = "--" + e.Subject
 	}
 	return err
+}
+
+// holdOut is a flag of several kinds.
+const holdOut = "hold-out"
+
+// trainKinds returns the kinds of tasks that can be trained.
+func trainKinds() map[string]trainKind {
+	return map[string]trainKind{task.KindTrain: &trainText{}, task.KindTrainSplats: &trainSplats{},
+		task.KindTrainSegment: &trainSegment{}}
 }

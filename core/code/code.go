@@ -69,8 +69,13 @@ wrong. The message names it. --set does not help: compile the original checkpoin
 
 	Splats = diag.Define("RLX3092", "not a PLY file of Gaussian splats", `
 The file is not a binary little-endian PLY file with one element, vertex, whose properties are floats, among them those that programs
-for 3D Gaussian splatting write; or it is truncated, or a splat has a number that is not finite or a rotation of 0. The message says which.
-Compressed files must be converted to the plain form first.`)
+for 3D Gaussian splatting write, and no compressed file of SuperSplat or PlayCanvas; or it is truncated, or a splat has a number that is not
+finite or a rotation of 0. The message says which.`)
+
+	Views = diag.Define("RLX3093", "bad images or cameras of a scene", `
+A folder of images to fit a scene to has their cameras in COLMAP's text format (cameras.txt, images.txt and points3D.txt, in the folder
+or its sparse/0) or in transforms.json, as programs for NeRF write it. The message names the line or the image at fault: a camera model that is not
+supported, a camera or an image that is missing, or an image of another size than its camera.`)
 
 	Architecture = diag.Define("RLX3050", "architecture not recognised", `
 The tensors of the checkpoint do not clearly identify one model family. The message lists the evidence. If you know the family, name it

@@ -31,6 +31,10 @@ longer text, or compile the model with a smaller rlxc --train-tokens.`)
 	TrainResume = diag.Define("RLX2036", "the checkpoint belongs to another training", `
 A checkpoint of a training is continued with the settings and the text that it was begun with. Only then is the result the same as
 without the interruption. Repeat the flags that you gave first, or begin a new training with another --checkpoint file.`)
+	TrainMasks = diag.Define("RLX2037", "bad images or masks to train on", `
+Each image that a segmentation model is trained on has a mask of the same size, a PNG with the same name but for the ending: black is the
+background, and every other colour is an object. The message names the file. Masks must not be smoothed or stored as JPEG, which gives
+objects colours of their own at their edges.`)
 
 	Image = diag.Define("RLX3030", "not a usable image", `
 The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,

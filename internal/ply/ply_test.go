@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		"list":        {strings.Replace(file, "float x", "list uchar int x", 1), "want properties of type float"},
 		"twice":       {strings.Replace(file, "float32 y", "float x", 1), `property "x" appears twice`},
 		"early":       {strings.Replace(file, "element vertex 2\n", "", 1), "belongs to no element"},
-		"compressed":  {strings.Replace(file, "element vertex", "element chunk", 1), "it is compressed"},
+		"chunks":      {strings.Replace(file, "element vertex", "element chunk", 1), "has chunks, but no vertices"},
 		"faces": {strings.Replace(file, "end_header", "element face 3\nend_header", 1),
 			"want the element vertex alone"},
 		"unknown line": {strings.Replace(file, "comment", "remark", 1), "which is unknown"},
@@ -47,10 +47,19 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good + strings.Repeat("abcd", 4)))
 	f.Add([]byte("ply\nelement vertex 1\n"))
+	f.Add(packed(9, 18))
+	f.Add(packed(0, 12))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := Parse(bytes.NewReader(b), int64(len(b)))
-		if err == nil && h.Offset+h.Vertices*h.Stride() != int64(len(b)) {
+		if err != nil {
+			return
+		}
+		if h.Offset > 0 && h.Offset+h.Vertices*h.Stride() != int64(len(b)) {
 			t.Errorf("%+v for %d bytes", h, len(b))
+		}
+		n := min(h.Vertices*h.Stride(), 1<<20)
+		if _, err := h.Values.ReadAt(make([]byte, n), h.Offset); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -84,11 +84,35 @@ type Model struct {
 	// Loss builds the graph of a loss to train the model with: input_ids and targets i64[B,T] -> loss f32[]. Nil if the
 	// family cannot be trained. Its params are among Params.
 	Loss func() (*ir.Graph, error)
+	// Train builds the graphs of the family's own form of training, in place of Loss. Nil if it has none.
+	Train func(o TrainOptions) (*Training, error)
 	// Skipped lists tensors of the family that no method uses.
 	Skipped []Unused
 	Task    task.Task // nil if the model has no task and is used by tensors only
 	// Attachments lists the files to which Task refers.
 	Attachments []Attachment
+}
+
+// TrainOptions say how to train.
+type TrainOptions struct {
+	Mode      string // the value of rlxc --train
+	Method    string // the name of the method of a step
+	Optimizer string // one of task.Optimizers
+	Batch     int    // examples of a step
+}
+
+// Training is what a family trains.
+type Training struct {
+	// Loss computes task.TrainLoss f32[], and perhaps other results, from inputs, params and states. The trained values
+	// are its states, called task.TrainParam and a name, or become states where Trained selects params.
+	Loss    *ir.Graph
+	Trained func(param string) bool // nil if Loss has states
+	// Init sets the states to the values of the checkpoint. Nil stands for a graph that sets those of Trained.
+	Init *ir.Graph
+	// Rates gives each trained value an input task.TrainRate and its name, which multiplies the step size.
+	Rates   bool
+	Methods []*ir.Graph // others
+	Task    task.Task
 }
 
 var registered = map[string]Architecture{}

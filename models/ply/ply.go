@@ -1,5 +1,6 @@
 // Package ply opens PLY files of Gaussian splats, as programs for 3D Gaussian splatting write them (Kerbl et al. 2023),
-// as checkpoints. The vertices are one tensor, as they are stored; package models/splat knows what they mean.
+// as checkpoints. The vertices are one tensor, as they are stored, or as they become when a compressed file is
+// unpacked; package models/splat knows what they mean.
 package ply
 
 import (
@@ -38,7 +39,7 @@ func Open(path string) (*weights.Checkpoint, error) {
 	h, err := ply.Parse(f, st.Size())
 	var about []byte
 	if err == nil {
-		about, err = describe(io.NewSectionReader(f, h.Offset, st.Size()-h.Offset), h)
+		about, err = describe(io.NewSectionReader(h.Values, h.Offset, h.Vertices*h.Stride()), h)
 	}
 	if err != nil {
 		f.Close()
@@ -46,7 +47,7 @@ func Open(path string) (*weights.Checkpoint, error) {
 	}
 	part := weights.Part{Info: weights.Info{Name: Vertices, DType: dtype.F32, Stored: "float",
 		Shape: []int64{h.Vertices, int64(len(h.Properties))}, Size: h.Vertices * h.Stride(),
-		File: filepath.Base(path)}, Source: f, Offset: h.Offset}
+		File: filepath.Base(path)}, Source: h.Values, Offset: h.Offset}
 	return weights.Assemble(path, []weights.File{{Path: path, F: f}}, []weights.Part{part},
 		map[string][]byte{scene: about})
 }

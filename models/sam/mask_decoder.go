@@ -20,20 +20,32 @@ const maxPrompts = 8
 
 // decode maps embeddings [1,C,g,g], points [1,N,2] and labels [1,N] to low_res_masks [1,M,4g,4g] and iou [1,M]. If the
 // checkpoint takes mask prompts, there is also an input mask [1,1,4g,4g].
-func decode(c config, root nn.Scope) { decodePrompts(c, root, ir.Static(1), c.maskChannels[0] > 0) }
+func decode(c config, root nn.Scope) {
+	returnMasks(root.Graph)(decodePrompts(c, root, ir.Static(1), ir.Static(1), ir.Named("N"), c.maskChannels[0] > 0))
+}
 
 // decodeBatch is like decode for prompts [P,N,2] in one image, without mask prompts. It returns masks [P,M,4g,4g].
-func decodeBatch(c config, root nn.Scope) { decodePrompts(c, root, ir.Named("P"), false) }
+func decodeBatch(c config, root nn.Scope) {
+	returnMasks(root.Graph)(decodePrompts(c, root, ir.Static(1), ir.Named("P"), ir.Named("N"), false))
+}
 
-func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
+func returnMasks(g *ir.Graph) func(masks, iou *ir.Node) {
+	return func(masks, iou *ir.Node) {
+		g.Return("low_res_masks", masks)
+		g.Return("iou", iou)
+	}
+}
+
+// decodePrompts returns masks [P,M,4g,4g] and iou [P,M] for P prompts of n points, in one image or in as many.
+func decodePrompts(c config, root nn.Scope, images, prompts, n ir.Dim, masked bool) (masks, iou *ir.Node) {
 	g := root.Graph
 	s, prompt := root.At("mask_decoder"), root.At("prompt_encoder")
-	n := ir.Named("N")
-	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))
+	embeddings := op.Input(g, "embeddings", ir.Type{DType: dtype.F32, Shape: ir.Shape{images, ir.Static(c.embed),
+		ir.Static(c.grid), ir.Static(c.grid)}})
 	points := op.Input(g, "points", ir.Type{DType: dtype.F32, Shape: ir.Shape{prompts, n, ir.Static(2)}})
 	labels := op.Input(g, "labels", ir.Type{DType: dtype.I32, Shape: ir.Shape{prompts, n}})
 	each := func(x *ir.Node) *ir.Node { // repeats x [1,n,C] for every prompt
-		if prompts.Is(1) {
+		if x.Type.Shape[0] == prompts {
 			return x
 		}
 		return op.Expand(x, ir.Shape{prompts, x.Type.Shape[1], x.Type.Shape[2]})
@@ -41,7 +53,8 @@ func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
 
 	own := op.Concat(1, learned(s, "iou_token.weight", 1, c.embed), learned(s, "mask_tokens.weight", c.masks, c.embed))
 	tokens := op.Concat(1, each(own), sparsePrompts(c, prompt, points, labels))
-	src := op.Reshape(op.Transpose(embeddings, 0, 2, 3, 1), ir.ShapeOf(1, c.grid*c.grid, c.embed))
+	src := op.Reshape(op.Transpose(embeddings, 0, 2, 3, 1),
+		ir.Shape{images, ir.Static(c.grid * c.grid), ir.Static(c.embed)})
 	dense := prompt.F32("no_mask_embed.weight", 1, c.embed)
 	if masked {
 		mask := op.Input(g, "mask", ir.TypeOf(dtype.F32, 1, 1, 4*c.grid, 4*c.grid))
@@ -60,12 +73,10 @@ func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
 		hyper = append(hyper, mlp(s.At("output_hypernetworks_mlps", i), token, hyperLayers, c.embed, channels))
 	}
 	up = op.Reshape(up, ir.Shape{prompts, ir.Static(side * side), ir.Static(channels)})
-	masks := op.MatMul(op.Concat(1, hyper...), up, op.MatMulAttrs{TransB: true})
-	g.Return(
-		"low_res_masks", op.Reshape(masks, ir.Shape{prompts, ir.Static(c.masks), ir.Static(side), ir.Static(side)}))
-
-	iou := mlp(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.iouLayers, c.iouHidden, c.masks)
-	g.Return("iou", op.Reshape(iou, ir.Shape{prompts, ir.Static(c.masks)}))
+	masks = op.MatMul(op.Concat(1, hyper...), up, op.MatMulAttrs{TransB: true})
+	masks = op.Reshape(masks, ir.Shape{prompts, ir.Static(c.masks), ir.Static(side), ir.Static(side)})
+	iou = mlp(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.iouLayers, c.iouHidden, c.masks)
+	return masks, op.Reshape(iou, ir.Shape{prompts, ir.Static(c.masks)})
 }
 
 // learned returns a table of learned tokens [n, C] as a batch of one.

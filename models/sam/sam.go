@@ -167,6 +167,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	m.Params = w.Params()
 	if c.parts.encoder && c.parts.decoder {
 		m.Task = describe(c)
+		m.Train = func(o arch.TrainOptions) (*arch.Training, error) { return training(c, w, m, o) }
 	}
 	return m, nil
 }

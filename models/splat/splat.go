@@ -72,16 +72,11 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 
+	x := scene{n: n, terms: terms, properties: properties, width: about.Width, height: about.Height}
 	g, err := w.Graph(about.Method, nil, func(root nn.Scope) {
 		meta := op.Input(root.Graph, about.Meta, ir.TypeOf(dtype.F32, 23))
-		x := scene{all: root.Param(vertices, n, int64(len(properties))), n: n, properties: properties}
-		sh := x.sh(terms)
-		image := op.GaussianSplatRender(about.Width, about.Height, meta,
-			x.columns("x", "y", "z"), x.columns("scale_0", "scale_1", "scale_2"),
-			x.columns("rot_0", "rot_1", "rot_2", "rot_3"), op.Sigmoid(x.columns("opacity")),
-			// colors count only if all of f_dc is 0, where the colour is 0.5
-			op.Const(root.Graph, 0.5, ir.TypeOf(dtype.F32, 3*n)), sh)
-		root.Graph.Return(about.Image, image.Named(about.Image))
+		parts := x.columns(root.Param(vertices, n, int64(len(properties))))
+		root.Graph.Return(about.Image, x.render(meta, parts).Named(about.Image))
 	})
 	if err != nil {
 		return nil, err
@@ -95,6 +90,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
+	m.Train = func(o arch.TrainOptions) (*arch.Training, error) { return x.training(o, about.Radius) }
 	return m, nil
 }
 
@@ -112,15 +108,51 @@ func harmonics(properties []string, source string) (int, error) {
 	return 0, diag.New(arch.ErrTensor, source, "has %d properties f_rest; want 0, 9, 24 or 45, for degree 0 to 3", rest)
 }
 
-// scene is the vertices of a file.
+// scene describes the vertices of a file, and the images of it.
 type scene struct {
-	all        *ir.Node
-	n          int64
-	properties []string
+	n             int64
+	terms         int // of the harmonics of each colour
+	properties    []string
+	width, height int
+}
+
+// names returns the properties of one of the parts that can be trained, task.SplatPosition and so on.
+func (s *scene) names(part string) []string {
+	numbered := func(name string, n int) (out []string) {
+		for k := range n {
+			out = append(out, fmt.Sprint(name, k))
+		}
+		return out
+	}
+	switch part {
+	case task.SplatPosition:
+		return []string{"x", "y", "z"}
+	case task.SplatScale:
+		return numbered("scale_", 3)
+	case task.SplatRotation:
+		return numbered("rot_", 4)
+	case task.SplatOpacity:
+		return []string{"opacity"}
+	case task.SplatColor:
+		return numbered("f_dc_", 3)
+	}
+	return numbered("f_rest_", 3*(s.terms-1))
+}
+
+// parts lists what the scene consists of.
+func (s *scene) parts() []string { return (&task.TrainSplats{Terms: s.terms}).Trained() }
+
+// columns divides the vertices into parts [n, properties of the part].
+func (s *scene) columns(vertices *ir.Node) map[string]*ir.Node {
+	out := map[string]*ir.Node{}
+	for _, part := range s.parts() {
+		out[part] = s.matrix(vertices, s.names(part))
+	}
+	return out
 }
 
 // matrix returns columns as [n, len(names)].
-func (s *scene) matrix(names ...string) *ir.Node {
+func (s *scene) matrix(vertices *ir.Node, names []string) *ir.Node {
 	var parts []*ir.Node
 	for i := 0; i < len(names); {
 		at := slices.Index(s.properties, names[i])
@@ -128,7 +160,7 @@ func (s *scene) matrix(names ...string) *ir.Node {
 		for i+run < len(names) && at+run < len(s.properties) && s.properties[at+run] == names[i+run] {
 			run++
 		}
-		parts = append(parts, op.Narrow(s.all, 1, at, run))
+		parts = append(parts, op.Narrow(vertices, 1, at, run))
 		i += run
 	}
 	if len(parts) == 1 {
@@ -137,30 +169,32 @@ func (s *scene) matrix(names ...string) *ir.Node {
 	return op.Concat(1, parts...)
 }
 
-// columns returns columns flat, splat by splat.
-func (s *scene) columns(names ...string) *ir.Node {
-	return op.Reshape(s.matrix(names...), ir.ShapeOf(s.n*int64(len(names))))
+// render returns the image [height,width,4] of the parts.
+func (s *scene) render(meta *ir.Node, parts map[string]*ir.Node) *ir.Node {
+	flat := func(part string) *ir.Node {
+		return op.Reshape(parts[part], ir.ShapeOf(s.n*int64(len(s.names(part)))))
+	}
+	return op.GaussianSplatRender(s.width, s.height, meta, flat(task.SplatPosition), flat(task.SplatScale),
+		flat(task.SplatRotation), op.Sigmoid(flat(task.SplatOpacity)),
+		// colors count only if all of f_dc is 0, where the colour is 0.5
+		op.Const(meta.Graph, 0.5, ir.TypeOf(dtype.F32, 3*s.n)), s.sh(parts))
 }
 
 // sh returns the harmonics, flat. The file has f_rest by colour, and its direction points away from the camera, where
 // the op's points to it: functions of odd degree change their sign.
-func (s *scene) sh(terms int) *ir.Node {
-	constant := s.matrix("f_dc_0", "f_dc_1", "f_dc_2")
-	if terms == 1 {
+func (s *scene) sh(parts map[string]*ir.Node) *ir.Node {
+	constant := parts[task.SplatColor]
+	if s.terms == 1 {
 		return op.Reshape(constant, ir.ShapeOf(3*s.n))
 	}
-	var names []string
-	for k := range 3 * (terms - 1) {
-		names = append(names, fmt.Sprint("f_rest_", k))
-	}
-	rest := op.Transpose(op.Reshape(s.matrix(names...), ir.ShapeOf(s.n, 3, int64(terms-1))), 0, 2, 1)
-	parts := []*ir.Node{op.Reshape(constant, ir.ShapeOf(s.n, 1, 3))}
-	for degree := 1; degree*degree < terms; degree++ {
+	rest := op.Transpose(op.Reshape(parts[task.SplatHarmonics], ir.ShapeOf(s.n, 3, int64(s.terms-1))), 0, 2, 1)
+	all := []*ir.Node{op.Reshape(constant, ir.ShapeOf(s.n, 1, 3))}
+	for degree := 1; degree*degree < s.terms; degree++ {
 		part := op.Narrow(rest, 1, degree*degree-1, 2*degree+1)
 		if degree%2 == 1 {
 			part = op.Neg(part)
 		}
-		parts = append(parts, part)
+		all = append(all, part)
 	}
-	return op.Reshape(op.Concat(1, parts...), ir.ShapeOf(s.n*int64(terms)*3))
+	return op.Reshape(op.Concat(1, all...), ir.ShapeOf(s.n*int64(s.terms)*3))
 }

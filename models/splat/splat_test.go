@@ -196,3 +196,30 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestCompressed builds a compressed file, and refuses one with a range that is no number.
+func TestCompressed(t *testing.T) {
+	const path = "../../internal/ply/testdata/harmonics.compressed.ply"
+	m, err := compile.Load(t.Context(), path, compile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if facts := fmt.Sprint(m.Facts); !strings.Contains(facts, "{splats 261} {harmonics degree 1}") {
+		t.Error(facts)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(b), "end_header\n") + len("end_header\n")
+	binary.LittleEndian.PutUint32(b[at:], math.Float32bits(float32(math.NaN())))
+	bad := filepath.Join(t.TempDir(), "bad.ply")
+	if err := os.WriteFile(bad, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = compile.Load(t.Context(), bad, compile.Options{})
+	if !errors.Is(err, code.Splats) || !strings.Contains(err.Error(), "x of splat 0 is NaN") {
+		t.Error(err)
+	}
+}

@@ -31,11 +31,18 @@ func WithStates(g *ir.Graph, scale func(param string) (factor float64, trained b
 	})
 }
 
+// Options of a step. If Kept is not nil, only the values that it selects are kept for the backward pass, and what lies
+// between them is computed again (grad.Checkpointed). With Rates, each state has an input that multiplies its step size
+// and decay.
+type Options struct {
+	Optimizer string // task.AdamW or task.SGD
+	Rates     bool
+	Kept      func(n *ir.Node) bool
+}
+
 // Step returns a graph that computes what loss computes, a graph from WithStates whose output task.TrainLoss is f32[],
-// and then updates its states. Every reader of a state reads the value from before the step. If kept is not nil, only
-// the values that it selects are kept for the backward pass, and what lies between them is computed again
-// (grad.Checkpointed).
-func Step(name string, loss *ir.Graph, optimizer string, kept func(n *ir.Node) bool) (*ir.Graph, error) {
+// and then updates its states. Every reader of a state reads the value from before the step.
+func Step(name string, loss *ir.Graph, options Options) (*ir.Graph, error) {
 	g, err := loss.Rebuild(nil)
 	if err != nil {
 		return nil, err
@@ -53,7 +60,7 @@ func Step(name string, loss *ir.Graph, optimizer string, kept func(n *ir.Node) b
 	}
 	var cuts []*ir.Node
 	for _, n := range g.Nodes {
-		if kept != nil && kept(n) {
+		if options.Kept != nil && options.Kept(n) {
 			cuts = append(cuts, n)
 		}
 	}
@@ -62,11 +69,11 @@ func Step(name string, loss *ir.Graph, optimizer string, kept func(n *ir.Node) b
 		return nil, err
 	}
 	return g, g.Build(func() {
-		s := step{g: g}
+		s := step{g: g, rates: options.Rates}
 		norm := globalNorm(gradients)
 		s.factor = op.Min(s.number(1), op.Div(s.input(task.TrainClip), op.Add(norm, s.number(clipEpsilon))))
 		update := s.adamW
-		if optimizer == task.SGD {
+		if options.Optimizer == task.SGD {
 			update = s.sgd
 		}
 		apply := update()
@@ -99,6 +106,7 @@ func globalNorm(all []*ir.Node) *ir.Node {
 type step struct {
 	g      *ir.Graph
 	factor *ir.Node // of the gradients, by clipping
+	rates  bool
 }
 
 func (s step) number(v float64) *ir.Node { return op.Const(s.g, v, ir.TypeOf(dtype.F32)) }
@@ -108,6 +116,15 @@ func (s step) input(name string) *ir.Node { return op.Input(s.g, name, ir.TypeOf
 // state declares a state for a param's state p, 0 at first.
 func (s step) state(prefix string, p *ir.Node) *ir.Node {
 	return op.State(s.g, prefix+p.Name[len(task.TrainParam):], p.Type, 0)
+}
+
+// rated returns the step size and the decay of a param's state p.
+func (s step) rated(p, size, decay *ir.Node) (*ir.Node, *ir.Node) {
+	if !s.rates {
+		return size, decay
+	}
+	rate := s.input(task.TrainRate + p.Name[len(task.TrainParam):])
+	return op.Mul(size, rate), op.Mul(decay, rate)
 }
 
 // assign makes x the value of a state after the step.
@@ -124,10 +141,11 @@ func (s step) adamW() func(p, g *ir.Node) {
 	keep2, take2, scale2 := s.input(task.TrainKeep2), s.input(task.TrainTake2), s.input(task.TrainScale2)
 	return func(p, g *ir.Node) {
 		m, v := s.state(task.TrainFirst, p), s.state(task.TrainSecond, p)
+		rate, less := s.rated(p, size, decay)
 		mean := op.Add(op.Mul(m, keep1), op.Mul(g, take1))
 		square := op.Add(op.Mul(v, keep2), op.Mul(op.Mul(g, g), take2))
-		by := op.Div(op.Mul(mean, size), op.Add(op.Sqrt(op.Mul(square, scale2)), epsilon))
-		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, decay)), by))
+		by := op.Div(op.Mul(mean, rate), op.Add(op.Sqrt(op.Mul(square, scale2)), epsilon))
+		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, less)), by))
 		s.assign(m, mean)
 		s.assign(v, square)
 	}
@@ -138,8 +156,9 @@ func (s step) sgd() func(p, g *ir.Node) {
 	size, decay, momentum := s.input(task.TrainStepSize), s.input(task.TrainDecay), s.input(task.TrainMomentum)
 	return func(p, g *ir.Node) {
 		m := s.state(task.TrainFirst, p)
+		rate, less := s.rated(p, size, decay)
 		velocity := op.Add(op.Mul(m, momentum), g)
-		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, decay)), op.Mul(velocity, size)))
+		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, less)), op.Mul(velocity, rate)))
 		s.assign(m, velocity)
 	}
 }
