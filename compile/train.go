@@ -90,8 +90,8 @@ func (o *Options) checkTraining() error {
 	case t.Batch < 0 || t.Tokens < 0:
 		return usage("--train-batch", "batches of %d x %d tokens; allowed are 1 and more", t.Batch, t.Tokens)
 	case !t.ofLanguage():
-		if t.Tokens != 0 || len(t.Layers) > 0 {
-			return usage("--train "+t.Mode, "does not go with --train-tokens and --train-layers")
+		if t.Tokens != 0 || len(t.Layers) > 0 || t.Checkpoint {
+			return usage("--train "+t.Mode, "does not go with --train-tokens, --train-layers and --checkpoint")
 		}
 		return nil
 	}

@@ -108,7 +108,7 @@ func (e *Explainer) Own(n *ir.Node) (need Need) {
 			need.Rank = t.Rank()
 		}
 	}
-	if k := n.Arity(); e.has.MaxOperands > 0 && k > e.has.MaxOperands {
+	if k := n.Arity(); e.has.MaxOperands > 0 && k > e.has.MaxOperands && !n.Op.Nested {
 		need.Operands = k
 	}
 	if how, _ := e.to.Takes(n); how == target.No {

@@ -27,7 +27,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op.Block {
 		return No, fmt.Sprintf("%s is a block; the compiler must lower it", n.OpName())
 	}
-	if k := n.Arity(); d.MaxOperands > 0 && k > d.MaxOperands {
+	if k := n.Arity(); d.MaxOperands > 0 && k > d.MaxOperands && !n.Op.Nested {
 		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.OpName(), k)
 	}
 	for _, t := range types {

@@ -1,5 +1,5 @@
-// Command rlx-backend-null is the smallest backend: it runs one op, neg. To write a backend, copy this folder, rename
-// it, and add kernels.
+// Command rlx-backend-null is the smallest backend: it runs one op, neg, and loops of it. To write a backend, copy this
+// folder, rename it, and add kernels.
 package main
 
 import "github.com/rlx-go/rlx/sdk/backend"
@@ -19,5 +19,5 @@ var config = backend.Config{
 			}
 			return nil
 		},
-	}},
+	}, backend.NewLoop()}, // a long while or scan is one step
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/runner"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -24,33 +25,51 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 	} else if err := info.CheckPrecision(l.Precision); err != nil {
 		return nil, err
 	}
-	x := &executable{b: b}
+	x := &executable{b: b, program: l.Program}
+	if err := x.find(); err != nil {
+		return nil, err
+	}
+	x.makeRunner(l, tensor.AlignedBytes(int(l.Program.ArenaSize)), tensor.AlignedBytes(int(x.memory)))
+	return x, nil
+}
+
+// find finds the functions that run the steps, also in loops.
+func (x *executable) find() error {
 	var native []bool // by step
-	for _, s := range l.Program.Steps {
-		n := l.Program.Graph.Nodes[s.Node]
-		run, isNative, err := b.find(n)
+	for i, s := range x.program.Steps {
+		n := x.program.Graph.Nodes[s.Node]
+		run, isNative, err := x.b.find(n)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		x.run = append(x.run, run)
 		native = append(native, isNative)
-		scratch, own := b.scratch(n, isNative)
+		scratch, own := x.b.scratch(n, isNative)
+		if l := x.program.Loop(n.ID); l != nil {
+			if err := x.findLoop(i, l); err != nil {
+				return err
+			}
+		}
 		x.memory, x.own = max(x.memory, scratch), max(x.own, own)
 	}
-	x.kernels = runner.Kernels(l.Program, native)
-	scratch := tensor.AlignedBytes(int(x.memory))
+	x.kernels = runner.Kernels(x.program, native)
+	return nil
+}
+
+// makeRunner makes the runners of the program and of its loops. Their steps share the scratch memory.
+func (x *executable) makeRunner(l device.Load, arena, scratch []byte) {
 	x.Runner = runner.New(runner.Config{
-		Program: l.Program, Weights: l.Weights, Arena: tensor.AlignedBytes(int(l.Program.ArenaSize)),
+		Program: x.program, Weights: l.Weights, Arena: arena,
 		Step: func(i int, _ bool, _ []bool) (int, error) { return 1, x.run[i](&x.calls[i]) },
 	})
-	for i := range l.Program.Steps {
+	for i := range x.program.Steps {
 		c := x.Runner.Call(i)
 		x.calls = append(
 			x.calls,
 			Call{Node: c.Node, In: c.In, Out: c.Out, Scratch: scratch,
 				Threads: cmp.Or(l.Threads, runtime.GOMAXPROCS(0))})
 	}
-	return x, nil
+	x.makeLoops(l, scratch)
 }
 
 // find returns the function that runs a node. native is true if it is a kernel, false if it is the op's definition.
@@ -87,6 +106,8 @@ func (b *backend) scratch(n *ir.Node, native bool) (scratch, own int64) {
 type executable struct {
 	*runner.Runner
 	b           *backend
+	program     *program.Program
+	loops       []*loop
 	run         []func(*Call) error // by step
 	calls       []Call              // by step
 	kernels     []device.Kernel
@@ -94,11 +115,14 @@ type executable struct {
 }
 
 // SetWeights replaces weights. Kernels of steps that read one are prepared again.
-func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
+func (x *executable) SetWeights(ctx context.Context, w device.NewWeights) error {
 	x.Runner.SetWeights(w)
-	reads := device.Reading(x.Program, w.Params)
+	reads := device.Reading(x.program, w.Params)
 	for i := range x.run {
 		n := x.calls[i].Node
+		if x.program.Loop(n.ID) != nil {
+			continue
+		}
 		if !slices.ContainsFunc(n.In, func(in *ir.Node) bool { return in != nil && reads[in.ID] }) {
 			continue
 		}
@@ -107,7 +131,7 @@ func (x *executable) SetWeights(_ context.Context, w device.NewWeights) error {
 			return err
 		}
 	}
-	return nil
+	return x.setLoopWeights(ctx, w)
 }
 
 // Kernels reports which ops have a kernel.

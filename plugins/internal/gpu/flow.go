@@ -22,6 +22,7 @@ const (
 // flow divides a run into submissions, and tracks which steps are recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
+	all        int // recorded
 	size       int // maximum number of dispatches in a submission
 	head       int // number of dispatches in the next submission if fewer than size; 0 for size
 	growth     int // factor by which head grows with each submission; 0 if only the first submission is short
@@ -108,6 +109,7 @@ func (c *recording) track(reached int) {
 
 // report calls Progress with the steps that have ended. The last step is reported at the end of the run.
 func (c *recording) report() {
+	c.reportLoop()
 	if f := &c.flow; f.reached > f.reported && f.reached < len(c.exec.program.Steps) {
 		f.reported = f.reached
 		if c.run.Progress != nil {
@@ -120,6 +122,7 @@ func (c *recording) report() {
 // uses the same memory.
 func (c *recording) settle() {
 	c.drop()
+	defer c.hideAll()
 	if c.exec.io.host != nil {
 		// waits for all submissions even if one fails, because the host may write to the io space as soon as the run
 		// has ended

@@ -14,8 +14,10 @@ func Inspect(e device.Executable) Inspection { return Inspection{e.(*executable)
 
 // Texts returns the shader texts of all dispatches.
 func (i Inspection) Texts() (out []string) {
-	for _, d := range i.exec.dispatches {
-		out = append(out, d.source.Text)
+	for _, x := range i.exec.all() {
+		for _, d := range x.each() {
+			out = append(out, d.source.Text)
+		}
 	}
 	return out
 }
@@ -48,7 +50,7 @@ func (i Inspection) Slow() (inFlight int) {
 	return maxInFlight
 }
 
-// Buffers returns all buffers of the program, the one for parameters last. weights is the number of bytes of the
+// Buffers returns all buffers of the program, those for parameters last. weights is the number of bytes of the
 // weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, s := range append(slices.Clone(i.exec.weights), i.exec.arena, i.exec.io, i.exec.scratch, i.exec.status) {
@@ -57,8 +59,11 @@ func (i Inspection) Buffers() (out []Buffer, weights int64) {
 	for _, r := range i.exec.resident {
 		weights += r.to - r.from
 	}
-	for _, s := range append([]*staging{i.exec.up}, i.exec.down...) {
+	for _, s := range slices.Concat([]*staging{i.exec.up}, i.exec.down, i.exec.snaps) {
 		out = append(out, s.buffer)
 	}
-	return append(out, i.exec.params), weights
+	for _, x := range i.exec.all() {
+		out = append(out, x.params)
+	}
+	return out, weights
 }

@@ -35,9 +35,19 @@ type executable struct {
 	upBytes, downBytes, chunk  int64
 	clock                      Clock // made by the first profiled run
 	dispatches                 []dispatch
-	statuses                   int  // slots in status, one for each dispatch that can refuse values
-	unclear                    bool // status may hold nonzero words
-	groups                     int  // number of groups of dispatches, see dispatch.group
+	loops                      []*loop // by step
+	// slots in status, one for each dispatch that can refuse values and for the control of each loop, also in loops
+	statuses int
+	unclear  bool // status may hold nonzero words
+	groups   int  // number of groups of dispatches, see dispatch.group
+
+	// The program of a loop has a region of the arena of its root, the executable of the program that was loaded, and
+	// shares its weights, scratch memory and status slots. Offsets of the arena and of the IO space are in that arena.
+	root          *executable // nil if the program was loaded
+	arenaAt, ioAt int64
+	control       int        // slot of the control of the loop that the program belongs to
+	grouped       []bool     // which groups run as one, for the last sizes
+	snaps         []*staging // for the status slots while a loop runs
 
 	tape   *tape          // recording of the next run, for the sizes of the last one; nil if there is none
 	bound  *program.Bound // sizes to which the parameters on the device belong; nil if there are none
@@ -59,6 +69,9 @@ type dispatch struct {
 	at, size int64 // range of its parameters in the parameter buffer
 	status   int   // slot in the status buffer; -1 for none
 	stateful bool  // the shader accesses the state, so bound is made when a run names the state
+
+	// memory of each binding, in place of the operands and results of node; only for shaders of loops
+	memory []memory
 
 	steps []*ir.Node // nodes of the steps that the shader runs as a group; nil if it is for a single step
 	group int        // number of the group that the dispatch belongs to; -1 for none
@@ -129,7 +142,7 @@ func (x *executable) load() (err error) {
 // which is not known yet. The run reports errors.
 func (x *executable) prepareFirstRun() {
 	x.gpu.dev.Exclusive(func() {
-		if x.bind(x.program.Graph.Syms.Min()) == nil && x.program.StateSize == 0 {
+		if x.bind(x.program.Graph.Syms.Min()) == nil && x.program.StateSize == 0 && len(x.loops) == 0 {
 			x.tape, _ = x.record(nil)
 		}
 	})
@@ -152,8 +165,11 @@ func (x *executable) allocate() (err error) {
 		}
 	}
 	x.planTransfers() // again, because the device may have rejected the host's memory for the io space
-	if x.params, err = x.gpu.dev.NewBuffer("parameters", x.paramBytes, Parameters); err != nil {
-		return err
+	for _, y := range x.all() {
+		if y.params, err = x.gpu.dev.NewBuffer("parameters", y.paramBytes, Parameters); err != nil {
+			y.params = nil
+			return err
+		}
 	}
 	return x.makeStaging()
 }
@@ -203,10 +219,12 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // bindAll makes the bind groups of all dispatches that are not stateful.
 func (x *executable) bindAll() error {
-	for i := range x.dispatches {
-		if d := &x.dispatches[i]; !d.stateful {
-			if err := x.bindGroup(d); err != nil {
-				return err
+	for _, y := range x.all() {
+		for _, d := range y.each() {
+			if !d.stateful {
+				if err := y.bindGroup(d); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -237,8 +255,11 @@ func (x *executable) compile() error {
 	var sources []Source
 	var of []*dispatch // of[i] is the first dispatch that needs sources[i]
 	seen := map[string]bool{}
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
+	var all []*dispatch
+	for _, y := range x.all() {
+		all = append(all, y.each()...)
+	}
+	for _, d := range all {
 		if t := d.source.Text; x.gpu.pipelines[t] == nil && !seen[t] {
 			seen[t] = true
 			sources, of = append(sources, d.source), append(of, d)
@@ -253,8 +274,7 @@ func (x *executable) compile() error {
 	if err != nil {
 		return x.unprepared(of[failed], err)
 	}
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
+	for _, d := range all {
 		d.pipeline = x.gpu.pipelines[d.source.Text]
 	}
 	return nil
@@ -268,7 +288,11 @@ func (x *executable) unprepared(d *dispatch, err error) error {
 
 // memory returns the size of all buffers of the program in bytes.
 func (x *executable) memory() int64 {
-	return x.paramBytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) +
+	bytes := int64(0)
+	for _, y := range x.all() {
+		bytes += y.paramBytes
+	}
+	return bytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) +
 		x.stagingBytes()
 }
 
@@ -305,16 +329,18 @@ func (x *executable) release() {
 	if x.gpu.limits.Page > 0 {
 		x.gpu.drain() // after a failure, later submissions may still use memory that the caller is about to unmap
 	}
-	for _, d := range x.dispatches {
-		if d.bound != nil {
-			d.bound.Release()
+	for _, y := range x.all() {
+		for _, d := range y.each() {
+			if d.bound != nil {
+				d.bound.Release()
+			}
+		}
+		if y.params != nil {
+			y.params.Release()
+			y.params = nil
 		}
 	}
-	x.dispatches = nil
-	if x.params != nil {
-		x.params.Release()
-		x.params = nil
-	}
+	x.dispatches, x.loops = nil, nil
 	for _, s := range x.weights {
 		s.release()
 	}

@@ -25,7 +25,31 @@ type interval struct {
 
 // plan chooses shaders, plans memory and generates the texts of the shaders. It does not use the device.
 func (x *executable) plan() error {
+	if err := x.planSteps(); err != nil {
+		return err
+	}
+	if err := x.planLoops(); err != nil {
+		return err
+	}
 	names := map[string]bool{}
+	for _, s := range x.program.Steps {
+		names[x.program.Graph.Nodes[s.Node].Op.Name] = true
+	}
+	for name := range names {
+		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
+	}
+	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
+	x.planWeights()
+	x.arena, x.io = x.gpu.planSpace(x.program.ArenaSize), x.planIO()
+	x.scratch, x.status = x.gpu.planSpace(x.scratchBytes), x.gpu.planSpace(x.statusBytes())
+	x.stateShape = x.gpu.planSpace(x.program.StateSize)
+	x.planTransfers()
+	return x.planTexts()
+}
+
+// planSteps chooses the shaders of the program's steps, but not of the programs of its loops.
+func (x *executable) planSteps() error {
+	root := x.base()
 	var found []kernels.Kernel // kernel of each step
 	for i, s := range x.program.Steps {
 		n := x.program.Graph.Nodes[s.Node]
@@ -35,13 +59,17 @@ func (x *executable) plan() error {
 				i+1, n.Label(), x.gpu.api.Name(), n, why)
 		}
 		found = append(found, k)
-		names[n.Op.Name] = true
 		if k.Scratch != nil {
-			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.gpu.limits.Kernels))
+			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.gpu.limits.Kernels))
 		}
 	}
 	uses := x.program.Graph.UseCounts()
 	for i := 0; i < len(x.program.Steps); {
+		if l := x.program.Loop(x.program.Steps[i].Node); l != nil {
+			x.addLoop(i, l)
+			i++
+			continue
+		}
 		group, steps := x.findGroup(i, uses)
 		number := -1
 		if steps > 0 {
@@ -61,16 +89,7 @@ func (x *executable) plan() error {
 		}
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
-	for name := range names {
-		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
-	}
-	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
-	x.planWeights()
-	x.arena, x.io = x.gpu.planSpace(x.program.ArenaSize), x.planIO()
-	x.scratch, x.status = x.gpu.planSpace(x.scratchBytes), x.gpu.planSpace(x.statusBytes())
-	x.stateShape = x.gpu.planSpace(x.program.StateSize)
-	x.planTransfers()
-	return x.planTexts()
+	return nil
 }
 
 // planIO plans the io space, over the host's memory if possible.
@@ -93,13 +112,24 @@ func (x *executable) planIO() *space {
 func (x *executable) add(d dispatch) {
 	d.status = -1
 	if slices.ContainsFunc(d.shader.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
-		d.status = x.statuses
-		x.statuses++
+		d.status = x.slot()
 	}
 	d.stateful = x.isStateful(d.shader, &d)
+	x.reserve(&d)
+	x.dispatches = append(x.dispatches, d)
+}
+
+// slot returns a new slot in the status buffer.
+func (x *executable) slot() int {
+	root := x.base()
+	root.statuses++
+	return root.statuses - 1
+}
+
+// reserve assigns a dispatch a range of the parameter buffer.
+func (x *executable) reserve(d *dispatch) {
 	d.at, d.size = x.paramBytes, max(4, 4*int64(d.shader.ParamWords()))
 	x.paramBytes += program.AlignUp(d.size)
-	x.dispatches = append(x.dispatches, d)
 }
 
 // mostGrouped is the largest number of steps in a group.
@@ -173,12 +203,14 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 	return out
 }
 
-// weightsRead returns the ranges of the weights that steps read, in the order of the steps.
+// weightsRead returns the ranges of the weights that steps read, in the order of the steps. Those of loops follow.
 func (x *executable) weightsRead() (used []interval) {
-	for _, s := range x.program.Steps {
-		for _, in := range x.program.Graph.Nodes[s.Node].Operands() {
-			if pl := x.program.Places[in.ID]; pl.Space == program.Weights {
-				used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
+	for _, y := range x.all() {
+		for _, s := range y.program.Steps {
+			for _, in := range y.program.Graph.Nodes[s.Node].Operands() {
+				if pl := y.program.Places[in.ID]; pl.Space == program.Weights {
+					used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
+				}
 			}
 		}
 	}
@@ -187,6 +219,15 @@ func (x *executable) weightsRead() (used []interval) {
 
 // locate returns the space that holds a place, and the offset in it.
 func (x *executable) locate(pl program.Place) (*space, int64) {
+	switch {
+	case x.root == nil:
+	case pl.Space == program.Arena:
+		return x.root.arena, x.arenaAt + pl.Offset
+	case pl.Space == program.IO:
+		return x.root.arena, x.ioAt + pl.Offset
+	default:
+		return x.root.locate(pl)
+	}
 	switch pl.Space {
 	case program.Arena:
 		return x.arena, pl.Offset
@@ -206,8 +247,8 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 
 // bindings returns the views of the operands of a dispatch, and the pieces of buffers that they consist of.
 func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []Piece, err error) {
-	for _, b := range d.shader.Bindings {
-		s, offset, bytes := x.operand(d, b)
+	for i, b := range d.shader.Bindings {
+		s, offset, bytes := x.operand(d, b, i)
 		ps, v := x.gpu.view(s, offset, bytes, b.DType.Size())
 		if b.Vec == 4 && v.Skip%4 != 0 {
 			return nil, nil, fmt.Errorf("BUG: gpu: vectors at element %d of a binding of %v", v.Skip, d.node)
@@ -229,43 +270,49 @@ func (x *executable) planTexts() error {
 	var texts sync.Map                         // from key to *written
 	var e errgroup.Group
 	e.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		e.Go(func() (err error) {
-			defer caught(&err)
-			views, pieces, err := x.bindings(d)
-			if err != nil {
-				return err
-			}
-			n := len(pieces) + 1
-			if n > x.gpu.limits.Bindings {
-				return diag.New(device.ErrUnsupported, d.node.OpName(), "step %d, %s: needs %d bindings; %s has %d",
-					d.step+1, d.node.Label(), n, x.gpu.name, x.gpu.limits.Bindings)
-			}
-			s := d.shader
-			found, _ := texts.LoadOrStore(
-				key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
-			w := found.(*written)
-			w.once.Do(func() { w.text, w.err = s.Text(views) })
-			if w.err != nil {
-				return x.unprepared(d, w.err)
-			}
-			d.source = Source{s.Name, w.text, n}
-			return nil
-		})
+	text := func(x *executable, d *dispatch) (err error) {
+		defer caught(&err)
+		views, pieces, err := x.bindings(d)
+		if err != nil {
+			return err
+		}
+		n := len(pieces) + 1
+		if n > x.gpu.limits.Bindings {
+			return diag.New(device.ErrUnsupported, d.node.OpName(), "step %d, %s: needs %d bindings; %s has %d",
+				d.step+1, d.node.Label(), n, x.gpu.name, x.gpu.limits.Bindings)
+		}
+		s := d.shader
+		found, _ := texts.LoadOrStore(
+			key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
+		w := found.(*written)
+		w.once.Do(func() { w.text, w.err = s.Text(views) })
+		if w.err != nil {
+			return x.unprepared(d, w.err)
+		}
+		d.source = Source{s.Name, w.text, n}
+		return nil
+	}
+	for _, y := range x.all() {
+		for _, d := range y.each() {
+			e.Go(func() error { return text(y, d) })
+		}
 	}
 	return e.Wait()
 }
 
-// operand returns the place of a binding: its space, its offset, and its number of bytes for the largest sizes.
-func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
+// operand returns the place of binding i, b: its space, its offset, and its number of bytes for the largest sizes.
+func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, offset, bytes int64) {
 	n := d.node
+	if d.memory != nil {
+		s, offset = d.memory[i].at()
+		return s, offset, d.memory[i].bytes
+	}
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.scratch, 0, k.Scratch(n, x.gpu.limits.Kernels)
+		return x.base().scratch, 0, k.Scratch(n, x.gpu.limits.Kernels)
 	case kernels.Status:
-		return x.status, int64(d.status) * program.Align, 4
+		return x.base().status, int64(d.status) * program.Align, 4
 	}
 	pl := x.program.Places[d.operand(b).ID]
 	s, offset = x.locate(pl)

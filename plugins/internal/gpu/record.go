@@ -21,6 +21,7 @@ type recording struct {
 	enc   Encoder
 
 	flow        flow
+	loops       loops
 	tape        *tape         // receives the submissions; nil to submit at once
 	downloading bool          // the next submission only copies results to the host
 	submitted   time.Duration // time of the first submission, since start; 0 before it
@@ -110,6 +111,7 @@ func (c *recording) dispatch(d *dispatch) {
 	}
 	c.enc.Dispatch(d.pipeline, d.bound, d.x, d.y)
 	c.flow.dispatches++
+	c.flow.all++
 }
 
 // drop discards the recorded commands that are not submitted.

@@ -24,6 +24,10 @@ func Repeat(exe device.Executable, times int) (time.Duration, error) {
 					"cannot be repeated: the device %s must have a clock, and the program must have run before",
 					x.gpu.name)
 		}
+		if len(x.loops) > 0 {
+			return 0, diag.New(device.ErrUnsupported, x.program.Method,
+				"cannot be repeated: it has a loop that is a step")
+		}
 		return x.repeat(times)
 	})
 }

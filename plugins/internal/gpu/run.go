@@ -93,6 +93,7 @@ func (c *recording) steps() error {
 
 // dispatchAll records the steps that the run needs. If each must be submitted by itself, it also runs them.
 func (c *recording) dispatchAll() error {
+	c.startLoops()
 	if err := c.mark(0); err != nil {
 		return err
 	}
@@ -150,6 +151,11 @@ func (c *recording) record(i int, of []dispatch, grouped []bool) error {
 		}
 	}
 	c.flow.next = i + 1
+	if l := c.exec.loopOf(i); l != nil {
+		if err := c.outermost(l); err != nil {
+			return err
+		}
+	}
 	return c.mark(i + 1)
 }
 

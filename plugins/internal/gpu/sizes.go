@@ -35,15 +35,29 @@ func (x *executable) bind(syms map[string]int64) error {
 	x.bound = nil
 	x.tape.release()
 	x.tape = nil
-	for i, w := range s.workgroups {
-		x.dispatches[i].x, x.dispatches[i].y = w[0], w[1]
+	for i, d := range x.each() {
+		d.x, d.y = s.workgroups[i][0], s.workgroups[i][1]
 	}
 	if len(s.params) > 0 {
 		if err := x.gpu.dev.Write(x.params, s.params); err != nil {
 			return err
 		}
 	}
+	for _, l := range x.loops {
+		for _, y := range l.programs() {
+			own := map[string]int64{}
+			for _, s := range y.program.Graph.Syms {
+				own[s.Name] = syms[s.Name]
+			}
+			if err := y.bind(own); err != nil {
+				return err
+			}
+		}
+	}
 	x.bound, x.syms = s.bound, maps.Clone(syms)
+	if x.root != nil {
+		x.grouped = (&recording{exec: x}).grouped()
+	}
 	return nil
 }
 
@@ -56,9 +70,9 @@ func (x *executable) sizesOf(syms map[string]int64) (*sizes, error) {
 	if err != nil {
 		return nil, diag.New(device.ErrInput, x.program.Method, "%w", err)
 	}
-	out := &sizes{bound: b, params: make([]byte, 0, x.paramBytes), workgroups: make([][2]uint32, len(x.dispatches))}
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
+	all := x.each()
+	out := &sizes{bound: b, params: make([]byte, 0, x.paramBytes), workgroups: make([][2]uint32, len(all))}
+	for i, d := range all {
 		s, c := b.Steps[d.step], call(b.Steps[d.step])
 		if d.steps != nil {
 			var calls []*kernels.Call

@@ -190,8 +190,8 @@ func (x *executable) useState(r device.Run) error {
 	x.tape.release()
 	x.tape = nil
 	x.state = s.space
-	for i := range x.dispatches {
-		if d := &x.dispatches[i]; d.stateful {
+	for _, d := range x.each() {
+		if d.stateful {
 			if err := x.bindGroup(d); err != nil {
 				// some bind groups have the new state and some the old one, so the next run must bind all of them
 				x.state = nil

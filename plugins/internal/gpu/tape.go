@@ -111,7 +111,9 @@ func (c *recording) submitPlain() error {
 	if err := submit(); err != nil {
 		return err
 	}
-	if x.pace > 0 { // not after the first run, because the best size of submissions is not known yet
+	// Not after the first run, because the best size of submissions is not known yet; and not with loops, whose
+	// commands would take as much memory as there are iterations.
+	if x.pace > 0 && len(x.loops) == 0 {
 		x.tape, _ = x.record(outputs) // after an error, the next run records again and reports it
 	}
 	return nil

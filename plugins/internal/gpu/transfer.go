@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
@@ -80,13 +82,22 @@ func (x *executable) makeStaging() (err error) {
 		}
 		x.down = append(x.down, s)
 	}
+	if len(x.loops) > 0 {
+		for range maxInFlight + 1 {
+			s, err := x.gpu.newStaging(ToHost, x.statusBytes())
+			if err != nil {
+				return err
+			}
+			x.snaps = append(x.snaps, s)
+		}
+	}
 	return nil
 }
 
 // stagingBytes returns the total size of the staging buffers.
 func (x *executable) stagingBytes() int64 {
 	n := x.up.size
-	for _, s := range x.down {
+	for _, s := range slices.Concat(x.down, x.snaps) {
 		n += s.size
 	}
 	return n
@@ -94,10 +105,10 @@ func (x *executable) stagingBytes() int64 {
 
 func (x *executable) releaseStaging() {
 	x.up.release()
-	for _, s := range x.down {
+	for _, s := range slices.Concat(x.down, x.snaps) {
 		s.release()
 	}
-	x.up, x.down = nil, nil
+	x.up, x.down, x.snaps = nil, nil, nil
 }
 
 // statusBytes returns the size of the status slots, in which shaders report values that they refuse. The slots are at
@@ -223,7 +234,7 @@ func (c *recording) results() error {
 	}
 	var due time.Time
 	if x.pace > 0 {
-		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
+		due = c.start.Add(c.submitted + x.pace*time.Duration(c.dispatches()))
 	}
 	if end == 0 {
 		if err := x.gpu.wait(due); err != nil {
@@ -231,7 +242,7 @@ func (c *recording) results() error {
 		}
 		c.measure()
 	}
-	refused := -1
+	var refused error
 	for k := 0; int64(k)*x.chunk < end; k++ {
 		from, err := x.gpu.await(x.down[k], due)
 		if err != nil {
@@ -239,9 +250,9 @@ func (c *recording) results() error {
 		}
 		if k == 0 {
 			c.measure()
-			refused = x.refusedStep(from)
+			refused = x.refused(from)
 		}
-		if refused < 0 {
+		if refused == nil {
 			for _, s := range within(list, int64(k)*x.chunk, x.chunk) {
 				tensor.Copy(c.run.IO[s.io:s.io+s.bytes], from[s.at:s.at+s.bytes])
 			}
@@ -255,31 +266,37 @@ func (c *recording) results() error {
 			return err
 		}
 	}
-	if refused < 0 {
-		x.unclear = false
-		return nil
+	if refused == nil {
+		x.unclear = len(x.loops) > 0 // their controls count
 	}
-	n := x.bound.Steps[refused].Node
-	k, _ := kernels.Find(n)
-	return device.StepError(
-		device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
+	return refused
 }
 
 // measure sets the pace, if this is a plain run. It is called when the device has finished.
 func (c *recording) measure() {
-	if n := len(c.exec.dispatches); n > 0 && c.plain() {
+	if n := c.dispatches(); n > 0 && c.plain() {
 		c.exec.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
 	}
 }
 
-// refusedStep returns the first step whose shader has reported a bad value, or -1.
-func (x *executable) refusedStep(statuses []byte) int {
-	for _, d := range x.dispatches {
-		if d.status >= 0 && d.x > 0 && binary.LittleEndian.Uint32(statuses[int64(d.status)*program.Align:]) != 0 {
-			return d.step
-		}
+// dispatches returns the number of dispatches of the run, of which all are submitted.
+func (c *recording) dispatches() int {
+	if len(c.exec.loops) > 0 {
+		return c.flow.all
 	}
-	return -1
+	return len(c.exec.dispatches)
+}
+
+// word returns a word of a status slot.
+func word(statuses []byte, slot, k int) uint32 {
+	return binary.LittleEndian.Uint32(statuses[slot*program.Align+4*k:])
+}
+
+// refusal returns the error of a node whose shader has reported a bad value.
+func refusal(n *ir.Node) error {
+	k, _ := kernels.Find(n)
+	return device.StepError(
+		device.ErrInput, n, errors.New(cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")))
 }
 
 // clearStatus clears the status words, unless they are known to be zero.

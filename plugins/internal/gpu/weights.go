@@ -70,8 +70,8 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 	if err := x.bindAll(); err != nil {
 		return err
 	}
-	for i := range x.dispatches {
-		if d := &x.dispatches[i]; d.stateful && d.bound != nil {
+	for _, d := range x.each() {
+		if d.stateful && d.bound != nil {
 			if err := x.bindGroup(d); err != nil {
 				return err
 			}
