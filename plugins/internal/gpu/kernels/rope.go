@@ -14,23 +14,29 @@ import (
 //go:embed rope.wgsl
 var ropeWGSL string
 
-var _ = register(
-	Kernel{Op: "rope", Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats +
-		", frequencies: f32, position: i32)",
+var (
+	_ = register(ropeKernel("rope"))
+	_ = register(ropeKernel("rope_backward"))
+)
+
+func ropeKernel(name string) Kernel {
+	return Kernel{Op: name,
+		Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats + ", frequencies: f32, position: i32)",
 		Shaders: func(n *ir.Node, _ Limits) []Shader {
 			r, fields, params := ropeOf(n, "")
-			r.Vec = inFours(n)
+			r.Vec, r.Back = inFours(n), name == "rope_backward"
 			body := ropeWGSL + `{{template "angles" .C}}{{template "rope" .C}}`
-			s := mapped(n, "rope", body, r, fields, params)
+			s := mapped(n, name, body, r, fields, params)
 			if r.Vec {
-				s = harnessed(n, "rope", body, r, fields, params, unit{elements: 4, words: 4}, 1)
+				s = harnessed(n, name, body, r, fields, params, unit{elements: 4, words: 4}, 1)
 				s.Bindings[0].Vec, s.Bindings[len(s.Bindings)-1].Vec = 4, 4
 			}
 			if r.Angles == "tables" {
 				s = s.withStatus()
 			}
 			return []Shader{s}
-		}})
+		}}
+}
 
 // rope has the constants of rope.wgsl.
 type rope struct {
@@ -39,6 +45,7 @@ type rope struct {
 	Angles        string // tables, frequencies or base
 	Rank          int    // of the operand with positions; -1 for none
 	Vec           bool   // the function computes four elements
+	Back          bool   // pairs turn by minus the angle
 }
 
 // inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs'

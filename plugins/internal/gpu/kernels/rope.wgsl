@@ -82,7 +82,7 @@ fn fraction(radians: f32) -> vec2<u32> {
 // Cosine and sine of a pair's angle, from a row of the tables.
 fn {{.N}}turned(pair: u32, row: u32) -> vec2<f32> {
   let at = row * P.{{.N}}width + pair;
-  return vec2<f32>({{.N}}x1(at), {{.N}}x2(at));
+  return vec2<f32>({{.N}}x1(at), {{if .Back}}-{{end}}{{.N}}x2(at));
 }
 {{- else}}
 // Cosine and sine of a pair's angle at position pos + more.
@@ -103,7 +103,7 @@ fn {{.N}}turned(pair: u32, pos: i32, more: u32) -> vec2<f32> {
     cs = vec2<f32>(not_a_number());
   }
 {{- end}}
-  return P.{{.N}}factor * cs;
+  return P.{{.N}}factor * {{if .Back}}vec2<f32>(cs.x, -cs.y){{else}}cs{{end}};
 }
 {{- end}}
 {{- $turned := "pos, more"}}{{if eq .Angles "tables"}}{{$turned = "row"}}{{end}}
