@@ -52,7 +52,8 @@ var _ = register(Kernel{
 		backward := s.shader("backward", 1,
 			append(sceneBindings(), Binding{Name: "limbs", Operand: Scratch, DType: dtype.U32, Atomic: true}),
 			map[string]any{"Forms5": each, "Lanes": 256 / each, "Turns": turns,
-				"Unit": fmt.Sprint(float32(1 / splat.Exponent))}).walked(4*each + 256/each*len(turns))
+				"Unit": fmt.Sprint(float32(1 / splat.Exponent))}).
+			walked(ceilDiv(3+loop(each, 0)*2+len(turns)*(2+loop(256/each, 0)), each))
 		backward.Groups = all
 
 		var results []Binding
@@ -67,8 +68,11 @@ var _ = register(Kernel{
 
 // gradientSplats is how many splats a workgroup does at a time: it keeps two numbers for each and each pixel.
 func gradientSplats(l Limits) int {
-	if l.WorkgroupStorage >= 48<<10 {
+	switch {
+	case l.WorkgroupStorage >= 48<<10:
 		return 16
+	case l.WorkgroupStorage >= 32<<10:
+		return 8
 	}
 	return 4
 }
