@@ -39,6 +39,7 @@ type Limits struct {
 	// page size in bytes if the Device is an InPlace; 0 if it is not, or cannot use memory of the host
 	Page    int64
 	Kernels kernels.Limits
+	Shaders int // run only so many shaders of each step, to time them; 0 means all
 }
 
 // Device is an open device, which all executables on it share. Calls are serialised, with one exception: while a

@@ -78,7 +78,11 @@ func (x *executable) planSteps() error {
 		}
 		for end := i + max(steps, 1); i < end; i++ {
 			n := x.program.Graph.Nodes[x.program.Steps[i].Node]
-			for _, s := range found[i].Shaders(n, x.gpu.limits.Kernels) {
+			shaders := found[i].Shaders(n, x.gpu.limits.Kernels)
+			if few := x.gpu.limits.Shaders; few > 0 {
+				shaders = shaders[:min(few, len(shaders))]
+			}
+			for _, s := range shaders {
 				x.add(dispatch{step: i, node: n, shader: s, group: number})
 			}
 		}

@@ -302,7 +302,25 @@ func storeAtomic(t *translator, e *wgsl.Call) value {
 }
 
 func addAtomic(t *translator, e *wgsl.Call) value {
+	if u, ok := e.Args[0].(*wgsl.Unary); ok && u.Op == "&" {
+		if at, ok := u.X.(*wgsl.Index); ok && t.isBuffer(at.X) {
+			return t.addInBuffer(e, at)
+		}
+	}
 	x, typ := t.atomic(e)
 	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.Args[1], typ).text +
 		", metal::memory_order_relaxed)", typ: typ}
+}
+
+// addInBuffer translates atomicAdd(&x[i], v) for a buffer x of atomics. Outside of the buffer it does nothing.
+func (t *translator) addInBuffer(e *wgsl.Call, at *wgsl.Index) value {
+	x := t.expr(at.X)
+	if x.typ.Elem.Kind != wgsl.Atomic {
+		fail(e.Pos, "%s of %s", e.Of.Name, x.typ.Elem)
+	}
+	t.need("rlx_buffer")
+	t.need("rlx_add")
+	typ := x.typ.Elem.Elem
+	return value{text: "rlx_add(" + x.text + ", " + t.position(at.I).text + ", " + t.typed(e.Args[1], typ).text + ")",
+		typ: typ}
 }

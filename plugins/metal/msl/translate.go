@@ -220,6 +220,7 @@ var helperTexts = []struct{ name, text string }{
 		"template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
 	{"rlx_put",
 		"template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
+	{"rlx_add", "uint rlx_add(rlx_buffer<metal::atomic_uint> x, uint i, uint v) {\n  return i < x.n ? metal::atomic_fetch_add_explicit(x.data + i, v, metal::memory_order_relaxed) : 0u;\n}\n"},
 	{"rlx_array", "template <typename T, uint N> struct rlx_array {\n  T at[N];\n};\n"},
 	{"rlx_select", "template <typename T> T rlx_select(T no, T yes, bool c) {\n  return c ? yes : no;\n}\n"},
 	// WGSL defines x / 0 as x and x % 0 as 0, which are the results for the divisor 1. T is uint or a vector of it.

@@ -52,6 +52,8 @@ func (t *translator) declared(typ *wgsl.Type) *wgsl.Type {
 // fitsBuffer reports whether a buffer may hold values of the type. Their layout must be the same in WGSL and MSL.
 func fitsBuffer(t *wgsl.Type) bool {
 	switch t.Kind {
+	case wgsl.Atomic:
+		return true
 	case wgsl.Scalar:
 		return t != wgsl.Bool
 	case wgsl.Vector:

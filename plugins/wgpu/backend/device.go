@@ -199,7 +199,7 @@ func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gp
 		Binding:  int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255,
 		Buffer:   int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
 		Bindings: int(l.MaxStorageBuffersPerShaderStage), Groups: int(l.MaxComputeWorkgroupsPerDimension),
-		Clock: a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
+		Shaders: opts.Shaders, Clock: a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
 		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize),
 			AttentionTile: opts.AttentionTile, Tile: opts.Tile},
 	}

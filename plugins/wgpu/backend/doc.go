@@ -14,6 +14,8 @@ type Options struct {
 	NoTimestamps bool  // treat the device as one without a clock
 	Help         bool  // helpers compile from the start, on software adapters too; see compile.go
 
+	Shaders int // as in gpu.Limits
+
 	AttentionTile *kernels.AttentionTile // as in kernels.Limits
 	Tile          *kernels.Tile
 }

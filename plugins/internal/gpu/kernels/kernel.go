@@ -104,6 +104,8 @@ type Binding struct {
 	Vec int
 	// DType is the element type in the shader: that of the operand, or u32 to move its bits as words.
 	DType dtype.DType
+	// Atomic says that the binding is only added to, by NAME_add; DType is u32.
+	Atomic bool
 	// Packed is the block type of a U8 operand that holds packed weights; 0 for none.
 	Packed dtype.DType
 }

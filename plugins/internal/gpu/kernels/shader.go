@@ -138,7 +138,8 @@ func elementType(d dtype.DType) string {
 //	NAME_encode(v)  the bits of a value
 //	NAME_put(w, v)  writes the 32-bit word w
 //
-// A u8 operand has only NAME_bits. With Vec 4 there are instead
+// A u8 operand has only NAME_bits, and an atomic one only NAME_add(w, v), which adds v to word w. With Vec 4 there are
+// instead
 //
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, or vec4<u32> for u32; of packed weights the values
 //	NAME4_put(i, v) writes these elements
@@ -148,9 +149,16 @@ func elementType(d dtype.DType) string {
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	unit, typ := bind.unit()
+	if bind.Atomic {
+		typ = "atomic<u32>"
+	}
 	for i := range v.Windows {
 		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, bind.Name, i,
 			typ)
+	}
+	if bind.Atomic {
+		bind.declareAtomic(&b, v)
+		return b.String()
 	}
 	read, write := bind.access(v, unit)
 	if bind.Vec == 4 {
@@ -259,6 +267,19 @@ func (bind Binding) declareOne(b *strings.Builder, v View, read, write string) {
 	t := elementType(bind.DType)
 	fmt.Fprintf(b, "fn %s(i: u32) -> %s { return %s; }\n", name, t, fmt.Sprintf(decode, name+"_bits(i)"))
 	fmt.Fprintf(b, "fn %s_encode(v: %s) -> u32 { return %s; }\n", name, t, encode)
+}
+
+// declareAtomic writes NAME_add(i, v), which adds v to word i.
+func (bind Binding) declareAtomic(b *strings.Builder, v View) {
+	fmt.Fprintf(b, "fn %s_add(i: u32, v: u32) {\n", bind.Name)
+	at := int64(0)
+	for i, win := range v.Windows {
+		from := at / 4
+		at += win.Size
+		fmt.Fprintf(b, "  if (i >= %du && i < %du) {\n    atomicAdd(&%s_w%d[i - %du], v);\n  }\n", from, at/4, bind.Name, i,
+			from)
+	}
+	b.WriteString("}\n")
 }
 
 // declarePacked writes the reader of packed weights that begin skip bytes into the binding.

@@ -1,5 +1,5 @@
 {{define "tiles"}}
-{{- if .C.Indices}}{{template "index" .}}{{else}}{{template "key" .}}{{end}}
+{{- if .C.Indices}}{{template "index" .}}{{else if .C.Words}}{{template "words" .}}{{else}}{{template "key" .}}{{end}}
 const none = 0xffffffffu;
 var<workgroup> keys: array<u32, {{.C.Slots}}>;
 {{- if .C.Pairs}}
@@ -131,6 +131,13 @@ fn key(i: u32) -> u32 {
     status_put(0u, 1u);
   }
   return row;
+}
+{{end}}
+
+{{define "words"}}
+// A word of memory that the pairs do not use; the index of the word may be in memory, too.
+fn key(i: u32) -> u32 {
+  return pairs_word({{.C.Words}}u + {{if .C.Through}}pairs_word({{.C.Through}}u + i){{else}}i{{end}});
 }
 {{end}}
 

@@ -1,0 +1,549 @@
+{{define "order"}}
+{{template "memory" .}}
+// Takes the order of splats from the pairs of a sort.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let k = (group.y * groups.x + group.x) * 256u + local;
+  if (k < P.n) {
+    let i = word(2u * ({{if .C.Begins}}P.n + {{end}}k) + 1u);
+    set_word({{.C.To}}u + k, {{if .C.From}}word({{.C.From}}u + i){{else}}i{{end}});
+  }
+}
+{{end}}
+
+{{define "bins"}}
+{{template "memory" .}}
+var<workgroup> left: array<u32, 256>;
+var<workgroup> upper: array<u32, 256>;
+
+// Writes for each bin of tiles a bit for each splat in order that it may show. A workgroup does 256 splats.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let first = (group.y * groups.x + group.x) * 256u;
+  if (first >= P.n) {
+    return;
+  }
+  // columns and rows of bins, as ranges; an empty range of a splat that no pixel shows
+  var columns = 0u;
+  var rows = 0u;
+  if (first + local < P.n) {
+    let i = word({{.C.Order}}u + first + local);
+    let x = word({{.C.Rects}}u + 2u * i);
+    let y = word({{.C.Rects}}u + 2u * i + 1u);
+    set_word({{.C.Sorted}}u + 2u * (first + local), x);
+    set_word({{.C.Sorted}}u + 2u * (first + local) + 1u, y);
+    columns = ((x & 0xffffu) / {{.C.Side}}u) | ((((x >> 16u) + {{sub .C.Side 1}}u) / {{.C.Side}}u) << 16u);
+    rows = ((y & 0xffffu) / {{.C.Side}}u) | ((((y >> 16u) + {{sub .C.Side 1}}u) / {{.C.Side}}u) << 16u);
+  }
+  left[local] = columns;
+  upper[local] = rows;
+  workgroupBarrier();
+  for (var e = local; e < {{mul .C.Bins 8}}u; e = e + 256u) {
+    let bin = e / 8u;
+    let column = bin % {{.C.Across}}u;
+    let row = bin / {{.C.Across}}u;
+    var bits = 0u;
+    for (var k = 0u; k < 32u; k = k + 1u) {
+      let x = left[(e % 8u) * 32u + k];
+      let y = upper[(e % 8u) * 32u + k];
+      let shows = column >= (x & 0xffffu) && column < (x >> 16u) && row >= (y & 0xffffu) && row < (y >> 16u);
+      bits = bits | select(0u, 1u << k, shows);
+    }
+    let at = first / 32u + e % 8u;
+    if (at < P.words) {
+      set_word({{.C.Maps}}u + bin * P.words + at, bits);
+    }
+  }
+}
+{{end}}
+
+{{define "walk"}}
+var<workgroup> sums: array<u32, 256>;
+var<workgroup> coarse: array<u32, 16>;
+
+fn bits_of(x: u32) -> u32 {
+  let a = x - ((x >> 1u) & 0x55555555u);
+  let b = (a & 0x33333333u) + ((a >> 2u) & 0x33333333u);
+  return (((b + (b >> 4u)) & 0x0f0f0f0fu) * 0x01010101u) >> 24u;
+}
+
+// The sum of the counts of the invocations before this one, and of all.
+fn before(count: u32, local: u32) -> vec2<u32> {
+  workgroupBarrier();
+  sums[local] = count;
+  workgroupBarrier();
+  if (local < 16u) {
+    var sum = 0u;
+    for (var k = 0u; k < 16u; k = k + 1u) {
+      sum = sum + sums[16u * local + k];
+    }
+    coarse[local] = sum;
+  }
+  workgroupBarrier();
+  var out = vec2<u32>(0u);
+  for (var k = 0u; k < 16u; k = k + 1u) {
+    let c = coarse[k];
+    out = out + vec2<u32>(select(0u, c, k < local / 16u), c);
+  }
+  for (var k = local & 0xf0u; k < local; k = k + 1u) {
+    out.x = out.x + sums[k];
+  }
+  return out;
+}
+
+// The splats of a word of a bin's map whose rectangles meet the tile at (x0, y0) to (x1, y1).
+fn near(bits: u32, at: u32, x0: u32, y0: u32, x1: u32, y1: u32) -> u32 {
+  var left = bits;
+  var out = 0u;
+  for (var k = 0u; k < 32u && left != 0u; k = k + 1u) {
+    let bit = 31u - countLeadingZeros(left);
+    left = left & ~(1u << bit);
+    let x = word({{.C.Sorted}}u + 2u * (32u * at + bit));
+    let y = word({{.C.Sorted}}u + 2u * (32u * at + bit) + 1u);
+    if ((x & 0xffffu) < x1 && (x >> 16u) > x0 && (y & 0xffffu) < y1 && (y >> 16u) > y0
+{{- if .C.Conics}} &&
+        meets(word({{.C.Order}}u + 32u * at + bit), x0, y0, x1, y1){{end}}) {
+      out = out | (1u << bit);
+    }
+  }
+  return out;
+}
+{{end}}
+
+{{define "meets"}}
+// Whether splat i is listed for a tile: its ellipse meets the tile's columns in the rows of the tile.
+fn meets(i: u32, x0: u32, y0: u32, x1: u32, y1: u32) -> bool {
+  let at = {{.C.Conics}}u + 20u * i;
+  if (word(at + 18u) == 0u) {
+    return true;
+  }
+  let c = Conic(real2(at), real2(at + 2u), real2(at + 4u), real2(at + 6u), real2(at + 8u), real2(at + 10u),
+      real2(at + 12u), real2(at + 14u), real2(at + 16u));
+  let range = columns(c, f32(y0), f32(y1));
+  return range.x < f32(x0 + {{.C.Tile}}u) && range.y > f32(x0);
+}
+{{end}}
+
+{{define "lists"}}
+{{template "memory" .}}{{template "pairs" .}}{{template "view_pairs" .}}{{template "clip" .}}
+{{- template "meets" .}}{{template "walk" .}}
+
+// {{if .C.Write}}Writes the list of a tile{{else}}Counts the splats of a tile{{end}}.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let tile = group.y * groups.x + group.x;
+  if (tile >= P.tiles) {
+    return;
+  }
+  let x0 = tile % P.columns * {{.C.Tile}}u;
+  let y0 = tile / P.columns * {{.C.Tile}}u;
+  let x1 = min(x0 + {{.C.Tile}}u, {{.C.Width}}u);
+  let y1 = min(y0 + {{.C.Tile}}u, {{.C.Height}}u);
+  let map = {{.C.Maps}}u + (y0 / {{.C.Side}}u * {{.C.Across}}u + x0 / {{.C.Side}}u) * P.words;
+  var done = 0u;
+{{- if .C.Write}}
+  let begin = u32(ranges(2u * tile));
+{{- end}}
+  for (var first = 0u; first < P.words; first = first + 256u) {
+    var bits = 0u;
+    if (first + local < P.words) {
+      bits = near(word(map + first + local), first + local, x0, y0, x1, y1);
+    }
+    let counts = before(bits_of(bits), local);
+{{- if .C.Write}}
+    var to = begin + done + counts.x;
+    for (var k = 0u; k < 32u; k = k + 1u) {
+      if (((bits >> k) & 1u) == 1u) {
+        if (to < P.list) {
+          list_put(to, word({{.C.Order}}u + 32u * (first + local) + k));
+        }
+        to = to + 1u;
+      }
+    }
+{{- end}}
+    done = done + counts.y;
+  }
+{{- if not .C.Write}}
+  if (local == 0u) {
+    ranges_put(2u * tile + 1u, done);
+  }
+{{- end}}
+}
+{{end}}
+
+{{define "ranges"}}
+var<workgroup> sums: array<u32, 256>;
+
+// Sums that stop at 2^31 - 1.
+fn plus(a: u32, b: u32) -> u32 { return min(a + b, 0x7fffffffu); }
+
+// Turns the counts of tiles into the ranges of the list. One workgroup does all.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  if (group.x + group.y > 0u) {
+    return;
+  }
+  var carry = 0u;
+  for (var first = 0u; first < P.tiles; first = first + 256u) {
+    let tile = first + local;
+    var sum = 0u;
+    if (tile < P.tiles) {
+      sum = u32(ranges(2u * tile + 1u));
+    }
+    sums[local] = sum;
+    for (var s = 1u; s < 256u; s = s * 2u) {
+      workgroupBarrier();
+      if (local >= s) {
+        sum = plus(sum, sums[local - s]);
+      }
+      workgroupBarrier();
+      sums[local] = sum;
+    }
+    workgroupBarrier();
+    var start = carry;
+    if (local > 0u) {
+      start = plus(carry, sums[local - 1u]);
+    }
+    carry = plus(carry, sums[255]);
+    if (tile < P.tiles) {
+      ranges_put(2u * tile, start);
+      ranges_put(2u * tile + 1u, plus(start, sum - select(0u, sums[max(local, 1u) - 1u], local > 0u)));
+    }
+    workgroupBarrier();
+  }
+  if (local == 0u && carry > P.list) {
+    status_put(0u, 1u);
+  }
+}
+{{end}}
+
+{{define "rest"}}
+// Sets the end of the list that no tile has to -1.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let k = (group.y * groups.x + group.x) * 256u + local;
+  if (k < P.list && k >= u32(ranges(2u * P.tiles - 1u))) {
+    list_put(k, 0xffffffffu);
+  }
+}
+{{end}}
+
+{{define "check_lists"}}
+{{- template "valid" .}}
+// Checks the list, and the ranges: an entry per invocation, then a tile per invocation.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let k = (group.y * groups.x + group.x) * 256u + local;
+  if (k == 0u && !valid()) {
+    status_put(0u, 1u);
+  }
+  if (k < P.list) {
+    let i = list(k);
+    if (i < -1 || i >= i32(P.n)) {
+      status_put(0u, 1u);
+    }
+  } else if (k - P.list < P.tiles) {
+    let lo = ranges(2u * (k - P.list));
+    let hi = ranges(2u * (k - P.list) + 1u);
+    if (lo < 0 || lo > hi || hi > i32(P.list)) {
+      status_put(0u, 1u);
+    }
+  }
+}
+{{end}}
+
+{{define "alpha"}}
+var<workgroup> queue: array<u32, {{.C.Batch}}>;
+var<workgroup> forms: array<vec4<f32>, {{mul .C.Forms5 5}}>;
+
+// What splat j of the batch covers of a pixel. All products that are added are in calls of fma, so that each shader
+// rounds them in the same way.
+fn alpha_of(j: u32, at: vec2<f32>) -> f32 {
+  let a = forms[5u * j];
+  let b = forms[5u * j + 1u];
+  let c = forms[5u * j + 2u];
+  let d = forms[5u * j + 3u];
+  let dx = at.x - a.x;
+  let dy = at.y - a.y;
+  let u = fma(a.w, dx, fma(b.x, dy, a.z));
+  let v = fma(b.z, dy, b.y);
+  let den = fma(dx, fma(c.y, dx, fma(c.z, dy, b.w)), fma(dy, fma(c.w, dy, c.x), 1.0));
+  let z = fma(u, u, v * v) / den;
+  if (!(z >= 0.0 && z <= d.w) || !(fma(d.y, dx, fma(d.z, dy, d.x)) > 0.0)) {
+    return 0.0;
+  }
+  return forms[5u * j + 4u].w * exp2(-z);
+}
+{{end}}
+
+{{define "pixel"}}
+{{template "alpha" .}}
+var<workgroup> taking: atomic<u32>;
+
+struct Pixel {
+  at: vec2<f32>,
+  color: vec3<f32>,
+  t: f32, // transmittance
+  left: u32, // how many more splats it takes
+{{- if .C.Pixels}}
+  last: u32, // the place in the order after that of its last splat
+  ones: u32, // how many splats have an alpha of 1
+  stop: f32, // the transmittance in front of the first of these
+{{- end}}
+}
+
+fn begin(at: vec2<f32>, inside: bool) -> Pixel {
+  var left = 0u;
+  if (inside) {
+    left = 0xffffffffu;
+    if (cam(20u) >= 1.0) {
+      left = u32(min(cam(20u), 2147483520.0));
+    }
+  }
+  return Pixel(at, vec3<f32>(0.0), 1.0, left{{if .C.Pixels}}, 0u, 0u, 0.0{{end}});
+}
+
+fn after(p: Pixel, alpha: f32, j: u32) -> Pixel {
+  let t = p.t * (1.0 - alpha);
+  return Pixel(p.at, fma(vec3<f32>(p.t * alpha), forms[5u * j + 4u].xyz, p.color), t,
+      select(p.left - 1u, 0u, t < cam(21u))
+{{- if .C.Pixels}}, queue[j] + 1u, select(p.ones, p.ones + 1u, alpha == 1.0),
+      select(p.stop, p.t, alpha == 1.0 && p.ones == 0u){{end}});
+}
+
+// Loads {{.C.Batch}} splats, or as many as there are.
+fn load(count: u32, local: u32) {
+  workgroupBarrier();
+  for (var e = local; e < 5u * count; e = e + 256u) {
+    let i = queue[e / 5u];
+    let k = e % 5u;
+    if (k < 4u) {
+      forms[e] = form4(i, k);
+    } else {
+      forms[e] = color4(i);
+    }
+  }
+  workgroupBarrier();
+}
+
+// Adds the splats of the queue to a pixel.
+fn draw(was: Pixel, count: u32, local: u32) -> Pixel {
+  load(count, local);
+  var p = was;
+  for (var j = 0u; j < count && p.left > 0u; j = j + 1u) {
+    let alpha = alpha_of(j, p.at);
+    if (alpha != 0.0) {
+      p = after(p, alpha, j);
+    }
+  }
+  return p;
+}
+
+// Whether a pixel of the workgroup takes another splat.
+fn unfinished(p: Pixel, local: u32) -> bool {
+  if (local == 0u) {
+    atomicStore(&taking, 0u);
+  }
+  workgroupBarrier();
+  if (p.left > 0u) {
+    atomicStore(&taking, 1u);
+  }
+  workgroupBarrier();
+  return atomicLoad(&taking) == 1u;
+}
+
+// max(0, x)^2.2 = x^2 * 2^(log2(x)/5)
+fn encode(x: f32) -> f32 {
+  if (!is_finite(x) && !(bitcast<u32>(x) == 0xff800000u)) {
+    return x;
+  }
+  if (x < 1.0e-30) {
+    return 0.0;
+  }
+  return x * x * exp2(log2_of(x) * 0.2);
+}
+
+fn background() -> vec3<f32> { return vec3<f32>(cam(12u), cam(13u), cam(14u)); }
+{{- if .C.Pixels}}
+
+// The derivative of encode.
+fn slope(x: f32) -> f32 {
+  if (!(x > 1.0e-30)) {
+    return 0.0;
+  }
+  return 2.2 * x * exp2(log2_of(x) * 0.2);
+}
+
+// Keeps what the gradient needs of a pixel: the transmittance, the gradients of the linear colour and of the
+// transmittance, and the members after left. The result is the largest gradient of a colour.
+fn finish(p: Pixel) -> f32 {
+  let c = fma(vec3<f32>(p.t), background(), p.color);
+  let pixel = u32(p.at.y) * {{.C.Width}}u + u32(p.at.x);
+  let d = vec3<f32>(x7(4u * pixel), x7(4u * pixel + 1u), x7(4u * pixel + 2u));
+  if (!is_finite(d.x) || !is_finite(d.y) || !is_finite(d.z)) {
+    status_put(0u, 1u);
+  }
+  var g = vec3<f32>(slope(c.x) * d.x, slope(c.y) * d.y, slope(c.z) * d.z);
+{{- if .C.Clip}}
+  let norm = sqrt(dot(g, g));
+  if (norm > {{.C.Clip}}) {
+    g = g * ({{.C.Clip}} / norm);
+  }
+{{- end}}
+  let to = {{.C.Pixels}}u + 8u * pixel;
+  set_real(to, p.t);
+  set_real(to + 1u, g.x);
+  set_real(to + 2u, g.y);
+  set_real(to + 3u, g.z);
+  set_real(to + 4u, dot(g, background()));
+  set_word(to + 5u, p.last);
+  set_word(to + 6u, p.ones);
+  set_real(to + 7u, p.stop);
+  return max(max(abs(g.x), abs(g.y)), abs(g.z));
+}
+{{- else}}
+
+fn finish(p: Pixel) {
+  let c = fma(vec3<f32>(p.t), background(), p.color);
+  let to = 4u * (u32(p.at.y) * {{.C.Width}}u + u32(p.at.x));
+  y_put(to, bitcast<u32>(encode(c.x)));
+  y_put(to + 1u, bitcast<u32>(encode(c.y)));
+  y_put(to + 2u, bitcast<u32>(encode(c.z)));
+  y_put(to + 3u, bitcast<u32>(1.0 - p.t));
+}
+{{- end}}
+{{end}}
+
+{{define "of_order"}}
+// Places in the order name the splats.
+fn form4(place: u32, k: u32) -> vec4<f32> {
+  let at = {{.C.Forms}}u + 16u * word({{.C.Order}}u + place) + 4u * k;
+  return vec4<f32>(real(at), real(at + 1u), real(at + 2u), real(at + 3u));
+}
+fn color4(place: u32) -> vec4<f32> {
+  let at = {{.C.Colors}}u + 4u * word({{.C.Order}}u + place);
+  return vec4<f32>(real(at), real(at + 1u), real(at + 2u), real(at + 3u));
+}
+{{end}}
+
+{{define "render"}}
+{{template "memory" .}}{{template "log2" .}}{{template "walk" .}}{{template "pixel" .}}{{template "of_order" .}}
+// Renders a tile of 16x16 pixels. It reads the map of its bin and collects the splats that meet the tile.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let tile = group.y * groups.x + group.x;
+  if (tile >= P.tiles) {
+    return;
+  }
+  let x0 = tile % P.columns * 16u;
+  let y0 = tile / P.columns * 16u;
+  let x = x0 + local % 16u;
+  let y = y0 + local / 16u;
+  var p = begin(vec2<f32>(f32(x), f32(y)), x < {{.C.Width}}u && y < {{.C.Height}}u);
+  let map = {{.C.Maps}}u + (y0 / {{.C.Side}}u * {{.C.Across}}u + x0 / {{.C.Side}}u) * P.words;
+  var queued = 0u;
+  var more = true;
+  for (var first = 0u; first < P.words && more; first = first + 256u) {
+    var bits = 0u;
+    if (first + local < P.words) {
+      bits = near(word(map + first + local), first + local, x0, y0, x0 + 16u, y0 + 16u);
+    }
+    let counts = before(bits_of(bits), local);
+    var rank = counts.x;
+    var done = 0u;
+    for (var part = 0u; part < 64u && done < counts.y && more; part = part + 1u) {
+      let take = min({{.C.Batch}}u - queued, counts.y - done);
+      for (var k = 0u; k < 32u && bits != 0u && rank < done + take; k = k + 1u) {
+        let lowest = bits & (~bits + 1u);
+        let bit = 31u - countLeadingZeros(lowest);
+        queue[queued + rank - done] = 32u * (first + local) + bit;
+        bits = bits & ~lowest;
+        rank = rank + 1u;
+      }
+      queued = queued + take;
+      done = done + take;
+      if (queued == {{.C.Batch}}u) {
+        p = draw(p, queued, local);
+        queued = 0u;
+        more = unfinished(p, local);
+      }
+    }
+  }
+  if (more) {
+    p = draw(p, queued, local);
+  }
+{{- if .C.Pixels}}
+  var largest = 0.0;
+  if (x < {{.C.Width}}u && y < {{.C.Height}}u) {
+    largest = finish(p);
+  }
+  workgroupBarrier();
+  sums[local] = bitcast<u32>(largest);
+  workgroupBarrier();
+  if (local == 0u) {
+    for (var k = 0u; k < 256u; k = k + 1u) {
+      largest = max(largest, bitcast<f32>(sums[k]));
+    }
+    set_real({{.C.Steepest}}u + tile, largest);
+  }
+{{- else}}
+  if (x < {{.C.Width}}u && y < {{.C.Height}}u) {
+    finish(p);
+  }
+{{- end}}
+}
+{{end}}
+
+{{define "rasterize"}}
+{{template "log2" .}}{{template "pixel" .}}
+fn form4(i: u32, k: u32) -> vec4<f32> {
+  let at = 16u * i + 4u * k;
+  return vec4<f32>(x1(at), x1(at + 1u), x1(at + 2u), x1(at + 3u));
+}
+fn color4(i: u32) -> vec4<f32> { return vec4<f32>(x0(4u * i), x0(4u * i + 1u), x0(4u * i + 2u), x0(4u * i + 3u)); }
+
+// Renders 16x16 pixels of a tile, or as many as it has.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let g = group.y * groups.x + group.x;
+  let tile = g / {{mul .C.Parts .C.Parts}}u;
+  if (tile >= P.tiles) {
+    return;
+  }
+  let part = g % {{mul .C.Parts .C.Parts}}u;
+  let x = (local % 16u) + part % {{.C.Parts}}u * 16u;
+  let y = (local / 16u) + part / {{.C.Parts}}u * 16u;
+  let column = tile % P.columns * {{.C.Tile}}u + x;
+  let row = tile / P.columns * {{.C.Tile}}u + y;
+  let inside = x < {{.C.Tile}}u && y < {{.C.Tile}}u && column < {{.C.Width}}u && row < {{.C.Height}}u;
+  var p = begin(vec2<f32>(f32(column), f32(row)), inside);
+  let end = u32(min(ranges(2u * tile + 1u), i32(P.list)));
+  var more = true;
+  for (var k = u32(max(ranges(2u * tile), 0)); k < end; k = k + {{.C.Batch}}u) {
+    let count = min(end - k, {{.C.Batch}}u);
+    workgroupBarrier();
+    if (local < count) {
+      let i = list(k + local);
+      if (i < 0 || i >= i32(P.n)) {
+        status_put(0u, 1u);
+      }
+      queue[local] = u32(clamp(i, 0, i32(P.n) - 1));
+    }
+    if (more) { // the entries are checked in any case
+      p = draw(p, count, local);
+      more = unfinished(p, local);
+    }
+  }
+  if (inside) {
+    finish(p);
+  }
+}
+{{end}}
