@@ -19,6 +19,8 @@ import transformers
 def model(folder, mode, alpha):
     m = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
     m.config.use_cache = False
+    for layer in m.model.layers:
+        layer.self_attn.attention_dropout = 0.0  # rlxc --train has none
     if mode == "full":
         return m.train()
     import peft
