@@ -21,6 +21,7 @@
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
 #   make bench-ops              every op beside PyTorch: docs/ops-speed.md; ARGS="--only softmax,gelu", PYTHON=
+#   make bench-train            a step of training beside PyTorch: bench/train; ARGS="--layers 2", PYTHON=
 #   make bench-ops-gpu          ops on large operands on the GPU beside PyTorch on CUDA; PYTHON=
 #   make fuzz                   every fuzz target for FUZZTIME each
 #   make faults                 system calls fail, disks are full, inputs change: half an hour; FAULTS=read for a class
@@ -34,7 +35,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu onnx-tests figures generate clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate clean
 
 build:
 	@mkdir -p bin
@@ -209,6 +210,9 @@ figures: build
 
 bench-gemm:
 	$(GO) run ./bench/gemm
+
+bench-train: build
+	$(PYTHON) bench/train/compare.py $(ARGS)
 
 PYTHON ?= python3
 bench-ops:

@@ -80,3 +80,8 @@ q, x, s, g = randint(0, 15, 40 * 5), rand(2, 40), randint(0, 0x7e, 3, 5, dtype=t
 values = table[q.long()].reshape(40, 5) * repeat(s.view(torch.float8_e4m3fn).double(), 16, 40) * g
 case('dequant_matmul x, w, scale=s, global=g {activations="f32", scheme="nvfp4"}', x @ values, x=x,
      w=(q[0::2] | q[1::2] << 4).to(torch.uint8), s=s, g=g)
+
+for i, name in enumerate(types):
+    w, values = blocks(name, 5, 1)
+    dy = rand(*[(2, 5), (5,), (1, 3, 5)][i % 3])
+    case("dequant_matmul_backward dy, w", dy @ values, source=GGUF, dy=dy, w=w)

@@ -158,25 +158,24 @@ func DequantMatMul(x, w *ir.Node, activations string) *ir.Node {
 	return x.Graph.Add(DequantMatMulDef, DequantMatMulAttrs{Scheme: SchemePacked, Activations: activations}, x, w)
 }
 
-// Only x has a gradient: dy times the weights, which are decoded first. Rounding the activations counts as the
-// identity.
+// Only x has a gradient: dy times the weights. Those whose scales are separate are decoded first. Rounding the
+// activations counts as the identity.
 var _ = gradient(DequantMatMulDef, func(n *ir.Node, a DequantMatMulAttrs, dy *ir.Node) []*ir.Node {
 	g, x, w := n.Graph, n.In[0], n.In[1]
 	dx := []*ir.Node{nil, nil, ir.NoGradient, ir.NoGradient, ir.NoGradient}
+	if a.Scheme == SchemePacked {
+		dx[0] = DequantMatMulBackward(dy, w)
+		return dx
+	}
 	lead := dy
 	if dy.Type.Rank() == 1 {
 		lead = Reshape(dy, ir.Shape{ir.Static(1), dy.Type.Shape[0]})
 	}
-	if a.Scheme == SchemePacked {
-		rows := DequantRows(w, Iota(g, 0, ir.Type{DType: dtype.I32, Shape: w.Type.Shape[:1]}))
-		dx[0] = MatMul(lead, rows, MatMulAttrs{})
-	} else { // the product with the unit matrix is the weights
-		k := x.Type.Shape[x.Type.Rank()-1]
-		in := append([]*ir.Node{unitMatrix(g, k)}, n.In[1:]...)
-		columns := g.Add(DequantMatMulDef, DequantMatMulAttrs{a.Scheme, a.Block, ActivationsF32}, in...)
-		dx[0] = MatMul(lead, columns, MatMulAttrs{TransB: true})
-	}
-	dx[0] = Reshape(dx[0], x.Type.Shape)
+	// the product with the unit matrix is the weights
+	k := x.Type.Shape[x.Type.Rank()-1]
+	in := append([]*ir.Node{unitMatrix(g, k)}, n.In[1:]...)
+	columns := g.Add(DequantMatMulDef, DequantMatMulAttrs{a.Scheme, a.Block, ActivationsF32}, in...)
+	dx[0] = Reshape(MatMul(lead, columns, MatMulAttrs{TransB: true}), x.Type.Shape)
 	return dx
 })
 

@@ -34,6 +34,28 @@ var (
 					a.Activations == op.ActivationsQ8}, a.Scheme == op.SchemePacked
 			}})
 	_ = register(
+		kernel{op: "dequant_matmul_backward", takes: "(f32, any)",
+			scratch: func(p *pool.Pool, n *ir.Node, precision product.Precision) pool.Size {
+				dy, out := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.Type.Shape)
+				g := product.GemmArgs{M: tensor.Numel(dy[:len(dy)-1]), N: out[len(out)-1], K: dy[len(dy)-1],
+					B: stored.Packed(n.In[1].Type.DType, nil)}
+				r := g.PackedColumnsScratch(p)
+				g.Precision = precision
+				return r.With(g.PackedColumnsScratch(p))
+			},
+			prepare: func(n *ir.Node) func(*call) error {
+				return func(c *call) error {
+					rows, k := rowsOf(c.out)
+					dy := c.in[0].Shape
+					depth := dy[len(dy)-1]
+					g := product.GemmArgs{M: rows, N: k, K: depth, A: f32(c.in[0]), B: weights(c.in[1]), C: f32(c.out),
+						Precision: c.forRows(rows)}
+					g.LDA, g.LDB, g.LDC = depth, k, k
+					product.GemmPackedColumns(c.pool, &g)
+					return nil
+				}
+			}})
+	_ = register(
 		kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch,
 			prepare: func(n *ir.Node) func(*call) error {
 				group := &product.Grouped{}

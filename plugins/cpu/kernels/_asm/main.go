@@ -48,6 +48,7 @@ var parts = map[string]func(vec){
 	"packed_bytes":    genPackedBytes,
 	"packed_tiles":    genPackedTiles,
 	"packed_words":    genPackedWords,
+	"parts":           genParts,
 	"quads":           genQuads,
 	"schemes":         genSchemes,
 }
@@ -60,6 +61,7 @@ var headers = map[string][]string{
 	"tiles":           {"amx_amd64.h"},
 	"packed_integers": {"amx_amd64.h"},
 	"packed_tiles":    {"amx_amd64.h"},
+	"parts":           {"amx_amd64.h"},
 	"attend":          {"amx_amd64.h", "attend_amd64.h"},
 }
 

@@ -44,6 +44,11 @@ var routes = [...]route{
 		run:     always(gemv),
 		scratch: func(_ *pool.Pool, g *GemmArgs) pool.Size { return pool.Size{Worker: pool.FloatBytes(g.K, gemvRun)} },
 	},
+	{ // many rows, in tiles of bfloat16
+		takes:   func(p *pool.Pool, g *GemmArgs, batch int) bool { return g.inParts(p.Set, batch) },
+		run:     func(p *pool.Pool, g *GemmArgs, _ int) bool { return gemmParts(p, g) },
+		scratch: func(p *pool.Pool, g *GemmArgs) pool.Size { return g.partsScratch(p) },
+	},
 	{ // many rows, and weights that are read as they lie
 		takes: func(p *pool.Pool, g *GemmArgs, batch int) bool { return batch == 1 && g.byRows(p) },
 		run:   always(func(p *pool.Pool, g *GemmArgs, _ int) { gemmRows(p, g) }),

@@ -39,6 +39,7 @@ type Routines struct {
 	dotBytes       map[dtype.DType]byteDot // products with one row of activations, from blocks as they are stored
 
 	split *splitRoutines // nil: products of packed weights and exact activations widen the weights; see packed_tiles.go
+	parts *partRoutines  // nil: products of floats are computed in vectors of float32; see parts.go
 
 	// round rounds to bfloat16 and keeps the values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as
 	// pairs, with the even row in the low half, in the order that the products of the set expect. It reads and writes

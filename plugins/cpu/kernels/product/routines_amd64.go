@@ -88,7 +88,7 @@ func amx() *Routines {
 	s := avx512BF16()
 	s.Tiles, s.tileRow, s.blockRowsOut = tilesAMX, tileRowAMX, blockRowsAMX
 	s.tilePanel = tilePanelAMX
-	s.split = &splitAMX
+	s.split, s.parts = &splitAMX, &partsAMX
 	if cpu.X86.HasAMXInt8 {
 		s.integerFormats = signedIntegers(multiplyIntegersAMX)
 	}

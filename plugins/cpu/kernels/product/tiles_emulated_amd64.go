@@ -24,6 +24,7 @@ var emulatedTiles = sync.OnceValue(func() *isa.Set {
 		r := avx512BF16()
 		r.Tiles, r.tileRow, r.blockRowsOut, r.tilePanel = tilesByDefinition, tileRowAMX, blockRowsAMX,
 			tilePanelByDefinition
+		r.parts = &partsAMX
 		return r
 	})
 	return s
