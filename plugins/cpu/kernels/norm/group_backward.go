@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 )
 
-// GroupBackwardArgs are the arguments of GroupBackward, for X, DY and DX [Batch,Channels,Area]. Groups divides Channels.
-// The others have Channels elements. DX may be X or DY.
+// GroupBackwardArgs are the arguments of GroupBackward, for X, DY and DX [Batch,Channels,Area]. Groups divides
+// Channels. The others have Channels elements. DX may be X or DY.
 type GroupBackwardArgs struct {
 	DX, DGamma, DBeta, X, Gamma, DY []float32
 
@@ -85,7 +85,8 @@ func (g *groupBackward) Do(lo, hi, worker int) {
 	}
 }
 
-// chunks computes with the elements of a channel, at most elementwise.Spread at a time. The others are those of moments.
+// chunks computes with the elements of a channel, at most elementwise.Spread at a time. The others are those of
+// moments.
 type chunks struct {
 	s                         *isa.Set
 	hat, product, ones, zeros []float32
