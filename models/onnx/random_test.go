@@ -54,7 +54,8 @@ func TestMoments(t *testing.T) {
 	}{
 		"RandomUniform": {[]*onnxpb.AttributeProto{shape, float("low", -1), float("high", 3), float("seed", 5)}, nil, 1,
 			16.0 / 12, 1.8},
-		"RandomNormal": {[]*onnxpb.AttributeProto{shape, float("mean", 2), float("scale", 3), float("seed", 5)}, nil, 2, 9,
+		"RandomNormal": {[]*onnxpb.AttributeProto{shape, float("mean", 2), float("scale", 3), float("seed", 5)},
+			nil, 2, 9,
 			3},
 		"Bernoulli": {nil, &onnxpb.TensorProto{Dims: []int64{count}, FloatData: filledWith(0.25, count)}, 0.25, 0.1875,
 			1/0.1875 - 3},
