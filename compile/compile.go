@@ -78,6 +78,12 @@ type Options struct {
 	// Values gives inputs of an ONNX model their numbers when it is compiled; they are no inputs of the artifact. It is
 	// for inputs that decide shapes, such as the axes of a reduction: one number, or a list.
 	Values map[string][]float64
+	// Models are more ONNX models (.onnx). Each model is a method, and they share weights with equal bytes: an encoder,
+	// a decoder, a decoder with a cache.
+	Models []string
+	// Methods are the names of the methods of ONNX models, in their order. Empty stands for main, or for the names of
+	// the files if there are several.
+	Methods []string
 
 	// Targets are what to compile for: names such as "cpu" and "cpu:x86-64-v4", or files with a target description,
 	// which end in .target or have a / in their path. Empty stands for cpu and wgpu, or those of them that have the

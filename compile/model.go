@@ -182,6 +182,17 @@ func (o *Options) check(path string) error {
 	if !model && len(o.Values) > 0 {
 		return usage("--value", "applies to ONNX models only (.onnx)")
 	}
+	if !model && len(o.Methods) > 0 {
+		return usage("--method-name", "applies to ONNX models only (.onnx)")
+	}
+	for _, other := range o.Models {
+		if !model || !IsONNX(other) {
+			return usage("compile", "takes several ONNX models (.onnx), or one other file; found %s and %s", path, other)
+		}
+	}
+	if n := 1 + len(o.Models); len(o.Methods) > 0 && len(o.Methods) != n {
+		return usage("--method-name", "is given %d times; want a name for each of %d models", len(o.Methods), n)
+	}
 	return nil
 }
 

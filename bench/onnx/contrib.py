@@ -12,11 +12,19 @@ i8 = lambda *s: rng.integers(-128, 128, s).astype(np.int8)
 i32 = lambda *v: np.array(v, np.int32)
 sc = lambda v: np.array(v, np.float32)
 z = lambda v: np.array(v, np.uint8)
-kinds = {np.dtype("float32"): T.FLOAT, np.dtype("uint8"): T.UINT8, np.dtype("int8"): T.INT8, np.dtype("int32"): T.INT32,
-         np.dtype("int64"): T.INT64, np.dtype("float16"): T.FLOAT16}
+kinds = {
+    np.dtype("float32"): T.FLOAT,
+    np.dtype("uint8"): T.UINT8,
+    np.dtype("int8"): T.INT8,
+    np.dtype("int32"): T.INT32,
+    np.dtype("int64"): T.INT64,
+    np.dtype("float16"): T.FLOAT16,
+}
 
 
-def test(name, op, inputs, outputs=1, domain="com.microsoft", tolerance="largest 1e-4", constant=(), same=None, **attrs):
+def test(
+    name, op, inputs, outputs=1, domain="com.microsoft", tolerance="largest 1e-4", constant=(), same=None, **attrs
+):
     """same names a test whose outputs these are, for what ONNX Runtime has on GPUs only."""
     d = os.path.join(sys.argv[1], name)
     os.makedirs(d, exist_ok=True)
@@ -25,15 +33,23 @@ def test(name, op, inputs, outputs=1, domain="com.microsoft", tolerance="largest
     node = h.make_node(op, names, outs, domain=domain, **attrs)
     feed = {n: x for i, (n, x) in enumerate(zip(names, inputs)) if n and i not in constant}
     g = h.make_graph(
-        [node], "g", [h.make_tensor_value_info(n, kinds[x.dtype], x.shape) for n, x in feed.items()],
-        [h.make_empty_tensor_value_info(o) for o in outs if o], [nh.from_array(inputs[i], names[i]) for i in constant])
+        [node],
+        "g",
+        [h.make_tensor_value_info(n, kinds[x.dtype], x.shape) for n, x in feed.items()],
+        [h.make_empty_tensor_value_info(o) for o in outs if o],
+        [nh.from_array(inputs[i], names[i]) for i in constant],
+    )
     m = h.make_model(g, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=8)
     try:
         if same:
             y = [nh.to_array(onnx.load_tensor(os.path.join(sys.argv[1], same, "output_0.pb")))]
         o = ort.SessionOptions()
         o.log_severity_level = 3
-        y = y if same else ort.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feed)
+        y = (
+            y
+            if same
+            else ort.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feed)
+        )
     except Exception as e:
         print("FAIL", name, str(e)[:200])
         os.rmdir(d)
@@ -55,8 +71,14 @@ test("fast_gelu_plain", "FastGelu", [x])
 test("bias_gelu", "BiasGelu", [x, f(16)])
 test("quick_gelu", "QuickGelu", [x], alpha=1.5)
 for a, b in (0, 0), (1, 0), (0, 1), (1, 1):
-    test(f"fused_matmul_{a}{b}", "FusedMatMul", [f(2, *((4, 3) if a else (3, 4))), f(2, *((5, 4) if b else (4, 5)))],
-         transA=a, transB=b, alpha=0.5)
+    test(
+        f"fused_matmul_{a}{b}",
+        "FusedMatMul",
+        [f(2, *((4, 3) if a else (3, 4))), f(2, *((5, 4) if b else (4, 5)))],
+        transA=a,
+        transB=b,
+        alpha=0.5,
+    )
 test("fused_matmul_batch", "FusedMatMul", [f(3, 2, 4), f(2, 4, 5)], transBatchA=1)
 test("fused_gemm", "FusedGemm", [f(3, 4), f(4, 5), f(5)], activation="Relu")
 test("fused_gemm_leaky", "FusedGemm", [f(3, 4), f(4, 5), f(5)], activation="LeakyRelu", activation_alpha=0.2)
@@ -66,8 +88,12 @@ test("skip_layer_norm_plain", "SkipLayerNormalization", [x, f(2, 5, 16), f(16)])
 test("skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, f(2, 5, 16), f(16)], 9, epsilon=1e-5)
 test("rms_norm", "SimplifiedLayerNormalization", [x, f(16)], domain="", axis=-1, epsilon=1e-5)
 ids = lambda *s: rng.integers(0, 9, s).astype(np.int32)
-test("embed_layer_norm", "EmbedLayerNormalization",
-     [ids(2, 5), ids(2, 5) % 2, f(9, 16), f(9, 16), f(2, 16), f(16), f(16), i32([1, 1, 1, 0, 0], [1, 1, 1, 1, 1])], 3)
+test(
+    "embed_layer_norm",
+    "EmbedLayerNormalization",
+    [ids(2, 5), ids(2, 5) % 2, f(9, 16), f(9, 16), f(2, 16), f(16), f(16), i32([1, 1, 1, 0, 0], [1, 1, 1, 1, 1])],
+    3,
+)
 w, bias = f(16, 48) / 4, f(48)
 test("attention", "Attention", [x, w, bias], num_heads=4)
 test("attention_causal", "Attention", [x, w, bias], num_heads=4, unidirectional=1)
@@ -81,13 +107,26 @@ test("multi_head", "MultiHeadAttention", [q, k, v], num_heads=4)
 test("multi_head_bias", "MultiHeadAttention", [q, k, v, f(48)], num_heads=4)
 test("multi_head_mask", "MultiHeadAttention", [q, k, v, None, i32([1] * 7, [1, 1, 1, 1, 0, 0, 0])], num_heads=4)
 test("multi_head_score_bias", "MultiHeadAttention", [q, k, v, None, None, f(1, 4, 5, 7)], num_heads=4, scale=0.3)
-test("multi_head_past", "MultiHeadAttention", [q, f(2, 5, 16), f(2, 5, 16), None, None, None, f(2, 4, 3, 4), f(2, 4, 3, 4)],
-     7, num_heads=4)
+test(
+    "multi_head_past",
+    "MultiHeadAttention",
+    [q, f(2, 5, 16), f(2, 5, 16), None, None, None, f(2, 4, 3, 4), f(2, 4, 3, 4)],
+    7,
+    num_heads=4,
+)
 heads = lambda t: t.reshape(*t.shape[:2], 4, 4)
-test("multi_head_packed_kv", "MultiHeadAttention", [q, np.stack([heads(k), heads(v)], 3)], num_heads=4, same="multi_head")
+test(
+    "multi_head_packed_kv", "MultiHeadAttention", [q, np.stack([heads(k), heads(v)], 3)], num_heads=4, same="multi_head"
+)
 k5, v5 = f(2, 5, 16), f(2, 5, 16)
 test("multi_head_self", "MultiHeadAttention", [q, k5, v5], num_heads=4)
-test("multi_head_packed", "MultiHeadAttention", [np.stack([heads(q), heads(k5), heads(v5)], 3)], num_heads=4, same="multi_head_self")
+test(
+    "multi_head_packed",
+    "MultiHeadAttention",
+    [np.stack([heads(q), heads(k5), heads(v5)], 3)],
+    num_heads=4,
+    same="multi_head_self",
+)
 test("multi_head_cross", "MultiHeadAttention", [q, f(2, 4, 7, 4), f(2, 4, 7, 4)], num_heads=4)
 n = 6
 angles = np.arange(32)[:, None] / 10000 ** (np.arange(4) / 4)
@@ -96,35 +135,113 @@ cos16, sin16 = np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32)
 cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 gq = [f(2, n, 32), f(2, n, 16), f(2, n, 16), None, None, i32(n - 1, n - 1), i32(n)]
 test("group_query", "GroupQueryAttention", gq, 7, num_heads=4, kv_num_heads=2)
-test("group_query_packed", "GroupQueryAttention", [f(2, n, 64), None, None, None, None, i32(n - 1, n - 1), i32(n)], 7,
-     num_heads=4, kv_num_heads=2)
+test(
+    "group_query_packed",
+    "GroupQueryAttention",
+    [f(2, n, 64), None, None, None, None, i32(n - 1, n - 1), i32(n)],
+    7,
+    num_heads=4,
+    kv_num_heads=2,
+)
 test("group_query_window", "GroupQueryAttention", gq, num_heads=4, kv_num_heads=2, local_window_size=3)
-test("group_query_rotary", "GroupQueryAttention", [f(2, n, 64), f(2, n, 32), f(2, n, 32), *gq[3:], cos16, sin16], 7, num_heads=4, kv_num_heads=2, do_rotary=1)
+test(
+    "group_query_rotary",
+    "GroupQueryAttention",
+    [f(2, n, 64), f(2, n, 32), f(2, n, 32), *gq[3:], cos16, sin16],
+    7,
+    num_heads=4,
+    kv_num_heads=2,
+    do_rotary=1,
+)
 test("group_query_softcap", "GroupQueryAttention", gq, num_heads=4, kv_num_heads=2, softcap=2.0)
 past = [f(2, 1, 32), f(2, 1, 16), f(2, 1, 16), f(2, 2, 5, 8), f(2, 2, 5, 8), i32(5, 5), i32(6)]
 test("group_query_past", "GroupQueryAttention", past, 7, num_heads=4, kv_num_heads=2)
-test("group_query_past_rotary", "GroupQueryAttention", [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 5, 16), f(2, 2, 5, 16), i32(5, 5), i32(6), cos16, sin16], 7, num_heads=4, kv_num_heads=2, do_rotary=1)
+test(
+    "group_query_past_rotary",
+    "GroupQueryAttention",
+    [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 5, 16), f(2, 2, 5, 16), i32(5, 5), i32(6), cos16, sin16],
+    7,
+    num_heads=4,
+    kv_num_heads=2,
+    do_rotary=1,
+)
 test("rotary", "RotaryEmbedding", [f(2, 5, 32), np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]), cos, sin])
 test("rotary_first", "RotaryEmbedding", [f(2, 5, 32), np.array([3]), cos, sin])
-test("rotary_4d", "RotaryEmbedding", [f(2, 4, 5, 8), np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]), cos, sin], interleaved=1)
+test(
+    "rotary_4d",
+    "RotaryEmbedding",
+    [f(2, 4, 5, 8), np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]), cos, sin],
+    interleaved=1,
+)
 for bits, block in (4, 16), (4, 32), (8, 32):
     blocks = -(-40 // block)
     b = u8(6, blocks, block * bits // 8)
     a = dict(K=40, N=6, bits=bits, block_size=block)
     s = np.abs(f(6 * blocks)) / 9
     test(f"matmul_{bits}_{block}", "MatMulNBits", [f(3, 40), b, s], constant=(1, 2), tolerance="largest 1e-3", **a)
-    test(f"matmul_{bits}_{block}_zero", "MatMulNBits", [f(2, 3, 40), b, s, u8(6 * -(-blocks * bits // 8))],
-         constant=(1, 2, 3), tolerance="largest 1e-3", **a)
+    test(
+        f"matmul_{bits}_{block}_zero",
+        "MatMulNBits",
+        [f(2, 3, 40), b, s, u8(6 * -(-blocks * bits // 8))],
+        constant=(1, 2, 3),
+        tolerance="largest 1e-3",
+        **a,
+    )
 step = "0 1.01"  # a unit of the quantized type: a half may round to either side
 test("qlinear_add", "QLinearAdd", [u8(3, 4), sc(0.1), z(100), u8(4), sc(0.2), z(3), sc(0.3), z(90)], tolerance=step)
 test("qlinear_mul", "QLinearMul", [u8(3, 4), sc(0.1), z(100), u8(4), sc(0.2), z(3), sc(5), z(90)], tolerance=step)
-test("qlinear_sigmoid", "QLinearSigmoid", [u8(3, 4), sc(0.05), z(100), sc(1 / 256), z(0)], constant=(1, 2, 3, 4), tolerance=step)
-test("qlinear_leaky_relu", "QLinearLeakyRelu", [u8(3, 4), sc(0.05), z(100), sc(0.05), z(60)], constant=(1, 2, 3, 4), tolerance=step)
+test(
+    "qlinear_sigmoid",
+    "QLinearSigmoid",
+    [u8(3, 4), sc(0.05), z(100), sc(1 / 256), z(0)],
+    constant=(1, 2, 3, 4),
+    tolerance=step,
+)
+test(
+    "qlinear_leaky_relu",
+    "QLinearLeakyRelu",
+    [u8(3, 4), sc(0.05), z(100), sc(0.05), z(60)],
+    constant=(1, 2, 3, 4),
+    tolerance=step,
+)
 test("qlinear_pool", "QLinearGlobalAveragePool", [u8(2, 3, 4, 5), sc(0.1), z(7), sc(0.1), z(9)], tolerance=step)
-test("qlinear_concat", "QLinearConcat", [sc(0.3), z(90), u8(2, 3), sc(0.1), z(5), u8(2, 4), sc(0.2), z(80)], axis=1, tolerance=step)
-test("qlinear_softmax", "QLinearSoftmax", [u8(3, 6), sc(0.05), z(100), sc(1 / 256), z(0)], constant=(1, 2, 3, 4), axis=-1, opset=13, tolerance=step)
-test("dynamic_quantize_matmul", "DynamicQuantizeMatMul", [f(3, 8), i8(8, 5), sc(0.02), np.array(0, np.int8), f(5)], tolerance="largest 1e-2")
-test("matmul_integer_to_float", "MatMulIntegerToFloat", [u8(3, 8), i8(8, 5), sc(0.02), sc(0.1), z(7), np.array(0, np.int8), f(5)])
-test("qgemm", "QGemm", [u8(3, 8), sc(0.1), z(100), i8(8, 5), sc(0.2), np.array(0, np.int8), i32(1, 2, 3, 4, 5), sc(9), z(100)],
-     constant=(3, 4, 5), tolerance=step)
-test("qattention", "QAttention", [u8(2, 5, 16), i8(16, 48), bias, sc(0.01), sc(0.01), None, z(128), np.array(0, np.int8)], num_heads=4)
+test(
+    "qlinear_concat",
+    "QLinearConcat",
+    [sc(0.3), z(90), u8(2, 3), sc(0.1), z(5), u8(2, 4), sc(0.2), z(80)],
+    axis=1,
+    tolerance=step,
+)
+test(
+    "qlinear_softmax",
+    "QLinearSoftmax",
+    [u8(3, 6), sc(0.05), z(100), sc(1 / 256), z(0)],
+    constant=(1, 2, 3, 4),
+    axis=-1,
+    opset=13,
+    tolerance=step,
+)
+test(
+    "dynamic_quantize_matmul",
+    "DynamicQuantizeMatMul",
+    [f(3, 8), i8(8, 5), sc(0.02), np.array(0, np.int8), f(5)],
+    tolerance="largest 1e-2",
+)
+test(
+    "matmul_integer_to_float",
+    "MatMulIntegerToFloat",
+    [u8(3, 8), i8(8, 5), sc(0.02), sc(0.1), z(7), np.array(0, np.int8), f(5)],
+)
+test(
+    "qgemm",
+    "QGemm",
+    [u8(3, 8), sc(0.1), z(100), i8(8, 5), sc(0.2), np.array(0, np.int8), i32(1, 2, 3, 4, 5), sc(9), z(100)],
+    constant=(3, 4, 5),
+    tolerance=step,
+)
+test(
+    "qattention",
+    "QAttention",
+    [u8(2, 5, 16), i8(16, 48), bias, sc(0.01), sc(0.01), None, z(128), np.array(0, np.int8)],
+    num_heads=4,
+)

@@ -363,7 +363,14 @@ def export(m, args, axes, path, dynamo):
         if params and params[0].kind == inspect.Parameter.VAR_POSITIONAL:
             shapes = (shapes,)
         torch.onnx.export(
-            m, args, path, input_names=list(axes), dynamic_shapes=shapes, dynamo=True, external_data=False, verbose=False
+            m,
+            args,
+            path,
+            input_names=list(axes),
+            dynamic_shapes=shapes,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
         )
 
 

@@ -150,7 +150,8 @@ func (t *test) compile(ctx context.Context, artifact string, sets []dataset) err
 	return err
 }
 
-// ranges returns, for each size that the model leaves open and names, the range from 1 to the largest one of the inputs.
+// ranges returns, for each size that the model leaves open and names, the range from 1 to the largest of the inputs.
+// It also notes whether the outputs are random.
 func (t *test) ranges(model string, sets []dataset) (map[string][2]int64, error) {
 	b, err := os.ReadFile(model)
 	if err != nil {
@@ -162,10 +163,9 @@ func (t *test) ranges(model string, sets []dataset) (map[string][2]int64, error)
 	}
 	out := map[string][2]int64{}
 	for _, n := range p.GetGraph().GetNode() {
-		if n.GetOpType() == "Bernoulli" || strings.HasPrefix(n.GetOpType(), "Random") ||
-			n.GetOpType() == "Dropout" && strings.Contains(t.dir, "training_dropout") && !strings.Contains(t.dir, "zero_ratio") {
-			t.random = true
-		}
+		drops := strings.Contains(t.dir, "training_dropout") && !strings.Contains(t.dir, "zero_ratio")
+		name := n.GetOpType()
+		t.random = t.random || name == "Bernoulli" || strings.HasPrefix(name, "Random") || name == "Dropout" && drops
 	}
 	for _, in := range p.GetGraph().GetInput() {
 		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {

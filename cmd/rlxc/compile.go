@@ -31,16 +31,18 @@ type compileFlags struct {
 	targets, fallbacks, precisions          []string
 	train                                   compile.TrainOptions
 	set, dump, sizes, values, mutable, ops  cli.List
+	methods                                 cli.List
+	models                                  []string // ONNX models after the first
 	gaps                                    bool
 }
 
 func compileCommand() *cli.Command {
 	return &cli.Command{
-		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
+		Name: "compile", Args: "CHECKPOINT... -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
 		Long: "Compiles a checkpoint to an artifact. CHECKPOINT is a .safetensors file, the index of a sharded one, a folder with either, a .gguf file (of a split one, " +
 			"the first part), or a .ply file of Gaussian splats. rlxc recognises the architecture from tensor names and shapes. Values that shapes do not determine come from a config.json beside the " +
 			"checkpoint, --model-config or --set; later ones override earlier ones. A file that ends in .txt or .rlxg holds graphs in text form instead, as --dump prints " +
-			"them; each becomes a method. Use one to try an op by hand.",
+			"them; each becomes a method. Use one to try an op by hand. A file that ends in .onnx is an ONNX model; several become the methods of one artifact and share weights with equal bytes.",
 		Examples: []cli.Example{
 			{About: "compile a checkpoint", Line: "rlxc sam.safetensors -o sam.rlx"},
 			{About: "set a value that shapes do not determine",
@@ -68,6 +70,8 @@ func compileCommand() *cli.Command {
 			{About: "the same for one size", Line: "rlxc softmax.txt --size N=128 -o softmax.rlx"},
 			{About: "with a fused kernel of your own backend in place of what it computes",
 				Line: "rlxc model.safetensors --op wave.rlxop --target ./npu.target -o model.rlx"},
+			{About: "ONNX models that share weights, each a method",
+				Line: "rlxc encoder.onnx decoder.onnx --size batch=1..8 -o model.rlx"},
 			{About: "print the graph after a pass",
 				Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
@@ -113,6 +117,8 @@ func compileCommand() *cli.Command {
 				"`SYMBOL=N|MIN..MAX` fix a size that the graph or ONNX model leaves open, or choose its range (repeatable)")
 			fs.ListVarP(&f.values, "value", "",
 				"`INPUT=NUMBERS` ONNX models: give an input its value now, such as axes=1,2, because it decides shapes (repeatable)")
+			fs.ListVarP(&f.methods, "method-name", "",
+				"`NAME` ONNX models: the method's name; without it main, or the files' names if there are several (repeatable, one for each)")
 			fs.Group("Compiler")
 			fs.ListVarP(&f.ops, "op", "",
 				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
@@ -148,7 +154,7 @@ func compileCommand() *cli.Command {
 							"leave the flag out for the default")
 					}
 				}
-				if len(args) != 1 {
+				if len(args) == 0 || len(args) > 1 && !compile.IsONNX(args[0]) {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint(
 						"try: rlxc model.safetensors -o model.rlx")
 				}
@@ -167,6 +173,7 @@ func compileCommand() *cli.Command {
 					return cli.Usagef(
 						"--seed", "applies to graphs in text form only (.txt or .rlxg); %s is a checkpoint", args[0])
 				}
+				f.models = args[1:]
 				return runCompile(ctx, env, args[0], &f, func(name string) bool { return fs.Lookup(name).Changed })
 			}
 		},
@@ -184,6 +191,7 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
+		Models: f.models, Methods: f.methods.Values,
 		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}
 	for name, to := range map[string]*string{"arch": &o.Arch, "dtype": &o.DType, "quantize": &o.Quantize} {

@@ -57,9 +57,10 @@ var BitCastDef = ir.Define(ir.Def[BitCastAttrs]{
 	Cases: func() (cases []ir.Case[BitCastAttrs]) {
 		for _, p := range bitCasts {
 			for _, shape := range [][]int64{{}, {7}, {3, 5}, {0, 2}} {
-				cases = append(cases, ir.Case[BitCastAttrs]{Attrs: BitCastAttrs{p[1]}, In: []ir.Type{ir.TypeOf(p[0], shape...)}})
-				cases = append(cases, ir.Case[BitCastAttrs]{Attrs: BitCastAttrs{p[0]}, In: []ir.Type{ir.TypeOf(p[1], shape...)},
-					Fill: []ir.Range{{Lo: 0x3f800000, Hi: 0x40000000}}}) // from 1 to 2 in f32
+				float, integer := ir.TypeOf(p[0], shape...), ir.TypeOf(p[1], shape...)
+				cases = append(cases, ir.Case[BitCastAttrs]{Attrs: BitCastAttrs{p[1]}, In: []ir.Type{float}},
+					ir.Case[BitCastAttrs]{Attrs: BitCastAttrs{p[0]}, In: []ir.Type{integer},
+						Fill: []ir.Range{{Lo: 0x3f800000, Hi: 0x40000000}}}) // from 1 to 2 in f32
 			}
 		}
 		return cases

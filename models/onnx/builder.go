@@ -30,7 +30,9 @@ type builder struct {
 	given map[string][]float64
 	g     *ir.Graph
 	scope *scope
-	names map[string]bool // of params
+	names map[string]bool // of inputs and params
+	// several says that the params may be those of other models.
+	several bool
 	// declared has the types that the main graph declares, readers the nodes that read a value.
 	declared map[string]*onnxpb.TypeProto_Tensor
 	readers  map[string][]*onnxpb.NodeProto
@@ -258,17 +260,39 @@ func unique(used map[string]bool, name string) string {
 	return out
 }
 
-// paramName returns the name of the param with a known value: that of the file's tensor, or a digest.
+// paramName returns the name of the param with a known value: that of the file's tensor, or a digest. If another model
+// has a param with equal bytes, it is its name.
 func (b *builder) paramName(v *value) string {
-	if v.init.p != nil && v.init.p.GetName() != "" {
+	named := v.init.p != nil && v.init.p.GetName() != ""
+	w := b.model.weights
+	if named && !b.several {
 		return unique(b.names, symbolicPath(v.init.p.GetName()))
 	}
 	t, err := v.init.read()
 	if err != nil {
 		b.g.Fail(err)
 	}
-	sum := sha256.Sum256(append([]byte(v.typ.String()), t.Data...))
-	return unique(b.names, "const/"+hex.EncodeToString(sum[:8]))
+	h := sha256.New()
+	h.Write([]byte(v.typ.String()))
+	h.Write(t.Data)
+	sum := [sha256.Size]byte(h.Sum(nil))
+	name := "const/" + hex.EncodeToString(sum[:8])
+	if named {
+		name = symbolicPath(v.init.p.GetName())
+	}
+	if !b.several {
+		return unique(b.names, name)
+	}
+	if old := w.names[sum]; old != "" && !b.names[old] {
+		b.names[old] = true
+		return old
+	}
+	base := name
+	for i := 2; b.names[name] || w.params[name] != nil; i++ {
+		name = fmt.Sprint(base, "_", i)
+	}
+	b.names[name], w.names[sum] = true, name
+	return name
 }
 
 // symbolicPath is like symbolic for names of params, which may have dots and slashes.

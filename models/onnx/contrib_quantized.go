@@ -67,7 +67,8 @@ var (
 		if !n.has(7) {
 			return one(cast(y, dtype.F32))
 		}
-		return one(n.quantised(y, cast(scalarOf(n.x(7)), dtype.F64), scalarOf(n.x(8)), n.typeOf(8).DType, n.in[8].narrow))
+		by := cast(scalarOf(n.x(7)), dtype.F64)
+		return one(n.quantised(y, by, scalarOf(n.x(8)), n.typeOf(8).DType, n.in[8].narrow))
 	})
 )
 

@@ -363,8 +363,8 @@ func addedAxes(n *node) (out [][]ir.Dim) {
 	return out
 }
 
-// reducedAxes returns the axes that can be reduced. With keepdims these are the axes whose size changes; those of size 1
-// make no difference.
+// reducedAxes returns the axes that can be reduced. With keepdims these are the axes whose size changes; those of size
+// 1 make no difference.
 func reducedAxes(n *node) (out [][]ir.Dim) {
 	shape, ok := n.declaredShape(0)
 	x := n.typeOf(0).Shape
@@ -399,8 +399,8 @@ func reducedAxes(n *node) (out [][]ir.Dim) {
 func blocks(n *node) (out [][]ir.Dim) {
 	shape, ok := n.declaredShape(0)
 	x := n.typeOf(0).Shape
-	if !ok || len(shape) < 3 || len(x) != 3 || !x[1].IsStatic() || !x[2].IsStatic() || !n.product(shape[1:]).IsStatic() ||
-		shape[1].Is(0) || x[1].Const > maxKnown {
+	if !ok || len(shape) < 3 || len(x) != 3 || !x[1].IsStatic() || !x[2].IsStatic() || x[1].Const > maxKnown ||
+		!n.product(shape[1:]).IsStatic() || shape[1].Is(0) {
 		return nil
 	}
 	k := len(shape) - 2

@@ -6,8 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// lates has conversions for ops whose parameters, such as starts and pads, are not known before the model runs, although
-// the declared type of the result gives its shape. They return nil where they do not apply.
+// lates has conversions for ops whose parameters, such as starts and pads, are not known before the model runs,
+// although the declared type of the result gives its shape. They return nil where they do not apply.
 var lates map[string]func(n *node) []*value
 
 func init() { // the map refers to conversions that refer to it

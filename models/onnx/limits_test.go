@@ -99,7 +99,8 @@ func TestDeepGraphs(t *testing.T) {
 		yes := &onnxpb.TensorProto{Name: proto.String("c"), DataType: proto.Int32(int32(onnxpb.TensorProto_BOOL)),
 			Int32Data: []int32{1}}
 		name := "y0"
-		node, err := proto.Marshal(&onnxpb.NodeProto{OpType: proto.String("Neg"), Input: []string{"x"}, Output: []string{name}})
+		node, err := proto.Marshal(&onnxpb.NodeProto{OpType: proto.String("Neg"), Input: []string{"x"},
+			Output: []string{name}})
 		if err != nil {
 			t.Fatal(err)
 		}

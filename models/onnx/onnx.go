@@ -7,6 +7,7 @@
 package onnx
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,29 @@ type Options struct {
 	Values map[string][]float64
 	// Method is the name of the method. Empty means "main".
 	Method string
+	// Weights are shared with other models of an artifact; nil for a model alone. Sizes may then have names that only
+	// another model has.
+	Weights *Weights
+}
+
+// Weights are the params of several models. Those with equal types and bytes are one.
+type Weights struct {
+	params map[string]*initializer
+	names  map[[sha256.Size]byte]string
+}
+
+// NewWeights returns weights for the first of several models.
+func NewWeights() *Weights {
+	return &Weights{map[string]*initializer{}, map[[sha256.Size]byte]string{}}
+}
+
+// Param returns the value of a param of any of the models.
+func (w *Weights) Param(name string) (tensor.Tensor, error) {
+	p := w.params[name]
+	if p == nil {
+		return tensor.Tensor{}, fmt.Errorf("onnx: no param %q", name)
+	}
+	return p.read()
 }
 
 // Range is a range of sizes, both ends included.
@@ -45,7 +69,7 @@ type Model struct {
 	Producer string
 	Opset    int64
 
-	params map[string]*initializer
+	weights *Weights
 }
 
 // Size is a dimension that the model leaves open.
@@ -57,7 +81,10 @@ type Size struct {
 
 // Import builds the graph of a file.
 func Import(f *File, o Options) (*Model, error) {
-	m := &Model{params: map[string]*initializer{}, Opset: f.opset("")}
+	m := &Model{weights: o.Weights, Opset: f.opset("")}
+	if o.Weights == nil {
+		m.weights = NewWeights()
+	}
 	m.Producer = strings.TrimSpace(f.proto.GetProducerName() + " " + f.proto.GetProducerVersion())
 	name := o.Method
 	if name == "" {
@@ -66,14 +93,15 @@ func Import(f *File, o Options) (*Model, error) {
 	if len(f.proto.GetTrainingInfo()) > 0 {
 		return nil, f.errorf("has training information; want a model for inference")
 	}
-	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, g: ir.NewGraph(name), names: map[string]bool{}}
+	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, several: o.Weights != nil, g: ir.NewGraph(name),
+		names: map[string]bool{}}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {
 		return nil, err
 	}
 	m.Graph = b.g
 	for name := range o.Sizes {
-		if !slices.ContainsFunc(m.Sizes, func(s Size) bool { return s.Name == name }) {
+		if o.Weights == nil && !slices.ContainsFunc(m.Sizes, func(s Size) bool { return s.Name == name }) {
 			var known []string
 			for _, s := range m.Sizes {
 				known = append(known, s.Name)
@@ -93,13 +121,7 @@ func orNone(list []string) string {
 }
 
 // Param returns the value of a param of the graph.
-func (m *Model) Param(name string) (tensor.Tensor, error) {
-	p := m.params[name]
-	if p == nil {
-		return tensor.Tensor{}, fmt.Errorf("onnx: no param %q", name)
-	}
-	return p.read()
-}
+func (m *Model) Param(name string) (tensor.Tensor, error) { return m.weights.Param(name) }
 
 // errorf returns an error about the file.
 func (f *File) errorf(format string, args ...any) *diag.Error {

@@ -224,6 +224,37 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestWeights checks that models share tensors with equal bytes, whatever their names, and no others.
+func TestWeights(t *testing.T) {
+	with := func(name string, numbers ...float32) *onnxpb.ModelProto {
+		m := model("Add")
+		m.Graph.Node[0].Input = []string{"x", name}
+		m.Graph.Initializer = []*onnxpb.TensorProto{
+			{Name: &name, Dims: []int64{3}, DataType: proto.Int32(1), FloatData: numbers}}
+		return m
+	}
+	w := NewWeights()
+	var names []string
+	for i, m := range []*onnxpb.ModelProto{with("a", 1, 2, 3), with("b", 1, 2, 3), with("a", 1, 2, 4)} {
+		got, err := importModel(t, m, Options{Method: fmt.Sprint("m", i), Weights: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range got.Graph.Params() {
+			names = append(names, n.Name)
+		}
+	}
+	if want := []string{"a", "a", "a_2"}; !slices.Equal(names, want) {
+		t.Errorf("params are %q; want %q", names, want)
+	}
+	for name, want := range map[string]float64{"a": 3, "a_2": 4} {
+		p, err := w.Param(name)
+		if err != nil || p.Array().At(2) != want {
+			t.Errorf("%s is %v (%v)", name, p, err)
+		}
+	}
+}
+
 // FuzzImport checks that no file makes the import panic.
 func FuzzImport(f *testing.F) {
 	models, err := filepath.Glob("testdata/*/model.onnx")

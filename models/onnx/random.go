@@ -15,18 +15,22 @@ import (
 const randomNote = "each run gives the same numbers; seed chooses them"
 
 var (
-	_ = register("RandomUniform", conversion{since: 1, keep: true, note: randomNote, convert: func(n *node) []*value {
-		return n.uniformly(n.randomType(dtype.F32))
-	}})
-	_ = register("RandomUniformLike", conversion{since: 1, keep: true, note: randomNote, convert: func(n *node) []*value {
-		return n.uniformly(n.randomType(n.typeOf(0).DType))
-	}})
-	_ = register("RandomNormal", conversion{since: 1, keep: true, note: randomNote, convert: func(n *node) []*value {
-		return n.normally(n.randomType(dtype.F32))
-	}})
-	_ = register("RandomNormalLike", conversion{since: 1, keep: true, note: randomNote, convert: func(n *node) []*value {
-		return n.normally(n.randomType(n.typeOf(0).DType))
-	}})
+	_ = register("RandomUniform", conversion{since: 1, keep: true, note: randomNote,
+		convert: func(n *node) []*value {
+			return n.uniformly(n.randomType(dtype.F32))
+		}})
+	_ = register("RandomUniformLike", conversion{since: 1, keep: true, note: randomNote,
+		convert: func(n *node) []*value {
+			return n.uniformly(n.randomType(n.typeOf(0).DType))
+		}})
+	_ = register("RandomNormal", conversion{since: 1, keep: true, note: randomNote,
+		convert: func(n *node) []*value {
+			return n.normally(n.randomType(dtype.F32))
+		}})
+	_ = register("RandomNormalLike", conversion{since: 1, keep: true, note: randomNote,
+		convert: func(n *node) []*value {
+			return n.normally(n.randomType(n.typeOf(0).DType))
+		}})
 	_ = register("Bernoulli", conversion{since: 15, keep: true, note: randomNote, convert: func(n *node) []*value {
 		x := n.x(0)
 		u, _ := n.uniforms(x.Type.Shape)

@@ -353,7 +353,8 @@ func (n *node) resizeAxis(x *ir.Node, axis int, r resampler,
 		n.fail("mode is %q; allowed are nearest, linear and cubic", r.mode)
 	}
 	if r.in < 1 || r.in*r.out > maxTable {
-		n.fail("resizes %d elements to %d in mode %s; allowed are up to %d in their product", r.in, r.out, r.mode, maxTable)
+		n.fail("resizes %d elements to %d in mode %s; allowed are up to %d in their product", r.in, r.out, r.mode,
+			maxTable)
 	}
 	d := x.Type.DType
 	if !d.IsFloat() {

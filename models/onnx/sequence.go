@@ -55,9 +55,7 @@ func linearAttention(n *node) []*value {
 	hq, hkv := n.int("q_num_heads", 0), n.int("kv_num_heads", 0)
 	rule := n.str("update_rule", "gated_delta")
 	delta := rule == "delta" || rule == "gated_delta"
-	switch rule {
-	case "linear", "gated", "delta", "gated_delta":
-	default:
+	if !delta && rule != "linear" && rule != "gated" {
 		n.fail("update_rule is %q; allowed are linear, gated, delta and gated_delta", rule)
 	}
 	if hkv < 1 || hq < 1 || hq%hkv != 0 {
@@ -139,7 +137,8 @@ func linearAttention(n *node) []*value {
 	final := n.b.g.Add(hir.ScanDef, a, outer...)
 	a.Trajectory, a.Result = true, 1
 	y := n.b.g.Add(hir.ScanDef, a, outer...) // [T,B,H,V]
-	y = op.Reshape(op.Transpose(y, 1, 0, 2, 3), ir.Shape{batch, length, n.product(ir.Shape{ir.Static(int64(hq)), values})})
+	width := n.product(ir.Shape{ir.Static(int64(hq)), values})
+	y = op.Reshape(op.Transpose(y, 1, 0, 2, 3), ir.Shape{batch, length, width})
 	return many(cast(y, d), cast(final, stored))
 }
 

@@ -297,8 +297,8 @@ func window3(a, b, c float64) func(n *node) []*value {
 	}
 }
 
-// melWeights is MelWeightMatrix, [bins of the transform, mel bins]: triangles between neighbours of frequencies that are
-// equally far apart on the mel scale, 2595*log10(1+f/700).
+// melWeights is MelWeightMatrix, [bins of the transform, mel bins]: triangles between neighbours of frequencies that
+// are equally far apart on the mel scale, 2595*log10(1+f/700).
 func melWeights(n *node) []*value {
 	bands, length := n.ints(0)[0], n.ints(1)[0]
 	num := func(v float64) *ir.Node { return op.Const(n.b.g, v, ir.TypeOf(dtype.F64)) }

@@ -44,8 +44,8 @@ var smallFloats = map[onnxpb.TensorProto_DataType]smallFloat{
 
 // moves has ops that only move elements, which the import of small floats allows.
 var moves = []string{"Cast", "CastLike", "Concat", "DequantizeLinear", "Expand", "Flatten", "Gather", "GatherElements",
-	"GatherND", "Identity", "QuantizeLinear", "Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose",
-	"Unsqueeze", "Where", "BitCast"}
+	"GatherND", "Identity", "QuantizeLinear", "Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile",
+	"Transpose", "Unsqueeze", "Where", "BitCast"}
 
 // refuseSmall refuses arithmetic with small floats.
 func (n *node) refuseSmall() {

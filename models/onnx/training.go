@@ -44,7 +44,8 @@ func optimizer(states int, step func(n *node, r, t, x, g *ir.Node, s []*ir.Node)
 			}
 			g := n.x(2 + count + i)
 			g = op.Add(g, op.Mul(x, number(n.float("norm_coefficient", 0), x)))
-			for k, v := range step(n, op.Reshape(cast(n.x(0), x.Type.DType), ir.Shape{}), op.Reshape(t, ir.Shape{}), x, g, s) {
+			rate := op.Reshape(cast(n.x(0), x.Type.DType), ir.Shape{})
+			for k, v := range step(n, rate, op.Reshape(t, ir.Shape{}), x, g, s) {
 				out[k*count+i] = v
 			}
 		}

@@ -160,7 +160,7 @@ func (b *builder) constant(v *value) *ir.Node {
 		}
 	}
 	name := b.paramName(v)
-	b.model.params[name] = v.init
+	b.model.weights.params[name] = v.init
 	return op.Param(b.g, name, v.typ)
 }
 

@@ -266,7 +266,8 @@ func roiAlign(n *node) []*value {
 	images := op.Gather(channelsLast(x), batch, 0) // [R,H,W,C]
 	values, weight := n.gathered(images, both)
 	channels := x.Type.Shape[1]
-	products := op.Mul(cast(values, d), op.Reshape(weight, append(append(ir.Shape{}, weight.Type.Shape...), ir.Static(1))))
+	weight = op.Reshape(weight, append(append(ir.Shape{}, weight.Type.Shape...), ir.Static(1)))
+	products := op.Mul(cast(values, d), weight)
 	bins := ir.Shape{count, ir.Static(out[0]), ir.Static(ratio), ir.Static(out[1]), ir.Static(ratio)}
 	var y *ir.Node
 	if mode := n.str("mode", "avg"); mode == "max" {
