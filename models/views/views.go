@@ -25,6 +25,12 @@ import (
 // Is reports whether a path is a folder with cameras.
 func Is(path string) bool { return views.Is(path) }
 
+// Bytes returns the memory that Open needs for n splats with harmonics of a degree.
+func Bytes(n, degree int) int64 {
+	terms := max(degree, 0) + 1
+	return int64(n) * int64(4*(11+3*terms*terms)+128)
+}
+
 // Open opens a folder. The scene has n splats, or if n is 0 one for each of COLMAP's points, with harmonics of a degree
 // from 0 to 3; -1 stands for 0. The size of the images is that of the first camera. Errors are *diag.Error with
 // code.Views.
