@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 		"plugins/rpc/serve", "core/...", "format"},
 
 	"plugins/null": {"sdk/backend"},
-	"sdk/backend": {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/runner",
+	"sdk/backend": {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/program", "core/runner",
 		"core/target", "core/tensor", "format", "plugins/rpc/serve"},
 	"sdk/backend/example": {"sdk/backend"},
 	"plugins/cpu": {"plugins/cpu/backend", "plugins/rpc/serve", "core/device",

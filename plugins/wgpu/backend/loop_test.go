@@ -381,7 +381,7 @@ return y=y
 	for _, c := range []struct {
 		name           string
 		length, unroll int
-	}{{"unrolled", 200, 1 << 20}, {"loop", 200, -1}, {"loop", 10000, -1}} {
+	}{{"unrolled", 200, 1 << 20}, {"loop", 200, -1}, {"loop", 1000, -1}, {"loop", 10000, -1}} {
 		b.Run(fmt.Sprintf("%s/%d", c.name, c.length), func(b *testing.B) {
 			g, err := ir.Parse(fmt.Sprintf(cell, c.length))
 			if err != nil {
@@ -402,5 +402,51 @@ return y=y
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*c.length), "us/iteration")
 		})
+	}
+}
+
+// TestLoopLimits runs a loop whose operands lie in several bindings and buffers.
+func TestLoopLimits(t *testing.T) {
+	g, err := ir.Parse(`graph step
+h = input : f32[4099]
+k = input : bool[4099]
+x = input : f32[4099]
+m = input : bool[4099]
+s = sub x, h : f32[4099]
+e = ne k, m : bool[4099]
+return s=s, e=e
+
+graph main
+h = input : f32[4099]
+k = input : bool[4099]
+x = input : f32[30,4099]
+m = input : bool[30,4099]
+y = scan h, k, x, m {body=@step, carried=2, steps=2, trajectory=true} : f32[30,4099]
+z = scan h, k, x, m {body=@step, carried=2, steps=2, trajectory=true, result=1} : bool[30,4099]
+return y=y, z=z
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, weights := looped(t, g, -1)
+	if len(p.Loops) != 1 {
+		t.Fatalf("%d loops; want 1", len(p.Loops))
+	}
+	in, rng := map[string]*tensor.Array{}, rand.New(rand.NewPCG(1, 1))
+	for _, n := range g.Inputs() {
+		in[n.Name] = interp.Random(rng, n.Type, nil, ir.Range{Lo: 0, Hi: 1})
+	}
+	values, err := interp.RunProgram(p, nil, in, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tensor.AlignedBytes(30 * 4099 * 5)
+	values["y"].Store(want[:30*4099*4])
+	values["z"].Store(want[30*4099*4:])
+	limited := New(Options{MaxBinding: 64 << 10, MaxBuffer: 1 << 20, MaxGroups: 40})
+	for k, b := range []device.Backend{shared, limited} {
+		if got, err := outputsOf(load(t, b, p, weights), p, nil, in); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("backend %d: other values than the reference (%v)", k, err)
+		}
 	}
 }

@@ -68,7 +68,7 @@ const scatterEach = 4 // most units per invocation
 // scatterSort sorts the indices. It compares only as many bits as the number of rows needs.
 func scatterSort(n *ir.Node, l Limits) sorting {
 	most, rows := n.Graph.Syms.Largest(n.In[1].Type.Shape)[0], n.Graph.Syms.Largest(n.Type.Shape)[0]
-	s := sorting{name: "scatter_add", most: most, tile: sortedTile(most, l)}
+	s := sorting{name: n.Op.Name, most: most, tile: sortedTile(most, l)}
 	s.lines = func(c *Call) (lines, size, inner int) { return 1, c.In[1].Shape[0], 1 }
 	s.keys = []Binding{{Name: "x1", Operand: 1, DType: n.In[1].Type.DType},
 		{Name: "status", Operand: Status, DType: dtype.U32}}
