@@ -54,7 +54,9 @@ func planLogits(n *ir.Node) logitRows {
 	return p
 }
 
-func (p logitRows) body(name string) string { return part(softmaxRowsWGSL+crossEntropyWGSL, "cross_entropy_"+name) }
+func (p logitRows) body(name string) string {
+	return part(softmaxRowsWGSL+crossEntropyWGSL, "cross_entropy_"+name)
+}
 
 // consts returns the constants of the shaders and those in more.
 func (p logitRows) consts(more map[string]any) map[string]any {
@@ -105,7 +107,7 @@ func crossEntropyGradient(n *ir.Node, p logitRows) Shader {
 	y := Binding{Name: "y", Operand: Out, DType: dtype.F32, Vec: p.logits().Vec}
 	return Shader{
 		Name: n.Op.Name, Body: p.body("gradient"), Fields: []string{"rows", "n", "parts", "stretches"},
-		Consts: p.consts(map[string]any{"Rows": 1, "Lanes": group, "Final": 16, "Each": each}),
+		Consts:   p.consts(map[string]any{"Rows": 1, "Lanes": group, "Final": 16, "Each": each}),
 		Bindings: []Binding{p.logits(), labels(n), {Name: "dloss", Operand: 2, DType: dtype.F32}, y, statisticsBits},
 		Params: func(c *Call) []uint32 {
 			rows, n, parts := p.partsOf(c)
