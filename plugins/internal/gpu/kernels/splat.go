@@ -36,8 +36,8 @@ const mostBins = 256
 
 // splatting makes the shaders for a scene.
 //
-// The splats are projected, in arithmetic of about 48 bits so that forms are as exact as in f64, and sorted by distance.
-// The image is cut into at most mostBins bins of tiles, and each bin has a map with a bit for each splat in this order.
+// The splats are projected, in arithmetic of about 48 bits so that forms are as exact as in f64, and sorted by
+// distance. The image is cut into at most mostBins bins of tiles, and each bin has a map with a bit for each splat in this order.
 // A tile reads the map of its bin and picks the splats whose rectangles it meets, batch by batch, until its pixels are
 // finished. So the memory depends on the number of splats alone, and no list can overflow.
 type splatting struct {
@@ -67,7 +67,8 @@ func newSplatting(n *ir.Node, l Limits, g splat.Grid, regions ...region) *splatt
 	s.sort = sorting{name: "splat_sort", most: s.most, tile: sortedTile(s.most, l),
 		lines: func(c *Call) (lines, size, inner int) { return 1, c.In[3].Shape[0], 1 }}
 	s.at = map[string]any{"Width": g.Width, "Height": g.Height, "Tile": g.Tile, "Side": s.side, "Across": s.across,
-		"Bins": s.bins, "Terms": s.terms, "Count": splat.Terms(s.terms), "Batch": splatBatch, "Forms5": splatBatch, "Conics": 0, "Frames": 0,
+		"Bins": s.bins, "Terms": s.terms, "Count": splat.Terms(s.terms), "Batch": splatBatch, "Forms5": splatBatch,
+		"Conics": 0, "Frames": 0,
 		"Limbs": 0, "Pixels": 0}
 	maps.Copy(s.at, pairConstants)
 	s.total = int(s.sort.scratch(s.most) / 4)
@@ -116,8 +117,8 @@ func (s *splatting) shader(part_ string, group int, bindings []Binding, change m
 
 func (s *splatting) params(n, list int) []uint32 {
 	g := splat.Grid{Width: s.width, Height: s.height, Tile: s.tile}
-	return []uint32{uint32(n), uint32(ceilDiv(n, 32)), uint32(g.Columns() * g.Rows()), uint32(g.Columns()), uint32(list),
-		math.Float32bits(1)}
+	return []uint32{uint32(n), uint32(ceilDiv(n, 32)), uint32(g.Columns() * g.Rows()), uint32(g.Columns()),
+		uint32(list), math.Float32bits(1)}
 }
 
 func status() Binding { return Binding{Name: "status", Operand: Status, DType: dtype.U32} }
@@ -126,7 +127,12 @@ func status() Binding { return Binding{Name: "status", Operand: Status, DType: d
 // projection.
 func (s *splatting) prepare(project ...Binding) []Shader {
 	view := s.shader("view", 1, append(sceneBindings("cam"), status()), nil)
-	view.Groups = func(*Call) int { return 1 }
+	view.Groups = func(*Call) int {
+		if s.total > math.MaxUint32 { // words have indices of 32 bits; so many workgroups are refused
+			return math.MaxInt / 2
+		}
+		return 1
+	}
 	out := []Shader{view, s.shader("check", 256, append(sceneBindings(splatOperandNames[:6]...), status()), nil),
 		s.shader("project", 64, append(sceneBindings(splatOperandNames...), project...), nil)}
 	// Two sorts, because keys have 48 bits: the second one is stable.
@@ -222,7 +228,8 @@ var _ = register(Kernel{
 		s.at = map[string]any{"Width": a.Width, "Height": a.Height, "Tile": a.Tile, "Parts": parts, "Batch": splatBatch,
 			"Forms5": splatBatch, "Pixels": 0}
 		params := func(c *Call) []uint32 { return s.params(c.In[0].Shape[0], c.In[2].Shape[0]) }
-		list, ranges := Binding{Name: "list", Operand: 2, DType: dtype.I32}, Binding{Name: "ranges", Operand: 3, DType: dtype.I32}
+		list := Binding{Name: "list", Operand: 2, DType: dtype.I32}
+		ranges := Binding{Name: "ranges", Operand: 3, DType: dtype.I32}
 		camera := Binding{Name: "cam", Operand: 4, DType: dtype.F32}
 		check := s.shader("check_lists", 1, []Binding{list, ranges, camera, status()}, nil)
 		check.Groups = func(c *Call) int { return ceilDiv(c.In[2].Shape[0]+tiles, 256) }

@@ -327,8 +327,8 @@ fn project(i: u32) -> bool {
   let dxx = dot3(dx, dx);
   let dxy = 2.0 * dot3(dx, dy);
   let dyy = dot3(dy, dy);
-  var values = array<f32, 16>(x, y, u.x, ux.x, uy.x, v.x, vy.x, d1.x, d2.x, dxx.x, dxy.x, dyy.x, -mul(unit, dot3(d, o)).x,
-      -mul(unit, dot3(dx, o)).x, -mul(unit, dot3(dy, o)).x, limit);
+  var values = array<f32, 16>(x, y, u.x, ux.x, uy.x, v.x, vy.x, d1.x, d2.x, dxx.x, dxy.x, dyy.x,
+      -mul(unit, dot3(d, o)).x, -mul(unit, dot3(dx, o)).x, -mul(unit, dot3(dy, o)).x, limit);
   var fits = true;
   for (var k = 0u; k < 16u; k = k + 1u) {
     fits = fits && is_finite(values[k]);
