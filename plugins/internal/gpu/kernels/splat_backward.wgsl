@@ -79,11 +79,11 @@ var<workgroup> parts: array<f32, {{mul .C.Forms5 512}}>;
 struct Pixel {
   at: vec2<f32>,
   color: vec3<f32>, // the gradient of the linear colour
-  t: f32, // the transmittance behind the splats that are not done
+  scaled: f32, // of the transmittance behind the splats that are not done
   to_t: f32, // its gradient
   last: u32,
   ones: u32,
-  stop: f32,
+  steps: u32,
 }
 
 // Adds to sum c of a splat, in multiples of three powers of two, so that the order does not matter.
@@ -126,18 +126,23 @@ fn gather(was: Pixel, first: u32, count: u32, local: u32) -> Pixel {
         let alpha = alpha_of(j, p.at);
         if (alpha != 0.0) {
           let rest = 1.0 - alpha;
-          var t = 0.0; // in front of the splat
           if (rest != 0.0) {
-            t = p.t / rest;
+            p.scaled = p.scaled / rest;
+            if (p.scaled > 1.5 && p.steps > 0u) {
+              p.scaled = p.scaled * 0x1p-40;
+              p.steps = p.steps - 1u;
+            }
           } else {
-            t = select(0.0, p.stop, p.ones == 1u);
             p.ones = p.ones - 1u;
+          }
+          var t = 0.0; // in front of the splat
+          if (p.ones == 0u && p.steps < 3u) {
+            t = p.scaled * select(select(0x1p-80, 0x1p-40, p.steps == 1u), 1.0, p.steps == 0u);
           }
           let shade = dot(p.color, forms[5u * j + 4u].xyz);
           w = alpha * t;
           h = w * (shade - p.to_t);
           p.to_t = rest * p.to_t + alpha * shade;
-          p.t = t;
         }
       }
     }
@@ -235,11 +240,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let y0 = tile / P.columns * 16u;
   let x = x0 + local % 16u;
   let y = y0 + local / 16u;
-  var p = Pixel(vec2<f32>(f32(x), f32(y)), vec3<f32>(0.0), 1.0, 0.0, 0u, 0u, 0.0);
+  var p = Pixel(vec2<f32>(f32(x), f32(y)), vec3<f32>(0.0), 1.0, 0.0, 0u, 0u, 0u);
   if (x < P.width && y < P.height) {
     let base = P.pixels + 8u * (y * P.width + x);
     p = Pixel(p.at, vec3<f32>(real(base + 1u), real(base + 2u), real(base + 3u)), real(base), real(base + 4u),
-        word(base + 5u), word(base + 6u), real(base + 7u));
+        word(base + 5u), word(base + 6u), word(base + 7u));
   }
   gradients[local] = vec4<f32>(p.color, 0.0);
   sums[local] = p.last;

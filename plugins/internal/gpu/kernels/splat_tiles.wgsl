@@ -294,7 +294,9 @@ struct Pixel {
 {{- if .C.Pixels}}
   last: u32, // the place in the order after that of its last splat
   ones: u32, // how many splats have an alpha of 1
-  stop: f32, // the transmittance in front of the first of these
+  // The transmittance without these is scaled*2^(-40*steps), so that it does not underflow.
+  scaled: f32,
+  steps: u32,
 {{- end}}
 }
 
@@ -306,15 +308,19 @@ fn begin(at: vec2<f32>, inside: bool) -> Pixel {
       left = u32(min(cam(20u), 2147483520.0));
     }
   }
-  return Pixel(at, vec3<f32>(0.0), 1.0, left{{if .C.Pixels}}, 0u, 0u, 0.0{{end}});
+  return Pixel(at, vec3<f32>(0.0), 1.0, left{{if .C.Pixels}}, 0u, 0u, 1.0, 0u{{end}});
 }
 
 fn after(p: Pixel, alpha: f32, j: u32) -> Pixel {
   let t = p.t * (1.0 - alpha);
+{{- if .C.Pixels}}
+  let s = p.scaled * select(1.0 - alpha, 1.0, alpha == 1.0);
+  let small = s < 0x1p-40;
+{{- end}}
   return Pixel(p.at, fma(vec3<f32>(p.t * alpha), forms[5u * j + 4u].xyz, p.color), t,
       select(p.left - 1u, 0u, t < cam(21u))
 {{- if .C.Pixels}}, queue[j] + 1u, select(p.ones, p.ones + 1u, alpha == 1.0),
-      select(p.stop, p.t, alpha == 1.0 && p.ones == 0u){{end}});
+      select(s, s * 0x1p40, small), select(p.steps, p.steps + 1u, small){{end}});
 }
 
 // Loads {{.C.Batch}} splats, or as many as there are.
@@ -380,7 +386,7 @@ fn slope(x: f32) -> f32 {
   return 2.2 * x * exp2(log2_of(x) * 0.2);
 }
 
-// Keeps what the gradient needs of a pixel: the transmittance, the gradients of the linear colour and of the
+// Keeps what the gradient needs of a pixel: the scaled transmittance, the gradients of the linear colour and of the
 // transmittance, and the members after left. The result is the largest gradient of a colour.
 fn finish(p: Pixel) -> f32 {
   let c = fma(vec3<f32>(p.t), background(), p.color);
@@ -397,14 +403,14 @@ fn finish(p: Pixel) -> f32 {
   }
 {{- end}}
   let to = P.pixels + 8u * pixel;
-  set_real(to, p.t);
+  set_real(to, p.scaled);
   set_real(to + 1u, g.x);
   set_real(to + 2u, g.y);
   set_real(to + 3u, g.z);
   set_real(to + 4u, dot(g, background()));
   set_word(to + 5u, p.last);
   set_word(to + 6u, p.ones);
-  set_real(to + 7u, p.stop);
+  set_word(to + 7u, p.steps);
   return max(max(abs(g.x), abs(g.y)), abs(g.z));
 }
 {{- else}}
