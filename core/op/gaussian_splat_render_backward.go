@@ -78,7 +78,7 @@ var GaussianSplatRenderBackwardDef = ir.DefineTuple(ir.TupleDef[GaussianSplatRen
 		steps := map[int]float64{splat.MetaMaxSteps: 3}
 		return []ir.Case[GaussianSplatRenderBackwardAttrs]{
 			c(9, 7, 1, 1, 0, nil), c(24, 17, 12, 4, 0, nil), c(40, 24, 30, 1, 0, inside), c(33, 20, 30, 9, 0, steps),
-			c(20, 33, 21, 16, 0.5, nil),
+			c(20, 33, 21, 16, 0.5, nil), c(9, 7, 5, 1, 0, nil), c(11, 8, 5, 4, 0, nil),
 		}
 	},
 })

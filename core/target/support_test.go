@@ -10,13 +10,6 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// fallbackOnly are ops that targets other than cpu run only as segments of another backend (rlxc --fallback cpu): they
-// have no kernel there yet, and other ops cannot express them at a useful speed.
-var fallbackOnly = map[string]bool{
-	"gaussian_splat_prepare": true, "gaussian_splat_rasterize": true, "gaussian_splat_render": true,
-	"gaussian_splat_render_backward": true,
-}
-
 // TestSupport checks that the table of ops and targets in the documentation agrees with the descriptions.
 func TestSupport(t *testing.T) {
 	var b strings.Builder
@@ -56,7 +49,7 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 				cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
 			}
 			switch {
-			case how == target.None && !def.Packed && !fallbackOnly[def.Name]:
+			case how == target.None && !def.Packed:
 				// packed weights would be unpacked in memory
 				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)
 			case rules == nil:

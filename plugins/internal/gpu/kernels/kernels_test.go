@@ -27,14 +27,10 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestEveryPrimitive: programs compiled for the backend use only ops that it runs, or that are lowered to such ops. The
-// splats have no kernels on GPUs yet; the compiler refuses them.
+// TestEveryPrimitive: programs compiled for the backend use only ops that it runs, or that are lowered to such ops.
 func TestEveryPrimitive(t *testing.T) {
 	ops := Description().Ops()
 	for _, name := range target.Primitive("p").Ops() {
-		if strings.HasPrefix(name, "gaussian_splat") {
-			continue
-		}
 		if name != "reshape" && !slices.Contains(ops, name) { // a reshape needs no step
 			t.Errorf("%s has no kernel", name)
 		}

@@ -276,8 +276,8 @@ func (bind Binding) declareAtomic(b *strings.Builder, v View) {
 	for i, win := range v.Windows {
 		from := at / 4
 		at += win.Size
-		fmt.Fprintf(b, "  if (i >= %du && i < %du) {\n    atomicAdd(&%s_w%d[i - %du], v);\n  }\n", from, at/4, bind.Name, i,
-			from)
+		fmt.Fprintf(b, "  if (i >= %du && i < %du) {\n    atomicAdd(&%s_w%d[i - %du], v);\n  }\n", from, at/4,
+			bind.Name, i, from)
 	}
 	b.WriteString("}\n")
 }

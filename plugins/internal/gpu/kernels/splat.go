@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -36,10 +37,10 @@ const mostBins = 256
 
 // splatting makes the shaders for a scene.
 //
-// The splats are projected, in arithmetic of about 48 bits so that forms are as exact as in f64, and sorted by distance.
-// The image is cut into at most mostBins bins of tiles, and each bin has a map with a bit for each splat in this order.
-// A tile reads the map of its bin and picks the splats whose rectangles it meets, batch by batch, until its pixels are
-// finished. So the memory depends on the number of splats alone, and no list can overflow.
+// The splats are projected, in arithmetic of about 48 bits so that forms are as exact as in f64, and sorted by
+// distance. The image is cut into at most mostBins bins of tiles, and each bin has a map with a bit for each splat in
+// this order. A tile reads the map of its bin and picks the splats whose rectangles it meets, batch by batch, until its
+// pixels are finished. So the memory depends on the number of splats alone, and no list can overflow.
 type splatting struct {
 	n                   *ir.Node
 	width, height, tile int
@@ -48,8 +49,9 @@ type splatting struct {
 	side, across, bins  int // of bins, in pixels
 	sort                sorting
 
-	at    map[string]any // where regions of scratch memory begin, and other constants
-	total int            // words of scratch memory
+	consts map[string]any
+	at     map[string]int // where regions of scratch memory begin
+	total  int            // words of scratch memory
 }
 
 // newSplatting plans memory: pairs of the sort first, then the view and the regions by name with words per splat.
@@ -66,13 +68,15 @@ func newSplatting(n *ir.Node, l Limits, g splat.Grid, regions ...region) *splatt
 	s.across, s.bins = across(g.Width), across(g.Width)*across(g.Height)
 	s.sort = sorting{name: "splat_sort", most: s.most, tile: sortedTile(s.most, l),
 		lines: func(c *Call) (lines, size, inner int) { return 1, c.In[3].Shape[0], 1 }}
-	s.at = map[string]any{"Width": g.Width, "Height": g.Height, "Tile": g.Tile, "Side": s.side, "Across": s.across,
-		"Bins": s.bins, "Terms": s.terms, "Count": splat.Terms(s.terms), "Batch": splatBatch, "Forms5": splatBatch, "Conics": 0, "Frames": 0,
-		"Limbs": 0, "Pixels": 0}
-	maps.Copy(s.at, pairConstants)
+	s.consts = map[string]any{"Count": splat.Terms(s.terms), "Batch": splatBatch, "Forms5": splatBatch}
+	maps.Copy(s.consts, pairConstants)
+	s.at = map[string]int{}
 	s.total = int(s.sort.scratch(s.most) / 4)
-	all := append([]region{{"View", 64, 0}, {"Rects", 0, 2}, {"Sorted", 0, 2}, {"High", 0, 1}, {"Low", 0, 1},
-		{"First", 0, 1}, {"Order", 0, 1}, {"Maps", s.bins * s.words, 0}}, regions...)
+	all := append([]region{{"view", 64, 0}, {"rects", 0, 2}, {"sorted", 0, 2}, {"high", 0, 1}, {"low", 0, 1},
+		{"first", 0, 1}, {"order", 0, 1}, {"maps", s.bins * s.words, 0}}, regions...)
+	for _, flag := range []string{"Conics", "Frames", "Limbs", "Pixels"} {
+		s.consts[flag] = slices.ContainsFunc(regions, func(r region) bool { return r.name == strings.ToLower(flag) })
+	}
 	for _, r := range all {
 		s.at[r.name] = s.total
 		s.total += r.words + r.each*s.most
@@ -103,11 +107,12 @@ func sceneBindings(names ...string) []Binding {
 
 // shader makes a shader with one invocation for each splat, or another number of them.
 func (s *splatting) shader(part_ string, group int, bindings []Binding, change map[string]any) Shader {
-	consts := maps.Clone(s.at)
+	consts := maps.Clone(s.consts)
 	maps.Copy(consts, change)
 	return Shader{
 		Name: "splat_" + part_, Body: part(splatTexts, part_), Bindings: bindings, Consts: consts,
-		Fields: []string{"n", "words", "tiles", "columns", "list", "one:f32"},
+		Fields: slices.Concat([]string{"n", "words", "tiles", "columns", "list", "one:f32", "width", "height", "tile",
+			"side", "across", "bins", "terms"}, splatRegions),
 		Params: func(c *Call) []uint32 { return s.params(c.In[3].Shape[0], 0) },
 		Groups: func(c *Call) int { return ceilDiv(c.In[3].Shape[0], group) },
 		Loops:  func(*Call) int { return 1000 },
@@ -116,9 +121,20 @@ func (s *splatting) shader(part_ string, group int, bindings []Binding, change m
 
 func (s *splatting) params(n, list int) []uint32 {
 	g := splat.Grid{Width: s.width, Height: s.height, Tile: s.tile}
-	return []uint32{uint32(n), uint32(ceilDiv(n, 32)), uint32(g.Columns() * g.Rows()), uint32(g.Columns()), uint32(list),
-		math.Float32bits(1)}
+	out := []uint32{uint32(n), uint32(ceilDiv(n, 32)), uint32(g.Columns() * g.Rows()), uint32(g.Columns()),
+		uint32(list), math.Float32bits(1)}
+	for _, x := range []int{s.width, s.height, s.tile, s.side, s.across, s.bins, s.terms} {
+		out = append(out, uint32(x))
+	}
+	for _, name := range splatRegions {
+		out = append(out, uint32(s.at[name]))
+	}
+	return out
 }
+
+// splatRegions are the names of regions, which are parameters, so that shaders serve scenes of all sizes.
+var splatRegions = []string{"view", "rects", "sorted", "high", "low", "first", "order", "maps", "forms", "colors",
+	"frames", "limbs", "pixels", "steepest", "blocks", "conics"}
 
 func status() Binding { return Binding{Name: "status", Operand: Status, DType: dtype.U32} }
 
@@ -126,20 +142,25 @@ func status() Binding { return Binding{Name: "status", Operand: Status, DType: d
 // projection.
 func (s *splatting) prepare(project ...Binding) []Shader {
 	view := s.shader("view", 1, append(sceneBindings("cam"), status()), nil)
-	view.Groups = func(*Call) int { return 1 }
+	view.Groups = func(*Call) int {
+		if s.total > math.MaxUint32 { // words have indices of 32 bits; so many workgroups are refused
+			return math.MaxInt / 2
+		}
+		return 1
+	}
 	out := []Shader{view, s.shader("check", 256, append(sceneBindings(splatOperandNames[:6]...), status()), nil),
 		s.shader("project", 64, append(sceneBindings(splatOperandNames...), project...), nil)}
 	// Two sorts, because keys have 48 bits: the second one is stable.
 	low := s.sort
-	low.consts, low.toBit = map[string]any{"Words": s.at["Low"]}, 16
+	low.consts, low.toBit = map[string]any{"Words": s.at["low"]}, 16
 	high := s.sort
-	high.consts = map[string]any{"Words": s.at["High"], "Through": s.at["First"]}
+	high.consts = map[string]any{"Words": s.at["high"], "Through": s.at["first"]}
 	begins := s.sort.begins() == 1
-	order := func(from any, to string) Shader {
-		return s.shader("order", 256, sceneBindings(), map[string]any{"Begins": begins, "From": from, "To": s.at[to]})
+	order := func(second bool) Shader {
+		return s.shader("order", 256, sceneBindings(), map[string]any{"Begins": begins, "Second": second})
 	}
-	out = append(append(out, low.shaders()...), order(0, "First"))
-	out = append(append(out, high.shaders()...), order(s.at["First"], "Order"))
+	out = append(append(out, low.shaders()...), order(false))
+	out = append(append(out, high.shaders()...), order(true))
 	bins := s.shader("bins", 256, sceneBindings(), nil)
 	bins.Loops = func(*Call) int { return loop(ceilDiv(8*s.bins, 256), loop(32, 0)) }
 	return append(out, bins)
@@ -170,7 +191,7 @@ var _ = register(Kernel{
 func newRender(n *ir.Node, l Limits) *splatting {
 	a := n.Attrs.(op.GaussianSplatRenderAttrs)
 	return newSplatting(n, l, splat.Grid{Width: a.Width, Height: a.Height, Tile: splatSide},
-		region{"Forms", 0, splat.FormLen}, region{"Colors", 0, 4})
+		region{"forms", 0, splat.FormLen}, region{"colors", 0, 4})
 }
 
 var _ = register(Kernel{
@@ -201,9 +222,7 @@ var _ = register(Kernel{
 })
 
 func newPrepare(n *ir.Node, l Limits) *splatting {
-	s := newSplatting(n, l, n.Attrs.(op.GaussianSplatPrepareAttrs).Grid(), region{"Conics", 0, 20})
-	s.at["Forms"], s.at["Colors"] = 0, 0
-	return s
+	return newSplatting(n, l, n.Attrs.(op.GaussianSplatPrepareAttrs).Grid(), region{"conics", 0, 20})
 }
 
 func (s *splatting) tiles() (all, columns int) {
@@ -219,10 +238,10 @@ var _ = register(Kernel{
 		s := &splatting{n: n, width: a.Width, height: a.Height, tile: a.Tile}
 		tiles, _ := s.tiles()
 		parts := ceilDiv(min(a.Tile, max(a.Width, a.Height)), splatSide)
-		s.at = map[string]any{"Width": a.Width, "Height": a.Height, "Tile": a.Tile, "Parts": parts, "Batch": splatBatch,
-			"Forms5": splatBatch, "Pixels": 0}
+		s.consts = map[string]any{"Parts": parts, "Batch": splatBatch, "Forms5": splatBatch, "Pixels": false}
 		params := func(c *Call) []uint32 { return s.params(c.In[0].Shape[0], c.In[2].Shape[0]) }
-		list, ranges := Binding{Name: "list", Operand: 2, DType: dtype.I32}, Binding{Name: "ranges", Operand: 3, DType: dtype.I32}
+		list := Binding{Name: "list", Operand: 2, DType: dtype.I32}
+		ranges := Binding{Name: "ranges", Operand: 3, DType: dtype.I32}
 		camera := Binding{Name: "cam", Operand: 4, DType: dtype.F32}
 		check := s.shader("check_lists", 1, []Binding{list, ranges, camera, status()}, nil)
 		check.Groups = func(c *Call) int { return ceilDiv(c.In[2].Shape[0]+tiles, 256) }

@@ -82,15 +82,15 @@ func newBackward(n *ir.Node, l Limits) *splatting {
 	g := splat.Grid{Width: a.Width, Height: a.Height, Tile: splatSide}
 	tiles := g.Columns() * g.Rows()
 	most := n.Graph.Syms.Largest(n.In[3].Type.Shape)[0]
-	s := newSplatting(n, l, g, region{"Forms", 0, splat.FormLen}, region{"Colors", 0, 4}, region{"Frames", 0, 16},
-		region{"Limbs", 0, sumsOfOne}, region{"Pixels", 8 * a.Width * a.Height, 0}, region{"Steepest", tiles, 0},
-		region{"Blocks", ceilDiv(most, colorBlock), 0})
-	s.at["Block"] = colorBlock
+	s := newSplatting(n, l, g, region{"forms", 0, splat.FormLen}, region{"colors", 0, 4}, region{"frames", 0, 16},
+		region{"limbs", 0, sumsOfOne}, region{"pixels", 8 * a.Width * a.Height, 0}, region{"steepest", tiles, 0},
+		region{"blocks", ceilDiv(most, colorBlock), 0})
+	s.consts["Block"] = colorBlock
 	// Sums of as many limbs as there are tiles must fit into 31 bits.
-	s.at["Limb"] = 1 << min(16, 30-bits.Len(uint(tiles)))
-	s.at["Clip"] = ""
+	s.consts["Limb"] = 1 << min(16, 30-bits.Len(uint(tiles)))
+	s.consts["Clip"] = ""
 	if a.LossGradClip > 0 {
-		s.at["Clip"] = literalF32(float32(min(a.LossGradClip, math.MaxFloat32)))
+		s.consts["Clip"] = literalF32(float32(min(a.LossGradClip, math.MaxFloat32)))
 	}
 	return s
 }

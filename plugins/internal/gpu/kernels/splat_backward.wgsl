@@ -14,7 +14,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k = 0u; k < {{div .C.Block 256}}u; k = k + 1u) {
     let i = block * {{.C.Block}}u + 256u * k + local;
     if (i < P.n) {
-      let at = {{.C.Colors}}u + 4u * i;
+      let at = P.colors + 4u * i;
       largest = max(largest, abs(real(at)) + abs(real(at + 1u)) + abs(real(at + 2u)));
     }
   }
@@ -26,7 +26,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
   }
   if (local == 0u) {
-    set_real({{.C.Blocks}}u + block, sums[0]);
+    set_real(P.blocks + block, sums[0]);
   }
 }
 {{end}}
@@ -44,10 +44,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   var largest = vec2<f32>(0.0);
   for (var k = local; k < (P.n + {{sub .C.Block 1}}u) / {{.C.Block}}u; k = k + 256u) {
-    largest.x = max(largest.x, real({{.C.Blocks}}u + k));
+    largest.x = max(largest.x, real(P.blocks + k));
   }
   for (var k = local; k < P.tiles; k = k + 256u) {
-    largest.y = max(largest.y, real({{.C.Steepest}}u + k));
+    largest.y = max(largest.y, real(P.steepest + k));
   }
   sums[local] = largest;
   for (var s = 128u; s > 0u; s = s / 2u) {
@@ -63,8 +63,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let point = max(1.0, log2_of(1.0 / min(cam(19u), 1.0)) / 6.4);
     let most = 256.0 * sums[0].y * max(1.0, color) * point;
     let e = clamp(((bitcast<u32>(most) >> 23u) & 255u) + 1u, 28u, 226u);
-    set_word({{.C.View}}u + 27u, e << 23u);
-    set_word({{.C.View}}u + 28u, (254u - e) << 23u);
+    set_word(P.view + 27u, e << 23u);
+    set_word(P.view + 28u, (254u - e) << 23u);
   }
 }
 {{end}}
@@ -79,21 +79,21 @@ var<workgroup> parts: array<f32, {{mul .C.Forms5 512}}>;
 struct Pixel {
   at: vec2<f32>,
   color: vec3<f32>, // the gradient of the linear colour
-  t: f32, // the transmittance behind the splats that are not done
+  scaled: f32, // of the transmittance behind the splats that are not done
   to_t: f32, // its gradient
   last: u32,
   ones: u32,
-  stop: f32,
+  steps: u32,
 }
 
 // Adds to sum c of a splat, in multiples of three powers of two, so that the order does not matter.
 fn put_sum(i: u32, c: u32, value: f32) {
   if (value != 0.0) {
-    let x = value * real({{.C.View}}u + 28u) * {{.C.Limb}}.0;
+    let x = value * real(P.view + 28u) * {{.C.Limb}}.0;
     let a = round(x);
     let y = (x - a) * {{.C.Limb}}.0;
     let b = round(y);
-    let to = {{.C.Limbs}}u + 39u * i + 3u * c;
+    let to = P.limbs + 39u * i + 3u * c;
     limbs_add(to, bitcast<u32>(i32(a)));
     limbs_add(to + 1u, bitcast<u32>(i32(b)));
     limbs_add(to + 2u, bitcast<u32>(i32(round((y - b) * {{.C.Limb}}.0))));
@@ -112,7 +112,7 @@ fn gather(was: Pixel, first: u32, count: u32, local: u32) -> Pixel {
     } else if (k == 4u) {
       forms[5u * (e / 9u) + 4u] = color4(place);
     } else {
-      let at = {{.C.Frames}}u + 16u * word({{.C.Order}}u + place) + 4u * (k - 5u);
+      let at = P.frames + 16u * word(P.order + place) + 4u * (k - 5u);
       frames[4u * (e / 9u) + k - 5u] = vec4<f32>(real(at), real(at + 1u), real(at + 2u), real(at + 3u));
     }
   }
@@ -126,18 +126,23 @@ fn gather(was: Pixel, first: u32, count: u32, local: u32) -> Pixel {
         let alpha = alpha_of(j, p.at);
         if (alpha != 0.0) {
           let rest = 1.0 - alpha;
-          var t = 0.0; // in front of the splat
           if (rest != 0.0) {
-            t = p.t / rest;
+            p.scaled = p.scaled / rest;
+            if (p.scaled > 1.5 && p.steps > 0u) {
+              p.scaled = p.scaled * 0x1p-40;
+              p.steps = p.steps - 1u;
+            }
           } else {
-            t = select(0.0, p.stop, p.ones == 1u);
             p.ones = p.ones - 1u;
+          }
+          var t = 0.0; // in front of the splat
+          if (p.ones == 0u && p.steps < 3u) {
+            t = p.scaled * select(select(0x1p-80, 0x1p-40, p.steps == 1u), 1.0, p.steps == 0u);
           }
           let shade = dot(p.color, forms[5u * j + 4u].xyz);
           w = alpha * t;
           h = w * (shade - p.to_t);
           p.to_t = rest * p.to_t + alpha * shade;
-          p.t = t;
         }
       }
     }
@@ -207,7 +212,7 @@ fn gather(was: Pixel, first: u32, count: u32, local: u32) -> Pixel {
     for (var k = 0u; k < {{$c.Lanes}}u; k = k + 1u) {
       total = total + parts[at + (k + e) % {{$c.Lanes}}u];
     }
-    put_sum(word({{$c.Order}}u + queue[first + e % count]), {{index $k 0}}u + e / count, total);
+    put_sum(word(P.order + queue[first + e % count]), {{index $k 0}}u + e / count, total);
   }
 {{- end}}
   return p;
@@ -235,11 +240,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let y0 = tile / P.columns * 16u;
   let x = x0 + local % 16u;
   let y = y0 + local / 16u;
-  var p = Pixel(vec2<f32>(f32(x), f32(y)), vec3<f32>(0.0), 1.0, 0.0, 0u, 0u, 0.0);
-  if (x < {{.C.Width}}u && y < {{.C.Height}}u) {
-    let base = {{.C.Pixels}}u + 8u * (y * {{.C.Width}}u + x);
+  var p = Pixel(vec2<f32>(f32(x), f32(y)), vec3<f32>(0.0), 1.0, 0.0, 0u, 0u, 0u);
+  if (x < P.width && y < P.height) {
+    let base = P.pixels + 8u * (y * P.width + x);
     p = Pixel(p.at, vec3<f32>(real(base + 1u), real(base + 2u), real(base + 3u)), real(base), real(base + 4u),
-        word(base + 5u), word(base + 6u), real(base + 7u));
+        word(base + 5u), word(base + 6u), word(base + 7u));
   }
   gradients[local] = vec4<f32>(p.color, 0.0);
   sums[local] = p.last;
@@ -248,7 +253,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k = 0u; k < 256u; k = k + 1u) {
     end = max(end, sums[k]);
   }
-  let map = {{.C.Maps}}u + (y0 / {{.C.Side}}u * {{.C.Across}}u + x0 / {{.C.Side}}u) * P.words;
+  let map = P.maps + (y0 / P.side * P.across + x0 / P.side) * P.words;
   let words = (end + 31u) / 32u;
   var queued = 0u;
   for (var first = 0u; first < words; first = first + 256u) {
@@ -283,11 +288,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{define "chain"}}
 {{template "memory" .}}{{template "harmonics" .}}
 fn total(i: u32, c: u32) -> f32 {
-  let at = {{.C.Limbs}}u + 39u * i + 3u * c;
+  let at = P.limbs + 39u * i + 3u * c;
   let part = 1.0 / {{.C.Limb}}.0;
   let sum = f32(bitcast<i32>(word(at))) + part *
       (f32(bitcast<i32>(word(at + 1u))) + part * f32(bitcast<i32>(word(at + 2u))));
-  return sum * part * real({{.C.View}}u + 27u);
+  return sum * part * real(P.view + 27u);
 }
 
 // The sum over the harmonics of their derivatives by the direction times w.
@@ -319,7 +324,7 @@ fn slopes(x: f32, y: f32, z: f32, weights: array<f32, 16>) -> vec3<f32> {
 
 // The gradient of splat i from its sums; see splat.Chain.
 fn chain(i: u32) {
-  let view = {{.C.View}}u;
+  let view = P.view;
   let square = vec3<f32>(-9.0 * total(i, 4u), -9.0 * total(i, 7u), -9.0 * total(i, 9u));
   let across = vec3<f32>(-9.0 * total(i, 5u), -9.0 * total(i, 6u), -9.0 * total(i, 8u)); // xy, xz, yz
   let bright = vec3<f32>(total(i, 10u), total(i, 11u), total(i, 12u));
@@ -338,7 +343,7 @@ fn chain(i: u32) {
   var weights: array<f32, 16>;
   let from_colors = word(view + 3u) == 0u;
   for (var k = 0u; k < {{.C.Count}}u; k = k + 1u) {
-    let at = 3u * ({{.C.Terms}}u * i + k);
+    let at = 3u * (P.terms * i + k);
     if (k == 0u && from_colors) {
       for (var j = 0u; j < 3u; j = j + 1u) {
         let c = colors(3u * i + j);
@@ -410,10 +415,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       d_rotations_put(4u * i + k, 0u);
     }
     d_opacities_put(i, 0u);
-    for (var k = 0u; k < {{mul .C.Terms 3}}u; k = k + 1u) {
-      d_sh_put(3u * {{.C.Terms}}u * i + k, 0u);
+    for (var k = 0u; k < 3u * P.terms; k = k + 1u) {
+      d_sh_put(3u * P.terms * i + k, 0u);
     }
-    if (word({{.C.High}}u + i) != 0xffffffffu) {
+    if (word(P.high + i) != 0xffffffffu) {
       chain(i);
     }
   }

@@ -1,6 +1,7 @@
 {{define "pairs"}}
 // Numbers of twice the precision of f32: sums of two, as vec2<f32> (Dekker, 1971). P.one is 1, which compilers do not
-// know, so that they cannot simplify the rounding errors away. Products are split by masks, because fma may round twice.
+// know, so that they cannot simplify the rounding errors away. Products are split by masks, because fma may round
+// twice.
 
 // The sum of a and a smaller b.
 fn quick(a: f32, b: f32) -> vec2<f32> {

@@ -66,7 +66,7 @@ fn tangent(t: vec2<f32>) -> vec2<f32> {
   return quotient(sine, cosine);
 }
 
-// Reads meta: the camera, in memory from word {{.C.View}} on.
+// Reads meta: the camera, in memory from word P.view on.
 @compute @workgroup_size(32)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -81,19 +81,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let radius = cam(18u);
   let forward = unit3(Pairs3(sum2(cam(3u), -cam(0u)), sum2(cam(4u), -cam(1u)), sum2(cam(5u), -cam(2u))));
   let right = unit3(cross3(Pairs3(pair(cam(6u)), pair(cam(7u)), pair(cam(8u))), forward));
-  let focal = quotient(pair(0.5 * f32({{.C.Height}}u)), tangent(mul(pair(fov), {{.C.Degree}})));
+  let focal = quotient(pair(0.5 * f32(P.height)), tangent(mul(pair(fov), {{.C.Degree}})));
   for (var k = 0u; k < 3u; k = k + 1u) {
-    set_real({{.C.View}}u + k, cam(k));
+    set_real(P.view + k, cam(k));
   }
-  set_word({{.C.View}}u + 3u, 0u);
-  set_real6({{.C.View}}u + 4u, forward);
-  set_real6({{.C.View}}u + 10u, right);
-  set_real6({{.C.View}}u + 16u, cross3(forward, right));
-  set_real2({{.C.View}}u + 22u, focal);
+  set_word(P.view + 3u, 0u);
+  set_real6(P.view + 4u, forward);
+  set_real6(P.view + 10u, right);
+  set_real6(P.view + 16u, cross3(forward, right));
+  set_real2(P.view + 22u, focal);
   // log2 of 3*radius, with one step of Newton's method
   let x = mul(pair(radius), pair(3.0));
   let y = pair(log2_of(x.x));
-  set_real2({{.C.View}}u + 24u, add(y, mul(less(mul(x, exp2_pair(-y)), pair(1.0)), {{.C.Log2E}})));
+  set_real2(P.view + 24u, add(y, mul(less(mul(x, exp2_pair(-y)), pair(1.0)), {{.C.Log2E}})));
 }
 {{end}}
 
@@ -118,8 +118,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     good = good && is_finite(rotations(4u * i + k));
     zero = zero | (bitcast<u32>(rotations(4u * i + k)) << 1u);
   }
-  for (var k = 0u; k < {{mul .C.Terms 3}}u; k = k + 1u) {
-    let x = sh(i * {{mul .C.Terms 3}}u + k);
+  for (var k = 0u; k < 3u * P.terms; k = k + 1u) {
+    let x = sh(i * 3u * P.terms + k);
     good = good && is_finite(x);
     if (k < 3u) {
       largest = max(largest, abs(x));
@@ -129,7 +129,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     status_put(0u, 1u);
   }
   if (largest > 1.0e-8) {
-    set_word({{.C.View}}u + 3u, 1u);
+    set_word(P.view + 3u, 1u);
   }
 }
 {{end}}
@@ -202,7 +202,7 @@ fn columns(c: Conic, top: f32, bottom: f32) -> vec2<f32> {
   let high = most(least(less(pair(bottom - 1.0 - c.at.y), c.cy), c.hy), low);
   let left = edge(c, least(most(-c.tilt, low), high), -1.0);
   let right = edge(c, least(most(c.tilt, low), high), 1.0);
-  return clip(add(pair(c.at.x), left), add(pair(c.at.x), right), f32({{.C.Width}}u));
+  return clip(add(pair(c.at.x), left), add(pair(c.at.x), right), f32(P.width));
 }
 {{end}}
 
@@ -248,13 +248,13 @@ fn shown(i: u32, rel: vec3<f32>) -> vec3<f32> {
   let r = rel * f;
   let d = -r / sqrt(dot(r, r));
   var b = harmonics(d.x, d.y, d.z);
-  let from_colors = word({{.C.View}}u + 3u) == 0u;
+  let from_colors = word(P.view + 3u) == 0u;
   var c = vec3<f32>(0.5);
   if (from_colors) {
     c = clamp(vec3<f32>(colors(3u * i), colors(3u * i + 1u), colors(3u * i + 2u)), vec3<f32>(0.0), vec3<f32>(1.0));
   }
   for (var k = 0u; k < {{.C.Count}}u; k = k + 1u) {
-    let at = 3u * ({{.C.Terms}}u * i + k);
+    let at = 3u * (P.terms * i + k);
     if (k > 0u || !from_colors) {
       c = c + b[k] * vec3<f32>(sh(at), sh(at + 1u), sh(at + 2u));
     }
@@ -271,7 +271,7 @@ fn nearest(a: vec2<f32>, n: u32) -> f32 {
 // Projects splat i. The result is false if no pixel shows it.
 fn project(i: u32) -> bool {
   let opacity = clamp(opacities(i), 0.0, 1.0);
-  let view = {{.C.View}}u;
+  let view = P.view;
   let rel = Pairs3(sum2(positions(3u * i), -real(view)), sum2(positions(3u * i + 1u), -real(view + 1u)),
       sum2(positions(3u * i + 2u), -real(view + 2u)));
   let forward = real6(view + 4u);
@@ -283,12 +283,12 @@ fn project(i: u32) -> bool {
     return false;
   }
   let limit = log2_of(opacity / cam(19u));
-  let middle_x = 0.5 - 0.5 * f32({{.C.Width}}u);
-  let middle_y = 0.5 - 0.5 * f32({{.C.Height}}u);
+  let middle_x = 0.5 - 0.5 * f32(P.width);
+  let middle_y = 0.5 - 0.5 * f32(P.height);
   let col = less(mul(quotient(dot3(rel, right), depth), focal), pair(middle_x));
   let row = less(mul(quotient(dot3(rel, down), depth), focal), pair(middle_y));
-  let x = nearest(col, {{.C.Width}}u);
-  let y = nearest(row, {{.C.Height}}u);
+  let x = nearest(col, P.width);
+  let y = nearest(row, P.height);
 
   // The semi-axes are 2^size, at least 1e-6. Their inverses count in units of the largest, so that none overflows.
   var size: array<vec2<f32>, 3>;
@@ -327,8 +327,8 @@ fn project(i: u32) -> bool {
   let dxx = dot3(dx, dx);
   let dxy = 2.0 * dot3(dx, dy);
   let dyy = dot3(dy, dy);
-  var values = array<f32, 16>(x, y, u.x, ux.x, uy.x, v.x, vy.x, d1.x, d2.x, dxx.x, dxy.x, dyy.x, -mul(unit, dot3(d, o)).x,
-      -mul(unit, dot3(dx, o)).x, -mul(unit, dot3(dy, o)).x, limit);
+  var values = array<f32, 16>(x, y, u.x, ux.x, uy.x, v.x, vy.x, d1.x, d2.x, dxx.x, dxy.x, dyy.x,
+      -mul(unit, dot3(d, o)).x, -mul(unit, dot3(dx, o)).x, -mul(unit, dot3(dy, o)).x, limit);
   var fits = true;
   for (var k = 0u; k < 16u; k = k + 1u) {
     fits = fits && is_finite(values[k]);
@@ -350,8 +350,8 @@ fn project(i: u32) -> bool {
   let ac = mul(c.a, cc);
   let det = less(ac, 0.25 * mul(c.b, c.b));
   var ellipse = c.a.x > 0.0 && cc.x > 0.0 && below(mul({{.C.Billionth}}, ac), det);
-  var rows = vec2<f32>(0.0, f32({{.C.Height}}u));
-  var cols = vec2<f32>(0.0, f32({{.C.Width}}u));
+  var rows = vec2<f32>(0.0, f32(P.height));
+  var cols = vec2<f32>(0.0, f32(P.width));
   if (ellipse) {
     let cx = quotient(less(0.25 * mul(c.b, ce), 0.5 * mul(cc, c.d)), det);
     c.cy = quotient(less(0.25 * mul(c.b, c.d), 0.5 * mul(c.a, ce)), det);
@@ -364,35 +364,35 @@ fn project(i: u32) -> bool {
   }
   if (ellipse) {
     let middle = add(pair(y), c.cy);
-    rows = clip(less(middle, c.hy), add(middle, c.hy), f32({{.C.Height}}u));
+    rows = clip(less(middle, c.hy), add(middle, c.hy), f32(P.height));
     cols = columns(c, rows.x, rows.y);
   }
   if (rows.x >= rows.y || cols.x >= cols.y) {
     return false;
   }
   for (var k = 0u; k < 16u; k = k + 1u) {
-    form_put({{.C.Forms}}u + 16u * i + k, bitcast<u32>(values[k]));
+    form_put(P.forms + 16u * i + k, bitcast<u32>(values[k]));
   }
   let rgb = shown(i, vec3<f32>(rel.x.x, rel.y.x, rel.z.x));
-  color_put({{.C.Colors}}u + 4u * i, bitcast<u32>(rgb.x));
-  color_put({{.C.Colors}}u + 4u * i + 1u, bitcast<u32>(rgb.y));
-  color_put({{.C.Colors}}u + 4u * i + 2u, bitcast<u32>(rgb.z));
-  color_put({{.C.Colors}}u + 4u * i + 3u, bitcast<u32>(opacity));
-  set_word({{.C.Rects}}u + 2u * i, u32(cols.x) | (u32(cols.y) << 16u));
-  set_word({{.C.Rects}}u + 2u * i + 1u, u32(rows.x) | (u32(rows.y) << 16u));
+  color_put(P.colors + 4u * i, bitcast<u32>(rgb.x));
+  color_put(P.colors + 4u * i + 1u, bitcast<u32>(rgb.y));
+  color_put(P.colors + 4u * i + 2u, bitcast<u32>(rgb.z));
+  color_put(P.colors + 4u * i + 3u, bitcast<u32>(opacity));
+  set_word(P.rects + 2u * i, u32(cols.x) | (u32(cols.y) << 16u));
+  set_word(P.rects + 2u * i + 1u, u32(rows.x) | (u32(rows.y) << 16u));
   // The key is the square of the distance with 40 bits.
   let square = dot3(rel, rel);
   let ulp = max(bitcast<f32>(bitcast<u32>(square.x) & 0x7f800000u) * 1.1920929e-7, 1.0e-37);
-  set_word({{.C.High}}u + i, bitcast<u32>(square.x));
-  set_word({{.C.Low}}u + i, u32(clamp(round(square.y / ulp * 32768.0) + 32768.0, 0.0, 65535.0)));
+  set_word(P.high + i, bitcast<u32>(square.x));
+  set_word(P.low + i, u32(clamp(round(square.y / ulp * 32768.0) + 32768.0, 0.0, 65535.0)));
 {{- if .C.Frames}}
   var reals = array<vec2<f32>, 15>(d.x, d.y, d.z, dx.x, dx.y, dx.z, dy.x, dy.y, dy.z, e.x, e.y, e.z, g.x, g.y, g.z);
   for (var k = 0u; k < 15u; k = k + 1u) {
-    set_real({{.C.Frames}}u + 16u * i + k, reals[k].x);
+    set_real(P.frames + 16u * i + k, reals[k].x);
   }
 {{- end}}
 {{- if .C.Conics}}
-  let at = {{.C.Conics}}u + 20u * i;
+  let at = P.conics + 20u * i;
   set_real2(at, c.at);
   set_real2(at + 2u, c.cy);
   set_real2(at + 4u, c.hx);
@@ -414,20 +414,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (i < P.n) {
 {{- if .C.Limbs}}
     for (var k = 0u; k < 39u; k = k + 1u) {
-      set_word({{.C.Limbs}}u + 39u * i + k, 0u);
+      set_word(P.limbs + 39u * i + k, 0u);
     }
 {{- end}}
     if (!project(i)) {
       for (var k = 0u; k < 16u; k = k + 1u) {
-        form_put({{.C.Forms}}u + 16u * i + k, 0u);
+        form_put(P.forms + 16u * i + k, 0u);
       }
       for (var k = 0u; k < 4u; k = k + 1u) {
-        color_put({{.C.Colors}}u + 4u * i + k, 0u);
+        color_put(P.colors + 4u * i + k, 0u);
       }
-      set_word({{.C.Rects}}u + 2u * i, 0u);
-      set_word({{.C.Rects}}u + 2u * i + 1u, 0u);
-      set_word({{.C.High}}u + i, 0xffffffffu);
-      set_word({{.C.Low}}u + i, 0u);
+      set_word(P.rects + 2u * i, 0u);
+      set_word(P.rects + 2u * i + 1u, 0u);
+      set_word(P.high + i, 0xffffffffu);
+      set_word(P.low + i, 0u);
     }
   }
 }

@@ -7,7 +7,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let k = (group.y * groups.x + group.x) * 256u + local;
   if (k < P.n) {
     let i = word(2u * ({{if .C.Begins}}P.n + {{end}}k) + 1u);
-    set_word({{.C.To}}u + k, {{if .C.From}}word({{.C.From}}u + i){{else}}i{{end}});
+    set_word({{if .C.Second}}P.order + k, word(P.first + i){{else}}P.first + k, i{{end}});
   }
 }
 {{end}}
@@ -29,21 +29,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var columns = 0u;
   var rows = 0u;
   if (first + local < P.n) {
-    let i = word({{.C.Order}}u + first + local);
-    let x = word({{.C.Rects}}u + 2u * i);
-    let y = word({{.C.Rects}}u + 2u * i + 1u);
-    set_word({{.C.Sorted}}u + 2u * (first + local), x);
-    set_word({{.C.Sorted}}u + 2u * (first + local) + 1u, y);
-    columns = ((x & 0xffffu) / {{.C.Side}}u) | ((((x >> 16u) + {{sub .C.Side 1}}u) / {{.C.Side}}u) << 16u);
-    rows = ((y & 0xffffu) / {{.C.Side}}u) | ((((y >> 16u) + {{sub .C.Side 1}}u) / {{.C.Side}}u) << 16u);
+    let i = word(P.order + first + local);
+    let x = word(P.rects + 2u * i);
+    let y = word(P.rects + 2u * i + 1u);
+    set_word(P.sorted + 2u * (first + local), x);
+    set_word(P.sorted + 2u * (first + local) + 1u, y);
+    columns = ((x & 0xffffu) / P.side) | ((((x >> 16u) + P.side - 1u) / P.side) << 16u);
+    rows = ((y & 0xffffu) / P.side) | ((((y >> 16u) + P.side - 1u) / P.side) << 16u);
   }
   left[local] = columns;
   upper[local] = rows;
   workgroupBarrier();
-  for (var e = local; e < {{mul .C.Bins 8}}u; e = e + 256u) {
+  for (var e = local; e < 8u * P.bins; e = e + 256u) {
     let bin = e / 8u;
-    let column = bin % {{.C.Across}}u;
-    let row = bin / {{.C.Across}}u;
+    let column = bin % P.across;
+    let row = bin / P.across;
     var bits = 0u;
     for (var k = 0u; k < 32u; k = k + 1u) {
       let x = left[(e % 8u) * 32u + k];
@@ -53,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     let at = first / 32u + e % 8u;
     if (at < P.words) {
-      set_word({{.C.Maps}}u + bin * P.words + at, bits);
+      set_word(P.maps + bin * P.words + at, bits);
     }
   }
 }
@@ -100,11 +100,11 @@ fn near(bits: u32, at: u32, x0: u32, y0: u32, x1: u32, y1: u32) -> u32 {
   for (var k = 0u; k < 32u && left != 0u; k = k + 1u) {
     let bit = 31u - countLeadingZeros(left);
     left = left & ~(1u << bit);
-    let x = word({{.C.Sorted}}u + 2u * (32u * at + bit));
-    let y = word({{.C.Sorted}}u + 2u * (32u * at + bit) + 1u);
+    let x = word(P.sorted + 2u * (32u * at + bit));
+    let y = word(P.sorted + 2u * (32u * at + bit) + 1u);
     if ((x & 0xffffu) < x1 && (x >> 16u) > x0 && (y & 0xffffu) < y1 && (y >> 16u) > y0
 {{- if .C.Conics}} &&
-        meets(word({{.C.Order}}u + 32u * at + bit), x0, y0, x1, y1){{end}}) {
+        meets(word(P.order + 32u * at + bit), x0, y0, x1, y1){{end}}) {
       out = out | (1u << bit);
     }
   }
@@ -115,14 +115,14 @@ fn near(bits: u32, at: u32, x0: u32, y0: u32, x1: u32, y1: u32) -> u32 {
 {{define "meets"}}
 // Whether splat i is listed for a tile: its ellipse meets the tile's columns in the rows of the tile.
 fn meets(i: u32, x0: u32, y0: u32, x1: u32, y1: u32) -> bool {
-  let at = {{.C.Conics}}u + 20u * i;
+  let at = P.conics + 20u * i;
   if (word(at + 18u) == 0u) {
     return true;
   }
   let c = Conic(real2(at), real2(at + 2u), real2(at + 4u), real2(at + 6u), real2(at + 8u), real2(at + 10u),
       real2(at + 12u), real2(at + 14u), real2(at + 16u));
   let range = columns(c, f32(y0), f32(y1));
-  return range.x < f32(x0 + {{.C.Tile}}u) && range.y > f32(x0);
+  return range.x < f32(x0 + P.tile) && range.y > f32(x0);
 }
 {{end}}
 
@@ -138,11 +138,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (tile >= P.tiles) {
     return;
   }
-  let x0 = tile % P.columns * {{.C.Tile}}u;
-  let y0 = tile / P.columns * {{.C.Tile}}u;
-  let x1 = min(x0 + {{.C.Tile}}u, {{.C.Width}}u);
-  let y1 = min(y0 + {{.C.Tile}}u, {{.C.Height}}u);
-  let map = {{.C.Maps}}u + (y0 / {{.C.Side}}u * {{.C.Across}}u + x0 / {{.C.Side}}u) * P.words;
+  let x0 = tile % P.columns * P.tile;
+  let y0 = tile / P.columns * P.tile;
+  let x1 = min(x0 + P.tile, P.width);
+  let y1 = min(y0 + P.tile, P.height);
+  let map = P.maps + (y0 / P.side * P.across + x0 / P.side) * P.words;
   var done = 0u;
 {{- if .C.Write}}
   let begin = u32(ranges(2u * tile));
@@ -158,7 +158,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     for (var k = 0u; k < 32u; k = k + 1u) {
       if (((bits >> k) & 1u) == 1u) {
         if (to < P.list) {
-          list_put(to, word({{.C.Order}}u + 32u * (first + local) + k));
+          list_put(to, word(P.order + 32u * (first + local) + k));
         }
         to = to + 1u;
       }
@@ -294,7 +294,9 @@ struct Pixel {
 {{- if .C.Pixels}}
   last: u32, // the place in the order after that of its last splat
   ones: u32, // how many splats have an alpha of 1
-  stop: f32, // the transmittance in front of the first of these
+  // The transmittance without these is scaled*2^(-40*steps), so that it does not underflow.
+  scaled: f32,
+  steps: u32,
 {{- end}}
 }
 
@@ -306,15 +308,19 @@ fn begin(at: vec2<f32>, inside: bool) -> Pixel {
       left = u32(min(cam(20u), 2147483520.0));
     }
   }
-  return Pixel(at, vec3<f32>(0.0), 1.0, left{{if .C.Pixels}}, 0u, 0u, 0.0{{end}});
+  return Pixel(at, vec3<f32>(0.0), 1.0, left{{if .C.Pixels}}, 0u, 0u, 1.0, 0u{{end}});
 }
 
 fn after(p: Pixel, alpha: f32, j: u32) -> Pixel {
   let t = p.t * (1.0 - alpha);
+{{- if .C.Pixels}}
+  let s = p.scaled * select(1.0 - alpha, 1.0, alpha == 1.0);
+  let small = s < 0x1p-40;
+{{- end}}
   return Pixel(p.at, fma(vec3<f32>(p.t * alpha), forms[5u * j + 4u].xyz, p.color), t,
       select(p.left - 1u, 0u, t < cam(21u))
 {{- if .C.Pixels}}, queue[j] + 1u, select(p.ones, p.ones + 1u, alpha == 1.0),
-      select(p.stop, p.t, alpha == 1.0 && p.ones == 0u){{end}});
+      select(s, s * 0x1p40, small), select(p.steps, p.steps + 1u, small){{end}});
 }
 
 // Loads {{.C.Batch}} splats, or as many as there are.
@@ -380,11 +386,11 @@ fn slope(x: f32) -> f32 {
   return 2.2 * x * exp2(log2_of(x) * 0.2);
 }
 
-// Keeps what the gradient needs of a pixel: the transmittance, the gradients of the linear colour and of the
+// Keeps what the gradient needs of a pixel: the scaled transmittance, the gradients of the linear colour and of the
 // transmittance, and the members after left. The result is the largest gradient of a colour.
 fn finish(p: Pixel) -> f32 {
   let c = fma(vec3<f32>(p.t), background(), p.color);
-  let pixel = u32(p.at.y) * {{.C.Width}}u + u32(p.at.x);
+  let pixel = u32(p.at.y) * P.width + u32(p.at.x);
   let d = vec3<f32>(x7(4u * pixel), x7(4u * pixel + 1u), x7(4u * pixel + 2u));
   if (!is_finite(d.x) || !is_finite(d.y) || !is_finite(d.z)) {
     status_put(0u, 1u);
@@ -396,22 +402,22 @@ fn finish(p: Pixel) -> f32 {
     g = g * ({{.C.Clip}} / norm);
   }
 {{- end}}
-  let to = {{.C.Pixels}}u + 8u * pixel;
-  set_real(to, p.t);
+  let to = P.pixels + 8u * pixel;
+  set_real(to, p.scaled);
   set_real(to + 1u, g.x);
   set_real(to + 2u, g.y);
   set_real(to + 3u, g.z);
   set_real(to + 4u, dot(g, background()));
   set_word(to + 5u, p.last);
   set_word(to + 6u, p.ones);
-  set_real(to + 7u, p.stop);
+  set_word(to + 7u, p.steps);
   return max(max(abs(g.x), abs(g.y)), abs(g.z));
 }
 {{- else}}
 
 fn finish(p: Pixel) {
   let c = fma(vec3<f32>(p.t), background(), p.color);
-  let to = 4u * (u32(p.at.y) * {{.C.Width}}u + u32(p.at.x));
+  let to = 4u * (u32(p.at.y) * P.width + u32(p.at.x));
   y_put(to, bitcast<u32>(encode(c.x)));
   y_put(to + 1u, bitcast<u32>(encode(c.y)));
   y_put(to + 2u, bitcast<u32>(encode(c.z)));
@@ -423,11 +429,11 @@ fn finish(p: Pixel) {
 {{define "of_order"}}
 // Places in the order name the splats.
 fn form4(place: u32, k: u32) -> vec4<f32> {
-  let at = {{.C.Forms}}u + 16u * word({{.C.Order}}u + place) + 4u * k;
+  let at = P.forms + 16u * word(P.order + place) + 4u * k;
   return vec4<f32>(real(at), real(at + 1u), real(at + 2u), real(at + 3u));
 }
 fn color4(place: u32) -> vec4<f32> {
-  let at = {{.C.Colors}}u + 4u * word({{.C.Order}}u + place);
+  let at = P.colors + 4u * word(P.order + place);
   return vec4<f32>(real(at), real(at + 1u), real(at + 2u), real(at + 3u));
 }
 {{end}}
@@ -446,8 +452,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let y0 = tile / P.columns * 16u;
   let x = x0 + local % 16u;
   let y = y0 + local / 16u;
-  var p = begin(vec2<f32>(f32(x), f32(y)), x < {{.C.Width}}u && y < {{.C.Height}}u);
-  let map = {{.C.Maps}}u + (y0 / {{.C.Side}}u * {{.C.Across}}u + x0 / {{.C.Side}}u) * P.words;
+  var p = begin(vec2<f32>(f32(x), f32(y)), x < P.width && y < P.height);
+  let map = P.maps + (y0 / P.side * P.across + x0 / P.side) * P.words;
   var queued = 0u;
   var more = true;
   for (var first = 0u; first < P.words && more; first = first + 256u) {
@@ -481,7 +487,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- if .C.Pixels}}
   var largest = 0.0;
-  if (x < {{.C.Width}}u && y < {{.C.Height}}u) {
+  if (x < P.width && y < P.height) {
     largest = finish(p);
   }
   workgroupBarrier();
@@ -491,10 +497,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     for (var k = 0u; k < 256u; k = k + 1u) {
       largest = max(largest, bitcast<f32>(sums[k]));
     }
-    set_real({{.C.Steepest}}u + tile, largest);
+    set_real(P.steepest + tile, largest);
   }
 {{- else}}
-  if (x < {{.C.Width}}u && y < {{.C.Height}}u) {
+  if (x < P.width && y < P.height) {
     finish(p);
   }
 {{- end}}
@@ -521,9 +527,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let part = g % {{mul .C.Parts .C.Parts}}u;
   let x = (local % 16u) + part % {{.C.Parts}}u * 16u;
   let y = (local / 16u) + part / {{.C.Parts}}u * 16u;
-  let column = tile % P.columns * {{.C.Tile}}u + x;
-  let row = tile / P.columns * {{.C.Tile}}u + y;
-  let inside = x < {{.C.Tile}}u && y < {{.C.Tile}}u && column < {{.C.Width}}u && row < {{.C.Height}}u;
+  let column = tile % P.columns * P.tile + x;
+  let row = tile / P.columns * P.tile + y;
+  let inside = x < P.tile && y < P.tile && column < P.width && row < P.height;
   var p = begin(vec2<f32>(f32(column), f32(row)), inside);
   let end = u32(min(ranges(2u * tile + 1u), i32(P.list)));
   var more = true;
