@@ -107,7 +107,8 @@ func (h *hoister) name(g *ir.Graph) {
 // hoisted is a loop without what need not be in it.
 type hoisted struct {
 	loop
-	before *ir.Graph // what runs before the loop; its outputs become operands, after the carried values and those of rest
+	// what runs before the loop; its outputs become operands, after the carried values and those that do not change
+	before *ir.Graph
 	given  []*ir.Node
 	prefix string // of names of nodes of before
 }
