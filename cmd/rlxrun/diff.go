@@ -350,7 +350,8 @@ func newComparison(got, want *side, scale float64) (*comparison, error) {
 	}
 	spool, err := values.NewSpool()
 	if err != nil {
-		return nil, diag.New(code.OfWrite(err), "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
+		return nil, diag.New(
+			code.OfWrite(err), "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
 	}
 	return &comparison{got: got, want: want, scale: scale, spool: spool, byName: map[string]*diffRow{}}, nil
 }
