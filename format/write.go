@@ -107,7 +107,7 @@ func writeError(ctx context.Context, path string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err // its path is the temporary one
 	}
-	return diag.New(code.Output, path, "cannot be written: %w", err)
+	return diag.New(code.OfWrite(err), path, "cannot be written: %w", err)
 }
 
 // writer knows the offset of everything in the file.

@@ -46,7 +46,7 @@ func (t *Trainer) SaveAdapter(ctx context.Context, path string) error {
 	file, beside := peft.Files(path)
 	if file != path {
 		if err := os.MkdirAll(path, 0o777); err != nil {
-			return diag.New(code.Output, path, "cannot be made: %w", err)
+			return diag.New(code.OfWrite(err), path, "cannot be made: %w", err)
 		}
 	}
 	err = atomicfile.WriteFile(ctx, beside, func(w io.Writer) error {

@@ -34,7 +34,7 @@ func TestMemory(t *testing.T) {
 		{"narrow of a huge param",
 			"p = param : f32[8000000000]\ny = narrow p {axis=0, start=5, len=3} : f32[3]\nx = exp y : f32[3]\nreturn y=x",
 			"--memory 1G", "RLX8001"},
-		{"a huge param", "p = param : f32[1099511627776]\ny = neg p : f32[1099511627776]\nreturn y=y", "", "RLX2020"},
+		{"a huge param", "p = param : f32[1099511627776]\ny = neg p : f32[1099511627776]\nreturn y=y", "", "RLX8002"},
 		{"a chain of constants", chain + "return y=a40", "--memory 300M", "constant folding"},
 		{"many constants", several + "return " + returns[1:], "--memory 300M", "--memory allows 300 MB (RLX8001"},
 		{"a long text", strings.Repeat("# comment\n", 100000) + "x = input : f32[1]\nreturn y=x", "--memory 10M",

@@ -82,6 +82,16 @@ func matches(glob string, v rlx.StepValue) bool {
 	return byName || byOp
 }
 
+// folders returns the folders of --dump-tensors.
+func (d *debugFlags) folders() (list []string) {
+	for _, v := range d.dumps.Values {
+		if _, dir, ok := strings.Cut(v, "="); ok && dir != "" {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
 // checkGlobs refuses a pattern of --dump-tensors that matches no step of the methods on any target. Otherwise a long
 // run could end with an empty directory.
 func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {

@@ -351,7 +351,8 @@ func newComparison(got, want *side, scale float64) (*comparison, error) {
 	}
 	spool, err := values.NewSpool()
 	if err != nil {
-		return nil, diag.New(code.Output, "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
+		return nil, diag.New(
+			code.OfWrite(err), "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
 	}
 	return &comparison{got: got, want: want, scale: scale, spool: spool, byName: map[string]*diffRow{}}, nil
 }
@@ -368,7 +369,7 @@ func (c *comparison) put(s *values.Step) error {
 			c.byName[name] = row
 		}
 		if err := c.spool.Put(row.spool, s.Results[k]); err != nil {
-			return diag.New(code.Output, "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
+			return diag.New(code.OfWrite(err), "values of steps", "cannot be kept in a temporary file: %w", unpath(err))
 		}
 	}
 	return nil

@@ -83,6 +83,8 @@ func (s sink) checkKind(arg string) error {
 	switch {
 	case s.offer.folder && s.dest == "-":
 		return cli.Usagef("-o "+arg, "%s are several files; name a folder", s.offer.name)
+	case s.offer.folder && ext == ".png" && len(missing(s.dest)) > 0:
+		return cli.Usagef("-o "+arg, "%s are several files; name a folder, without .png", s.offer.name)
 	case s.offer.folder:
 	case s.dest == "-" && len(s.offer.pictures) > 1:
 		return cli.Usagef("-o "+arg, "%d images cannot go to stdout together; name a file", len(s.offer.pictures))
@@ -277,7 +279,7 @@ func writeFailed(path string, err error) error {
 	if _, coded := diag.CodeOf(err); coded {
 		return err
 	}
-	return diag.New(code.Output, path, "cannot be written: %w", unpath(err))
+	return diag.New(code.OfWrite(err), path, "cannot be written: %w", unpath(err))
 }
 
 // textChunk is the number of elements that are formatted at a time.

@@ -83,5 +83,5 @@ func (l *messageLog) close() error {
 }
 
 func (l *messageLog) failed(err error) error {
-	return diag.New(code.Output, "--log-protocol "+l.path, "%w", unpath(err))
+	return diag.New(code.OfWrite(err), "--log-protocol "+l.path, "%w", unpath(err))
 }

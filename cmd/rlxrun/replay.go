@@ -90,7 +90,7 @@ func (f *replayFlags) replay(ctx context.Context, env *cli.Env, path string, fs 
 	}
 	dir, err := os.MkdirTemp("", "rlx-replay")
 	if err != nil {
-		return diag.New(code.Output, "the artifact of the capsule", "cannot be written: %w", unpath(err))
+		return diag.New(code.OfWrite(err), "the artifact of the capsule", "cannot be written: %w", unpath(err))
 	}
 	defer os.RemoveAll(dir)
 	artifact := filepath.Join(dir, "capsule.rlx")

@@ -109,7 +109,7 @@ type job interface {
 
 // execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until
 // everything has succeeded.
-func (s *session) execute(ctx context.Context, f *runFlags) error {
+func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	s.files = f.state
 	j, err := ctxio.Do(ctx, "inputs", func() (job, error) { return newJob(ctx, s, f) }, nil)
 	if err != nil {
@@ -135,6 +135,12 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	}
 	if err := f.expect.read(ctx, s, j.methods()); err != nil {
 		return err
+	}
+	for _, x := range sinks {
+		if x.offer.folder {
+			made := missing(x.dest)
+			defer func() { made.tidy(err) }()
+		}
 	}
 	if err := j.prepare(s, sinks); err != nil {
 		return err

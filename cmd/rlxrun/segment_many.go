@@ -330,6 +330,8 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	if err != nil {
 		return end, err
 	}
+	made := missing(dir)
+	defer func() { made.tidy(err) }()
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return end, writeFailed(dir, err)
 	}

@@ -109,7 +109,11 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	defer l.wait()
-	return page.Serve(ctx, listener, s.env.Stderr)
+	err = page.Serve(ctx, listener, s.env.Stderr)
+	if cli.AskedToStop(ctx) {
+		return nil
+	}
+	return err
 }
 
 // announce prints the address of the page.

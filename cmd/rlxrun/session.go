@@ -126,11 +126,13 @@ func helps(m *rlx.Model, backend, other string) bool {
 
 // inSession opens the artifact in args and a backend, calls work, and closes both.
 func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, debug *debugFlags,
-	work func(context.Context, *session) error) error {
+	work func(context.Context, *session) error) (err error) {
 	path, err := oneFile(args)
 	if err != nil {
 		return err
 	}
+	made := missing(debug.folders()...)
+	defer func() { made.tidy(err) }()
 	if err := debug.prepare(); err != nil {
 		return err
 	}

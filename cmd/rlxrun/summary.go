@@ -230,8 +230,13 @@ func (s *summary) print(env *cli.Env, j job) error {
 			env.Notef("%s", line)
 		}
 	}
-	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox,
-		total.Seconds())
+	switch {
+	case env.Verbose:
+		env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox,
+			total.Seconds())
+	case !s.Kernels.Native: // slow, so users should know
+		env.Notef("kernels %s", s.Kernels)
+	}
 	return nil
 }
 

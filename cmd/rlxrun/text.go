@@ -145,7 +145,7 @@ type textJob struct {
 	ids     []int // token ids of the prompt
 	options text.Options
 	only    bool // only compute the prompt, for --save-state
-	shared  bool // other results follow the text on standard output
+	shared  bool // other results follow the text on standard output, or in the pipe that it goes to
 
 	text *text.Result
 }
@@ -309,7 +309,8 @@ func (j *textJob) prepare(s *session, sinks []sink) error {
 		return cli.Usagef(
 			"-n", "0 tokens cannot be combined with outputs and with flags that look into runs, such as --check")
 	}
-	j.shared = slices.ContainsFunc(sinks, func(k sink) bool { return k.dest == "-" })
+	j.shared = slices.ContainsFunc(sinks, func(k sink) bool { return k.dest == "-" }) ||
+		!s.env.Quiet && s.env.OneStream()
 	if slices.ContainsFunc(sinks, func(k sink) bool { return k.offer.name == "logits" }) {
 		j.options.Logits = true
 		n := j.options.Tokens

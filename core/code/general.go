@@ -1,6 +1,19 @@
 package code
 
-import "github.com/rlx-go/rlx/core/diag"
+import (
+	"errors"
+	"syscall"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// OfWrite returns the code of an output that cannot be written because of err: DiskFull or Output.
+func OfWrite(err error) diag.Code {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return DiskFull
+	}
+	return Output
+}
 
 // Texts of the codes that package diag names.
 var (
@@ -17,9 +30,12 @@ The run took longer than --timeout allows. The backend was stopped and nothing w
 // Of what the commands write, and of the machine.
 var (
 	Output = diag.Define("RLX2020", "output cannot be written", `
-The directory of the output does not exist, is not writable, or is full. An older file of that name is unchanged.`)
+The directory of the output does not exist or is not writable. An older file of that name is unchanged.`)
+	DiskFull = diag.Define("RLX8002", "disk full", `
+The file system of an output, or of a temporary file, has no room for it, or your quota is used up. An older file of that name is
+unchanged. Remove files, or name an output on another file system.`)
 	Stdout = diag.Define("RLX2003", "standard output cannot be written", `
-Standard output goes to a full disk or to something that was closed. What was printed so far is incomplete.`)
+Standard output goes to something that was closed. What was printed so far is incomplete.`)
 	Machine = diag.Define("RLX9002", "this kind of machine is not supported", `
 Artifacts and tensors are little-endian and are mapped without a copy. A big-endian machine would read every number wrongly, so the
 commands refuse to start there.`)

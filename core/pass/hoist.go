@@ -22,11 +22,11 @@ const maxHoisted = 64
 //	y = loop x, c {body=@body}              e = exp c
 //	                                        y = loop x, e {body=@body}
 //
-// A node moves if all its operands come from operands of the loop that no iteration changes, weights and constants. Two
-// kinds stay unless others that move need them: views and nodes that kernels absorb (absorbed), and what depends on
-// weights and constants alone, which fold computes at compile time. A node that may fail, such as gather, or a loop that has one, moves only if every run computes it: from body if
-// the loop has neither condition nor guard, from cond if it has no guard. The values are those that each iteration
-// would compute, in the same bits.
+// A node moves if all its operands come from operands of the loop that no iteration changes, weights and constants.
+// Two kinds stay unless others that move need them: views and nodes that kernels absorb (absorbed), and what depends
+// on weights and constants alone, which fold computes at compile time. A node that may fail, such as gather, or a
+// loop that has one, moves only if every run computes it: from body if the loop has neither condition nor guard, from
+// cond if it has no guard. The values are those that each iteration would compute, in the same bits.
 //
 // Loops in a loop come first, so a value moves out of all loops that do not change it.
 func hoist(c *context, g *ir.Graph) (*ir.Graph, error) {
@@ -107,7 +107,8 @@ func (h *hoister) name(g *ir.Graph) {
 // hoisted is a loop without what need not be in it.
 type hoisted struct {
 	loop
-	before *ir.Graph // what runs before the loop; its outputs become operands, after the carried values and those of rest
+	// what runs before the loop; its outputs become operands, after the carried values and those that do not change
+	before *ir.Graph
 	given  []*ir.Node
 	prefix string // of names of nodes of before
 }

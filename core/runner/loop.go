@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
@@ -195,7 +194,7 @@ func (r *Runner) measure() {
 func typesOf(list []tensor.Tensor) []ir.Type {
 	types := make([]ir.Type, len(list))
 	for k, t := range list {
-		if t.DType == dtype.Invalid {
+		if t.DType == 0 { // absent
 			continue
 		}
 		types[k].DType = t.DType

@@ -219,14 +219,14 @@ func fail(path string, err error) error {
 	case errors.As(err, &le):
 		err = le.Err
 	}
-	return diag.New(code.Output, path, "cannot be written: %w", err)
+	return diag.New(code.OfWrite(err), path, "cannot be written: %w", err)
 }
 
 // Fits returns an error if a new file of size bytes at path would not fit the file system. Without the check, a large
 // file would first fill the disk.
 func Fits(path string, size int64) error {
 	if free, ok := freeSpace(Target(path)); ok && size > free {
-		return diag.New(code.Output, path, "would have %d bytes; the file system has %d left", size, free)
+		return diag.New(code.DiskFull, path, "would have %d bytes; the file system has %d left", size, free)
 	}
 	return nil
 }

@@ -68,7 +68,8 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	coded := diag.New(diag.Usage, "x", "a reason")
-	for _, tc := range []struct{ give, want error }{{coded, coded}, {syscall.ENOSPC, code.Output}} {
+	for _, tc := range []struct{ give, want error }{{coded, coded}, {syscall.ENOSPC, code.DiskFull},
+		{syscall.EACCES, code.Output}} {
 		err := WriteFile(t.Context(), path, func(w io.Writer) error {
 			if err := text("half")(w); err != nil {
 				return err

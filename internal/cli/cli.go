@@ -207,7 +207,7 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 	switch {
 	case word == "--help" || word == "-h" || word == "help":
 		return "help", tail, nil
-	case word == "--version":
+	case word == "--version" || word == "-V":
 		return "version", with(tail), nil
 	case strings.HasPrefix(word, "-") && len(word) > 1:
 		return p.Default, args, nil

@@ -162,7 +162,7 @@ func TestStdoutFull(t *testing.T) {
 		"--help", "run --help"} {
 		var errs strings.Builder
 		status := probe().Exec(t.Context(), strings.Fields(line), nil, fullDisk{}, &errs)
-		if status != 2 || !strings.Contains(errs.String(), "standard output") ||
+		if status != 8 || !strings.Contains(errs.String(), "standard output") ||
 			!strings.Contains(errs.String(), "cannot be written: no space left on device") {
 			t.Errorf("%s: status %d, %s", line, status, errs.String())
 		}

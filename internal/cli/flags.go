@@ -53,7 +53,8 @@ func (fs *FlagSet) shared() *sharedFlags {
 	fs.StringVar(&s.format, "format", "text", "`text|json` format of results and errors")
 	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
-	fs.BoolVarP(&s.verbose, "verbose", "v", false, "with an error, print everything that is known about it")
+	fs.BoolVarP(&s.verbose, "verbose", "v", false,
+		"print more: after a run what ran it and in how much memory, with an error all that is known")
 	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
 	return &s
 }

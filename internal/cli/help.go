@@ -37,7 +37,7 @@ Results go to stdout, everything else to stderr.
 Exit status:
   0 ok              1 a check failed      2 wrong usage             3 bad source or input file
   4 bad artifact    5 backend             6 device                  7 unsupported op
-  8 memory          70 internal error     124 --timeout expired     128+N stopped by signal N (130: Ctrl-C)
+  8 memory, disk    70 internal error     124 --timeout expired     128+N stopped by signal N (130: Ctrl-C)
 `, p.Name)
 	return b.String()
 }

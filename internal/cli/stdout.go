@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -32,6 +33,23 @@ func (e *Env) Until(ctx context.Context) {
 	}
 }
 
+// OneStream reports whether standard output and standard error are the same file, such as a pipe: `2>&1 | less`. Then
+// what is written to one stands beside what is written to the other.
+func (e *Env) OneStream() bool {
+	out := unprinted(e.Stdout)
+	if c, ok := out.(*checked); ok {
+		out = c.to
+	}
+	a, isFile := out.(*os.File)
+	b, alsoFile := unprinted(e.Stderr).(*os.File)
+	if !isFile || !alsoFile {
+		return false
+	}
+	x, err := a.Stat()
+	y, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
 func (c *checked) Write(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -42,7 +60,11 @@ func (c *checked) Write(p []byte) (int, error) {
 		if errors.As(err, &pe) {
 			err = pe.Err // "write /dev/stdout" adds nothing to the subject
 		}
-		c.err = diag.New(code.Stdout, "standard output", "cannot be written: %w", err)
+		of := code.Stdout
+		if code.OfWrite(err) == code.DiskFull {
+			of = code.DiskFull
+		}
+		c.err = diag.New(of, "standard output", "cannot be written: %w", err)
 	}
 	return n, c.err
 }

@@ -163,7 +163,8 @@ var errFound = errors.New("found")
 // iteration.
 func (s *Step) insideLoop(bad func(*tensor.Array) bool) (name string, at []At, sound bool, err error) {
 	out, err := s.Iterations(func(x *Inner) error {
-		if slices.ContainsFunc(x.In, bad) || !slices.ContainsFunc(x.Out, bad) || x.Node.Op.Nested || len(x.Node.In) == 0 {
+		made := slices.ContainsFunc(x.Out, bad) && !slices.ContainsFunc(x.In, bad)
+		if !made || x.Node.Op.Nested || len(x.Node.In) == 0 {
 			return nil
 		}
 		what, failed := partOf(x.Node, x.In, typeOf(x.Out[0]), bad)

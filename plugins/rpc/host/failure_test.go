@@ -383,10 +383,10 @@ func TestLies(t *testing.T) {
 		"oldgen@":     "answered with the result of run 0; want 1",
 		"nandone@":    "first_nan 2; want -1, or the error RLX1003",
 		"unset@":      "first_nan 0; want -1",
-		"moretimes@":  "times of 1004 steps; want 4, because 4 of 4 steps ran, or 0 if it measures none in its summary of a run of encode",
+		"moretimes@":  "times of 1004 steps; want 4, because 4 of 4 steps ran, or 0 if it measures none; this was in its summary of a run of encode",
 		"fewertimes@": "times of 3 steps; want 4",
 		"zeroid@":     "gave encode the executable number 0",
-		"inputtime@":  "the time of node 0 in place 1 of its list; want that of node 2, which is step 1 of 4 (matmul xw) while it sent the step times",
+		"inputtime@":  "the time of node 0 in place 1 of its list; want that of node 2, which is step 1 of 4 (matmul xw); this was while it sent the step times",
 		"disorder@":   "the time of node 5 in place 1 of its list",
 		"nostep@":     "the time of node 0 in place 4 of its list",
 		"nothing@":    "ended a run without a result",
@@ -459,8 +459,8 @@ func TestSkippedTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, want := range map[string]string{ // this backend skips no steps
-		"good":        "announced the times of 2 steps; want 1, because 1 of 2 steps ran, or 0 if it measures none in its summary of a run of two",
-		"fewertimes@": "the time of node 1 in place 1 of its list; want that of node 2, which is step 2 of 2 (gelu b) while it sent the step times of two",
+		"good":        "announced the times of 2 steps; want 1, because 1 of 2 steps ran, or 0 if it measures none; this was in its summary of a run of two",
+		"fewertimes@": "the time of node 1 in place 1 of its list; want that of node 2, which is step 2 of 2 (gelu b); this was while it sent the step times of two",
 	} {
 		opts, _ := testOptions(t, mode)
 		e, err := start(t, opts).LoadMapped(t.Context(), LoadOptions{Program: p})

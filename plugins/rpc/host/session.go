@@ -270,7 +270,11 @@ func (s *Session) during(err error, what func() string) error {
 		return err
 	}
 	c := *e
-	if w := what(); w != "" {
+	switch w := what(); {
+	case w == "":
+	case c.Code == code.Protocol: // the message is a sentence, to which no time fits
+		c.Msg += "; this was " + w
+	default:
 		c.Msg += " " + w
 	}
 	return &c
