@@ -21,8 +21,8 @@ func TestTrainKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	compile := exec.Command(filepath.Join(filepath.Dir(model), "rlxc"), "../../demo/llama", "--target", "cpu", "--train",
-		"lora=2", "--train-tokens", "16", "-o", filepath.Join(dir, "t.rlx"))
+	compile := exec.Command(filepath.Join(filepath.Dir(model), "rlxc"), "../../demo/llama", "--target", "cpu",
+		"--train", "lora=2", "--train-tokens", "16", "-o", filepath.Join(dir, "t.rlx"))
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
