@@ -72,7 +72,8 @@ class Peer:
 
 def ours(artifact, steps):
     text = subprocess.run([f"{args.bin}/rlxrun", "bench", artifact, "-b", "cpu", "--method", "train_step", "--json",
-                           "-n", str(steps), "--threads", str(args.threads)], check=True, capture_output=True, text=True)
+                           "-n", str(steps), "--threads", str(args.threads)], check=True,
+                          capture_output=True, text=True)
     r = json.loads(text.stdout)
     return r["median_ms"] / 1e3, r["backend_peak_rss_bytes"] + r["host_peak_rss_bytes"], r["flops"], r["precision"]
 
