@@ -230,26 +230,40 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// TestPacked trains adapters beside packed weights, which stay packed: the artifact has no second copy of them.
+// TestPacked trains adapters beside packed weights, which stay packed: the artifact has no second copy of them. The
+// first losses are near those with the weights of the checkpoint.
 func TestPacked(t *testing.T) {
-	path := rlxtest.Scratch("packed.rlx")
-	rlxtest.Compile(path, "../demo/llama", "--target", "cpu", "--train", "lora=2", "--train-tokens", "16", "--quantize",
-		"q8_0")
-	m := rlxtest.Open(t, path)
-	bytes := int64(0)
-	for _, w := range m.Weights() {
-		bytes += w.Bytes
+	first := func(most int64, flags ...string) float64 {
+		path := rlxtest.Scratch("packed.rlx")
+		rlxtest.Compile(path, "../demo/llama", append([]string{"--target", "cpu", "--train", "lora=2",
+			"--train-tokens", "16"}, flags...)...)
+		m := rlxtest.Open(t, path)
+		bytes := int64(0)
+		for _, w := range m.Weights() {
+			bytes += w.Bytes
+		}
+		if bytes > most {
+			t.Errorf("%v: the weights have %d bytes; want at most %d", flags, bytes, most)
+		}
+		o := train.Options{Settings: train.Defaults(3)}
+		tr, err := train.New(t.Context(), rlxtest.Session(t, m, rlx.Options{}), corpus(40), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps(t, tr, 2)
+		if x, err := tr.Step(t.Context()); err != nil || !(x.Norm > 0) {
+			t.Errorf("%v: %+v, %v", flags, x, err)
+		}
+		return float64(tr.Losses()[0])
 	}
-	if bytes > 6e6 {
-		t.Errorf("the weights have %d bytes; want the 5.3 MB of Q8_0", bytes)
-	}
-	o := train.Options{Settings: train.Defaults(2)}
-	tr, err := train.New(t.Context(), rlxtest.Session(t, m, rlx.Options{}), corpus(40), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps(t, tr, 2)
-	if x, err := tr.Step(t.Context()); err != nil || !(x.Norm > 0) {
-		t.Errorf("%+v, %v", x, err)
+	whole := first(12e6)
+	for format, near := range map[string]float64{"q8_0": 0.05, "q4_k_m": 0.5} {
+		most := int64(6e6)
+		if format == "q4_k_m" {
+			most = 4e6
+		}
+		if x := first(most, "--quantize", format); math.Abs(x-whole) > near {
+			t.Errorf("%s: the first loss is %v; want %v within %v", format, x, whole, near)
+		}
 	}
 }

@@ -71,8 +71,9 @@ class Peer:
 
 
 def ours(artifact, steps):
-    text = subprocess.run([f"{args.bin}/rlxrun", "bench", artifact, "-b", "cpu", "--method", "train_step", "--json", "-n",
-                           str(steps), "--threads", str(args.threads)], check=True, capture_output=True, text=True)
+    text = subprocess.run([f"{args.bin}/rlxrun", "bench", artifact, "-b", "cpu", "--method", "train_step", "--json",
+                           "-n", str(steps), "--threads", str(args.threads)], check=True,
+                          capture_output=True, text=True)
     r = json.loads(text.stdout)
     return r["median_ms"] / 1e3, r["backend_peak_rss_bytes"] + r["host_peak_rss_bytes"], r["flops"], r["precision"]
 
@@ -84,17 +85,16 @@ def compare(name, model, mode, batch, tokens, flags=()):
                    stderr=subprocess.DEVNULL)
     peer, rounds = Peer(model, mode, batch, tokens), []
     for i in range(args.rounds):  # the order alternates, so that neither always runs after the other
-        r = {k: f() for k, f in sorted({"peer": lambda: peer.run(args.steps), "ours": lambda: ours(artifact, args.steps)}
-                                       .items(), reverse=i % 2 == 1)}
-        rounds.append(r)
+        both = {"peer": lambda: peer.run(args.steps), "ours": lambda: ours(artifact, args.steps)}
+        rounds.append({k: both[k]() for k in sorted(both, reverse=i % 2 == 1)})
     peer.close()
     median = lambda f: statistics.median(f(r) for r in rounds)
     flops, precision = rounds[0]["ours"][2:]
     mine, other = median(lambda r: r["ours"][0]), median(lambda r: r["peer"][0])
     print(f"{name:24} RLX {mine:7.3f} s ({precision}, {flops / mine / 1e9:.0f} GFLOP/s)  PyTorch {other:7.3f} s"
           f"  ratio {median(lambda r: r['peer'][0] / r['ours'][0]):.2f}"
-          f"  peak {max(r['ours'][1] for r in rounds) / 1e9:.2f} GB, PyTorch {max(r['peer'][1] for r in rounds) / 1e9:.2f} GB",
-          flush=True)
+          f"  peak {max(r['ours'][1] for r in rounds) / 1e9:.2f} GB,"
+          f" PyTorch {max(r['peer'][1] for r in rounds) / 1e9:.2f} GB", flush=True)
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -59,7 +59,8 @@ def rlxrun(*flags):
 
 
 def peer(first, ids):
-    m = transformers.LlamaForCausalLM(transformers.AutoConfig.from_pretrained(ROOT / "demo/llama", attention_dropout=0.0)).float()
+    config = transformers.AutoConfig.from_pretrained(ROOT / "demo/llama", attention_dropout=0.0)
+    m = transformers.LlamaForCausalLM(config).float()
     missing, unexpected = m.load_state_dict(first, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     m.tie_weights()
