@@ -99,7 +99,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	var bad files
 	err := writeAll(t.Context(), env, append(slices.Clone(sinks), sink{testOffers[2], "/dev/full"}), products, &bad)
 	bad.abort()
-	if err == nil || !errors.Is(err, code.Output) || out.Len() > 0 {
+	if err == nil || !errors.Is(err, code.DiskFull) || out.Len() > 0 {
 		t.Errorf("full disk: %v, stdout %q", err, out.String())
 	}
 	onlyFiles(t, dir)

@@ -149,7 +149,7 @@ func (l *loop) plan(x *executable) error {
 	}
 	for _, v := range append(append([]*ir.Node(nil), n.In...), n.Values()...) {
 		if pl := x.program.Places[v.ID]; pl.Size > math.MaxUint32-2*program.Align {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: %s has %s; operands and results of loops "+
+			return diag.New(device.ErrUnsupported, n.OpName(), "step %d, %s: %s has %s; operands and results of loops "+
 				"have at most 4 GB on %s", l.step+1, n.Label(), v.Label(), megabytes(pl.Size), x.gpu.api.Name())
 		}
 	}
