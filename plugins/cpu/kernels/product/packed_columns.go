@@ -25,7 +25,9 @@ func GemmPackedColumns(p *pool.Pool, g *GemmArgs) {
 }
 
 // decodedRows returns how many rows of the weights are decoded at a time.
-func (g *GemmArgs) decodedRows() int { return min(g.K, max(KBlock, decodedSize/max(1, g.N)/KBlock*KBlock)) }
+func (g *GemmArgs) decodedRows() int {
+	return min(g.K, max(KBlock, decodedSize/max(1, g.N)/KBlock*KBlock))
+}
 
 func gemmDecoded(p *pool.Pool, g *GemmArgs) {
 	kept := pool.Keep[decodedWeights](p)

@@ -10,9 +10,9 @@ import (
 
 // Products of floats, unrounded, in AMX tiles of bfloat16. As in packed_tiles.go, a float is the sum of three bfloat16,
 // its parts, each of at most half the last place of the one before. Weights that are stored as bf16 have one part. The
-// product of two floats is the sum of the products of their parts. It leaves out those
-// that are less than 2^-26 of it, a quarter of a rounding to float32. Each product of parts is exact; sums are rounded
-// to float32, the smallest products of a block of k first.
+// product of two floats is the sum of the products of their parts. It leaves out those that are less than 2^-26 of it,
+// a quarter of a rounding to float32. Each product of parts is exact; sums are rounded to float32, the smallest
+// products of a block of k first.
 //
 // Parts below 2^-126 count as zero, so the product is computed in another way if all of an operand is small, and if an
 // element is large, infinite or NaN.
@@ -25,6 +25,10 @@ const (
 	// rows of the smallest product by a matrix of several parts: dividing it takes as long as multiplying so many rows
 	partsFloats = 256
 )
+
+// partsFloatsEach is the least number of columns, and the least depth, of a product by a matrix of several parts.
+// Smaller ones are slower than in vectors (BenchmarkParts). Tests lower it.
+var partsFloatsEach = 2048
 
 // Bounds of the largest magnitude of an operand.
 const partsLow, partsHigh = 0x1p-80, 0x1p60
@@ -44,7 +48,7 @@ func partsOf(d dtype.DType) int {
 func (g *GemmArgs) inParts(s *isa.Set, batch int) bool {
 	return On(s).parts != nil && batch == 1 && g.Precision == Float32 && g.ABlocked == nil && g.CBlocked == nil &&
 		!g.Wide && !g.Repeats && min(g.M, g.N, g.K) >= partsLeast && partsOf(g.B.Kind) > 0 &&
-		(partsOf(g.B.Kind) == 1 || g.M >= partsFloats) &&
+		(partsOf(g.B.Kind) == 1 || g.M >= partsFloats && min(g.N, g.K) >= partsFloatsEach) &&
 		(!g.B.Kind.IsPacked() || (g.B.Start|g.LDB)%g.B.Kind.Values() == 0)
 }
 

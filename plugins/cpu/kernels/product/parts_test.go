@@ -54,9 +54,17 @@ func partsOperands(rng *rand.Rand, d dtype.DType, n, k int) (stored.Values, []fl
 	return stored.F32(values), values
 }
 
+// partsOfAllSizes makes small products by matrices of several parts be computed in parts.
+func partsOfAllSizes(t *testing.T) {
+	kept := partsFloatsEach
+	partsFloatsEach = 0
+	t.Cleanup(func() { partsFloatsEach = kept })
+}
+
 // TestParts compares products in parts with float64: all ways to store the operands, sizes that fill no block, biases,
 // activations and residuals, one of them in the place of the result. The bits do not depend on the number of threads.
 func TestParts(t *testing.T) {
+	partsOfAllSizes(t)
 	rng := rand.New(rand.NewPCG(21, 22))
 	sizes := [][3]int{{257, 96, 64}, {300, 256, 288}, {530, 512, 96}, {259, 101, 75}, {256, 64, 800}}
 	for _, s := range setsWithParts() {
@@ -150,6 +158,7 @@ func comparePart(t *testing.T, s *isa.Set, g GemmArgs, b, residual []float32, na
 
 // TestPartsSpecial checks that values for which parts do not suffice are multiplied in another way.
 func TestPartsSpecial(t *testing.T) {
+	partsOfAllSizes(t)
 	const m, n, k = 256, 64, 96
 	inf := float32(math.Inf(1))
 	for _, s := range setsWithParts() {
