@@ -33,7 +33,7 @@ func (x *executable) plan() error {
 	}
 	names := map[string]bool{}
 	for _, s := range x.program.Steps {
-		names[x.program.Graph.Nodes[s.Node].Op.Name] = true
+		names[x.program.Graph.Nodes[s.Node].OpName()] = true
 	}
 	for name := range names {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
