@@ -39,7 +39,8 @@ func TestHostileBodies(t *testing.T) {
 		want       diag.Code
 		says       string
 	}{
-		{"deep", chain(200) + scan("body=@b199, length=2", "f32[4]"), code.GraphText, "nests graphs 17 deep; at most 16"},
+		{"deep", chain(200) + scan("body=@b199, length=2", "f32[4]"), code.GraphText,
+			"nests graphs 17 deep; at most 16"},
 		{"a value of the outer graph", body("w = add v, x : f32[4]") + scan("body=@b, length=2", "f32[4]"),
 			code.GraphText, `unknown operand "x"`},
 		{"itself", body("w = scan v {body=@b, length=2} : f32[4]") + scan("body=@b, length=2", "f32[4]"),
