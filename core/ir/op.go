@@ -33,6 +33,8 @@ type Def[A any] struct {
 	// View reports whether the output is a range of the bytes of operand 0, and the offset of that range in bytes.
 	// Examples are reshape, and narrow of the outermost axis. Nil means never.
 	View func(a A, in, out Type) (offset int64, ok bool)
+	// AlwaysView is set if View always reports true, so that no backend ever runs the op.
+	AlwaysView bool
 	// Requires returns pairs of dims that must be equal in every run although they are not the same dim. For example, a
 	// reshape of [N] to [M] requires that N equals M. Code that binds sizes checks it. Nil means none.
 	Requires func(a A, in []Type, out Type) []Equality
@@ -134,7 +136,7 @@ type Tolerance struct{ Abs, Rel float64 }
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	Operands           []Operand
-	Block, Late, Tuple, Declared, Elementwise, Commutative,
+	Block, Late, Tuple, Declared, Elementwise, Commutative, AlwaysView,
 	Effects, Updates, Packed, Nested bool // Nested: see TupleDef
 	InPlace        []int
 	ResultsInPlace [][]int // by result, of an op with several (TupleDef.InPlace); Node.Overwrites has either
@@ -181,7 +183,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, AlwaysView: d.AlwaysView, Effects: d.Effects, Updates: d.Updates,
 		Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32, Checked: d.Checked,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {

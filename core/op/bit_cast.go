@@ -26,6 +26,7 @@ var BitCastDef = ir.Define(ir.Def[BitCastAttrs]{
 	Operands:      "x",
 	Discontinuous: func(BitCastAttrs, ir.Type) bool { return true },
 	View:          func(BitCastAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
+	AlwaysView:    true,
 	Infer: func(s ir.Sig[BitCastAttrs]) (ir.Type, error) {
 		x, to := s.In[0], s.Attrs.To
 		ok := slices.ContainsFunc(bitCasts, func(p [2]dtype.DType) bool {

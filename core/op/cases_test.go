@@ -143,6 +143,9 @@ func TestCases(t *testing.T) {
 		if f := def.FLOPs(c.Attrs, c.In, types...); f < 0 {
 			t.Errorf("%d FLOPs", f)
 		}
+		if _, ok := n.View(); def.AlwaysView && !ok {
+			t.Error("the result is not a view")
+		}
 		text := g.String()
 		back, err := ir.Parse(text)
 		if err != nil {

@@ -15,7 +15,8 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	Doc: "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view. Where the numbers of " +
 		"elements are different expressions of symbols, the reshape requires that they are equal: sizes for which they are not are an error before the run.",
 	Operands: "x", Declared: true,
-	View: func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
+	View:       func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
+	AlwaysView: true,
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x, y := s.In[0], s.Declared
 		if y.DType != x.DType {

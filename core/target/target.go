@@ -178,7 +178,7 @@ func (d *Description) Support(def *ir.OpDef) (how string, kernels []string) {
 		}
 	}
 	switch {
-	case def == ir.ResultDef || def.Name == "reshape" || def.Name == "bit_cast": // always views
+	case def == ir.ResultDef || def.AlwaysView:
 		return NoStep, nil
 	case kernels != nil:
 		return "kernels", kernels
