@@ -16,6 +16,21 @@ type NewWeights struct {
 	Weights []byte
 }
 
+// Of returns the part of w that p has, the program of a loop in outer. Its params have the names of those of outer.
+func (w NewWeights) Of(p, outer *program.Program) NewWeights {
+	names := map[string]bool{}
+	for _, id := range w.Params {
+		names[outer.Graph.Nodes[id].Name] = true
+	}
+	own := NewWeights{Weights: w.Weights}
+	for _, n := range p.Graph.Params() {
+		if names[n.Name] {
+			own.Params = append(own.Params, n.ID)
+		}
+	}
+	return own
+}
+
 // A WeightSetter is an Executable whose weights can be replaced. The executables of a backend with Info.SetsWeights
 // are.
 type WeightSetter interface {

@@ -61,19 +61,9 @@ func (x *executable) makeLoops(load device.Load, scratch []byte) {
 
 // setLoopWeights replaces weights that programs of loops read. They have the names of params of x's program.
 func (x *executable) setLoopWeights(ctx context.Context, w device.NewWeights) error {
-	names := map[string]bool{}
-	for _, id := range w.Params {
-		names[x.program.Graph.Nodes[id].Name] = true
-	}
 	for _, l := range x.loops {
 		for _, y := range l.programs {
-			own := device.NewWeights{Weights: w.Weights}
-			for _, n := range y.program.Graph.Params() {
-				if names[n.Name] {
-					own.Params = append(own.Params, n.ID)
-				}
-			}
-			if len(own.Params) > 0 {
+			if own := w.Of(y.program, x.program); len(own.Params) > 0 {
 				if err := y.SetWeights(ctx, own); err != nil {
 					return err
 				}

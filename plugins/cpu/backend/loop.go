@@ -48,23 +48,12 @@ func (x *executable) makeLoops(weights []byte) {
 
 // setLoopWeights replaces weights that programs of loops read. They have the names of params of x's program.
 func (x *executable) setLoopWeights(w device.NewWeights) error {
-	names := map[string]bool{}
-	for _, id := range w.Params {
-		names[x.program.Graph.Nodes[id].Name] = true
-	}
 	for _, l := range x.loops {
 		for _, y := range l.programs {
-			own := device.NewWeights{Weights: w.Weights}
-			for _, n := range y.program.Graph.Params() {
-				if names[n.Name] {
-					own.Params = append(own.Params, n.ID)
+			if own := w.Of(y.program, x.program); len(own.Params) > 0 {
+				if err := y.setWeights(own); err != nil {
+					return err
 				}
-			}
-			if len(own.Params) == 0 {
-				continue
-			}
-			if err := y.setWeights(own); err != nil {
-				return err
 			}
 		}
 	}
