@@ -531,7 +531,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let row = tile / P.columns * P.tile + y;
   let inside = x < P.tile && y < P.tile && column < P.width && row < P.height;
   var p = begin(vec2<f32>(f32(column), f32(row)), inside);
-  let end = u32(min(ranges(2u * tile + 1u), i32(P.list)));
+  let end = u32(clamp(ranges(2u * tile + 1u), 0, i32(P.list)));
   var more = true;
   for (var k = u32(max(ranges(2u * tile), 0)); k < end; k = k + {{.C.Batch}}u) {
     let count = min(end - k, {{.C.Batch}}u);
