@@ -121,8 +121,8 @@ func (r *rig) checkKernels() error {
 	for _, st := range r.program.Steps {
 		n := r.program.Graph.Nodes[st.Node]
 		name := n.OpName()
-		if n.Op == op.CustomDef && slices.Contains(got, n.Op.Name) {
-			name = n.Op.Name
+		if n.Op == op.CustomDef && slices.Contains(got, op.CustomDef.Name) {
+			name = op.CustomDef.Name
 		}
 		want = append(want, name)
 	}
