@@ -183,8 +183,8 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, AlwaysView: d.AlwaysView, Effects: d.Effects, Updates: d.Updates,
-		Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32, Checked: d.Checked,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates,
+		AlwaysView: d.AlwaysView, Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32, Checked: d.Checked,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
