@@ -20,32 +20,39 @@ import (
 
 // serveFlags are the flags of `rlxrun serve`.
 type serveFlags struct {
-	image string
-	port  int
-	host  hostFlags
+	image  string
+	camera string
+	port   int
+	host   hostFlags
 }
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "serve", Args: "FILE [flags]", Short: "segment images in your browser: click an object, see its mask",
-		Long: `Serves a page that segments images, prints its address, and runs until Ctrl-C. Open the address in a browser on this machine. The artifact must declare the task
-segment. An image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone. You can save masks. The server listens on
+		Name: "serve", Args: "FILE [flags]", Short: "a page in your browser: click an object in an image, see its mask; or look around in a scene",
+		Long: `Serves a page, prints its address, and runs until Ctrl-C. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
+an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
+the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The server listens on
 127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
 network, and images stay on this machine. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
 		Examples: []cli.Example{
 			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
+			{About: "look around in a scene of Gaussian splats", Line: "rlxrun serve scene.rlx"},
 			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f serveFlags
 			fs.Group("The page")
 			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG to open the page with; - is stdin")
+			fs.StringVar(&f.camera, "camera", "", cameraUsage)
 			fs.IntVar(&f.port, "port", 0, "`N` the port (default any free one)")
 			f.host.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if f.port < 0 || f.port > 1<<16-1 {
 					return cli.Usagef("--port", "is %d; allowed are 1 to %d, and 0 for any that is free", f.port,
 						1<<16-1)
+				}
+				if err := (&splatsFlags{camera: f.camera}).settle(); err != nil {
+					return err
 				}
 				return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error {
 					return s.serve(ctx, &f)
@@ -57,18 +64,21 @@ network, and images stay on this machine. A backend that ends is started again. 
 
 // serve serves the page until ctx ends, and returns the reason. A backend that is lost is started again.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
-	t, ok := s.model.Task().(*task.Segment)
-	if !ok {
-		return cli.Usagef(s.model.Path(), "declares no task %s, which the page needs; it offers the methods %s",
-			task.KindSegment, methodNames(s.model))
-	}
-	var methods []*rlx.Method
-	for _, name := range []string{t.ImageMethod, t.PromptMethod} {
-		m, err := s.model.Method(name)
-		if err != nil {
-			return err
+	var page func(net.Listener) error
+	switch t := s.model.Task().(type) {
+	case *task.Segment:
+		if f.camera != "" {
+			return cli.Usagef("--camera", "is for scenes; %s segments images", s.model.Path())
 		}
-		methods = append(methods, m)
+		page = func(l net.Listener) error { return s.serveImages(ctx, f, t, l) }
+	case *task.Splats:
+		if f.image != "" {
+			return cli.Usagef("--image", "is for artifacts that segment images; %s is a scene", s.model.Path())
+		}
+		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
+	default:
+		return cli.Usagef(s.model.Path(), "declares neither the task %s nor the task %s, one of which the page needs; it offers the methods %s",
+			task.KindSegment, task.KindSplats, methodNames(s.model))
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
 	if err != nil {
@@ -79,6 +89,19 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		return cli.Usagef("--port "+strconv.Itoa(f.port), "cannot be used: %w", err)
 	}
 	defer listener.Close()
+	return page(listener)
+}
+
+// serveImages serves the page with images until ctx ends.
+func (s *session) serveImages(ctx context.Context, f *serveFlags, t *task.Segment, listener net.Listener) error {
+	var methods []*rlx.Method
+	for _, name := range []string{t.ImageMethod, t.PromptMethod} {
+		m, err := s.model.Method(name)
+		if err != nil {
+			return err
+		}
+		methods = append(methods, m)
+	}
 	l := &lasting{s: s, ctx: ctx}
 	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{t.BestFirst, t.BestLast}}
 	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
@@ -90,6 +113,7 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		if f.image == "-" {
 			o.FirstName = "stdin"
 		}
+		var err error
 		if o.First, err = l.servedImage(
 			func(lim imaging.Limits) (image.Image, error) {
 				return readImage(ctx, f.image, s.env.Stdin, lim)
@@ -97,19 +121,34 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 			return err
 		}
 	}
-	if err := s.ready(ctx, nil, nil, methods...); err != nil {
-		return err
-	}
-	if err := s.load(ctx, methods...); err != nil {
+	if err := s.readyToServe(ctx, methods); err != nil {
 		return err
 	}
 	o.Failed = func(err error) { s.env.Notef("%v", inFlags(err)) }
-	page := segmentpage.New(o)
-	if err := s.announce(page.URL(listener.Addr())); err != nil {
+	return s.serveUntil(ctx, listener, segmentpage.New(o), l)
+}
+
+// readyToServe waits for the backend and loads methods.
+func (s *session) readyToServe(ctx context.Context, methods []*rlx.Method) error {
+	if err := s.ready(ctx, nil, nil, methods...); err != nil {
+		return err
+	}
+	return s.load(ctx, methods...)
+}
+
+// A page is one that rlxrun serves.
+type page interface {
+	URL(net.Addr) string
+	Serve(context.Context, net.Listener, io.Writer) error
+}
+
+// serveUntil announces the address of a page and serves it until ctx ends. Then it waits for a run in progress.
+func (s *session) serveUntil(ctx context.Context, listener net.Listener, p page, l *lasting) error {
+	if err := s.announce(p.URL(listener.Addr())); err != nil {
 		return err
 	}
 	defer l.wait()
-	err = page.Serve(ctx, listener, s.env.Stderr)
+	err := p.Serve(ctx, listener, s.env.Stderr)
 	if cli.AskedToStop(ctx) {
 		return nil
 	}

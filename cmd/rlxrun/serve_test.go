@@ -27,14 +27,20 @@ import (
 func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error,
 	notes *strings.Builder) {
 	t.Helper()
-	s := tinySession(t, debugFlags{})
+	return servedBy(t, tinySession(t, debugFlags{}), &serveFlags{image: twoColours(t, 32, 16)})
+}
+
+// servedBy starts `rlxrun serve` for the artifact of a session.
+func servedBy(t *testing.T, s *session, f *serveFlags) (ask func(method, path, body string) (int, []byte),
+	end func(error) error, notes *strings.Builder) {
+	t.Helper()
 	out, in := io.Pipe()
 	notes = &strings.Builder{}
 	s.env.Stdout, s.env.Stderr = in, notes
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		err := s.serve(ctx, &serveFlags{image: twoColours(t, 32, 16)})
+		err := s.serve(ctx, f)
 		in.CloseWithError(err)
 		ended <- err
 	}()
@@ -134,6 +140,16 @@ func children(t *testing.T) (out []int) {
 	return out
 }
 
+// killOthers kills the processes that this one has started, except some.
+func killOthers(t *testing.T, but []int) {
+	t.Helper()
+	for _, pid := range children(t) {
+		if p, err := os.FindProcess(pid); err == nil && !slices.Contains(but, pid) {
+			p.Kill()
+		}
+	}
+}
+
 // TestServeLostBackend checks that a backend that was killed is started again and the click answered, until it has been
 // killed too often. Then clicks get an error, and the server goes on.
 func TestServeLostBackend(t *testing.T) {
@@ -151,13 +167,7 @@ func TestServeLostBackend(t *testing.T) {
 	}
 	kills, refused := 0, false
 	for ; kills < 10 && !refused; kills++ {
-		for _, pid := range children(t) {
-			if !slices.Contains(before, pid) {
-				if p, err := os.FindProcess(pid); err == nil {
-					p.Kill()
-				}
-			}
-		}
+		killOthers(t, before)
 		status, body := ask("POST", path, click)
 		switch refused = status != http.StatusOK; {
 		case refused && (status != http.StatusInternalServerError || !bytes.Contains(body, []byte(code.Quarantined))):

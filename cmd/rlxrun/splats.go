@@ -40,10 +40,12 @@ type splatsFlags struct {
 
 func (f *splatsFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Viewing a scene (artifacts that declare the task " + task.KindSplats + ")")
-	fs.StringVar(&f.camera, "camera", "",
-		"`KEY=VALUE;...` where to look from: pos=X,Y,Z, target=X,Y,Z (the middle of the scene), fov=DEGREES (60, vertical), up=X,Y,Z (0,-1,0: up in the picture; in most files y points down), background=R,G,B (0,0,0), scale=FACTOR of all splats (1)")
+	fs.StringVar(&f.camera, "camera", "", cameraUsage)
 	fs.IntVar(&f.views, "turntable", 0, "`N` views on a circle about the target; -o names a folder for them and for their cameras, transforms.json")
 }
+
+// cameraUsage explains --camera.
+const cameraUsage = "`KEY=VALUE;...` where to look from: pos=X,Y,Z, target=X,Y,Z (the middle of the scene), fov=DEGREES (60, vertical), up=X,Y,Z (0,-1,0: up in the picture; in most files y points down), background=R,G,B (0,0,0), scale=FACTOR of all splats (1)"
 
 func (f *splatsFlags) settle() error {
 	if f.views < 0 || f.views > maxViews {
@@ -112,18 +114,23 @@ func parseCamera(text string, t *task.Splats) (c camera, err error) {
 		c.pos = c.target
 		c.pos[2] -= 2.5 * t.Radius
 	}
+	return c, c.check("--camera " + text)
+}
+
+// check checks what the numbers of a camera mean together. subject is that of the error.
+func (c camera) check(subject string) error {
 	switch {
 	case !(c.fov >= 1 && c.fov <= 170):
-		return c, cli.Usagef("--camera "+text, "fov is %v degrees; allowed are 1 to 170", c.fov)
+		return cli.Usagef(subject, "fov is %v degrees; allowed are 1 to 170", c.fov)
 	case !(c.scale > 0 && c.scale <= 100):
-		return c, cli.Usagef("--camera "+text, "scale is %v; allowed are numbers above 0 up to 100", c.scale)
+		return cli.Usagef(subject, "scale is %v; allowed are numbers above 0 up to 100", c.scale)
 	case c.pos == c.target:
-		return c, cli.Usagef("--camera "+text, "pos and target are one point; want a camera beside its target")
+		return cli.Usagef(subject, "pos and target are one point; want a camera beside its target")
 	case parallel(c.up, sub(c.target, c.pos)):
-		return c, cli.Usagef("--camera "+text, "up is %v, along the view; want another direction", c.up).
+		return cli.Usagef(subject, "up is %v, along the view; want another direction", c.up).
 			WithHint("add up=X,Y,Z, for example up=0,0,1")
 	}
-	return c, nil
+	return nil
 }
 
 func sub(a, b [3]float64) [3]float64 { return [3]float64{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
@@ -301,15 +308,20 @@ func (j *splatsJob) view(ctx context.Context, s *session, c camera) (image.Image
 	if err != nil {
 		return nil, err
 	}
-	values := tensor.View[float32](r.Outputs[j.task.Image].Data)
-	img := image.NewNRGBA(image.Rect(0, 0, j.task.Width, j.task.Height))
+	return screen(tensor.View[float32](r.Outputs[j.task.Image].Data), image.Pt(j.task.Width, j.task.Height)), nil
+}
+
+// screen returns a picture for a screen. Each pixel has four values, powers of 2.2 of what a screen takes; the last one,
+// alpha, is not read.
+func screen(values []float32, size image.Point) *image.RGBA {
+	img := image.NewRGBA(image.Rectangle{Max: size})
 	for i, v := range values {
 		img.Pix[i] = 255
-		if i%4 < 3 { // the values are powers of 2.2 of what a screen takes
+		if i%4 < 3 {
 			img.Pix[i] = uint8(math.Round(255 * min(max(math.Pow(float64(v), 1/2.2), 0), 1)))
 		}
 	}
-	return img, nil
+	return img
 }
 
 // help explains the flags for an artifact with this task.

@@ -1,27 +1,16 @@
-// Package segmentpage serves a page for browsers on the same machine. The page shows an image; a click shows the mask
-// of the object there.
-//
-// The page is for one user. Its URL contains a random token. It refuses requests whose Host is not this machine, and
-// requests from other pages. So a website that is open in the same browser can neither read the images nor use the
-// model.
+// Package segmentpage serves a page for browsers on the same machine (package localpage). The page shows an image; a
+// click shows the mask of the object there.
 package segmentpage
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	"embed"
 	"image"
 	"io"
-	"net"
-	"net/http"
-	"net/netip"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/segment"
 )
 
@@ -34,7 +23,6 @@ const (
 	MaxPixels = 1 << 26   // pixels of an image; the browser needs 12 bytes for each
 
 	maxPrompts = 1 << 20 // bytes of the JSON with prompts
-	maxTab     = 64      // bytes of a tab's name
 	maxImages  = 4       // number of images to keep besides Options.First: the most recently used
 )
 
@@ -64,10 +52,8 @@ type Options struct {
 
 // Page answers the requests of a browser. It is an http.Handler.
 type Page struct {
+	*localpage.Page
 	Options
-	token string
-	mux   *http.ServeMux
-	queue queue
 
 	mu     sync.Mutex
 	opened int      // number of images so far, which is also the number of the last one; Options.First has number 0
@@ -78,94 +64,22 @@ type Page struct {
 type shown struct {
 	Image
 	number  int
-	encoded bool // guarded by Page.queue
+	encoded bool // guarded by Page.Enter
 }
 
 // New returns a page with a new token.
 func New(o Options) *Page {
-	p := &Page{Options: o, token: rand.Text(), mux: http.NewServeMux(), queue: newQueue()}
+	p := &Page{Page: localpage.New(static, o.Failed), Options: o}
 	if o.First != nil {
 		p.images = []*shown{{Image: o.First}}
 	}
-	p.mux.HandleFunc("GET /{file}", serveFile)
-	p.mux.HandleFunc("GET /{$}", serveFile)
-	p.mux.HandleFunc("GET /start", p.start)
-	p.mux.HandleFunc("POST /images", p.open)
-	p.mux.HandleFunc("DELETE /images/{number}", p.drop)
-	p.mux.HandleFunc("GET /images/{number}/pixels", p.pixels)
-	p.mux.HandleFunc("POST /images/{number}/encode", p.encode)
-	p.mux.HandleFunc("POST /images/{number}/masks", p.masks)
+	p.HandleFunc("GET /start", p.start)
+	p.HandleFunc("POST /images", p.open)
+	p.HandleFunc("DELETE /images/{number}", p.drop)
+	p.HandleFunc("GET /images/{number}/pixels", p.pixels)
+	p.HandleFunc("POST /images/{number}/encode", p.encode)
+	p.HandleFunc("POST /images/{number}/masks", p.masks)
 	return p
-}
-
-// URL returns the address of the page on a server that listens at addr.
-func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/" + p.token + "/" }
-
-// ServeHTTP answers requests with the token that come from the page itself or from the address bar.
-func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy",
-		"default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer") // because the token is in the URL
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	refuse := func(why string) {
-		h.Set("Connection", "close")
-		reply(w, http.StatusForbidden, failure{Error: why, Code: string(diag.Usage)})
-	}
-	token, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	switch {
-	case !isLocal(r.Host):
-		refuse("this page is for this machine only: its address begins with http://127.0.0.1 or http://localhost")
-	case !isOwn(r):
-		refuse("this page answers no other pages: copy its address into the address bar")
-	case !ok || subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) == 0:
-		refuse("the address lacks the token of this program: use the address that rlxrun has printed")
-	default:
-		trust(r)
-		in := *r.URL
-		in.Path, in.RawPath = "/"+rest, ""
-		inner := r.WithContext(r.Context())
-		inner.URL = &in
-		p.mux.ServeHTTP(w, inner)
-	}
-}
-
-// isLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name,
-// because any other name can be made to resolve to this machine (DNS rebinding).
-func isLocal(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return name == "localhost" || err == nil && addr.IsLoopback()
-}
-
-// isOwn reports whether a request comes from this page, from the address bar, or from a program that is not a browser.
-func isOwn(r *http.Request) bool {
-	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	return (site == "" || site == "same-origin" || site == "none") && (origin == "" || origin == "http://"+r.Host)
-}
-
-// types has the media types of the page's files. Package mime would use the system's table, which may differ.
-var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".js": "text/javascript; charset=utf-8"}
-
-func serveFile(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("file")
-	if name == "" {
-		name = "index.html"
-	}
-	b, err := static.ReadFile("static/" + name)
-	if err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", types[path.Ext(name)])
-	w.Write(b)
 }
 
 // add stores an image and closes the least recently used ones if there are too many.

@@ -19,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -101,12 +100,12 @@ func (f *fake) Masks(ctx context.Context, p segment.Prompts, which segment.Choic
 	return segment.Mask{Token: 2, IoU: 0.5, Image: m}, []float32{0.1, float32(math.NaN()), 0.5, 0.25}, nil
 }
 
-const addr = "127.0.0.1:8000"
+var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
 
 // ask makes a request as the page itself does.
 func ask(p *Page, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, "http://"+addr+"/"+p.token+"/"+path, strings.NewReader(body))
-	r.Header.Set("Origin", "http://"+addr)
+	r := httptest.NewRequest(method, p.URL(addr)+path, strings.NewReader(body))
+	r.Header.Set("Origin", "http://"+addr.String())
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	for _, c := range change {
 		c(r)
@@ -129,65 +128,11 @@ func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, t
 	}
 }
 
-// TestGuard checks that only the page itself gets answers.
-func TestGuard(t *testing.T) {
-	p := New(Options{First: newFake()})
-	header := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(name, value) }
-	}
-	host := func(host string) func(*http.Request) {
-		return func(r *http.Request) { r.Host = host; r.Header.Del("Origin") }
-	}
-	path := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
-	for _, c := range []struct {
-		what   string
-		change func(*http.Request)
-		text   string // text of the refusal; empty if the request is allowed
-	}{
-		{"itself", func(*http.Request) {}, ""},
-		{"no browser", func(r *http.Request) { r.Header = http.Header{} }, ""},
-		{"the address bar", header("Sec-Fetch-Site", "none"), ""},
-		{"localhost", host("localhost:8000"), ""},
-		{"another loopback address", host("127.1.2.3"), ""},
-		{"loopback in IPv6", host("[::1]:8000"), ""},
-		{"a name that leads here", host("evil.example:8000"), "for this machine only"},
-		{"a name like localhost", host("localhost.evil.example"), "for this machine only"},
-		{"an address of the network", host("192.168.1.2:8000"), "for this machine only"},
-		{"no host", host(""), "for this machine only"},
-		{"another page", header("Origin", "https://evil.example"), "no other pages"},
-		{"another port", header("Origin", "http://127.0.0.1:9000"), "no other pages"},
-		{"a page without an origin", header("Origin", "null"), "no other pages"},
-		{"another page of the site", header("Sec-Fetch-Site", "same-site"), "no other pages"},
-		{"a link of another page", header("Sec-Fetch-Site", "cross-site"), "no other pages"},
-		{"no token", path("/"), "lacks the token"},
-		{"a token without a page", path("/" + p.token), "lacks the token"},
-		{"another token", path("/" + strings.Repeat("A", len(p.token)) + "/start"), "lacks the token"},
-		{"part of the token", path("/" + p.token[1:] + "/start"), "lacks the token"},
-		{"a token in its place only", path("/x/" + p.token + "/start"), "lacks the token"},
-	} {
-		w := ask(p, "GET", "start", "", c.change)
-		if c.text == "" {
-			want(t, c.what, w, http.StatusOK, `"first":{"number":0,"width":8,"height":6}`)
-		} else {
-			want(t, c.what, w, http.StatusForbidden, c.text, string(diag.Usage))
-		}
-		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s: the answer has no policy", c.what)
-		}
-	}
-	if q := New(Options{}); q.token == p.token || len(q.token) < 26 {
-		t.Errorf("tokens %q and %q", p.token, q.token)
-	}
-	if url := p.URL(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}); url != "http://"+addr+"/"+p.token+"/" {
-		t.Errorf("URL %s", url)
-	}
-}
-
 // TestFiles checks that the page's files, and no others, are served; other methods are refused.
 func TestFiles(t *testing.T) {
 	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
 	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript",
-		"outline.js": "text/javascript"} {
+		"outline.js": "text/javascript", "base.css": "text/css"} {
 		w := ask(p, "GET", file, "")
 		want(t, file, w, http.StatusOK)
 		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, kind) {
@@ -373,114 +318,6 @@ func TestImagesAreClosed(t *testing.T) {
 	}
 	if first.closed.Load() != 0 {
 		t.Error("the first image was closed")
-	}
-}
-
-// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets
-// an answer about that.
-func TestManyClicks(t *testing.T) {
-	img := newFake()
-	begun, release := make(chan struct{}, 100), make(chan struct{})
-	img.block = func(context.Context) { begun <- struct{}{}; <-release }
-	p := New(Options{First: img})
-	answers := make(chan int, 100)
-	click := func(tab string) {
-		go func() {
-			answers <- ask(p, "POST", "images/0/masks", `{"tab":"`+tab+`","points":[[1,2]],"mask":"best"}`).Code
-		}()
-	}
-	waiting := func(tab string) *waiter {
-		p.queue.mu.Lock()
-		defer p.queue.mu.Unlock()
-		return p.queue.waiting[tab]
-	}
-	click("a")
-	<-begun
-	for _, tab := range []string{"a", "b"} {
-		for range 5 {
-			before := waiting(tab)
-			click(tab)
-			for waiting(tab) == before {
-				time.Sleep(time.Millisecond)
-			}
-		}
-	}
-	for range 8 {
-		if status := <-answers; status != http.StatusConflict {
-			t.Errorf("a click that is superseded gets status %d", status)
-		}
-	}
-	close(release)
-	for range 3 {
-		if status := <-answers; status != http.StatusOK {
-			t.Errorf("a click gets status %d", status)
-		}
-	}
-	if n := len(begun); n != 2 {
-		t.Errorf("%d runs followed the first; want one of each tab", n)
-	}
-	if len(p.queue.waiting) != 0 {
-		t.Error("the queue remembers tabs")
-	}
-}
-
-// TestClientLeaves checks that a request of a client that disconnects ends, waiting or running, and that the next one
-// is answered.
-func TestClientLeaves(t *testing.T) {
-	img := newFake()
-	begun, ended := make(chan struct{}, 10), make(chan struct{}, 10)
-	img.block = func(ctx context.Context) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		ended <- struct{}{}
-	}
-	p := New(Options{First: img, Failed: func(err error) { t.Errorf("reported: %v", err) }})
-	server := httptest.NewServer(p)
-	defer server.Close()
-	post := func(ctx context.Context, tab string) (int, error) {
-		body := strings.NewReader(`{"tab":"` + tab + `","points":[[1,2]],"mask":"best"}`)
-		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/"+p.token+"/images/0/masks", body)
-		if err != nil {
-			return 0, err
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return 0, err
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode, nil
-	}
-	running, leave := context.WithCancel(t.Context())
-	waiting, leaveToo := context.WithCancel(t.Context())
-	errs := make(chan error, 2)
-	go func() { _, err := post(running, "a"); errs <- err }()
-	<-begun
-	go func() { _, err := post(waiting, "b"); errs <- err }()
-	isWaiting := func() bool {
-		p.queue.mu.Lock()
-		defer p.queue.mu.Unlock()
-		return p.queue.waiting["b"] != nil
-	}
-	for !isWaiting() {
-		time.Sleep(time.Millisecond)
-	}
-	leaveToo()
-	for isWaiting() {
-		time.Sleep(time.Millisecond)
-	}
-	leave()
-	<-ended
-	for range 2 {
-		if err := <-errs; !errors.Is(err, context.Canceled) {
-			t.Errorf("the client got %v", err)
-		}
-	}
-	img.block = nil
-	if status, err := post(t.Context(), "a"); status != http.StatusOK || err != nil {
-		t.Errorf("afterwards: status %d, %v", status, err)
-	}
-	if len(begun) != 0 {
-		t.Error("a request ran whose client had left")
 	}
 }
 

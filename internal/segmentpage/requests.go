@@ -2,8 +2,6 @@ package segmentpage
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/segment"
 )
 
@@ -44,7 +43,7 @@ func (p *Page) start(w http.ResponseWriter, r *http.Request) {
 	if p.First != nil {
 		a.First = (&shown{Image: p.First}).picture()
 	}
-	reply(w, http.StatusOK, a)
+	localpage.Reply(w, http.StatusOK, a)
 }
 
 // open reads the image file in the request's body.
@@ -53,10 +52,10 @@ func (p *Page) open(w http.ResponseWriter, r *http.Request) {
 	img, err := p.Open(r.Context(), body)
 	if err != nil {
 		io.Copy(io.Discard, body) // browsers do not read the answer before they have sent everything
-		p.fail(w, r, err)
+		p.Fail(w, r, err)
 		return
 	}
-	reply(w, http.StatusOK, p.add(img).picture())
+	localpage.Reply(w, http.StatusOK, p.add(img).picture())
 }
 
 // image returns the image in the request's path. If it no longer exists, it answers the request and returns nil.
@@ -67,10 +66,10 @@ func (p *Page) image(w http.ResponseWriter, r *http.Request) *shown {
 			return s
 		}
 	}
-	reply(
+	localpage.Reply(
 		w, http.StatusGone,
-		failure{fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages),
-			string(diag.Usage)})
+		localpage.Failure{Error: fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages),
+			Code: string(diag.Usage)})
 	return nil
 }
 
@@ -102,16 +101,16 @@ func (p *Page) encode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	begun := time.Now()
-	err := p.queue.enter(r.Context(), "")
+	err := p.Enter(r.Context(), "")
 	if err == nil {
-		defer p.queue.leave()
+		defer p.Leave()
 		err = s.ready(r)
 	}
 	if err != nil {
-		p.fail(w, r, err)
+		p.Fail(w, r, err)
 		return
 	}
-	reply(w, http.StatusOK, map[string]float64{"seconds": time.Since(begun).Seconds()})
+	localpage.Reply(w, http.StatusOK, map[string]float64{"seconds": time.Since(begun).Seconds()})
 }
 
 // ready encodes an image unless it is already encoded. The caller has entered the queue.
@@ -144,25 +143,17 @@ type answer struct {
 	Seconds float64 `json:"seconds"` // including the time in the queue
 }
 
-func badQuestion(format string, args ...any) error {
-	return diag.New(diag.Usage, "request", format, args...)
-}
-
 // read parses a question and checks everything that does not depend on the image.
 func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
-	d := json.NewDecoder(body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(q); err != nil {
-		return out, badQuestion("is not JSON as the page sends it: %w", err)
+	if err := localpage.ReadJSON(body, q); err != nil {
+		return out, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return out, badQuestion("goes on after its end")
+	if err := localpage.CheckTab(q.Tab); err != nil {
+		return out, err
 	}
 	switch {
-	case len(q.Tab) > maxTab:
-		return out, badQuestion("tab has %d bytes; allowed are %d", len(q.Tab), maxTab)
 	case q.Save != "" && q.Save != "mask" && q.Save != "cutout":
-		return out, badQuestion("save is %q; allowed are mask and cutout", q.Save)
+		return out, localpage.BadRequest("save is %q; allowed are mask and cutout", q.Save)
 	case q.Mask == "":
 		return out, diag.New(code.MaskChoice, "mask", "is missing; allowed are best and the number of a mask")
 	case q.Mask == string(segment.All):
@@ -196,7 +187,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	var q question
 	prompts, err := q.read(http.MaxBytesReader(w, r.Body, maxPrompts))
 	if err != nil {
-		p.fail(w, r, err)
+		p.Fail(w, r, err)
 		return
 	}
 	tab := q.Tab
@@ -205,7 +196,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	}
 	mask, quality, err := p.run(s, r, prompts, segment.Choice(q.Mask), tab)
 	if err != nil {
-		p.fail(w, r, err)
+		p.Fail(w, r, err)
 		return
 	}
 	if q.Save != "" {
@@ -217,7 +208,7 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 		}
 		var b bytes.Buffer
 		if err := enc.Encode(&b, picture); err != nil {
-			p.fail(w, r, fmt.Errorf("the mask as PNG: %w", err))
+			p.Fail(w, r, fmt.Errorf("the mask as PNG: %w", err))
 			return
 		}
 		w.Header().Set("Content-Type", "image/png")
@@ -234,16 +225,16 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 		a.Pixels += a.Runs[i]
 	}
 	a.Seconds = time.Since(begun).Seconds()
-	reply(w, http.StatusOK, a)
+	localpage.Reply(w, http.StatusOK, a)
 }
 
 // run waits for the model and finds the mask.
 func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which segment.Choice, tab string) (
 	mask segment.Mask, quality []float32, err error) {
-	if err := p.queue.enter(r.Context(), tab); err != nil {
+	if err := p.Enter(r.Context(), tab); err != nil {
 		return mask, nil, err
 	}
-	defer p.queue.leave()
+	defer p.Leave()
 	if err := s.ready(r); err != nil {
 		return mask, nil, err
 	}
@@ -279,41 +270,4 @@ func cutout(img *image.NRGBA, m *image.Gray) *image.NRGBA {
 		}
 	}
 	return out
-}
-
-// failure is the answer to a request that failed.
-type failure struct {
-	Error string `json:"error"`
-	Code  string `json:"code"` // for `rlxrun explain`
-}
-
-// fail answers with an error. Errors of classes 1, 2, 3 and 8 are about the user's input.
-func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // the client has gone
-	}
-	f, status := failure{Error: err.Error(), Code: string(diag.Internal)}, http.StatusInternalServerError
-	if code, ok := diag.CodeOf(err); ok {
-		f.Code = string(code)
-	}
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.Is(err, errSuperseded):
-		status, f.Code = http.StatusConflict, string(diag.Interrupted)
-	case errors.As(err, &tooLong):
-		f, status = failure{fmt.Sprintf("the file has more than %d MB", tooLong.Limit>>20), string(diag.Usage)},
-			http.StatusRequestEntityTooLarge
-	case errors.Is(err, diag.Class(1)), errors.Is(err, diag.Class(2)), errors.Is(err, diag.Class(3)),
-		errors.Is(err, diag.Class(8)):
-		status = http.StatusUnprocessableEntity
-	case p.Failed != nil:
-		p.Failed(err)
-	}
-	reply(w, status, f)
-}
-
-func reply(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v)
 }

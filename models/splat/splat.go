@@ -1,5 +1,6 @@
 // Package splat builds a renderer for a scene of Gaussian splats from a PLY file that package models/ply opened. Its
-// method render has the input meta f32[23], the camera, and the output image f32[height,width,4].
+// method render has the input meta f32[23], the camera, and the output image f32[height,width,4]. The method preview is
+// the same with a smaller image.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package splat
@@ -73,19 +74,29 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	}
 
 	x := scene{n: n, terms: terms, properties: properties, width: about.Width, height: about.Height}
-	g, err := w.Graph(about.Method, nil, func(root nn.Scope) {
-		meta := op.Input(root.Graph, about.Meta, ir.TypeOf(dtype.F32, 23))
-		parts := x.columns(root.Param(vertices, n, int64(len(properties))))
-		root.Graph.Return(about.Image, x.render(meta, parts).Named(about.Image))
-	})
-	if err != nil {
-		return nil, err
-	}
-	m := &arch.Model{Arch: "gaussian_splats", Methods: []*ir.Graph{g}, Task: about, Facts: []arch.Fact{
+	m := &arch.Model{Arch: "gaussian_splats", Task: about, Facts: []arch.Fact{
 		{Name: "splats", Value: fmt.Sprint(n)},
 		{Name: "harmonics", Value: fmt.Sprintf("degree %d", int(math.Sqrt(float64(terms)))-1)},
 		{Name: "image", Value: fmt.Sprintf("%d x %d px", about.Width, about.Height)},
 	}}
+	method := func(name string, x scene) error {
+		g, err := w.Graph(name, nil, func(root nn.Scope) {
+			meta := op.Input(root.Graph, about.Meta, ir.TypeOf(dtype.F32, 23))
+			parts := x.columns(root.Param(vertices, n, int64(len(properties))))
+			root.Graph.Return(about.Image, x.render(meta, parts).Named(about.Image))
+		})
+		m.Methods = append(m.Methods, g)
+		return err
+	}
+	if err := method(about.Method, x); err != nil {
+		return nil, err
+	}
+	if small, ok := x.preview(); ok {
+		if err := method("preview", small); err != nil {
+			return nil, err
+		}
+		m.Facts = append(m.Facts, arch.Fact{Name: "preview", Value: fmt.Sprintf("%d x %d px", small.width, small.height)})
+	}
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}
@@ -114,6 +125,18 @@ type scene struct {
 	terms         int // of the harmonics of each colour
 	properties    []string
 	width, height int
+}
+
+// previewed is the least number of pixels of an image of which there is a preview.
+const previewed = 1 << 16
+
+// preview returns the scene with images of a third of the width and height, for views that move.
+func (s scene) preview() (scene, bool) {
+	if s.width*s.height < previewed || min(s.width, s.height) < 3 {
+		return s, false
+	}
+	s.width, s.height = (s.width+1)/3, (s.height+1)/3
+	return s, true
 }
 
 // names returns the properties of one of the parts that can be trained, task.SplatPosition and so on.

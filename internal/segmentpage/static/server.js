@@ -1,30 +1,8 @@
-// The page's requests to rlxrun. Every function throws a Failure with a text for the user.
+// The requests of this page to rlxrun. Every function throws a Failure with a text for the user.
 
-export class Failure extends Error {
-  constructor(message, { code = "", status = 0 } = {}) {
-    super(message);
-    this.code = code; // for `rlxrun explain`
-    this.status = status; // HTTP status; 0 if there was no answer
-  }
-}
+import { ask, json, tab } from "./ask.js";
 
-const tab = crypto.getRandomValues(new Uint32Array(4)).join("-"); // other tabs use the same server
-
-async function ask(path, options) {
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Failure("rlxrun does not answer. Was it ended?");
-  }
-  if (response.ok) return response;
-  let message = `rlxrun answered with status ${response.status}`, code = "";
-  try {
-    ({ error: message, code } = await response.json());
-  } catch { /* not one of our answers */ }
-  throw new Failure(message, { code, status: response.status });
-}
+export { Failure } from "./ask.js";
 
 const post = (path, body, signal) => ask(path, { method: "POST", body, signal });
 
@@ -49,8 +27,8 @@ export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" 
 // find returns {mask, quality, pixels, runs, seconds} for prompts {points, box} and the mask "best" or a number. A
 // newer call replaces one that waits, which then throws a Failure with status 409.
 export const find = async ({ number }, prompts, mask) =>
-  (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
+  (await json(`images/${number}/masks`, { tab, ...prompts, mask })).json();
 
 // file returns the mask or the cut-out as a PNG file.
 export const file = async ({ number }, prompts, mask, save) =>
-  (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask, save }))).blob();
+  (await json(`images/${number}/masks`, { tab, ...prompts, mask, save })).blob();

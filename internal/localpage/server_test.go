@@ -1,4 +1,4 @@
-package segmentpage
+package localpage
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ func listening(t *testing.T, lim limits) (p *Page, dial func() net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = New(Options{First: newFake()})
+	p = fixture(nil)
 	ctx, cancel := context.WithCancelCause(context.Background()) // the context of the test ends before its cleanup
 	ended, stop := make(chan error), errors.New("stop")
 	go func() { ended <- p.serve(ctx, l, io.Discard, lim) }()

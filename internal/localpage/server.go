@@ -1,4 +1,4 @@
-package segmentpage
+package localpage
 
 import (
 	"context"
@@ -131,7 +131,7 @@ func (g *gate) refuse(c net.Conn) {
 	c.SetDeadline(time.Now().Add(g.refusal))
 	c.Read(make([]byte, maxHeader))
 	why := fmt.Sprintf("the page has %d connections, which is the limit: close other tabs and try again", g.connections)
-	b, _ := json.Marshal(failure{why, string(diag.Usage)})
+	b, _ := json.Marshal(Failure{why, string(diag.Usage)})
 	fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
 		"Connection: close\r\n\r\n%s", len(b), b)
 }

@@ -1,4 +1,4 @@
-package segmentpage
+package localpage
 
 import (
 	"context"
@@ -8,6 +8,14 @@ import (
 
 // errSuperseded ends a waiting request when its tab makes a newer one.
 var errSuperseded = errors.New("a newer request of this tab takes its place")
+
+// Enter waits until no other request uses the model; Leave lets the next one use it. A newer request of the same tab
+// takes the place of one that waits, which then gets an error that Fail answers with status 409, unless tab is "". If
+// ctx ends first, Enter returns its cause.
+func (p *Page) Enter(ctx context.Context, tab string) error { return p.queue.enter(ctx, tab) }
+
+// Leave ends what Enter has begun.
+func (p *Page) Leave() { p.queue.leave() }
 
 // queue lets one request at a time use the model. At most one request per tab waits.
 type queue struct {
@@ -21,8 +29,6 @@ type waiter struct{ cancel context.CancelCauseFunc }
 
 func newQueue() queue { return queue{turn: make(chan struct{}, 1), waiting: map[string]*waiter{}} }
 
-// enter waits for the model; leave releases it. A waiting request of the same tab ends with errSuperseded, unless tab
-// is "". If ctx ends first, enter returns its cause.
 func (q *queue) enter(ctx context.Context, tab string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
