@@ -7,7 +7,7 @@
 #   make test-quick             the compiler, the format, the models and the reference; about two minutes on two cores
 #   make conformance            all checks of all ops on the cpu and wgpu backends, of which make test makes a sample
 #   make test-arm64             the cpu backend as arm64 runs it; needs qemu-user-static, binutils-aarch64-linux-gnu
-#   make test-browser           the page of rlxrun serve in headless Chromium; needs chromium and chromium-driver
+#   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
@@ -132,9 +132,9 @@ test-metal-shim: build
 test-rust:
 	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -timeout 60m ./sdk/rust
 
-# Not a part of check: a browser is much to install for one test. RLX_SCREENSHOTS=DIR writes pictures of the page.
+# Not a part of check: a browser is much to install for two tests. RLX_SCREENSHOTS=DIR writes pictures of the pages.
 test-browser:
-	RLX_REQUIRE_BROWSER=1 $(GO) test -count=1 -v -run '^TestBrowser$$' ./cmd/rlxrun
+	RLX_REQUIRE_BROWSER=1 $(GO) test -count=1 -v -run '^Test(Scene)?Browser$$' ./cmd/rlxrun
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

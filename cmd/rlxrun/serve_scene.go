@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"image"
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -61,7 +63,7 @@ func (s *session) serveScene(ctx context.Context, f *serveFlags, t *task.Splats,
 		return err
 	}
 	o := scenepage.Options{Model: filepath.Base(s.model.Path()), Radius: t.Radius, Render: v.render,
-		Camera: scenepage.Camera{Pos: c.pos, Target: c.target, Up: c.up, FOV: c.fov},
+		Camera: scenepage.Camera{Pos: c.pos, Target: c.target, Up: c.up, FOV: c.fov}, Rest: c.rest(),
 		Failed: func(err error) { s.env.Notef("%v", inFlags(err)) }}
 	var methods []*rlx.Method
 	for size, m := range v.methods {
@@ -72,6 +74,18 @@ func (s *session) serveScene(ctx context.Context, f *serveFlags, t *task.Splats,
 		return err
 	}
 	return s.serveUntil(ctx, listener, scenepage.New(o), l)
+}
+
+// rest returns the parts of --camera that the page does not change, unless they have the default.
+func (c camera) rest() string {
+	var parts []string
+	if b := c.background; b != [3]float64{} {
+		parts = append(parts, fmt.Sprintf("background=%v,%v,%v", float32(b[0]), float32(b[1]), float32(b[2])))
+	}
+	if c.scale != 1 {
+		parts = append(parts, fmt.Sprint("scale=", float32(c.scale)))
+	}
+	return strings.Join(parts, ";")
 }
 
 // render renders a frame.

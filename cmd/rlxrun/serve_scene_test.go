@@ -33,7 +33,8 @@ return image=image
 // sceneSession returns a session with that method for images of the given sizes, the first of which is the task's.
 func sceneSession(t *testing.T, sizes ...image.Point) (*session, *task.Splats) {
 	t.Helper()
-	about := &task.Splats{Method: "render", Meta: "meta", Image: "image", Width: sizes[0].X, Height: sizes[0].Y, Radius: 1}
+	about := &task.Splats{Method: "render", Meta: "meta", Image: "image", Width: sizes[0].X, Height: sizes[0].Y,
+		Radius: 1}
 	var texts []string
 	for i, size := range sizes {
 		texts = append(texts, fmt.Sprintf(oneSplat, [...]string{"render", "preview", "other"}[i], size.Y, size.X))
@@ -48,7 +49,7 @@ func sceneSession(t *testing.T, sizes ...image.Point) (*session, *task.Splats) {
 func TestServeScene(t *testing.T) {
 	before := children(t)
 	s, about := sceneSession(t, image.Pt(41, 30), image.Pt(13, 10), image.Pt(80, 5))
-	const text = "pos=1,-2,-3;target=0,0.5,0;fov=50;background=0.1,0.2,0.3"
+	const text = "pos=1,-2,-3;target=0,0.5,0;fov=50;background=0.1,0.2,0.3;scale=2"
 	c, err := parseCamera(text, about)
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +68,9 @@ func TestServeScene(t *testing.T) {
 	}
 	ask, end, notes := servedBy(t, s, &serveFlags{camera: text})
 	status, body := ask("GET", "start", "")
-	if want := `{"model":"scene.rlx","sizes":[[41,30],[13,10]],"camera":{"pos":[1,-2,-3],"target":[0,0.5,0],"up":[0,-1,0],"fov":50},"radius":1}`; strings.TrimSpace(string(body)) != want {
-		t.Errorf("start: status %d, %s; want %s", status, body, want)
+	const wantStart = `{"model":"scene.rlx","sizes":[[41,30],[13,10]],"camera":{"pos":[1,-2,-3],"target":[0,0.5,0],"up":[0,-1,0],"fov":50},"rest":"background=0.1,0.2,0.3;scale=2","radius":1}`
+	if strings.TrimSpace(string(body)) != wantStart {
+		t.Errorf("start: status %d, %s; want %s", status, body, wantStart)
 	}
 	const here = `{"pos":[1,-2,-3],"target":[0,0.5,0],"up":[0,-1,0],"fov":50,`
 	frame := func() {
@@ -146,7 +148,8 @@ func TestServeWrongFlags(t *testing.T) {
 		{scene, serveFlags{image: "x.png"}, "is for artifacts that segment images"},
 		{scene, serveFlags{camera: "roll=1"}, `"roll" is unknown`},
 		{tinySession(t, debugFlags{}), serveFlags{camera: "fov=60"}, "is for scenes"},
-		{graphSession(t, copyGraph, debugFlags{}), serveFlags{}, "declares neither the task segment nor the task splats"},
+		{graphSession(t, copyGraph, debugFlags{}), serveFlags{},
+			"declares neither the task segment nor the task splats"},
 	} {
 		err := c.s.serve(t.Context(), &c.f)
 		if !errors.Is(err, diag.Usage) || !strings.Contains(err.Error(), c.text) {

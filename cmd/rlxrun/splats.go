@@ -308,11 +308,12 @@ func (j *splatsJob) view(ctx context.Context, s *session, c camera) (image.Image
 	if err != nil {
 		return nil, err
 	}
-	return screen(tensor.View[float32](r.Outputs[j.task.Image].Data), image.Pt(j.task.Width, j.task.Height)), nil
+	size := image.Pt(j.task.Width, j.task.Height)
+	return screen(tensor.View[float32](r.Outputs[j.task.Image].Data), size), nil
 }
 
-// screen returns a picture for a screen. Each pixel has four values, powers of 2.2 of what a screen takes; the last one,
-// alpha, is not read.
+// screen returns a picture for a screen. Each pixel has four values, powers of 2.2 of what a screen takes; the last
+// one, alpha, is not read.
 func screen(values []float32, size image.Point) *image.RGBA {
 	img := image.NewRGBA(image.Rectangle{Max: size})
 	for i, v := range values {

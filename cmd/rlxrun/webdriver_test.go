@@ -186,6 +186,25 @@ func (b *browser) mouse(button int, places ...[2]int) {
 		map[string]any{"actions": []any{map[string]any{"type": "pointer", "id": "mouse", "actions": acts}}}, nil)
 }
 
+// touch puts fingers on the screen at their first places, moves them together and lifts them at their last ones.
+func (b *browser) touch(fingers ...[][2]int) {
+	b.t.Helper()
+	var sources []any
+	for i, places := range fingers {
+		acts := []map[string]any{}
+		for k, p := range places {
+			acts = append(acts, map[string]any{"type": "pointerMove", "x": p[0], "y": p[1], "duration": 0})
+			if k == 0 {
+				acts = append(acts, map[string]any{"type": "pointerDown", "button": 0})
+			}
+		}
+		acts = append(acts, map[string]any{"type": "pointerUp", "button": 0})
+		sources = append(sources, map[string]any{"type": "pointer", "id": fmt.Sprint("finger", i),
+			"parameters": map[string]string{"pointerType": "touch"}, "actions": acts})
+	}
+	b.do("POST", "/actions", map[string]any{"actions": sources}, nil)
+}
+
 // screenshot writes a picture of the window.
 func (b *browser) screenshot(path string) {
 	b.t.Helper()

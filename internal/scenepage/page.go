@@ -40,6 +40,7 @@ type Options struct {
 	Model  string        // name of the model, for the page
 	Sizes  []image.Point // sizes of frames that Render makes, at least one, the largest first
 	Camera Camera        // of the first frame, and after a reset
+	Rest   string        // what --camera has besides, such as "scale=2"; the page only shows it
 	Radius float64       // of the scene
 	// Render makes a frame of one of the sizes. Errors about the camera are *diag.Error. It is never called
 	// concurrently.
@@ -67,11 +68,12 @@ type about struct {
 	Model  string   `json:"model"`
 	Sizes  [][2]int `json:"sizes"` // width and height of frames, the largest first
 	Camera Camera   `json:"camera"`
+	Rest   string   `json:"rest"`
 	Radius float64  `json:"radius"`
 }
 
 func (p *Page) start(w http.ResponseWriter, r *http.Request) {
-	a := about{Model: p.Model, Camera: p.Camera, Radius: p.Radius}
+	a := about{Model: p.Model, Camera: p.Camera, Rest: p.Rest, Radius: p.Radius}
 	for _, s := range p.Sizes {
 		a.Sizes = append(a.Sizes, [2]int{s.X, s.Y})
 	}

@@ -23,7 +23,7 @@ var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
 // scene returns a page whose frames have one colour. cameras are those that were rendered; fail is the next error.
 func scene(t *testing.T) (p *Page, cameras *[]Camera, fail *error, failed *[]error) {
 	cameras, fail, failed = new([]Camera), new(error), new([]error)
-	return New(Options{Model: "tiny.rlx", Sizes: []image.Point{{40, 30}, {13, 10}}, Radius: 2,
+	return New(Options{Model: "tiny.rlx", Rest: "scale=2", Sizes: []image.Point{{40, 30}, {13, 10}}, Radius: 2,
 		Camera: Camera{Pos: [3]float64{0, 0, -4}, Up: [3]float64{0, -1, 0}, FOV: 60},
 		Render: func(_ context.Context, c Camera, size image.Point) (*image.RGBA, error) {
 			*cameras = append(*cameras, c)
@@ -47,7 +47,7 @@ const here = `"pos":[1,2,-3],"target":[0,0,0.1],"up":[0,-1,0],"fov":50`
 // TestFrames checks the first answer, and frames of both sizes and formats.
 func TestFrames(t *testing.T) {
 	p, cameras, _, _ := scene(t)
-	want := `{"model":"tiny.rlx","sizes":[[40,30],[13,10]],"camera":{"pos":[0,0,-4],"target":[0,0,0],"up":[0,-1,0],"fov":60},"radius":2}`
+	want := `{"model":"tiny.rlx","sizes":[[40,30],[13,10]],"camera":{"pos":[0,0,-4],"target":[0,0,0],"up":[0,-1,0],"fov":60},"rest":"scale=2","radius":2}`
 	if w := ask(p, "GET", "start", ""); strings.TrimSpace(w.Body.String()) != want {
 		t.Errorf("start is %s; want %s", w.Body, want)
 	}
@@ -56,7 +56,8 @@ func TestFrames(t *testing.T) {
 	if err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
 		t.Fatalf("status %d, %v, %v", w.Code, w.Header(), err)
 	}
-	if img.Bounds() != image.Rect(0, 0, 40, 30) || color.RGBAModel.Convert(img.At(39, 29)) != (color.RGBA{200, 100, 50, 255}) {
+	colour := color.RGBAModel.Convert(img.At(39, 29))
+	if img.Bounds() != image.Rect(0, 0, 40, 30) || colour != (color.RGBA{200, 100, 50, 255}) {
 		t.Errorf("the frame has %v and %v", img.Bounds(), img.At(39, 29))
 	}
 	w = ask(p, "POST", "frames", `{`+here+`,"width":13,"format":"jpeg"}`)
@@ -64,12 +65,14 @@ func TestFrames(t *testing.T) {
 	if err != nil || w.Header().Get("Content-Type") != "image/jpeg" || img.Bounds() != image.Rect(0, 0, 13, 10) {
 		t.Errorf("status %d, %v, %v", w.Code, w.Header(), err)
 	}
-	at := Camera{Pos: [3]float64{1, 2, -3}, Target: [3]float64{2: float64(float32(0.1))}, Up: [3]float64{0, -1, 0}, FOV: 50}
+	at := Camera{Pos: [3]float64{1, 2, -3}, Target: [3]float64{2: float64(float32(0.1))}, Up: [3]float64{0, -1, 0},
+		FOV: 50}
 	if len(*cameras) != 2 || (*cameras)[0] != at || (*cameras)[1] != at {
 		t.Errorf("cameras %v", *cameras)
 	}
-	for file, kind := range map[string]string{"": "text/html", "page.js": "text/javascript", "orbit.js": "text/javascript",
-		"page.css": "text/css", "base.css": "text/css", "ask.js": "text/javascript", "picture.js": "text/javascript"} {
+	for file, kind := range map[string]string{"": "text/html", "page.js": "text/javascript", "page.css": "text/css",
+		"orbit.js": "text/javascript", "base.css": "text/css", "ask.js": "text/javascript",
+		"picture.js": "text/javascript"} {
 		w := ask(p, "GET", file, "")
 		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || !strings.HasPrefix(got, kind) {
 			t.Errorf("%q: status %d, %s", file, w.Code, got)
@@ -112,8 +115,9 @@ func TestRefused(t *testing.T) {
 		{`{"tab":"` + strings.Repeat("x", maxRequest) + `"}`, "more than 1 MB", 413},
 	} {
 		w := ask(p, "POST", "frames", c.body)
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.text) || !strings.Contains(w.Body.String(), "RLX2001") {
-			t.Errorf("%.60s: status %d, %s; want %q", c.body, w.Code, w.Body, c.text)
+		got := w.Body.String()
+		if w.Code != c.status || !strings.Contains(got, c.text) || !strings.Contains(got, "RLX2001") {
+			t.Errorf("%.60s: status %d, %s; want %q", c.body, w.Code, got, c.text)
 		}
 	}
 	if len(*cameras) != 0 || len(*failed) != 0 {
@@ -124,7 +128,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("status %d, failed %v", w.Code, *failed)
 	}
 	*fail = diag.New(diag.Internal, "backend", "is lost")
-	if w := ask(p, "POST", "frames", `{`+here+end); w.Code != 500 || len(*failed) != 1 || !errors.Is((*failed)[0], *fail) {
+	if w := ask(p, "POST", "frames", `{`+here+end); w.Code != 500 || len(*failed) != 1 ||
+		!errors.Is((*failed)[0], *fail) {
 		t.Errorf("status %d, failed %v", w.Code, *failed)
 	}
 	*fail = nil

@@ -68,8 +68,8 @@ func (p *Page) image(w http.ResponseWriter, r *http.Request) *shown {
 	}
 	localpage.Reply(
 		w, http.StatusGone,
-		localpage.Failure{Error: fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages),
-			Code: string(diag.Usage)})
+		localpage.Failure{Code: string(diag.Usage),
+			Error: fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages)})
 	return nil
 }
 

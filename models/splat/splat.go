@@ -95,7 +95,8 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		if err := method("preview", small); err != nil {
 			return nil, err
 		}
-		m.Facts = append(m.Facts, arch.Fact{Name: "preview", Value: fmt.Sprintf("%d x %d px", small.width, small.height)})
+		m.Facts = append(m.Facts,
+			arch.Fact{Name: "preview", Value: fmt.Sprintf("%d x %d px", small.width, small.height)})
 	}
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err

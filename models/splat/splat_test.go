@@ -150,7 +150,7 @@ func evalSH(degree int, sh []float64, d [3]float64) float64 {
 	return sum
 }
 
-func build(t *testing.T, c *weights.Checkpoint) *arch.Model {
+func build(t *testing.T, c *weights.Checkpoint, settings ...string) *arch.Model {
 	t.Helper()
 	stored := weights.Stored{Checkpoint: c}
 	a, err := arch.Find("auto", stored, "scene.ply", "")
@@ -162,11 +162,64 @@ func build(t *testing.T, c *weights.Checkpoint) *arch.Model {
 	if err := cfg.Decode(text, "scene.ply"); err != nil {
 		t.Fatal(err)
 	}
+	for _, s := range settings {
+		if err := cfg.Set(s, a.Keys); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m, err := a.Build(stored, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestPreview checks that the preview is every third pixel of the image in both directions, and that small images have
+// none. Where a size is a multiple of 3, the rays of these pixels are the same.
+func TestPreview(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 9))
+	names := properties(9)
+	rows := random(rng, 5, len(names))
+	path := write(t, names, rows)
+	for _, c := range []struct{ width, height, methods int }{{363, 183, 2}, {255, 255, 1}, {1 << 15, 2, 1}} {
+		ckpt, err := ply.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ckpt.Close()
+		m := build(t, ckpt, fmt.Sprint("width=", c.width), fmt.Sprint("height=", c.height))
+		if len(m.Methods) != c.methods {
+			t.Fatalf("%d x %d px: %d methods; want %d", c.width, c.height, len(m.Methods), c.methods)
+		}
+		if c.methods == 1 {
+			continue
+		}
+		meta := make([]float64, splat.MetaLen)
+		copy(meta, []float64{1, -2, -6, 0, 0.3, 0, 0, 1, 0, 40})
+		meta[splat.MetaRadiusScale], meta[splat.MetaAlphaCutoff] = 1, 1.0/255
+		raw, err := ckpt.Bytes(ply.Vertices, dtype.F32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vertices := tensor.Tensor{DType: dtype.F32, Shape: []int{len(rows), len(names)}, Data: raw}.Array()
+		var images []*tensor.Array
+		for _, g := range m.Methods {
+			out, err := interp.Run(g, nil, map[string]*tensor.Array{"meta": {DType: dtype.F32, Shape: []int{len(meta)},
+				Floats: meta}}, func(string) (*tensor.Array, error) { return vertices, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			images = append(images, out["image"])
+		}
+		for i, got := range images[1].Floats {
+			w := c.width / 3
+			x, y := i/4%w, i/4/w
+			want := images[0].Floats[((3*y+1)*c.width+3*x+1)*4+i%4]
+			if math.Abs(got-want) > 1e-4 {
+				t.Fatalf("pixel %d,%d of the preview is %v; want %v", x, y, got, want)
+			}
+		}
+	}
 }
 
 // TestRefused checks files that have no scene.

@@ -11,7 +11,7 @@ const canvas = $("view"), stage = $("stage"), picture = new Picture(canvas, stag
 // Milliseconds without a movement until a full frame; more while a finger or button may go on.
 const STILL = 150, HELD = 700;
 
-let about; // the server's first answer: {model, sizes, camera, radius}
+let about; // the server's first answer: {model, sizes, camera, rest, radius}
 let orbit;
 let wanted = ""; // the next frame: "", "moving" or "still"
 let running = false; // whether a frame is on its way
@@ -99,7 +99,9 @@ const short = (x) => String(Number(x.toPrecision(5)));
 // describe shows the camera beside the picture.
 function describe() {
   const { pos, target, up, fov } = orbit.camera, list = (v) => v.map(short).join(",");
-  $("camera").textContent = `--camera 'pos=${list(pos)};target=${list(target)};up=${list(up)};fov=${short(fov)}'`;
+  const parts = [`pos=${list(pos)}`, `target=${list(target)}`, `up=${list(up)}`, `fov=${short(fov)}`];
+  if (about.rest) parts.push(about.rest);
+  $("camera").textContent = `--camera '${parts.join(";")}'`;
   $("fov").value = fov;
   $("fov-shown").textContent = `${Math.round(fov)}°`;
   $("up").value = up.map((x) => Math.round(x * 1e6) / 1e6 + 0).join(","); // empty for a direction between the axes
@@ -169,7 +171,8 @@ addEventListener("keydown", (event) => {
     orbit.zoom(factor);
     moved();
   };
-  const does = { "+": zoom(CLOSER), "=": zoom(CLOSER), "-": zoom(1 / CLOSER), "_": zoom(1 / CLOSER), r: reset, s: save };
+  const closer = zoom(CLOSER), away = zoom(1 / CLOSER);
+  const does = { "+": closer, "=": closer, "-": away, "_": away, r: reset, s: save };
   does[event.key.toLowerCase()]?.();
 });
 
