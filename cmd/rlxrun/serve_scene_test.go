@@ -157,11 +157,3 @@ func TestServeWrongFlags(t *testing.T) {
 		}
 	}
 }
-
-// TestScreen checks the colours of a screen, and values outside of 0 to 1.
-func TestScreen(t *testing.T) {
-	img := screen([]float32{0, 0.21763764, 1, 0, -1, 2, 0.0003, 7}, image.Pt(2, 1))
-	if want := []byte{0, 128, 255, 255, 0, 255, 6, 255}; !bytes.Equal(img.Pix, want) {
-		t.Errorf("pixels %v; want %v", img.Pix, want)
-	}
-}

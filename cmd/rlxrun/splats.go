@@ -312,19 +312,6 @@ func (j *splatsJob) view(ctx context.Context, s *session, c camera) (image.Image
 	return screen(tensor.View[float32](r.Outputs[j.task.Image].Data), size), nil
 }
 
-// screen returns a picture for a screen. Each pixel has four values, powers of 2.2 of what a screen takes; the last
-// one, alpha, is not read.
-func screen(values []float32, size image.Point) *image.RGBA {
-	img := image.NewRGBA(image.Rectangle{Max: size})
-	for i, v := range values {
-		img.Pix[i] = 255
-		if i%4 < 3 {
-			img.Pix[i] = uint8(math.Round(255 * min(max(math.Pow(float64(v), 1/2.2), 0), 1)))
-		}
-	}
-	return img
-}
-
 // help explains the flags for an artifact with this task.
 func (f *splatsFlags) help(m *rlx.Model) string {
 	t := m.Task().(*task.Splats)
