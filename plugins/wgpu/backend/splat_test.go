@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -158,11 +159,13 @@ func TestSplatScenes(t *testing.T) {
 	few.in["meta"].Floats[splat.MetaMaxSteps] = 5
 	behind := randomSplats(20, 1, 20, 20, 0.2, 3)
 	behind.in["meta"].Floats[splat.MetaTarget+2] = -9
-	for k, s := range []splatScene{
+	scenes := []splatScene{
 		randomSplats(1, 1, 1, 1, 0.5, 3), randomSplats(700, 16, 67, 35, 0.05, 3),
 		randomSplats(3000, 1, 130, 97, 0.02, 3),
 		randomSplats(500, 9, 40, 61, 0.1, 0.25), randomSplats(300, 4, 49, 17, 3, 2), opaque, few, behind,
-	} {
+	}
+	for _, k := range devicetest.Some(t, 2, uint64(len(scenes))) {
+		s := scenes[k]
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			var in []*tensor.Array
 			for _, part := range splatParts {
