@@ -33,6 +33,7 @@ var mayOpen = map[string]string{
 	"models/weights/weights.go":                      "lists a folder",
 	"models/weights/index.go":                        "opens a folder, and its files through internal/regular",
 	"cmd/rlxrun/segment_many.go":                     "lists a folder",
+	"internal/localpage/page.go":                     "files that are embedded in the program",
 	"train/masks.go":                                 "lists a folder",
 	"cmd/rlxrun/protocol_log.go":                     "refuses pipes before it creates the file",
 	"cmd/rlxrun/vectors.go":                          "writes into a new folder",
