@@ -370,6 +370,11 @@ fn project(i: u32) -> bool {
   if (rows.x >= rows.y || cols.x >= cols.y) {
     return false;
   }
+{{- if .C.Conics}}
+  if (ellipse) { // the rows of a tile may reach beyond those of the ellipse, and find it wider
+    cols = columns(c, 0.0, f32(P.height));
+  }
+{{- end}}
   for (var k = 0u; k < 16u; k = k + 1u) {
     form_put(P.forms + 16u * i + k, bitcast<u32>(values[k]));
   }
