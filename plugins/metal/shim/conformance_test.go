@@ -44,6 +44,7 @@ func TestConformance(t *testing.T) {
 	errMissing := errors.New("the kernel is not compiled")
 	var kernels []*msl.Kernel // not in the cache
 	limit := math.MaxInt      // maximum length of kernels
+	cut := map[string]bool{}  // ops that may need more kernels: perhaps none of their checks can run
 	opts.Missing = func(k *msl.Kernel) error {
 		same := func(o *msl.Kernel) bool { return *o == *k }
 		if len(kernels) < limit && !slices.ContainsFunc(kernels, same) {
@@ -73,6 +74,7 @@ func TestConformance(t *testing.T) {
 			if len(kernels) > before {
 				config.Ops = append(config.Ops, op)
 			}
+			cut[op] = len(kernels) == limit
 		}
 	} else {
 		collect(t, collecting, config)
@@ -101,7 +103,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Logf("%d checks passed: %s", passed, strings.Join(config.Ops, ", "))
 	for _, op := range config.Ops {
-		if !of[op] {
+		if !of[op] && !cut[op] {
 			t.Errorf("no check of %s passed", op)
 		}
 	}
