@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/localpage/pagetest"
 )
 
 var static = fstest.MapFS{"static/index.html": {Data: []byte("<!doctype html>")}}
@@ -44,28 +45,7 @@ const addr = "127.0.0.1:8000"
 
 // ask makes a request as the page itself does.
 func ask(p *Page, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, "http://"+addr+"/"+p.token+"/"+path, strings.NewReader(body))
-	r.Header.Set("Origin", "http://"+addr)
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	for _, c := range change {
-		c(r)
-	}
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, r)
-	return w
-}
-
-// want checks the status of an answer, and that it contains the texts.
-func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, texts ...string) {
-	t.Helper()
-	if w.Code != status {
-		t.Errorf("%s: status %d, want %d: %s", what, w.Code, status, w.Body)
-	}
-	for _, text := range texts {
-		if !strings.Contains(w.Body.String(), text) {
-			t.Errorf("%s: %s lacks %q", what, w.Body, text)
-		}
-	}
+	return pagetest.Ask(p, method, "http://"+addr+"/"+p.token+"/", path, body, change...)
 }
 
 // TestGuard checks that only the page itself gets answers.
@@ -106,9 +86,9 @@ func TestGuard(t *testing.T) {
 	} {
 		w := ask(p, "GET", "start", "", c.change)
 		if c.text == "" {
-			want(t, c.what, w, http.StatusOK, `"started"`)
+			pagetest.Want(t, c.what, w, http.StatusOK, `"started"`)
 		} else {
-			want(t, c.what, w, http.StatusForbidden, c.text, string(diag.Usage))
+			pagetest.Want(t, c.what, w, http.StatusForbidden, c.text, string(diag.Usage))
 		}
 		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: the answer has no policy", c.what)
@@ -127,12 +107,12 @@ func TestShared(t *testing.T) {
 	p := fixture(nil)
 	for file, kind := range map[string]string{"": "text/html", "base.css": "text/css", "ask.js": "text/javascript"} {
 		w := ask(p, "GET", file, "")
-		want(t, file, w, http.StatusOK)
+		pagetest.Want(t, file, w, http.StatusOK)
 		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, kind) {
 			t.Errorf("%q is %s", file, got)
 		}
 	}
-	want(t, "none.js", ask(p, "GET", "none.js", ""), http.StatusNotFound)
+	pagetest.Want(t, "none.js", ask(p, "GET", "none.js", ""), http.StatusNotFound)
 }
 
 // TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/localpage"
+	"github.com/rlx-go/rlx/internal/localpage/pagetest"
 )
 
 var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
@@ -37,9 +38,7 @@ func scene(t *testing.T) (p *Page, cameras *[]Camera, fail *error, failed *[]err
 }
 
 func ask(p *Page, method, path, body string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, httptest.NewRequest(method, p.URL(addr)+path, strings.NewReader(body)))
-	return w
+	return pagetest.Ask(p, method, p.URL(addr), path, body)
 }
 
 const here = `"pos":[1,2,-3],"target":[0,0,0.1],"up":[0,-1,0],"fov":50`

@@ -25,6 +25,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/localpage/pagetest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/segment"
 )
@@ -104,28 +105,7 @@ var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
 
 // ask makes a request as the page itself does.
 func ask(p *Page, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, p.URL(addr)+path, strings.NewReader(body))
-	r.Header.Set("Origin", "http://"+addr.String())
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	for _, c := range change {
-		c(r)
-	}
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, r)
-	return w
-}
-
-// want checks the status of an answer, and that it contains the texts.
-func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, texts ...string) {
-	t.Helper()
-	if w.Code != status {
-		t.Errorf("%s: status %d, want %d: %s", what, w.Code, status, w.Body)
-	}
-	for _, text := range texts {
-		if !strings.Contains(w.Body.String(), text) {
-			t.Errorf("%s: %s lacks %q", what, w.Body, text)
-		}
-	}
+	return pagetest.Ask(p, method, p.URL(addr), path, body, change...)
 }
 
 // TestFiles checks that the page's files, and no others, are served; other methods are refused.
@@ -134,7 +114,7 @@ func TestFiles(t *testing.T) {
 	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript",
 		"outline.js": "text/javascript", "base.css": "text/css"} {
 		w := ask(p, "GET", file, "")
-		want(t, file, w, http.StatusOK)
+		pagetest.Want(t, file, w, http.StatusOK)
 		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, kind) {
 			t.Errorf("%q is %s", file, got)
 		}
@@ -147,7 +127,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"POST", ""}, {"PUT", "images"}, {"POST", "start"}, {"GET", "images/0/masks"},
 		{"POST", "images/0"}, {"DELETE", "start"}, {"POST", "images/0/pixels"}} {
-		want(t, c[0]+" "+c[1], ask(p, c[0], c[1], "{}"), http.StatusMethodNotAllowed)
+		pagetest.Want(t, c[0]+" "+c[1], ask(p, c[0], c[1], "{}"), http.StatusMethodNotAllowed)
 	}
 }
 
@@ -168,16 +148,16 @@ func TestMask(t *testing.T) {
 		}
 		return img, err
 	}})
-	want(t, "start", ask(p, "GET", "start", ""), http.StatusOK, `"first":null`)
-	want(t, "open", ask(p, "POST", "images", "file"), http.StatusOK, `{"number":1,"width":8,"height":6}`)
+	pagetest.Want(t, "start", ask(p, "GET", "start", ""), http.StatusOK, `"first":null`)
+	pagetest.Want(t, "open", ask(p, "POST", "images", "file"), http.StatusOK, `{"number":1,"width":8,"height":6}`)
 	if w := ask(p, "GET", "images/1/pixels", ""); !bytes.Equal(w.Body.Bytes(), img.picture.Pix) {
 		t.Error("the pixels differ from the image")
 	}
 	for range 2 {
-		want(t, "encode", ask(p, "POST", "images/1/encode", ""), http.StatusOK, `"seconds"`)
+		pagetest.Want(t, "encode", ask(p, "POST", "images/1/encode", ""), http.StatusOK, `"seconds"`)
 	}
 	w := ask(p, "POST", "images/1/masks", `{"tab":"a","points":[[3,2]],"box":null,"mask":"best"}`)
-	want(t, "mask", w, http.StatusOK)
+	pagetest.Want(t, "mask", w, http.StatusOK)
 	var got answer
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -243,29 +223,31 @@ func TestRefused(t *testing.T) {
 		{`{"tab":"` + strings.Repeat("x", 65) + `","mask":"best"}`, "tab has 65 bytes", 422},
 		{`{"tab":"` + strings.Repeat("x", maxPrompts) + `"}`, "more than 1 MB", 413},
 	} {
-		want(t, c.body[:min(len(c.body), 60)], ask(p, "POST", "images/0/masks", c.body), c.status, c.text)
+		pagetest.Want(t, c.body[:min(len(c.body), 60)], ask(p, "POST", "images/0/masks", c.body), c.status, c.text)
 	}
 	for _, number := range []string{"1", "-1", "x", "99999999999999999999"} {
-		want(t, "image "+number, ask(p, "POST", "images/"+number+"/masks", `{"points":[[1,2]],"mask":"best"}`),
+		pagetest.Want(t, "image "+number, ask(p, "POST", "images/"+number+"/masks", `{"points":[[1,2]],"mask":"best"}`),
 			http.StatusGone, "open it again")
-		want(t, "image "+number, ask(p, "GET", "images/"+number+"/pixels", ""), http.StatusGone)
-		want(t, "image "+number, ask(p, "DELETE", "images/"+number, ""), http.StatusGone)
+		pagetest.Want(t, "image "+number, ask(p, "GET", "images/"+number+"/pixels", ""), http.StatusGone)
+		pagetest.Want(t, "image "+number, ask(p, "DELETE", "images/"+number, ""), http.StatusGone)
 	}
 	var large, small bytes.Buffer
 	if err := errors.Join(png.Encode(&large, image.NewGray(image.Rect(0, 0, 11, 10))),
 		png.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 5)))); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "a large image", ask(p, "POST", "images", large.String()), 422, "11 x 10 pixels; 100 are allowed",
+	pagetest.Want(t, "a large image", ask(p, "POST", "images", large.String()), 422, "11 x 10 pixels; 100 are allowed",
 		"RLX3030")
-	want(t, "a cut image", ask(p, "POST", "images", small.String()[:40]), 422, "the file: is damaged", "RLX3030")
-	want(t, "a text", ask(p, "POST", "images", "hello"), 422, "PNG and JPEG")
-	want(t, "nothing", ask(p, "POST", "images", ""), 422, "PNG and JPEG")
+	pagetest.Want(t, "a cut image", ask(p, "POST", "images", small.String()[:40]), 422, "the file: is damaged",
+		"RLX3030")
+	pagetest.Want(t, "a text", ask(p, "POST", "images", "hello"), 422, "PNG and JPEG")
+	pagetest.Want(t, "nothing", ask(p, "POST", "images", ""), 422, "PNG and JPEG")
 	if len(failed) != 0 {
 		t.Errorf("mistakes of users are reported as failures: %v", failed)
 	}
 	img.err = diag.New(diag.Internal, "backend", "is lost")
-	want(t, "a failure", ask(p, "POST", "images/0/masks", `{"points":[[1,2]],"mask":"best"}`), 500, "backend: is lost",
+	pagetest.Want(t, "a failure", ask(p, "POST", "images/0/masks", `{"points":[[1,2]],"mask":"best"}`), 500,
+		"backend: is lost",
 		"RLX9001")
 	if len(failed) != 1 || !errors.Is(failed[0], diag.Internal) {
 		t.Errorf("failures: %v", failed)
@@ -285,7 +267,7 @@ func TestLongFile(t *testing.T) {
 	}})
 	file := &endless{}
 	w := ask(p, "POST", "images", "", func(r *http.Request) { r.Body = io.NopCloser(file) })
-	want(t, "a long file", w, http.StatusRequestEntityTooLarge, "more than 256 MB")
+	pagetest.Want(t, "a long file", w, http.StatusRequestEntityTooLarge, "more than 256 MB")
 	if file.read > MaxFile+1<<20 {
 		t.Errorf("%d bytes were read", file.read)
 	}
@@ -300,17 +282,17 @@ func TestImagesAreClosed(t *testing.T) {
 	}})
 	for i := range maxImages + 1 {
 		if i == maxImages {
-			want(t, "use of 1", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
+			pagetest.Want(t, "use of 1", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
 		}
-		want(t, "open", ask(p, "POST", "images", ""), http.StatusOK)
+		pagetest.Want(t, "open", ask(p, "POST", "images", ""), http.StatusOK)
 	}
-	want(t, "the oldest", ask(p, "GET", "images/2/pixels", ""), http.StatusGone, "the last 4")
-	want(t, "one that was used", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
-	want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
-	want(t, "close", ask(p, "DELETE", "images/3", ""), http.StatusNoContent)
-	want(t, "closed", ask(p, "GET", "images/3/pixels", ""), http.StatusGone)
-	want(t, "close the first", ask(p, "DELETE", "images/0", ""), http.StatusNoContent)
-	want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
+	pagetest.Want(t, "the oldest", ask(p, "GET", "images/2/pixels", ""), http.StatusGone, "the last 4")
+	pagetest.Want(t, "one that was used", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
+	pagetest.Want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
+	pagetest.Want(t, "close", ask(p, "DELETE", "images/3", ""), http.StatusNoContent)
+	pagetest.Want(t, "closed", ask(p, "GET", "images/3/pixels", ""), http.StatusGone)
+	pagetest.Want(t, "close the first", ask(p, "DELETE", "images/0", ""), http.StatusNoContent)
+	pagetest.Want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
 	for i, n := range []int32{0, 1, 1, 0, 0} {
 		if got := all[i].closed.Load(); got != n {
 			t.Errorf("image %d was closed %d times; want %d", i+1, got, n)
