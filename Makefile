@@ -17,6 +17,7 @@
 #   make vulncheck              govulncheck; says so where its database cannot be reached
 #   make outdated               the modules that have newer versions
 #   make generate               every generated file: assembly, protobuf, spec/ops.md, target descriptions, docs
+#   make man                    the manual pages, in out/man
 #   make bench                  speed, beside the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
@@ -35,7 +36,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate man clean
 
 build:
 	@mkdir -p bin
@@ -241,6 +242,10 @@ generate:
 	$(GO) test ./core/compile -run '^TestNeeds$$' -update
 	$(GO) test ./models/onnx -run '^TestTable$$' -update
 	$(GO) test ./internal/style -run '^TestGenerated$$' -update
+
+# The date of the pages is that of the commit, so that a commit gives the same bytes.
+man:
+	@for c in rlxc rlxrun; do SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run -tags man ./cmd/$$c man out/man || exit 1; done
 
 clean:
 	rm -rf bin out mask.png

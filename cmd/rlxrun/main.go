@@ -25,6 +25,7 @@ func commandLine() cli.Program {
 			devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(),
 			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand(), perplexityCommand(),
 			trainCommand()},
+		Values: flagValues(),
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}

@@ -16,6 +16,7 @@ func explainCommand(p *Program) *Command {
 	return &Command{
 		Name: "explain", Args: "[CODE]", Short: "explain an error code, or list them all",
 		Examples: []Example{{"what an error means and what to do", p.Name + " explain RLX3001"}},
+		Complete: completeCodes,
 		Setup: func(*FlagSet) Run {
 			return func(_ context.Context, env *Env, args []string) error { return explain(env, args) }
 		},
