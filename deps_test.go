@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"plugins/rpc/internal/server": {"plugins/rpc/rlxv1", "plugins/rpc/internal/wire", "core/code", "core/device",
 		"core/program", "core/diag", "core/tensor", "internal/peakrss"},
 	"plugins/rpc/serve": {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device",
-		"core/program"},
+		"core/program", "internal/release"}, // for --version
 	"plugins/rpc/host": {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire",
 		"core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned",
 		"internal/peakrss"},

@@ -192,6 +192,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
+	s.rememberTime(f, method.Name, m.Sizes, m.MedianMS)
 	if err := s.count(ctx, m, in); err != nil {
 		return err
 	}

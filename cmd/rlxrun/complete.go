@@ -37,7 +37,7 @@ func flagValues() map[string]cli.Completer {
 			return out
 		}),
 		"precision":         ofArtifact(func(m *rlx.Model, _ cli.Line) []string { return m.Facts().Precisions }),
-		"backend":           func(context.Context, cli.Line) []string { return backendNames() },
+		"backend":           func(context.Context, cli.Line) []string { return append(backendNames(), autoBackend) },
 		"against":           func(context.Context, cli.Line) []string { return backendNames() },
 		"against-precision": func(context.Context, cli.Line) []string { return device.Precisions() },
 		"device":            completeDevices,

@@ -125,6 +125,8 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 		m.Bandwidth = slices.Max(band)
 		m.BandwidthShare = m.DecodeRate * float64(m.WeightsRead+m.StateRead) / m.Bandwidth
 	}
+	s.rememberTime(f, fmt.Sprintf("prompt %d tokens %d", f.prompt, f.tokens), nil,
+		m.FirstTokenMS+float64(f.tokens)/m.DecodeRate*1e3)
 	return m.print(s.env)
 }
 

@@ -89,6 +89,9 @@ tensors. The message names the key and its source.`)
 
 // Of rlxrun.
 var (
+	Doctor = diag.Define("RLX1207", "no backend works on this machine", `
+"rlxrun doctor" started every backend that it found, and none has a device, other than one that the processor emulates. Its output says
+what to do about each.`)
 	Conformance = diag.Define("RLX1202", "a backend fails the conformance suite", `
 "rlxrun plugins test" found results that differ from the definitions of the ops (spec/ops.md), or behaviour that differs from the protocol
 (spec/protocol.md). The table names the checks. Checks are deterministic: the same command fails again. -o OP runs the checks of one op.`)
