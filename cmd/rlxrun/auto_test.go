@@ -12,7 +12,8 @@ import (
 
 func TestCompareCandidates(t *testing.T) {
 	c := func(name, kind, why string, ms float64) *candidate {
-		return &candidate{found: found{Backend: rlx.Backend{Name: name}}, device: rlx.Device{Type: kind}, why: why, ms: ms}
+		return &candidate{found: found{Backend: rlx.Backend{Name: name}}, device: rlx.Device{Type: kind}, why: why,
+			ms: ms}
 	}
 	for _, x := range []struct {
 		all  []*candidate

@@ -53,7 +53,8 @@ problem means that nothing can run (status 1). Reports of bugs should contain th
 
 func doctor(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	list := []finding{
-		{"version", stateOK, fmt.Sprintf("rlxrun %s, protocol %d, %s", release.Own(), host.Version, runtime.Version()), ""},
+		{"version", stateOK,
+			fmt.Sprintf("rlxrun %s, protocol %d, %s", release.Own(), host.Version, runtime.Version()), ""},
 	}
 	list = append(list, machineFindings()...)
 	all, reg, err := probeAll(ctx, env, f)

@@ -47,7 +47,8 @@ func processorFinding() finding {
 	}
 	x := finding{"processor", stateOK, name + ", " + cli.Count(runtime.NumCPU(), "thread", "threads"), ""}
 	if n := runtime.GOMAXPROCS(0); n < runtime.NumCPU() {
-		x.State, x.Do = stateNote, "of these, "+strconv.Itoa(n)+" may be used: a container's quota or GOMAXPROCS limits them"
+		x.State = stateNote
+		x.Do = "of these, " + strconv.Itoa(n) + " may be used: a container's quota or GOMAXPROCS limits them"
 	}
 	return x
 }

@@ -47,8 +47,8 @@ func fail(name string, err error) {
 // explainUse tells a user who ran the backend how to use it, and exits.
 func explainUse(name string, args []string) {
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-V" || args[0] == "version") {
-		fmt.Printf("rlx-backend-%s %s %s/%s %s\nbackend protocol %d\n", name, release.Own(), runtime.GOOS, runtime.GOARCH,
-			runtime.Version(), wire.Version)
+		fmt.Printf("rlx-backend-%s %s %s/%s %s\nbackend protocol %d\n", name, release.Own(), runtime.GOOS,
+			runtime.GOARCH, runtime.Version(), wire.Version)
 		os.Exit(0)
 	}
 	out, status := os.Stderr, 1
