@@ -18,6 +18,8 @@
 #   make outdated               the modules that have newer versions
 #   make generate               every generated file: assembly, protobuf, spec/ops.md, target descriptions, docs
 #   make man                    the manual pages, in out/man
+#   make release-dry            all that a release has, in dist/, without publishing it
+#   make release-same           builds it twice, in two folders: all files must have the same bytes
 #   make bench                  speed, beside the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
@@ -36,7 +38,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate man clean
+.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -247,5 +249,26 @@ generate:
 man:
 	@for c in rlxc rlxrun; do SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run -tags man ./cmd/$$c man out/man || exit 1; done
 
+# What .goreleaser.yaml puts into archives and packages besides programs. The programs that write it run here.
+release-files:
+	@rm -rf out/release && mkdir -p out/release/man.gz out/release/completions
+	@epoch=$$(git log -1 --format=%ct); set -e; for c in rlxc rlxrun; do \
+	  SOURCE_DATE_EPOCH=$$epoch $(GO) run -tags man ./cmd/$$c man out/release/man; \
+	  $(GO) build -o out/release/$$c ./cmd/$$c; \
+	  for s in bash zsh fish powershell; do out/release/$$c completion $$s > out/release/completions/$$c.$$s; done; done
+	@for f in out/release/man/*.1; do gzip -9nc $$f > out/release/man.gz/$$(basename $$f).gz; done
+	@$(GO) build -o out/release/sbom ./.ci/sbom
+
+# goreleaser takes long to build, so one that is installed is used. Images need docker. GOFLAGS is not that of CI's
+# tests, because it would change the programs.
+RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
+release-dry:
+	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASER) release --snapshot --clean \
+	  --skip=publish$$(command -v docker >/dev/null || echo ,docker)
+	.ci/release/formula dist > dist/rlx.rb
+
+release-same:
+	RELEASER="$(RELEASER)" .ci/release/same
+
 clean:
-	rm -rf bin out mask.png
+	rm -rf bin out dist mask.png

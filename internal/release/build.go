@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Set by the linker in releases: -X github.com/rlx-go/rlx/internal/release.commit=...
+// Set by the linker in releases, which are built without Go's own record, and date in the form of RFC 3339:
+// .goreleaser.yaml.
 var commit, date string
 
 // A Build says what an executable was made of. Go records the commit in what it builds in a work tree.
@@ -18,10 +19,11 @@ type Build struct {
 
 // Own returns the build of the running executable.
 func Own() Build {
-	b := Build{Version: Version, Commit: commit, Date: date}
 	if commit != "" {
-		return b
+		day, _, _ := strings.Cut(date, "T")
+		return Build{Version: Version, Commit: commit, Date: day}
 	}
+	b := Build{Version: Version}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
