@@ -17,7 +17,7 @@ func main() { cli.Main(commandLine()) }
 
 // commandLine returns the program and its commands.
 func commandLine() cli.Program {
-	return cli.Program{
+	p := cli.Program{
 		Name:    "rlxrun",
 		Short:   "rlxrun runs compiled models (.rlx) on a backend.",
 		Default: "run",
@@ -29,4 +29,6 @@ func commandLine() cli.Program {
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}
+	p.Commands = append(p.Commands, systemCommands()...)
+	return p
 }
