@@ -10,6 +10,8 @@
 #   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
+#   make wheel                  python/: a wheel with the programs for this system, or for RLX_WHEEL=linux/arm64; needs Python, build
+#   make test-wheel             the wheel in an empty environment: compiles, segments, generates; needs pip's package index
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
 #   make check                  what must pass before a change is sent: test, check-source, staticcheck, vulncheck
 #   make check-source           format, lines, stale generated files, go.mod, vet for other systems
@@ -17,6 +19,9 @@
 #   make vulncheck              govulncheck; says so where its database cannot be reached
 #   make outdated               the modules that have newer versions
 #   make generate               every generated file: assembly, protobuf, spec/ops.md, target descriptions, docs
+#   make man                    the manual pages, in out/man
+#   make release-dry            all that a release has, in dist/, without publishing it
+#   make release-same           builds it twice, in two folders: all files must have the same bytes
 #   make bench                  speed, beside the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
@@ -35,7 +40,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate clean
+.PHONY: wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -127,6 +132,18 @@ test-metal-shim: build
 	bin/rlxrun out/sam.rlx --image demo/scene1.png --point 128,128 -o out/metal/cpu.png
 	bin/rlxrun out/sam.rlx --plugin metal=out/metal/rlx-backend-metal --device metal:software --image demo/scene1.png --point 128,128 -o out/metal/metal.png
 	cmp out/metal/cpu.png out/metal/metal.png
+
+PYTHON ?= python3
+wheel:
+	$(PYTHON) -m build --wheel python -o out/wheel
+
+# Outside of the checkout and without its PATH, so that only what the wheel has is found.
+test-wheel: wheel
+	rm -rf out/wheel-env && $(PYTHON) -m venv out/wheel-env
+	out/wheel-env/bin/pip install -q pytest pillow "$$(ls -t out/wheel/rlx-*.whl | head -1)"
+	cp python/tests/test_rlx.py out/wheel-env/ && cd out/wheel-env && \
+	  env -i HOME="$$HOME" PATH=/usr/bin:/bin RLX_DEMO=$(CURDIR)/demo bin/python -m pytest -q test_rlx.py
+	cd out/wheel-env && env -i HOME="$$HOME" PATH=/usr/bin:/bin bin/rlxrun --version
 
 # Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
 test-rust:
@@ -242,5 +259,30 @@ generate:
 	$(GO) test ./models/onnx -run '^TestTable$$' -update
 	$(GO) test ./internal/style -run '^TestGenerated$$' -update
 
+# The date of the pages is that of the commit, so that a commit gives the same bytes.
+man:
+	@for c in rlxc rlxrun; do SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run -tags man ./cmd/$$c man out/man || exit 1; done
+
+# What .goreleaser.yaml puts into archives and packages besides programs. The programs that write it run here.
+release-files:
+	@rm -rf out/release && mkdir -p out/release/man.gz out/release/completions
+	@epoch=$$(git log -1 --format=%ct); set -e; for c in rlxc rlxrun; do \
+	  SOURCE_DATE_EPOCH=$$epoch $(GO) run -tags man ./cmd/$$c man out/release/man; \
+	  $(GO) build -o out/release/$$c ./cmd/$$c; \
+	  for s in bash zsh fish powershell; do out/release/$$c completion $$s > out/release/completions/$$c.$$s; done; done
+	@for f in out/release/man/*.1; do gzip -9nc $$f > out/release/man.gz/$$(basename $$f).gz; done
+	@$(GO) build -o out/release/sbom ./.ci/sbom
+
+# goreleaser takes long to build, so one that is installed is used. Images need docker. GOFLAGS is not that of CI's
+# tests, because it would change the programs.
+RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
+release-dry:
+	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASER) release --snapshot --clean \
+	  --skip=publish$$(command -v docker >/dev/null || echo ,docker)
+	.ci/release/formula dist > dist/rlx.rb
+
+release-same:
+	RELEASER="$(RELEASER)" .ci/release/same
+
 clean:
-	rm -rf bin out mask.png
+	rm -rf bin out dist mask.png

@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"plugins/rpc/internal/server": {"plugins/rpc/rlxv1", "plugins/rpc/internal/wire", "core/code", "core/device",
 		"core/program", "core/diag", "core/tensor", "internal/peakrss"},
 	"plugins/rpc/serve": {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device",
-		"core/program"},
+		"core/program", "internal/release"}, // for --version
 	"plugins/rpc/host": {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire",
 		"core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned",
 		"internal/peakrss"},
@@ -171,7 +171,7 @@ var mayImport = map[string][]string{
 
 	"spec":     {},
 	"cmd/rlxc": {"compile", "core/...", "task", "format", "models/weights", "internal/...", "spec"},
-	"cmd/rlxrun": {".", "segment", "patches", "text", "train", "core/code", "core/custom", "core/device",
+	"cmd/rlxrun": {".", "internal/bridge", "segment", "patches", "text", "train", "core/code", "core/custom", "core/device",
 		"core/devicetest", "core/diag",
 		"core/dtype", "core/interp", "core/ir", "core/program", "task", "core/tensor", "format", "plugins/rpc/host",
 		"plugins/rpc/protocoltest", "internal/..."},
@@ -195,11 +195,13 @@ var mayImport = map[string][]string{
 	"internal/tokenizer":          {"core/code", "core/diag", "internal/strictjson"},
 	"internal/localpage":          {"core/diag"},
 	"internal/localpage/pagetest": {},
+	"internal/bridge":             {".", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
 	"internal/segmentpage":        {"segment", "core/code", "core/diag", "internal/localpage"},
 	"internal/scenepage":          {"internal/localpage"},
 	"internal/rlxtest": {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend",
 		"plugins/rpc/serve", "task"},
 	".ci/crossvet": {},
+	".ci/sbom":     {},
 }
 
 // TestImports checks the direction of imports: core imports no file format, plugin, model or command, and the runtime

@@ -39,6 +39,8 @@ var mayOpen = map[string]string{
 	"cmd/rlxrun/vectors.go":                          "writes into a new folder",
 	"internal/backends/backends.go":                  "lists folders of backends",
 	"models/onnx/file.go":                            "external data in the folder of the model, of which the kind is checked first",
+	"cmd/rlxrun/auto_memory.go":                      "a temporary file in a folder of ours",
+	"cmd/rlxrun/doctor_machine.go":                   "/proc, /sys and the device files of GPUs",
 	"remember.go":                                    "a temporary file in a folder of ours",
 	"plugins/rpc/host/executable_unix.go":            "opens without blocking and checks the kind",
 	"plugins/rpc/host/declaration_unix.go":           "the same",

@@ -51,6 +51,7 @@ func inspectCommand() *cli.Command {
 			{About: "the graph that the cpu backend runs for decode",
 				Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
 		},
+		Complete: completeView,
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
 			f.declare(fs)

@@ -17,6 +17,7 @@ func commandLine() cli.Program {
 		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and inspects artifacts.",
 		Default:  "compile",
 		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand(), opsCommand()},
+		Values:   flagValues(),
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}},
 	}
 }

@@ -22,6 +22,7 @@ func opsCommand() *cli.Command {
 			{About: "all ops", Line: "rlxc ops"},
 			{About: "one op", Line: "rlxc ops softmax"},
 		},
+		Complete: completeOps,
 		Setup: func(*cli.FlagSet) cli.Run {
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				switch len(args) {

@@ -25,11 +25,11 @@ func benchCommand() *cli.Command {
 		Name: "bench", Args: "FILE [flags]", Short: "measure the speed of a method",
 		Long: `Measures a method, or the speed of a language model with --prompt-tokens and --tokens. Inputs are generated: floats from -1 to 1, integers 0 and 1, the
 same in every run. Sizes known only at run time are 2 unless --size says otherwise. The host's clock measures from handing in inputs to readable outputs, so transfers to and
-from a GPU count. The first run is reported separately; it and the other --warmup runs do not count.`,
+from a GPU count. The first run is reported separately; it and the other runs of the warm-up do not count.`,
 		Examples: []cli.Example{
 			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --json"},
-			{About: "on a GPU, whose clock rises over the first runs",
-				Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
+			{About: "for half a minute, and is it faster than before?",
+				Line: "rlxrun bench sam.rlx --method encode --duration 30s --compare before.json"},
 			{About: "a language model: a prompt of 512 tokens, then 64 generated ones",
 				Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
 			{About: "the mask decoder with 10 prompt points on one thread",
@@ -39,8 +39,7 @@ from a GPU count. The first run is reported separately; it and the other --warmu
 			var f benchFlags
 			fs.Group("What is measured")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method (default the only one)")
-			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` number of timed runs")
-			fs.IntVar(&f.warmup, "warmup", 1, "`N` runs before the timed ones, including the first run")
+			f.pace.declare(fs)
 			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size known only at run time (repeatable)")
 			fs.IntVar(&f.prompt, "prompt-tokens", 512, "`N` language models: length of the generated prompt")
 			fs.IntVar(&f.tokens, "tokens", 64, "`N` language models: tokens to generate after the prompt, greedily")
@@ -58,8 +57,11 @@ from a GPU count. The first run is reported separately; it and the other --warmu
 				if f.draft.fs.Changed("draft") && !f.text {
 					return cli.Usagef("--draft", "requires --prompt-tokens or --tokens")
 				}
-				if err := cmp.Or(f.check(), f.draft.settle()); err != nil {
+				if err := cmp.Or(f.pace.settle(fs), f.check(), f.draft.settle()); err != nil {
 					return err
+				}
+				if env.JSON && f.pace.csv == "-" {
+					return cli.Usagef("--csv -", "cannot be combined with --json")
 				}
 				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error {
 					if f.text {
@@ -73,15 +75,15 @@ from a GPU count. The first run is reported separately; it and the other --warmu
 }
 
 type benchFlags struct {
-	method       string
-	runs, warmup int
-	text         bool // whether a prompt and tokens are measured instead of a method
-	prompt       int
-	tokens       int
-	draft        draftFlags
-	sizes        cli.List
-	host         hostFlags
-	debug        debugFlags
+	method string
+	pace   paceFlags
+	text   bool // whether a prompt and tokens are measured instead of a method
+	prompt int
+	tokens int
+	draft  draftFlags
+	sizes  cli.List
+	host   hostFlags
+	debug  debugFlags
 }
 
 // runtimeFacts describe what ran and its memory.
@@ -134,28 +136,24 @@ func (r *runtimeFacts) table(sizes string, measured ...[]string) [][]string {
 // measured is the result of bench. Times are from the host's monotonic clock.
 type measured struct {
 	runtimeFacts
-	Sizes        map[string]int64 `json:"sizes,omitempty"`
-	FirstMS      float64          `json:"first_ms"` // time of the first run
-	Warmup       int              `json:"warmup"`   // number of runs that are not counted, including the first
-	RunsMS       []float64        `json:"runs_ms"`  // times of the counted runs, each from the call to readable outputs
-	MedianMS     float64          `json:"median_ms"`
-	MinMS        float64          `json:"min_ms"`
-	MaxMS        float64          `json:"max_ms"`
-	FLOPs        int64            `json:"flops"`                   // per run, of what ran
-	FLOPsAtMost  bool             `json:"flops_at_most,omitempty"` // the backend does not say what it skips
-	GFLOPS       float64          `json:"gflop_per_s"`
-	DeviceMemory int64            `json:"device_memory_bytes,omitempty"` // for devices with their own memory
-	Profile      []profileRow     `json:"profile,omitempty"`             // profile of the last run
+	Sizes    map[string]int64 `json:"sizes,omitempty"`
+	FirstMS  float64          `json:"first_ms"` // time of the first run
+	Warmup   int              `json:"warmup"`   // number of runs that are not counted, including the first
+	RunsMS   []float64        `json:"runs_ms"`  // times of the counted runs, each from the call to readable outputs
+	MedianMS float64          `json:"median_ms"`
+	MinMS    float64          `json:"min_ms"`
+	MaxMS    float64          `json:"max_ms"`
+	percentiles
+	Compared     *verdict     `json:"compared,omitempty"`
+	FLOPs        int64        `json:"flops"`                   // per run, of what ran
+	FLOPsAtMost  bool         `json:"flops_at_most,omitempty"` // the backend does not say what it skips
+	GFLOPS       float64      `json:"gflop_per_s"`
+	DeviceMemory int64        `json:"device_memory_bytes,omitempty"` // for devices with their own memory
+	Profile      []profileRow `json:"profile,omitempty"`             // profile of the last run
 }
 
-// check checks the numbers of runs.
+// check refuses what one run is for.
 func (f *benchFlags) check() error {
-	if f.runs < 1 {
-		return cli.Usagef("-n", "%d runs; allowed are 1 and more", f.runs)
-	}
-	if f.warmup < 1 {
-		return cli.Usagef("--warmup", "%d runs; allowed are 1 and more", f.warmup)
-	}
 	if f.debug.stats {
 		return cli.Usagef("--stats", "is for one run: rlxrun FILE --stats")
 	}
@@ -183,15 +181,22 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 		return err
 	}
 	in := madeUp(method.Inputs, sizes, 1) // load has checked that there is memory for them
-	for range f.warmup + f.runs {
-		if _, err := s.Run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
+	p := f.pace.pace()
+	for more := true; more; {
+		r, err := s.Run(ctx, rlx.Request{Method: method.Name, Inputs: in})
+		if err != nil {
 			return err
 		}
+		more = p.add(ms(r.Duration))
 	}
-	m, err := s.measured(method.Name, f)
+	m, err := s.measured(method.Name, f, p)
 	if err != nil {
 		return err
 	}
+	if m.Compared, err = f.pace.compareWith(m.Method, m.Sizes, 0, 0, m.RunsMS); err != nil {
+		return err
+	}
+	s.rememberTime(f, method.Name, m.Sizes, m.MedianMS)
 	if err := s.count(ctx, m, in); err != nil {
 		return err
 	}
@@ -200,27 +205,25 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err := s.addTrace(ctx, &w); err != nil {
 		return err
 	}
-	if err := w.commit(); err != nil {
-		return err
-	}
-	return m.print(s.env)
+	return f.pace.finish(ctx, s.env, p, &w, m.print, m.Compared)
 }
 
 // measured summarises the runs.
-func (s *session) measured(method string, f *benchFlags) (*measured, error) {
+func (s *session) measured(method string, f *benchFlags, p *pace) (*measured, error) {
 	first, last := s.runs[0], s.runs[len(s.runs)-1]
 	flops, err := s.loaded(method).FLOPs(first.Sizes)
 	if err != nil {
 		return nil, err
 	}
 	m := &measured{runtimeFacts: s.runtimeFacts(method, f, first.Start), Sizes: first.Sizes,
-		FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops, FLOPsAtMost: s.loaded(method).Varies()}
-	for _, r := range s.runs[f.warmup:] {
+		FirstMS: ms(first.Duration), Warmup: p.warm, FLOPs: flops, FLOPsAtMost: s.loaded(method).Varies()}
+	for _, r := range s.runs[p.warm:] {
 		m.RunsMS = append(m.RunsMS, ms(r.Duration))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.PeakMemory)
 		m.DeviceMemory = max(m.DeviceMemory, r.DeviceMemory)
 	}
 	m.MedianMS, m.MinMS, m.MaxMS = median(m.RunsMS), slices.Min(m.RunsMS), slices.Max(m.RunsMS)
+	m.percentiles = percentilesOf(m.RunsMS)
 	if s.debug.profile {
 		m.Profile = profileOf(last)
 	}
@@ -273,10 +276,14 @@ func (m *measured) print(env *cli.Env) error {
 			"run", fmt.Sprintf(
 				"%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs",
 				m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
+		[]string{"percentiles", m.percentiles.String()},
 		[]string{"arithmetic", fmt.Sprintf("%s%.3f GFLOP, %.1f GFLOP/s", most, float64(m.FLOPs)/1e9, m.GFLOPS)},
 	)
 	if m.DeviceMemory > 0 {
 		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})
+	}
+	if m.Compared != nil {
+		rows = append(rows, []string{"compared", m.Compared.String()})
 	}
 	err := env.Table(rows)
 	if err == nil && len(m.Profile) > 0 {

@@ -20,6 +20,7 @@ conditions. The file is text that you can read and edit. rlxc --target ./NAME.ta
 			{About: "compile for your own backend",
 				Line: "rlxrun plugins describe npu -o npu.target && rlxc model.safetensors --target cpu,./npu.target -o model.rlx"},
 		},
+		Complete: func(context.Context, cli.Line) []string { return backendNames() },
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
 			var output, messages string

@@ -106,6 +106,8 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			}
 			continue
 		}
+		_, why := usable(p.info)
+		rememberLack(p.Path, why)
 		for _, d := range p.info.Devices {
 			rows = append(
 				rows, deviceRow{"--device " + p.Name + ":" + d.ID, p.Name, d.ID, d.Name, d.Type, d.Memory,

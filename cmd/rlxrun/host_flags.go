@@ -34,6 +34,7 @@ type hostFlags struct {
 	precision, memory        string
 	weights                  cli.List
 	lora                     string
+	strict                   bool
 }
 
 const (
@@ -54,8 +55,10 @@ func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 
 func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Where it runs")
-	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+
-		", or the one in --device)")
+	fs.StringVarP(&f.backend, "backend", "b", "",
+		"`NAME` the backend, or auto: the fastest of the artifact that has a device here, as rlxrun bench has measured or by the kind of device; never a device that the processor emulates (default auto, or the backend in --device)")
+	fs.BoolVar(&f.strict, "strict", false,
+		"fail instead of any substitution: of a backend without a device by another, of a part by --fallback, of a missing kernel by the reference")
 	fs.StringVar(
 		&f.device, "device", "",
 		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
@@ -143,13 +146,16 @@ func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 	device = f.device
 	prefix, id, ok := strings.Cut(f.device, ":")
 	if ok && slices.ContainsFunc(r.all, func(b found) bool { return b.Name == prefix }) {
-		if f.backend != "" && f.backend != prefix {
+		if f.backend != "" && f.backend != autoBackend && f.backend != prefix {
 			return found{}, "", cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", prefix,
 				f.backend)
 		}
 		name, device = prefix, id
-	} else if ok && f.backend == "" && backendName.MatchString(prefix) {
+	} else if ok && (f.backend == "" || f.backend == autoBackend) && backendName.MatchString(prefix) {
 		name = prefix // not found; the error then lists the backends that exist
+	}
+	if name == autoBackend {
+		name = ""
 	}
 	b, err = r.find(cmp.Or(name, defaultBackend))
 	return b, device, err

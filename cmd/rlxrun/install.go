@@ -107,6 +107,7 @@ func verifyCommand() *cli.Command {
 		Long: `Compares every file of the installed plugins, or of those named, with the digests in the manifest, and says which would be skipped. Starts
 nothing. Each start of a plugin makes the same check.`,
 		Examples: []cli.Example{{About: "check all installed plugins", Line: "rlxrun plugins verify"}},
+		Complete: completeInstalled,
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			return func(ctx context.Context, env *cli.Env, args []string) error { return verify(env, args) }
 		},
@@ -183,6 +184,7 @@ func removeCommand() *cli.Command {
 		Name: "plugins remove", Args: "NAME... [flags]", Short: "remove installed plugins",
 		Long:     `Removes installed plugins with all their files. Running backends continue.`,
 		Examples: []cli.Example{{About: "remove a backend", Line: "rlxrun plugins remove npu"}},
+		Complete: completeInstalled,
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if len(args) == 0 {

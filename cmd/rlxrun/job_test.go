@@ -284,7 +284,7 @@ func TestBench(t *testing.T) {
 		s.runs = append(s.runs, runRecord{&r, "f"})
 	}
 	method := s.model.Methods()[0]
-	m, err := s.measured("f", &benchFlags{warmup: 2})
+	m, err := s.measured("f", &benchFlags{}, &pace{warm: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

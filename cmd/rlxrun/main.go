@@ -17,15 +17,18 @@ func main() { cli.Main(commandLine()) }
 
 // commandLine returns the program and its commands.
 func commandLine() cli.Program {
-	return cli.Program{
+	p := cli.Program{
 		Name:    "rlxrun",
 		Short:   "rlxrun runs compiled models (.rlx) on a backend.",
 		Default: "run",
 		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), diffCommand(), replayCommand(),
 			devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(),
 			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand(), perplexityCommand(),
-			trainCommand()},
+			trainCommand(), doctorCommand()},
+		Values: flagValues(),
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},
 	}
+	p.Commands = append(p.Commands, systemCommands()...)
+	return p
 }

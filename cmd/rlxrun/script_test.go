@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/binary"
@@ -98,7 +99,8 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 		d.Name, d.Levels = "few", nil
 		info.Name, info.Target, info.Levels = "few", &d, nil
 	}
-	if t := os.Getenv("RLX_SOFT_TYPE"); t != "" { // of the device of a backend called soft
+	// of the device of a backend called soft, or wgpu
+	if t := cmp.Or(os.Getenv("RLX_SOFT_TYPE"), os.Getenv("RLX_WGPU_TYPE")); t != "" {
 		info.Devices[0].Type = t
 	}
 	if rules, ok := fewRules[os.Getenv("RLX_WRONG_FAULT")]; ok {

@@ -25,6 +25,9 @@ func (l *lasting) Model() *rlx.Model { return l.s.model }
 func (l *lasting) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.s.strictly(ctx, r.Method); err != nil {
+		return nil, err
+	}
 	res, err := l.s.host.Run(ctx, r)
 	if err == nil || !errors.Is(err, rlx.ErrLost) || l.ctx.Err() != nil {
 		return res, err

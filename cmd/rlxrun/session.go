@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -20,6 +21,8 @@ type session struct {
 	model   *rlx.Model
 	memory  *rlx.Budget
 	backend found
+	chosen  string // why, if --backend auto had a choice
+	strict  bool
 	debug   debugFlags
 	trace   *trace
 	log     *messageLog
@@ -58,12 +61,15 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	if err != nil {
 		return nil, err
 	}
-	s := &session{env: env, memory: o.Memory, debug: debug, weights: f.weights.Values, started: make(chan struct{})}
-	if s.backend, o.Device, err = f.choose(reg); err != nil {
-		return nil, err
+	s := &session{env: env, memory: o.Memory, debug: debug, weights: f.weights.Values, strict: f.strict,
+		started: make(chan struct{})}
+	auto := f.auto() && len(reg.first()) > 0
+	if !auto {
+		if s.backend, o.Device, err = f.choose(reg); err != nil {
+			return nil, err
+		}
+		s.backend.warn(env)
 	}
-	o.Backend = s.backend.Backend
-	s.backend.warn(env)
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
 	}
@@ -78,6 +84,14 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	done()
+	if auto {
+		if s.backend, o.Device, s.chosen, err = f.chooseAuto(ctx, env, reg, s.model); err != nil {
+			s.model.Close()
+			return nil, err
+		}
+		s.backend.warn(env)
+	}
+	o.Backend = s.backend.Backend
 	o.Fallbacks = []rlx.Backend{} // only those of reg, which knows --plugin
 	for _, b := range reg.first() {
 		if helps(s.model, s.backend.Name, b.Name) {
@@ -190,12 +204,41 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	return s.err
 }
 
-// announceDevice prints the device before the first step, unless it is the processor, as users expect.
+// announceDevice prints the device before the first step, unless it is the processor and nothing was chosen.
 func (s *session) announceDevice() {
-	if d := s.host.Device(); d.Type != "cpu" {
-		d.Features = nil // the summary lists them
-		s.env.Notef("runs on %s", deviceName(s.backend.Name, d))
+	d := s.host.Device()
+	if d.Type == "cpu" && s.chosen == "" {
+		return
 	}
+	d.Features = nil // the summary lists them
+	line := "runs on " + deviceName(s.backend.Name, d)
+	if s.chosen != "" {
+		line += "; " + s.chosen
+	}
+	s.env.Notef("%s", line)
+	if d.Type == rlx.SoftwareDevice {
+		s.env.Notef("warning: the processor emulates this device; expect a fiftieth of the speed of -b cpu, or less")
+	}
+}
+
+// strictly loads a method and, with --strict, returns an error if something runs in place of the backend's own kernels.
+func (s *session) strictly(ctx context.Context, method string) error {
+	if !s.strict {
+		return nil
+	}
+	if err := s.host.Load(ctx, method); err != nil {
+		return err
+	}
+	l := s.loaded(method)
+	if len(l.Backends) > 0 {
+		return diag.New(code.Unsupported, "--strict", "%s is divided; parts of it run on %s", method,
+			strings.Join(l.Backends, ", ")).WithHint("rlxc inspect FILE schedule shows the parts")
+	}
+	if k := kernelsOf(l); !k.Native {
+		return diag.New(code.Unsupported, "--strict", "backend %s has no kernels for %s of %s; the reference runs them",
+			s.backend.Name, strings.Join(k.Reference, ", "), method)
+	}
+	return nil
 }
 
 // load loads methods that run together. A method that is not loaded is loaded by its first run, after its inputs were
@@ -272,6 +315,9 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 		if r.State, err = s.keeps(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.strictly(ctx, r.Method); err != nil {
+		return nil, err
 	}
 	if err := s.begin(ctx, &r); err != nil {
 		return nil, err

@@ -22,15 +22,18 @@ import (
 // textMeasured is the result of bench for a text model. Times are medians, from the host's monotonic clock.
 type textMeasured struct {
 	runtimeFacts
-	Runs          int     `json:"runs"`
-	PromptTokens  int     `json:"prompt_tokens"`
-	Tokens        int     `json:"tokens"`
-	FirstTokenMS  float64 `json:"first_token_ms"` // from the start of the prompt to the first token
-	PromptRate    float64 `json:"prompt_tokens_per_s"`
-	DecodeRate    float64 `json:"decode_tokens_per_s"`
-	MinDecodeRate float64 `json:"min_decode_tokens_per_s"`
-	MaxDecodeRate float64 `json:"max_decode_tokens_per_s"`
-	WeightsRead   int64   `json:"weights_read_bytes"` // per token
+	Runs   int       `json:"runs"`
+	RunsMS []float64 `json:"runs_ms"` // times of the prompt and all tokens
+	percentiles
+	Compared      *verdict `json:"compared,omitempty"`
+	PromptTokens  int      `json:"prompt_tokens"`
+	Tokens        int      `json:"tokens"`
+	FirstTokenMS  float64  `json:"first_token_ms"` // from the start of the prompt to the first token
+	PromptRate    float64  `json:"prompt_tokens_per_s"`
+	DecodeRate    float64  `json:"decode_tokens_per_s"`
+	MinDecodeRate float64  `json:"min_decode_tokens_per_s"`
+	MaxDecodeRate float64  `json:"max_decode_tokens_per_s"`
+	WeightsRead   int64    `json:"weights_read_bytes"` // per token
 	// per token, when half of the tokens have been generated
 	StateRead int64 `json:"state_read_bytes"`
 	// read bandwidth of the host's threads, measured between the runs
@@ -68,6 +71,48 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if err := f.draft.start(ctx, g); err != nil {
 		return err
 	}
+	r, err := s.timeText(ctx, g, t, f)
+	if err != nil {
+		return err
+	}
+	weights, state, err := s.tokenReads(t, method)
+	if err != nil {
+		return err
+	}
+	times := r.pace.timed()
+	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, r.loaded), Runs: len(times), RunsMS: times,
+		percentiles: percentilesOf(times), PromptTokens: f.prompt,
+		Tokens: f.tokens, FirstTokenMS: median(r.first),
+		DecodeRate: median(r.rate), MinDecodeRate: slices.Min(r.rate), MaxDecodeRate: slices.Max(r.rate),
+		WeightsRead: weights,
+		StateRead:   int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))),
+		StateBytes:  s.model.StateSize(), draftTimings: r.accepted}
+	m.HostPeakRSS = r.host // measured before the bandwidth was
+	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
+	if len(r.band) > 0 {
+		m.Bandwidth = slices.Max(r.band)
+		m.BandwidthShare = m.DecodeRate * float64(m.WeightsRead+m.StateRead) / m.Bandwidth
+	}
+	s.rememberTime(f, fmt.Sprintf("prompt %d tokens %d", f.prompt, f.tokens), nil, m.P50)
+	if m.Compared, err = f.pace.compareWith(m.Method, nil, f.prompt, f.tokens, times); err != nil {
+		return err
+	}
+	return f.pace.finish(ctx, s.env, r.pace, new(files), m.print, m.Compared)
+}
+
+// textTimes are the times of a prompt and its continuation.
+type textTimes struct {
+	pace     *pace
+	first    []float64 // ms of the prompt
+	rate     []float64 // tokens per second after it
+	band     []float64 // read bandwidth of the host, in bytes per second
+	loaded   time.Time
+	host     int64 // peak memory before the bandwidth was measured
+	accepted draftTimings
+}
+
+// timeText generates as often as the flags say.
+func (s *session) timeText(ctx context.Context, g *text.Generator, t *task.Text, f *benchFlags) (*textTimes, error) {
 	rng, ids := rand.New(rand.NewPCG(1, 1)), make([]int, f.prompt)
 	for i := range ids {
 		ids[i] = rng.IntN(t.Vocabulary)
@@ -76,56 +121,40 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if o, err := f.host.options(s.env); err == nil && o.Threads > 0 {
 		threads = o.Threads
 	}
-	var first, rate, band []float64
-	loaded := time.Time{}
 	var memory []byte
-	var host int64
-	var accepted draftTimings
-	for i := range f.warmup + f.runs {
+	r := &textTimes{pace: f.pace.pace()}
+	for i, more := 0, true; more; i++ {
 		if i > 0 { // a new state equals a reset one and has not used its memory yet
 			if err := g.Reset(ctx); err != nil {
-				return err
+				return nil, err
 			}
 		}
+		began := time.Now()
 		x, err := g.Generate(ctx, ids, text.Options{Tokens: f.tokens, IgnoreEnd: true, Sampling: &text.Sampling{}})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if loaded.IsZero() {
-			loaded = x.Start
+		took := ms(time.Since(began))
+		if r.loaded.IsZero() {
+			r.loaded = x.Start
 		}
 		if i == 0 {
-			host = peakrss.Own()
+			r.host = peakrss.Own()
 			if f.draft.head == "" { // with drafts, a token takes less than one run
 				memory = s.bandwidthBuffer()
 			}
 		}
-		if i < f.warmup {
+		more = r.pace.add(took)
+		if r.pace.warm == 0 || len(r.pace.times) == r.pace.warm {
 			continue
 		}
-		accepted.add(x.Drafted, x.Accepted)
-		first, rate = append(first, ms(x.Prefill)), append(rate, timingsOf(x).DecodePerSecond)
+		r.accepted.add(x.Drafted, x.Accepted)
+		r.first, r.rate = append(r.first, ms(x.Prefill)), append(r.rate, timingsOf(x).DecodePerSecond)
 		if memory != nil {
-			band = append(band, readBandwidth(memory, threads))
+			r.band = append(r.band, readBandwidth(memory, threads))
 		}
 	}
-	weights, state, err := s.tokenReads(t, method)
-	if err != nil {
-		return err
-	}
-	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt,
-		Tokens: f.tokens, FirstTokenMS: median(first),
-		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate),
-		WeightsRead: weights,
-		StateRead:   int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))),
-		StateBytes:  s.model.StateSize(), draftTimings: accepted}
-	m.HostPeakRSS = host // measured before the bandwidth was
-	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
-	if len(band) > 0 {
-		m.Bandwidth = slices.Max(band)
-		m.BandwidthShare = m.DecodeRate * float64(m.WeightsRead+m.StateRead) / m.Bandwidth
-	}
-	return m.print(s.env)
+	return r, nil
 }
 
 // checkText checks the numbers of tokens.
@@ -200,6 +229,10 @@ func (m *textMeasured) print(env *cli.Env) error {
 		{"prompt", fmt.Sprintf("%.1f tokens/s, of %d", m.PromptRate, m.PromptTokens)},
 		{"decode", fmt.Sprintf("%.1f tokens/s, of %d; %.1f to %.1f", m.DecodeRate, m.Tokens, m.MinDecodeRate,
 			m.MaxDecodeRate)},
+	}
+	rows = append(rows, []string{"whole runs", m.percentiles.String()})
+	if m.Compared != nil {
+		rows = append(rows, []string{"compared", m.Compared.String()})
 	}
 	if m.Drafted > 0 {
 		rows = append(rows, []string{"drafts", m.draftTimings.String()})

@@ -89,6 +89,12 @@ tensors. The message names the key and its source.`)
 
 // Of rlxrun.
 var (
+	Slower = diag.Define("RLX1208", "a measurement is slower than an earlier one", `
+"rlxrun bench --compare FILE" compares the median time with that of FILE. The 95 % confidence interval of their ratio, by resampling both
+sets of runs, lies above 1. Another program that ran meanwhile may be the reason: measure both again, in turn.`)
+	Doctor = diag.Define("RLX1207", "no backend works on this machine", `
+"rlxrun doctor" started every backend that it found, and none has a device, other than one that the processor emulates. Its output says
+what to do about each.`)
 	Conformance = diag.Define("RLX1202", "a backend fails the conformance suite", `
 "rlxrun plugins test" found results that differ from the definitions of the ops (spec/ops.md), or behaviour that differs from the protocol
 (spec/protocol.md). The table names the checks. Checks are deterministic: the same command fails again. -o OP runs the checks of one op.`)

@@ -1,5 +1,5 @@
-// Package cli implements what the commands rlxc and rlxrun share: a table of subcommands, flags and help texts, errors
-// with codes and exit statuses, text and JSON output, and signals.
+// Package cli implements what the commands rlxc and rlxrun share: help texts, errors with codes and exit statuses, text
+// and JSON output, and signals. Commands, flags and completion in shells are those of cobra.
 //
 // It imports only core/diag and internal/ctxio, so each command links only the packages that it needs.
 package cli
@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,6 +30,8 @@ type Program struct {
 	// Default is the command to run if the first argument is a file: `rlxrun FILE` means `rlxrun run FILE`.
 	Default  string
 	Commands []*Command
+	// Values suggest values to the shell for the flags of these names, in all commands.
+	Values map[string]Completer
 	// Versions are printed by `version` after the program's own, for example {"artifact format", "1.0"}.
 	Versions []Version
 }
@@ -54,6 +55,10 @@ type Command struct {
 	// MoreHelp, if not nil, returns text for the end of --help that depends on the arguments, such as the methods of an
 	// artifact. args are the arguments except flags.
 	MoreHelp func(ctx context.Context, env *Env, args []string) (string, error)
+	// Complete, if not nil, suggests arguments to the shell. Without it, the shell suggests files.
+	Complete Completer
+
+	hidden bool // from lists of commands
 }
 
 // Run runs a command. args are the arguments except flags.
@@ -141,133 +146,28 @@ func Usagef(subject, format string, args ...any) *diag.Error {
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	out := newChecked(ctx, stdout)
 	env := &Env{Program: p.Name, Stdin: stdin, Stdout: &printer{w: out}, Stderr: &printer{w: stderr}}
-	helpFor := ""
-	fail := func(err error) int { return env.report(ctx, err, helpFor) }
 	defer func() {
 		if status == 0 && out.err != nil {
-			status = fail(out.err)
+			status = env.report(ctx, out.err, "")
 		}
 	}()
 	defer catch(env, &status)
 	if err := checkHost(); err != nil {
-		return fail(err)
+		return env.report(ctx, err, "")
 	}
-	name, rest, err := p.split(args)
-	if err != nil {
-		env.JSON = asksForJSON(args)
-		return fail(err)
-	}
-	if name == "" {
-		fmt.Fprint(stderr, p.help())
-		return diag.Usage.Exit()
-	}
-	if name == "help" {
-		return p.runHelp(ctx, env, rest, fail)
-	}
-	cmd := p.find(name)
-	helpFor = " " + cmd.Name
-	fs := newFlagSet(cmd.Name)
-	run := cmd.Setup(fs)
-	shared := fs.shared()
-	perr := fs.parse(rest)
-	env.JSON = shared.format == "json" || shared.json || perr != nil && asksForJSON(rest)
-	env.Quiet, env.Verbose = shared.quiet, shared.verbose
-	if shared.help {
-		more := ""
-		if cmd.MoreHelp != nil {
-			if more, err = cmd.MoreHelp(ctx, env, fs.Args()); err != nil {
-				return fail(err)
-			}
-		}
-		fmt.Fprint(env.Stdout, p.commandHelp(cmd, fs, more))
+	t := newTree(p, env)
+	of, err := t.execute(ctx, args)
+	if err == nil {
 		return 0
 	}
-	if perr == nil {
-		perr = shared.check(fs)
+	if !t.began {
+		env.JSON = asksForJSON(args)
 	}
-	if perr != nil {
-		return fail(perr)
+	if err == errNoCommand {
+		fmt.Fprint(stderr, t.help())
+		return diag.Usage.Exit()
 	}
-	if err := run(ctx, env, fs.Args()); err != nil {
-		return fail(err)
-	}
-	return 0
-}
-
-// split finds the command that args name and returns the remaining arguments. If the first word is not a command but
-// looks like a file (it exists, or contains a dot or a slash), or args begin with a flag, the default command gets all
-// of them. --format, --json, --quiet and --verbose may precede the name.
-func (p *Program) split(args []string) (name string, rest []string, err error) {
-	lead := leading(args)
-	if lead >= len(args) {
-		return "", nil, nil
-	}
-	word, tail := args[lead], args[lead+1:]
-	with := func(tail []string) []string { return append(slices.Clone(args[:lead]), tail...) }
-	switch {
-	case word == "--help" || word == "-h" || word == "help":
-		return "help", tail, nil
-	case word == "--version" || word == "-V":
-		return "version", with(tail), nil
-	case strings.HasPrefix(word, "-") && len(word) > 1:
-		return p.Default, args, nil
-	case len(tail) > 0 && p.find(word+" "+tail[0]) != nil:
-		return word + " " + tail[0], with(tail[1:]), nil
-	case p.find(word) != nil:
-		return word, with(tail), nil
-	}
-	if group := p.group(word); len(group) > 0 {
-		if len(tail) == 0 || tail[0] != "--help" && tail[0] != "-h" {
-			return "", nil, secondWord(word, tail, group)
-		}
-		if len(group) == 1 {
-			return group[0], with(tail), nil
-		}
-		return "help", []string{word}, nil
-	}
-	if _, err := os.Stat(word); err == nil || strings.ContainsAny(word, "./") {
-		return p.Default, args, nil
-	}
-	return "", nil, p.unknown(word, tail)
-}
-
-// leading returns the number of arguments that may precede the name of a command.
-func leading(args []string) int {
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "--format" && i+1 < len(args):
-			i++ // its value
-		case strings.HasPrefix(a, "--format=") ||
-			slices.Contains([]string{"--json", "--quiet", "-q", "--verbose", "-v"}, a):
-		default:
-			return i
-		}
-	}
-	return len(args)
-}
-
-// secondWord returns the error for a command of two words, of which the second is missing or unknown.
-func secondWord(word string, tail, group []string) error {
-	e := Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
-	if len(tail) > 0 {
-		if near := Nearest(word+" "+tail[0], group); near != "" {
-			e.WithHint("did you mean %q?", near)
-		}
-	}
-	return e
-}
-
-// unknown returns the error for a word that is neither a command nor a file.
-func (p *Program) unknown(word string, tail []string) error {
-	e := Usagef("", "unknown command %q, and no such file; commands are %s", word, strings.Join(p.names(), ", "))
-	near := Nearest(word, p.names())
-	if near == "" && len(tail) > 0 {
-		near = Nearest(word+" "+tail[0], p.names())
-	}
-	if near != "" {
-		e.WithHint("did you mean %q?", near)
-	}
-	return e
+	return env.report(ctx, err, of)
 }
 
 // asksForJSON reports whether a command line that could not be parsed contains --json or --format json.
@@ -278,37 +178,4 @@ func asksForJSON(args []string) bool {
 		}
 	}
 	return false
-}
-
-// all returns the program's own commands and those that every program has.
-func (p *Program) all() []*Command {
-	return append(slices.Clone(p.Commands), explainCommand(p), versionCommand(p))
-}
-
-func (p *Program) find(name string) *Command {
-	for _, c := range p.all() {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
-}
-
-func (p *Program) names() []string {
-	var out []string
-	for _, c := range p.all() {
-		out = append(out, c.Name)
-	}
-	return out
-}
-
-// group returns the two-word commands that begin with word.
-func (p *Program) group(word string) []string {
-	var out []string
-	for _, n := range p.names() {
-		if strings.HasPrefix(n, word+" ") {
-			out = append(out, n)
-		}
-	}
-	return out
 }

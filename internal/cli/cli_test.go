@@ -55,7 +55,7 @@ func probe() *Program {
 		Versions: []Version{{"format", "1.0"}}}
 }
 
-func exec(t *testing.T, args ...string) (status int, stdout, stderr string) {
+func execute(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
 	status = probe().Exec(t.Context(), args, strings.NewReader(""), &out, &errs)
@@ -84,7 +84,7 @@ func TestDispatch(t *testing.T) {
 		{"x.bin --verify lazy", `verify=lazy`},
 		{"x.bin -- --point", `run args=["x.bin" "--point"]`},
 	} {
-		status, out, errs := exec(t, strings.Fields(c.line)...)
+		status, out, errs := execute(t, strings.Fields(c.line)...)
 		if status != 0 || !strings.Contains(out, c.want) {
 			t.Errorf("%s: status %d\n out %s err %s want %s", c.line, status, out, errs, c.want)
 		}
@@ -112,7 +112,7 @@ func TestUsageErrors(t *testing.T) {
 		{"version 2", "takes no arguments"},
 		{"explain RLX0000", "not a code"},
 	} {
-		status, out, errs := exec(t, strings.Fields(c.line)...)
+		status, out, errs := execute(t, strings.Fields(c.line)...)
 		if status != 2 || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: status %d\n out %s err %s want %s", c.line, status, out, errs, c.want)
 		}
@@ -141,12 +141,12 @@ func TestErrors(t *testing.T) {
 			`{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
 		{"bogus --format=json", 2, `{"error":{"code":"RLX2001"`},
 	} {
-		status, out, errs := exec(t, strings.Fields(c.line)...)
+		status, out, errs := execute(t, strings.Fields(c.line)...)
 		if status != c.status || out != "" || !strings.HasPrefix(errs, c.want) {
 			t.Errorf("%q: status %d\n out %s err %s want %s", c.line, status, out, errs, c.want)
 		}
 	}
-	if status, _, errs := exec(t, "fail", "panic"); status != 70 || !strings.Contains(errs, "BUG: met") ||
+	if status, _, errs := execute(t, "fail", "panic"); status != 70 || !strings.Contains(errs, "BUG: met") ||
 		!strings.Contains(errs, "goroutine") {
 		t.Errorf("panic: status %d, %s", status, errs)
 	}
@@ -184,15 +184,15 @@ func TestStoppedBySignal(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	_, top, _ := exec(t, "--help")
+	_, top, _ := execute(t, "--help")
 	for _, want := range []string{"Does things.", "tool COMMAND", "plugins list",
 		"tool FILE is short for tool run FILE", "Exit status:"} {
 		if !strings.Contains(top, want) {
 			t.Errorf("--help lacks %q:\n%s", want, top)
 		}
 	}
-	status, run, _ := exec(t, "run", "--help")
-	_, same, _ := exec(t, "help", "run")
+	status, run, _ := execute(t, "run", "--help")
+	_, same, _ := execute(t, "help", "run")
 	if status != 0 || run != same {
 		t.Errorf("status %d; help run differs from run --help:\n%s\n%s", status, run, same)
 	}
@@ -220,19 +220,19 @@ func TestWrapped(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	_, out, _ := exec(t, "explain", "rlx1002")
+	_, out, _ := execute(t, "explain", "rlx1002")
 	if !strings.HasPrefix(out, "RLX1002: interrupted (exit status 1)\n\n") {
 		t.Errorf("explain RLX1002: %s", out)
 	}
-	if _, short, _ := exec(t, "explain", "1002"); short != out {
+	if _, short, _ := execute(t, "explain", "1002"); short != out {
 		t.Errorf("explain 1002: %s", short)
 	}
-	_, out, _ = exec(t, "explain", "--format", "json")
+	_, out, _ = execute(t, "explain", "--format", "json")
 	var list []explanation
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != len(diag.Entries()) {
 		t.Errorf("%d of %d entries, %v", len(list), len(diag.Entries()), err)
 	}
-	_, out, _ = exec(t, "version")
+	_, out, _ = execute(t, "version")
 	if !strings.HasPrefix(out, "tool ") || !strings.Contains(out, "\nformat 1.0\n") {
 		t.Errorf("version: %s", out)
 	}

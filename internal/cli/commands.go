@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -16,6 +15,7 @@ func explainCommand(p *Program) *Command {
 	return &Command{
 		Name: "explain", Args: "[CODE]", Short: "explain an error code, or list them all",
 		Examples: []Example{{"what an error means and what to do", p.Name + " explain RLX3001"}},
+		Complete: completeCodes,
 		Setup: func(*FlagSet) Run {
 			return func(_ context.Context, env *Env, args []string) error { return explain(env, args) }
 		},
@@ -85,24 +85,14 @@ func versionCommand(p *Program) *Command {
 }
 
 func (p *Program) printVersion(env *Env) error {
-	version, commit := release.Version, ""
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range bi.Settings {
-			if s.Key == "vcs.revision" {
-				commit = s.Value
-			}
-		}
-	}
+	build := release.Own()
 	if env.JSON {
 		parts := append([]Version{}, p.Versions...)
-		return env.WriteJSON(map[string]any{"program": p.Name, "version": version, "commit": commit,
-			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH, "parts": parts})
+		return env.WriteJSON(map[string]any{"program": p.Name, "version": build.Version, "commit": build.Commit,
+			"date": build.Date, "modified": build.Modified, "go": runtime.Version(), "os": runtime.GOOS,
+			"arch": runtime.GOARCH, "parts": parts})
 	}
-	fmt.Fprintf(env.Stdout, "%s %s %s/%s %s", p.Name, version, runtime.GOOS, runtime.GOARCH, runtime.Version())
-	if commit != "" {
-		fmt.Fprintf(env.Stdout, " %.12s", commit)
-	}
-	fmt.Fprintln(env.Stdout)
+	fmt.Fprintf(env.Stdout, "%s %s %s/%s %s\n", p.Name, build, runtime.GOOS, runtime.GOARCH, runtime.Version())
 	for _, v := range p.Versions {
 		fmt.Fprintf(env.Stdout, "%s %s\n", v.Name, v.Version)
 	}

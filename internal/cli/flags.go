@@ -23,13 +23,6 @@ type flagGroup struct {
 	first int
 }
 
-func newFlagSet(name string) *FlagSet {
-	fs := &FlagSet{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError)}
-	fs.SortFlags = false
-	fs.Usage = func() {}
-	return fs
-}
-
 // Group starts a group: the flags declared next appear under this title.
 func (fs *FlagSet) Group(title string) {
 	fs.groups = append(fs.groups, flagGroup{title, fs.count()})
@@ -43,24 +36,23 @@ func (fs *FlagSet) count() int {
 
 // sharedFlags are the flags that every command has.
 type sharedFlags struct {
-	format                     string
-	json, quiet, verbose, help bool
+	format               string
+	json, quiet, verbose bool
 }
 
-func (fs *FlagSet) shared() *sharedFlags {
-	var s sharedFlags
-	fs.Group("General")
+// declare declares them on the root command.
+func (s *sharedFlags) declare(fs *pflag.FlagSet) {
+	fs.SortFlags = false
 	fs.StringVar(&s.format, "format", "text", "`text|json` format of results and errors")
 	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
 	fs.BoolVarP(&s.verbose, "verbose", "v", false,
 		"print more: after a run what ran it and in how much memory, with an error all that is known")
-	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
-	return &s
+	fs.BoolP("help", "h", false, "show this text")
 }
 
 // check refuses invalid combinations of shared flags.
-func (s *sharedFlags) check(fs *FlagSet) error {
+func (s *sharedFlags) check(fs *pflag.FlagSet) error {
 	switch {
 	case s.format != "text" && s.format != "json":
 		return Usagef("--format", "%q is not a format; allowed are text and json", s.format)
@@ -70,22 +62,19 @@ func (s *sharedFlags) check(fs *FlagSet) error {
 	return nil
 }
 
-// parse parses args. Errors have our wording.
-func (fs *FlagSet) parse(args []string) error {
-	err := fs.Parse(args)
+// parseError returns an error of pflag in our wording.
+func parseError(fs *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		if s := unknown.GetSpecifiedShortnames(); s != "" {
 			return Usagef("-"+name, "no such flag")
 		}
 		e := Usagef("--"+name, "no such flag")
-		if near := Nearest(name, fs.names()); near != "" {
+		if near := Nearest(name, flagNames(fs)); near != "" {
 			e.WithHint("did you mean --%s?", near)
 		}
 		return e
@@ -120,7 +109,7 @@ func usageOf(f *pflag.Flag) string {
 	return fmt.Sprintf("--%s %s: %s", f.Name, name, usage)
 }
 
-func (fs *FlagSet) names() []string {
+func flagNames(fs *pflag.FlagSet) []string {
 	var out []string
 	fs.VisitAll(func(f *pflag.Flag) { out = append(out, f.Name) })
 	return out

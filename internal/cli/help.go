@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 )
@@ -11,15 +10,17 @@ import (
 const helpWidth = 100
 
 // help returns the text of `rlxrun --help`.
-func (p *Program) help() string {
+func (t *tree) help() string {
+	p := t.program
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n", p.Short)
-	if d := p.find(p.Default); d != nil {
-		fmt.Fprintf(&b, "  %s %s\n", p.Name, d.Args)
+	def := t.byName(p.Default)
+	if def != nil {
+		fmt.Fprintf(&b, "  %s %s\n", p.Name, def.Args)
 	}
 	fmt.Fprintf(&b, "  %s COMMAND [arguments]\n\nCommands:\n", p.Name)
 	var rows [][]string
-	for _, c := range p.all() {
+	for _, c := range t.commands {
 		short := c.Short
 		if c.Name == p.Default {
 			short += fmt.Sprintf(" (%s FILE is short for %s %s FILE)", p.Name, p.Name, c.Name)
@@ -27,8 +28,8 @@ func (p *Program) help() string {
 		rows = append(rows, []string{"  " + c.Name, short})
 	}
 	_ = Table(&b, rows) // a strings.Builder returns no errors
-	if d := p.find(p.Default); d != nil && len(d.Examples) > 0 {
-		fmt.Fprintf(&b, "\nExample:\n  %s\n", d.Examples[0].Line)
+	if def != nil && len(def.Examples) > 0 {
+		fmt.Fprintf(&b, "\nExample:\n  %s\n", def.Examples[0].Line)
 	}
 	fmt.Fprintf(&b, `
 %s COMMAND --help explains a command. Every command takes --json.
@@ -42,27 +43,49 @@ Exit status:
 	return b.String()
 }
 
-// commandHelp returns the text of, for example, `rlxrun run --help`.
-func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
-	var b strings.Builder
-	text := c.Long
-	if text == "" {
-		text = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+// groupHelp returns the text of, for example, `rlxrun plugins --help`.
+func (t *tree) groupHelp(word string) string {
+	var rows [][]string
+	for _, c := range t.commands {
+		if strings.HasPrefix(c.Name, word+" ") {
+			rows = append(rows, []string{t.program.Name + " " + c.Name, c.Short})
+		}
 	}
+	var b strings.Builder
+	_ = Table(&b, rows)
+	return b.String()
+}
+
+// commandHelp returns the text of, for example, `rlxrun run --help`.
+func (t *tree) commandHelp(c *Command, fs *FlagSet, more string) string {
+	var b strings.Builder
 	name := c.Name
-	if name == p.Default {
+	if name == t.program.Default {
 		name = "[" + name + "]"
 	}
-	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", Wrapped(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", Wrapped(c.long()), strings.TrimSpace(t.program.Name+" "+name+" "+c.Args))
 	if len(c.Examples) > 0 {
-		b.WriteString("\nExamples:\n")
-		for _, e := range c.Examples {
-			fmt.Fprintf(&b, "  # %s\n  %s\n", e.About, e.Line)
-		}
+		b.WriteString("\nExamples:\n" + c.examples())
 	}
 	b.WriteString(fs.help())
 	if more != "" {
 		b.WriteString("\n" + strings.TrimRight(more, "\n") + "\n")
+	}
+	return b.String()
+}
+
+// long returns the description, or the line of the list of commands as a sentence.
+func (c *Command) long() string {
+	if c.Long != "" {
+		return c.Long
+	}
+	return strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+}
+
+func (c *Command) examples() string {
+	var b strings.Builder
+	for _, e := range c.Examples {
+		fmt.Fprintf(&b, "  # %s\n  %s\n", e.About, e.Line)
 	}
 	return b.String()
 }
@@ -85,27 +108,4 @@ func Wrapped(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// runHelp runs `rlxrun help [COMMAND]` and `rlxrun --help`.
-func (p *Program) runHelp(ctx context.Context, env *Env, args []string, fail func(error) int) int {
-	if len(args) == 0 {
-		fmt.Fprint(env.Stdout, p.help())
-		return 0
-	}
-	name := strings.Join(args, " ")
-	if group := p.group(name); p.find(name) == nil && len(group) > 0 {
-		rows := [][]string{}
-		for _, n := range group {
-			rows = append(rows, []string{p.Name + " " + n, p.find(n).Short})
-		}
-		if err := env.Table(rows); err != nil {
-			return fail(err)
-		}
-		return 0
-	}
-	if p.find(name) == nil {
-		return fail(Usagef("help", "no command %q; commands are %s", name, strings.Join(p.names(), ", ")))
-	}
-	return p.Exec(ctx, append(strings.Fields(name), "--help"), env.Stdin, unprinted(env.Stdout), unprinted(env.Stderr))
 }

@@ -67,7 +67,7 @@ func TestPrinter(t *testing.T) {
 // keeps it escaped.
 func TestForeignText(t *testing.T) {
 	const name = "x\x1b[31m\u009b\u202e\U000e0001.bin"
-	status, out, errs := exec(t, "run", name)
+	status, out, errs := execute(t, "run", name)
 	if status != 0 || strings.ContainsAny(out+errs, "\x1b\u009b\u202e\U000e0001") {
 		t.Errorf("status %d, %q, %q", status, out, errs)
 	}

@@ -1,0 +1,200 @@
+//go:build unix
+
+package bridge
+
+import (
+	"context"
+	"encoding/binary"
+	"image"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/segment"
+)
+
+type segmenterArgs struct {
+	Session int64 `json:"session"`
+}
+
+// newSegmenter makes what encodes images for a model.
+func (c *call) newSegmenter(_ context.Context, a segmenterArgs) (any, error) {
+	session, err := object[*rlx.Session](c, a.Session, "model")
+	if err != nil {
+		return nil, err
+	}
+	s, err := segment.New(session)
+	if err != nil {
+		return nil, err
+	}
+	return created{c.server.objects.add(s, a.Session, nil)}, nil
+}
+
+type encodeArgs struct {
+	place
+	Segmenter int64  `json:"segmenter"`
+	Path      string `json:"path"` // of an image file; otherwise Inputs has "pixels"
+	// Inputs has "pixels": u8[height, width, 3 or 4], RGB or RGBA that is not premultiplied.
+	Inputs map[string]tensor `json:"inputs"`
+}
+
+// An encoded is an image that was encoded.
+type encoded struct {
+	*segment.Image
+	size      image.Point
+	segmenter *segment.Segmenter
+}
+
+// encode encodes an image.
+func (c *call) encode(ctx context.Context, a encodeArgs) (any, error) {
+	s, err := object[*segment.Segmenter](c, a.Segmenter, "segmenter")
+	if err != nil {
+		return nil, err
+	}
+	var img image.Image
+	if a.Path != "" {
+		img, err = readImage(ctx, a.Path)
+	} else {
+		img, err = c.pixels(a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &encoded{size: img.Bounds().Size(), segmenter: s}
+	if out.Image, err = s.Encode(ctx, img); err != nil {
+		return nil, err
+	}
+	return struct {
+		created
+		Width  int `json:"width"`
+		Height int `json:"height"`
+	}{created{c.server.objects.add(out, a.Segmenter, nil)}, out.size.X, out.size.Y}, nil
+}
+
+func readImage(ctx context.Context, path string) (image.Image, error) {
+	f, err := ctxio.Open(ctx, path)
+	if err != nil {
+		return nil, diag.New(diag.Usage, path, "cannot be opened: %w", err)
+	}
+	defer f.Close()
+	return segment.DecodeImage(ctxio.NewReader(ctx, f))
+}
+
+// pixels copies an image out of the memory of the call.
+func (c *call) pixels(a encodeArgs) (image.Image, error) {
+	pixels, ok := a.Inputs["pixels"]
+	if !ok {
+		return nil, diag.New(diag.Usage, "image", "has neither a path nor pixels")
+	}
+	memory, leave, err := c.enter(a.place)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t, err := pixels.in(memory, "image")
+	if err != nil {
+		return nil, err
+	}
+	if t.DType != rlx.U8 || len(t.Shape) != 3 || t.Shape[2] != 3 && t.Shape[2] != 4 || len(t.Data) == 0 {
+		return nil, diag.New(diag.Usage, "image", "is %v; allowed is u8[height, width, 3 or 4]", t)
+	}
+	img := image.NewNRGBA(image.Rect(0, 0, t.Shape[1], t.Shape[0]))
+	if t.Shape[2] == 4 {
+		copy(img.Pix, t.Data)
+		return img, nil
+	}
+	for from, to := t.Data, img.Pix; len(from) > 0; from, to = from[3:], to[4:] {
+		to[0], to[1], to[2], to[3] = from[0], from[1], from[2], 0xff
+	}
+	return img, nil
+}
+
+type masksArgs struct {
+	place
+	Image  int64        `json:"image"`
+	Points [][3]float64 `json:"points"` // x, y in pixels, and 1 for the foreground or 0
+	Box    *[4]float64  `json:"box"`    // x0, y0, x1, y1
+	Choice string       `json:"choice"`
+}
+
+type maskOf struct {
+	Token int     `json:"token"`
+	IoU   float32 `json:"iou"`
+}
+
+// masks finds an object. The result "masks" is u8[masks, height, width], 0 or 255.
+func (c *call) masks(ctx context.Context, a masksArgs) (any, error) {
+	img, err := object[*encoded](c, a.Image, "image")
+	if err != nil {
+		return nil, err
+	}
+	p := segment.Prompts{}
+	for _, q := range a.Points {
+		p.Points = append(p.Points, segment.Point{X: q[0], Y: q[1], Foreground: q[2] != 0})
+	}
+	if b := a.Box; b != nil {
+		p.Box = &segment.Box{X0: b[0], Y0: b[1], X1: b[2], Y1: b[3]}
+	}
+	if err := img.segmenter.Check(p, segment.Choice(a.Choice), img.size); err != nil {
+		return nil, err
+	}
+	found, err := img.Masks(ctx, p, segment.Choice(a.Choice))
+	if err != nil {
+		return nil, err
+	}
+	about := []maskOf{}
+	all := &tensor{DType: "u8", Shape: []int{len(found), img.size.Y, img.size.X}}
+	for _, m := range found {
+		about = append(about, maskOf{m.Token, m.IoU})
+		for y := range img.size.Y {
+			all.data = append(all.data, m.Image.Pix[y*m.Image.Stride:][:img.size.X]...)
+		}
+	}
+	memory, leave, err := c.enter(a.place)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return struct {
+		delivered
+		Masks []maskOf `json:"masks"`
+	}{c.deliver(a.place, memory, map[string]*tensor{"masks": all}), about}, nil
+}
+
+type everythingArgs struct {
+	place
+	Image        int64   `json:"image"`
+	Side         int     `json:"side"`
+	MinIoU       float64 `json:"min_iou"`
+	MinStability float64 `json:"min_stability"`
+	MaxOverlap   float64 `json:"max_overlap"`
+}
+
+// everything finds all objects. The result "labels" is i32[height, width].
+func (c *call) everything(ctx context.Context, a everythingArgs) (any, error) {
+	img, err := object[*encoded](c, a.Image, "image")
+	if err != nil {
+		return nil, err
+	}
+	found, err := img.Everything(ctx, segment.EverythingOptions{Side: a.Side, MinIoU: a.MinIoU,
+		MinStability: a.MinStability, MaxOverlap: a.MaxOverlap})
+	if err != nil {
+		return nil, err
+	}
+	labels := &tensor{DType: "i32", Shape: []int{img.size.Y, img.size.X}}
+	for y := range img.size.Y {
+		for x := range img.size.X {
+			labels.data = binary.LittleEndian.AppendUint32(labels.data, uint32(found.Labels.Gray16At(x, y).Y))
+		}
+	}
+	memory, leave, err := c.enter(a.place)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return struct {
+		delivered
+		Regions []segment.Region `json:"regions"`
+		Dropped segment.Dropped  `json:"dropped"`
+	}{c.deliver(a.place, memory, map[string]*tensor{"labels": labels}), found.Regions, found.Dropped}, nil
+}

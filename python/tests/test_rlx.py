@@ -1,0 +1,259 @@
+"""Tests of the module rlx against the demo models. RLX_BIN has the programs, RLX_DEMO the folder demo/."""
+
+import gc
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx import _bridge, errors
+
+DEMO = os.environ["RLX_DEMO"]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def graph(folder):
+    """A function that compiles a graph and loads it."""
+    def load(text, *flags, **options):
+        source = folder / f"{abs(hash((text, flags)))}.txt"
+        source.write_text(text)
+        return rlx.load(rlx.compile(source, source.with_suffix(".rlx"), "--target", "cpu", *flags), **options)
+    return load
+
+
+@pytest.fixture(scope="session")
+def sam(folder):
+    return rlx.load(rlx.compile(f"{DEMO}/sam-nano.safetensors", folder / "sam.rlx"))
+
+
+@pytest.fixture(scope="session")
+def llama(folder):
+    return rlx.load(rlx.compile(f"{DEMO}/llama", folder / "llama.rlx"))
+
+
+SUM = "graph f\nsym N = 1..3000000\nx = input : f32[N,3]\ny = input : f32[N,3]\nz = add x, y : f32[N,3]\nreturn z=z\n"
+
+
+# 5,000 rows are 60 KB, so that inputs and results go different ways, and 2,000,000 are 24 MB.
+@pytest.mark.parametrize("rows", [1, 2, 1000, 1365, 1366, 5000, 5461, 5462, 2_000_000])
+def test_run(graph, rows):
+    m = graph(SUM)
+    rng = np.random.default_rng(rows)
+    x, y = (rng.standard_normal((rows, 3), np.float32) for _ in range(2))
+    r = m.f(x=x, y=y)
+    np.testing.assert_array_equal(r.z, x + y)
+    assert list(r) == ["z"] and r.seconds > 0
+    first = r.z.copy()
+    m.f(x=y, y=y)
+    np.testing.assert_array_equal(r.z, first)  # the result belongs to the caller
+    r.z[:] = 0
+
+
+def test_large_result_of_small_inputs(graph):
+    m = graph("graph g\nsym N = 1..64\nx = input : f32[N]\n"
+              "y = pad x {before=[100], after=[1000000], value=0.5} : f32[N+1000100]\nreturn y=y\n")
+    for n in (1, 3, 40):
+        x = np.arange(n, dtype=np.float32)
+        np.testing.assert_array_equal(m.g(x=x).y, np.pad(x, (100, 1000000), constant_values=np.float32(0.5)))
+
+
+@pytest.mark.parametrize("name,dtype", [(k, v) for k, v in _bridge._dtypes.items()])
+def test_types(graph, name, dtype):
+    m = graph(f"graph f\nx = input : {name}[2,3]\ny = transpose x {{perm=[1,0]}} : {name}[3,2]\nreturn y=y\n")
+    x = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
+    y = m.f(x=x).y
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y, x.T)
+
+
+def test_conversion(graph):
+    m = graph(SUM)
+    np.testing.assert_array_equal(m.f(x=[[1, 2, 3]], y=[[0.5, 0, 0]]).z, [[1.5, 2, 3]])
+    x = np.ones((3, 4), np.float32).T[:2, :]  # neither contiguous nor owned
+    np.testing.assert_array_equal(m.f(x=x, y=x).z, 2 * x)
+    with pytest.raises(errors.InputError) as e:
+        m.f(x=np.ones((1, 3)), y=np.ones((1, 3)))
+    assert e.value.code == "RLX3001" and "float64" in str(e.value) and "astype" in e.value.hint
+
+
+def test_errors(graph, folder, tmp_path):
+    m = graph(SUM)
+    x = np.ones((1, 3), np.float32)
+    for inputs, words in [({"x": x}, "y"), ({"x": x, "y": x, "w": x}, "no input"), ({"x": x, "y": x[0]}, "y"),
+                          ({"x": x, "y": np.ones((2, 3), np.float32)}, "N"),
+                          ({"x": x, "y": [["a"] * 3]}, "y"), ({"x": x, "y": [[1, 2], [3]]}, "y")]:
+        with pytest.raises(errors.InputError, match=words) as e:
+            m.run("f", inputs)
+        assert e.value.code == "RLX3001"
+    for call in [lambda: m.run("g", {}), lambda: m.f(x=x, y=x, outputs=["q"]), lambda: m.state(),
+                 lambda: m.generator(), lambda: m.encode_image(np.zeros((2, 2, 3), np.uint8)),
+                 lambda: rlx.load(m.path, precision="f4")]:
+        with pytest.raises(errors.UsageError) as e:
+            call()
+        assert e.value.code.startswith("RLX2")
+    with pytest.raises(AttributeError, match="has no method"):
+        m.other
+    with pytest.raises(FileNotFoundError):
+        rlx.load(tmp_path / "absent.rlx")
+    damaged = tmp_path / "damaged.rlx"
+    damaged.write_bytes(b"not an artifact")
+    with pytest.raises(errors.ArtifactError):
+        rlx.load(damaged)
+    with pytest.raises(errors.BackendError, match="nothing"):
+        rlx.load(m.path, "nothing")
+    with pytest.raises(errors.MemoryLimitError):
+        rlx.load(m.path, memory=1)
+    with pytest.raises(errors.InputError) as e:
+        rlx.compile(damaged, tmp_path / "x.rlx")
+    assert e.value.code.startswith("RLX3") and not (tmp_path / "x.rlx").exists()
+    np.testing.assert_array_equal(m.f(x=x, y=x).z, 2 * x)  # nothing is lost
+
+
+def test_outputs(graph):
+    m = graph("graph f\nx = input : f32[2]\na = neg x : f32[2]\nb = abs x : f32[2]\nreturn a=a, b=b\n")
+    assert list(m.f(x=[1, -2])) == ["a", "b"]
+    assert list(m.f(x=[1, -2], outputs=["b"])) == ["b"]
+    with pytest.raises(AttributeError, match="no output"):
+        m.f(x=[1, -2]).c
+
+
+def test_threads(graph):
+    m = graph(SUM)
+    failures = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(30):
+            x = rng.standard_normal((int(rng.integers(1, 20000)), 3), np.float32)
+            if not np.array_equal(m.f(x=x, y=x).z, 2 * x):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_close(graph):
+    m = graph(SUM)
+    x = np.ones((1, 3), np.float32)
+    m.close()
+    m.close()
+    with pytest.raises(errors.UsageError, match="closed"):
+        m.f(x=x, y=x)
+    with graph(SUM) as m:
+        m.f(x=x, y=x)
+    id = m._id
+    del m
+    gc.collect()
+
+
+def test_segment(sam, tmp_path):
+    image = sam.encode_image(f"{DEMO}/scene1.png")
+    assert (image.width, image.height) == (256, 256)
+    best, = image.masks(points=[(128, 128)])
+    assert best.array.dtype == bool and best.array.shape == (256, 256) and best.quality > 0.8
+    every = image.masks(points=[(128, 128, 1)], choice="all")
+    assert len(every) == 4 and any(np.array_equal(m.array, best.array) for m in every)
+    assert image.masks(box=(20, 20, 100, 100))[0].array.any()
+    found = image.everything(side=8)
+    assert found.labels.shape == (256, 256) and {r.label for r in found.regions} == set(np.unique(found.labels)) - {0}
+    for bad in [dict(), dict(points=[(-5, 0)]), dict(box=(9, 9, 1, 1)), dict(points=[(1, 1)], choice="worst")]:
+        with pytest.raises(errors.UsageError):
+            image.masks(**bad)
+
+
+def test_pixels(sam):
+    PIL = pytest.importorskip("PIL.Image")
+    picture = PIL.open(f"{DEMO}/scene1.png")
+    want = sam.encode_image(f"{DEMO}/scene1.png").masks(points=[(128, 128)])[0]
+    for image in (picture, picture.convert("RGBA"), np.asarray(picture.convert("RGB"))):
+        got = sam.encode_image(image).masks(points=[(128, 128)])[0]
+        assert np.array_equal(got.array, want.array) and got.quality == want.quality
+    assert want.image().size == (256, 256)
+
+
+def test_bad_pixels(sam):
+    for bad in (np.zeros((4, 4)), np.zeros((4, 4), np.uint8), np.zeros((4, 4, 2), np.uint8)):
+        with pytest.raises(errors.InputError, match="image"):
+            sam.encode_image(bad)
+    with pytest.raises(errors.Error):
+        sam.encode_image(np.zeros((0, 4, 3), np.uint8))
+    with pytest.raises(errors.Error):
+        sam.encode_image("/nonexistent.png")
+
+
+def test_generate(llama, tmp_path):
+    def text(g, prompt, **options):
+        return "".join(map(str, g.generate(prompt, **options)))
+
+    g = llama.generator()
+    first = text(g, "ROMEO:", tokens=12, temperature=0)
+    assert first and g.stop == "length"
+    assert "".join(map(str, llama.generate("ROMEO:", tokens=12, temperature=0))) == first
+    g.save(tmp_path / "state.safetensors")
+    more = text(g, "", tokens=5, temperature=0)
+    other = llama.generator()
+    other.load(tmp_path / "state.safetensors")
+    assert text(other, "", tokens=5, temperature=0) == more
+    g.reset()
+    ids = g.tokens("ROMEO:")
+    assert text(g, ids, tokens=12, temperature=0) == first
+    g.reset()
+    drawn = text(g, "ROMEO:", tokens=12, temperature=1, seed=7)
+    g.reset()
+    assert text(g, "ROMEO:", tokens=12, temperature=1, seed=7) == drawn != first
+    word = first.split()[1]
+    g.reset()
+    assert word not in text(g, "ROMEO:", tokens=12, temperature=0, stop=word) and g.stop == "stop"
+    with pytest.raises(errors.UsageError):
+        text(g, [10**6], tokens=1)
+    with pytest.raises(errors.UsageError):
+        text(g, "a", tokens=1, temperature=-1)
+
+
+def test_left_early(llama):
+    g = llama.generator()
+    for n, token in enumerate(g.generate("ROMEO:", temperature=0)):
+        if n == 3:
+            break
+    del token
+    gc.collect()
+    assert not g._bridge.calls
+    g = llama.generator()
+    assert len(list(g.generate("ROMEO:", tokens=3, temperature=0, ignore_end=True))) >= 3
+
+
+def test_killed(graph):
+    """A bridge that dies is an error of all calls, and the next load starts another."""
+    m = graph(SUM)
+    x = np.ones((1, 3), np.float32)
+    os.kill(m._bridge.process.pid, signal.SIGKILL)
+    for _ in range(2):
+        with pytest.raises(errors.BackendError, match="ended"):
+            m.f(x=x, y=x)
+    m = rlx.load(m.path)
+    np.testing.assert_array_equal(m.f(x=x, y=x).z, 2 * x)
+
+
+def test_interrupted(llama):
+    """KeyboardInterrupt ends a call, and the model stays usable."""
+    g = llama.generator() if not llama._bridge.lost else rlx.load(llama.path).generator()
+    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for n in range(100):
+            for _ in g.generate("ROMEO:", tokens=400, temperature=0, ignore_end=True):
+                pass
+            g.reset()
+    assert not g._bridge.calls
