@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -30,18 +29,7 @@ const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N
 
 func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	return map[string]func() (Artifact, []Weight){
-		"v1.0-loop.rlx": func() (Artifact, []Weight) {
-			weights := []Weight{{Name: "w", Type: ir.MustType("f32[4]"), Write: func(w io.Writer) error {
-				_, err := w.Write(tensor.Bytes([]float32{1, -0.5, 0.25, 2}))
-				return err
-			}}}
-			dir, err := Layout(weights)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return Artifact{Meta: Meta{Model: "loop", Producer: Producer{"rlxc", "0"}},
-				Programs: []*program.Program{build(t, loopText, "portable", dir)}}, weights
-		},
+		"v1.0-loop.rlx": func() (Artifact, []Weight) { return loopArtifact(t) },
 		"v1.0-mlp.rlx": func() (Artifact, []Weight) { return testArtifact(t) },
 		"v1.0-split.rlx": func() (Artifact, []Weight) {
 			dir, err := Layout(testWeights())
