@@ -21,6 +21,7 @@ type session struct {
 	memory  *rlx.Budget
 	backend found
 	debug   debugFlags
+	flags   *hostFlags
 	trace   *trace
 	log     *messageLog
 
@@ -58,7 +59,8 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	if err != nil {
 		return nil, err
 	}
-	s := &session{env: env, memory: o.Memory, debug: debug, weights: f.weights.Values, started: make(chan struct{})}
+	s := &session{env: env, memory: o.Memory, debug: debug, flags: f, weights: f.weights.Values,
+		started: make(chan struct{})}
 	if s.backend, o.Device, err = f.choose(reg); err != nil {
 		return nil, err
 	}
@@ -282,7 +284,7 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	}
 	res, err := s.host.Run(ctx, r)
 	if err = looking.end(err); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.failed(ctx, s.inLoop(ctx, &r, err))
 	}
 	if l := s.loaded(r.Method); !slices.ContainsFunc(s.runs, func(r2 runRecord) bool { return r2.method == r.Method }) {
 		s.trace.add("load "+r.Method, l.Start, l.Start.Add(l.Duration))
