@@ -31,11 +31,7 @@ func forge(t testing.TB) *forgery {
 		}
 		original = v
 	})
-	f := &forgery{c: &contents{}}
-	for _, k := range codecs {
-		s, _ := original.c.section(k.kind) // the original has all sections
-		k.decode(f.c, newDecoder(k.kind.String(), b[s.Offset:][:s.Size]))
-	}
+	f := &forgery{c: decodeContents(original, b)}
 	off, size := original.WeightsSection()
 	f.weights = b[off:][:size]
 	return f

@@ -29,6 +29,7 @@ const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N
 
 func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	return map[string]func() (Artifact, []Weight){
+		"v1.0-loop.rlx": func() (Artifact, []Weight) { return loopArtifact(t) },
 		"v1.0-mlp.rlx": func() (Artifact, []Weight) { return testArtifact(t) },
 		"v1.0-split.rlx": func() (Artifact, []Weight) {
 			dir, err := Layout(testWeights())
@@ -157,18 +158,30 @@ func describe(t *testing.T, v *Verified) string {
 	}
 	for _, p := range v.All() {
 		fmt.Fprintf(&b, "\nprogram %s for %s, arena %d, io %d\n%v", p.Method, p.Target, p.ArenaSize, p.IOSize, p.Graph)
-		for i, x := range p.Places {
-			fmt.Fprintf(&b, "place %d: %v %d +%d", i, x.Space, x.Offset, x.Size)
-			if x.Parent >= 0 {
-				fmt.Fprintf(&b, " of %d", x.Parent)
-			}
-			b.WriteByte('\n')
-		}
-		for _, s := range p.Steps {
-			fmt.Fprintf(&b, "step %d\n", s.Node)
+		describePlan(&b, p)
+		for _, q := range p.Nested() {
+			fmt.Fprintf(&b, "body %s, arena %d, io %d\n", q.Graph.Name, q.ArenaSize, q.IOSize)
+			describePlan(&b, q)
 		}
 	}
 	return b.String()
+}
+
+// describePlan prints the places, loops and steps of a program.
+func describePlan(w io.Writer, p *program.Program) {
+	for i, x := range p.Places {
+		fmt.Fprintf(w, "place %d: %v %d +%d", i, x.Space, x.Offset, x.Size)
+		if x.Parent >= 0 {
+			fmt.Fprintf(w, " of %d", x.Parent)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, l := range p.Loops {
+		fmt.Fprintf(w, "loop %d at %d\n", l.Node, l.Offset)
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(w, "step %d\n", s.Node)
+	}
 }
 
 // TestSpecShowsTheFile checks that the dump in the specification equals the file, byte for byte.

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // loopText has a loop with a condition, whose body has a loop, and a weight that only the inner one reads.
@@ -56,6 +58,21 @@ func loopProgram(t testing.TB) *program.Program {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// loopArtifact returns an artifact with loopText.
+func loopArtifact(t testing.TB) (Artifact, []Weight) {
+	t.Helper()
+	weights := []Weight{{Name: "w", Type: ir.MustType("f32[4]"), Write: func(w io.Writer) error {
+		_, err := w.Write(tensor.Bytes([]float32{1, -0.5, 0.25, 2}))
+		return err
+	}}}
+	dir, err := Layout(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Artifact{Meta: Meta{Model: "loop", Producer: Producer{"rlxc", "0"}},
+		Programs: []*program.Program{build(t, loopText, "portable", dir)}}, weights
 }
 
 // TestLoop checks that a program with loops survives encoding, and that every change to what a file says about them is

@@ -38,7 +38,7 @@ var targets = []target{
 	{"T1", "format", "FuzzDecodeSched", 2},
 	{"T1", "format", "FuzzDecodeTensors", 2},
 	{"T1", "format", "FuzzDecodeProgram", 3},
-	{"T2", "format", "FuzzContents", 4},
+	{"T2", "format", "FuzzContents", 14},
 	{"T2", "format", "FuzzVerify", 1},
 	{"T2", "format", "FuzzSections", 1},
 	{"T4", "internal/safetensors", "FuzzParse", 8},

@@ -289,6 +289,15 @@ seq2seq = dict(
 small_image = dict(
     hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
 )
+speech = dict(
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=96,
+    conv_dim=[16] * 7,
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=4,
+)
 one = lambda module, axes, *a: (lambda: (module().eval(), tuple(f() for f in a), axes))
 r = lambda *s: (lambda: torch.randn(*s))
 b = {0: "batch"}
@@ -443,13 +452,7 @@ M = {
         "HubertConfig",
         lambda: (torch.randn(2, 4000),),
         {"input_values": b},
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=96,
-        conv_dim=[16] * 7,
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
+        **speech,
     ),
     "bart": hf("BartModel", "BartConfig", ids, both, **seq2seq),
     "marian": hf(

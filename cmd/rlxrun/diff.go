@@ -184,10 +184,10 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 	if err := r.unwatched(ctx, c); err != nil {
 		return err
 	}
-	if f.bisect {
-		if err := r.bisect(ctx, c); err != nil {
-			return err
-		}
+	if !f.bisect {
+		r.inFirst(ctx, c)
+	} else if err := r.bisect(ctx, c); err != nil {
+		return err
 	}
 	if f.minimize && r.Wrong != nil {
 		if err := r.minimize(ctx, f.output); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/values"
 )
@@ -36,20 +35,10 @@ func (r *diffReport) minimize(ctx context.Context, path string) error {
 
 // again runs the artifact of a case on the backend of x, and reports whether a step is wrong.
 func (x *side) again(ctx context.Context, path string) (bool, error) {
-	o, err := x.host.options(x.session.env)
-	if err != nil {
-		return false, err
-	}
-	o.Memory, o.Precision = x.session.memory, x.session.host.Precision()
-	s, err := openSession(ctx, x.session.env, path, &x.host, o, debugFlags{})
-	if err != nil {
-		return false, err
-	}
-	defer s.close()
-	y := &side{session: s, method: s.model.Methods()[0], in: map[string]rlx.Tensor{}}
-	if err := y.prepare(ctx); err != nil {
-		return false, err
-	}
-	wrong, err := y.judge(ctx, values.EveryStep)
+	var wrong *values.Wrong
+	err := x.with(ctx, path, func(y *side) (err error) {
+		wrong, err = y.judge(ctx, values.EveryStep)
+		return err
+	})
 	return wrong != nil, err
 }

@@ -31,6 +31,7 @@ type diffReport struct {
 	Wrong     *values.Wrong `json:"wrong,omitempty"`
 	WrongName string        `json:"wrong_name,omitempty"`
 	WrongSide string        `json:"wrong_side,omitempty"`
+	In        *place        `json:"in,omitempty"`        // the iteration and step, if that step is a loop
 	Case      string        `json:"case,omitempty"`      // file of --minimize
 	Repeats   *bool         `json:"repeats,omitempty"`   // whether the same backend gets it wrong again from Case
 	CaseNote  string        `json:"case_note,omitempty"` // why it does not
@@ -101,7 +102,10 @@ func (r *diffReport) bisect(ctx context.Context, c *comparison) error {
 		}
 		if w != nil {
 			r.Wrong, r.by, r.WrongName, r.WrongSide = w, x, w.Label(), x.name
-			return nil
+			if w.IsLoop() {
+				r.In, _ = x.locate(ctx, w)
+			}
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -157,6 +161,9 @@ func (r *diffReport) print(env *cli.Env) error {
 	case r.Bisected:
 		rows = append(rows, []string{"wrong", "no step is wrong by itself: small errors add up"})
 	}
+	if r.In != nil {
+		rows = append(rows, []string{"in", r.In.String()})
+	}
 	if r.Unwatched != "" {
 		rows = append(rows, []string{"unwatched", r.Unwatched})
 	}
@@ -190,10 +197,14 @@ func (r *diffReport) verdict(f *diffFlags) error {
 		}
 		return nil
 	}
-	if r.Wrong != nil {
-		return diag.New(code.Differs, r.WrongName, "%v", r.Wrong)
+	in := ""
+	if r.In != nil {
+		in = "; in " + r.In.String()
 	}
-	e := diag.New(code.Differs, r.First.label, "%v", r.First.Delta)
+	if r.Wrong != nil {
+		return diag.New(code.Differs, r.WrongName, "%v%s", r.Wrong, in)
+	}
+	e := diag.New(code.Differs, r.First.label, "%v%s", r.First.Delta, in)
 	if !f.bisect {
 		e.WithHint("--bisect finds the first step that is wrong by itself")
 	}

@@ -24,6 +24,7 @@ type session struct {
 	chosen  string // why, if --backend auto had a choice
 	strict  bool
 	debug   debugFlags
+	flags   *hostFlags
 	trace   *trace
 	log     *messageLog
 
@@ -61,8 +62,8 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	if err != nil {
 		return nil, err
 	}
-	s := &session{env: env, memory: o.Memory, debug: debug, weights: f.weights.Values, strict: f.strict,
-		started: make(chan struct{})}
+	s := &session{env: env, memory: o.Memory, debug: debug, flags: f, weights: f.weights.Values,
+		strict: f.strict, started: make(chan struct{})}
 	auto := f.auto() && len(reg.first()) > 0
 	if !auto {
 		if s.backend, o.Device, err = f.choose(reg); err != nil {
@@ -328,7 +329,7 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	}
 	res, err := s.host.Run(ctx, r)
 	if err = looking.end(err); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.failed(ctx, s.inLoop(ctx, &r, err))
 	}
 	if l := s.loaded(r.Method); !slices.ContainsFunc(s.runs, func(r2 runRecord) bool { return r2.method == r.Method }) {
 		s.trace.add("load "+r.Method, l.Start, l.Start.Add(l.Duration))

@@ -13,7 +13,8 @@ import (
 )
 
 // wrongKernel serves a backend that runs all ops by their definitions, except one. RLX_WRONG_FAULT has the fault and
-// the op, as in "adds:softmax": the kernel adds 1 to the last element of its result, makes the last one NaN (nan), ends
+// the op, as in "adds:softmax": the kernel adds 1 to the last element of its result, also only if
+// it is over 100 (large), makes the last one NaN (nan), ends
 // the process (dies), never ends (hangs), or fails (fails). ok is false if the variable has another form. The host
 // passes the variable to a backend called wrong.
 func wrongKernel() (ok bool) {
@@ -33,6 +34,10 @@ func wrongKernel() (ok bool) {
 		switch last := out.Len() - 1; fault {
 		case "adds":
 			out.Floats[last]++
+		case "large": // adds only to large results
+			if out.Floats[last] > 100 {
+				out.Floats[last]++
+			}
 		case "nan":
 			out.Floats[last] = math.NaN()
 		case "dies":
@@ -47,6 +52,6 @@ func wrongKernel() (ok bool) {
 	}
 	backend.Main(backend.Config{Name: "wrong", Reference: true,
 		Types:   []dtype.DType{dtype.F32, dtype.I32, dtype.I64, dtype.Bool},
-		Kernels: []backend.Kernel{{Op: op, Takes: []string{"(f32...)"}, Run: run}}})
+		Kernels: []backend.Kernel{{Op: op, Takes: []string{"(f32...)"}, Run: run}, backend.NewLoop()}})
 	return true
 }

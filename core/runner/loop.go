@@ -8,7 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -23,9 +22,9 @@ type Loop struct {
 	io         []byte  // the part of region that is the IO space of cond and body
 }
 
-// NewLoop returns the loop of a step. make returns the runners of the loop's programs, in the order of
-// program.Loop.Programs, for the arena that it is given.
-func (r *Runner) NewLoop(step int, make func(p *program.Program, arena []byte) *Runner) *Loop {
+// NewLoop returns the loop of a step. make returns the runner of program k of program.Loop.Programs, for the arena that
+// it is given.
+func (r *Runner) NewLoop(step int, make func(k int, arena []byte) *Runner) *Loop {
 	n := r.calls[step].Node
 	l := r.Program.Loop(n.ID)
 	end := l.Offset + l.Size()
@@ -33,10 +32,14 @@ func (r *Runner) NewLoop(step int, make func(p *program.Program, arena []byte) *
 	io := l.IOSize()
 	x := &Loop{attrs: n.Attrs.(op.LoopAttrs), call: &r.calls[step], of: r, step: step, region: region,
 		io: region[:io:io]}
-	if l.Cond != nil {
-		x.cond = make(l.Cond, region[io:])
+	var runners []*Runner
+	for k := range l.Programs() {
+		runners = append(runners, make(k, region[io:]))
 	}
-	x.body = make(l.Body, region[io:])
+	x.body = runners[len(runners)-1]
+	if l.Cond != nil {
+		x.cond = runners[0]
+	}
 	return x
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
@@ -22,18 +20,52 @@ func (w *Wrong) WriteCase(ctx context.Context, path string, p *Plan, meta format
 	x := p.Split.Segments[w.segment]
 	c := caseOf(x, w)
 	if c.err != nil {
-		return diag.New(code.Differs, w.label, "cannot be cut out: %w", c.err)
+		return w.uncut(c.err)
 	}
-	dir, err := format.Layout(c.weights)
+	return c.write(ctx, path, p, meta)
+}
+
+// write writes an artifact with the graph as the method of p.
+func (c *cut) write(ctx context.Context, path string, p *Plan, meta format.Meta) error {
+	c.g.Name = p.Split.Method
+	return writeCuts(ctx, path, p, c.w.segment, p.Split.Segments[c.w.segment].Target, meta, c)
+}
+
+// writeCuts writes an artifact with graphs as methods. Weights of the same name are the same; the graphs may also read
+// those of a segment of p.
+func writeCuts(ctx context.Context, path string, p *Plan, segment int, target string, meta format.Meta,
+	cuts ...*cut) error {
+	var weights []format.Weight
+	have := map[string]bool{}
+	for _, c := range cuts {
+		for _, w := range c.weights {
+			if !have[w.Name] {
+				have[w.Name] = true
+				weights = append(weights, w)
+			}
+		}
+	}
+	for _, c := range cuts {
+		params, err := paramWeights(c.g, p, segment, have)
+		if err != nil {
+			return c.w.uncut(err)
+		}
+		weights = append(weights, params...)
+	}
+	dir, err := format.Layout(weights)
 	if err != nil {
 		return err
 	}
-	prog, _, err := sched.Build(c.g, sched.Options{Method: p.Split.Method, Target: x.Target, Weights: dir.Offset})
-	if err != nil {
-		return diag.New(code.Differs, w.label, "cannot be cut out: %w", err)
-	}
 	meta.Producer = format.Producer{Name: "rlxrun", Version: release.Version}
-	_, err = format.Write(ctx, path, format.Artifact{Meta: meta, Programs: []*program.Program{prog}}, c.weights)
+	a := format.Artifact{Meta: meta}
+	for _, c := range cuts {
+		prog, _, err := sched.Build(c.g, sched.Options{Method: c.g.Name, Target: target, Weights: dir.Offset})
+		if err != nil {
+			return c.w.uncut(err)
+		}
+		a.Programs = append(a.Programs, prog)
+	}
+	_, err = format.Write(ctx, path, a, weights)
 	return err
 }
 
@@ -97,7 +129,7 @@ func (c *cut) operand(k int, o *ir.Node) *ir.Node {
 
 // weight adds a weight with the value of operand k.
 func (c *cut) weight(k int, t ir.Type) *ir.Node {
-	name, data := fmt.Sprint("operand", k), c.w.operands[k].Data
+	name, data := fmt.Sprint("operand", k), c.w.operands[k].Data[:t.Bytes(nil)] // perhaps the first rows only
 	c.weights = append(c.weights, format.Weight{Name: name, Type: t, Write: func(to io.Writer) error {
 		_, err := to.Write(data)
 		return err

@@ -50,21 +50,23 @@ func (s *Step) Iterations(visit func(*Inner) error) ([]*tensor.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := evaluator{params: s.params, syms: s.f.given.Sizes, visit: visit, work: maxWork}
+	e := evaluator{params: s.f.plan.params(s.Segment), syms: s.f.given.Sizes, visit: visit, work: maxWork}
 	return e.node(s.Node, in, nil)
 }
 
-// params reads the weights of the step's segment, for the graphs of a loop.
-func (s *Step) params(name string) (*tensor.Array, error) {
-	n, ok := s.f.plan.Split.Segments[s.Segment].Graph.Find(name)
-	if !ok {
-		return nil, fmt.Errorf("the program has no weight %q", name)
+// params returns a function that reads the weights of a segment, for the graphs of a loop.
+func (p *Plan) params(segment int) interp.Params {
+	return func(name string) (*tensor.Array, error) {
+		n, ok := p.Split.Segments[segment].Graph.Find(name)
+		if !ok {
+			return nil, fmt.Errorf("the program has no weight %q", name)
+		}
+		t, err := p.Param(segment, n)
+		if err != nil {
+			return nil, err
+		}
+		return t.Array(), nil
 	}
-	t, err := s.f.plan.Param(s.Segment, n)
-	if err != nil {
-		return nil, err
-	}
-	return t.Array(), nil
 }
 
 type evaluator struct {

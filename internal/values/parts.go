@@ -108,7 +108,7 @@ func (s *Step) reference(in []*tensor.Array) ([]*tensor.Array, error) {
 	}
 	var err error
 	if s.IsLoop() { // its graphs may read weights
-		out, err = interp.EvalWith(s.Node, s.f.given.Sizes, in, s.params)
+		out, err = interp.EvalWith(s.Node, s.f.given.Sizes, in, s.f.plan.params(s.Segment))
 	} else {
 		err = s.Node.Op.Eval(s.Node.Attrs, in, out...)
 	}

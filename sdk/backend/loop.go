@@ -48,10 +48,8 @@ func (x *executable) findLoop(step int, p *program.Loop) error {
 // makeLoops makes the runners of the programs of loops.
 func (x *executable) makeLoops(load device.Load, scratch []byte) {
 	for _, l := range x.loops {
-		next := l.programs
-		run := x.Runner.NewLoop(l.step, func(_ *program.Program, arena []byte) *runner.Runner {
-			y := next[0]
-			next = next[1:]
+		run := x.Runner.NewLoop(l.step, func(k int, arena []byte) *runner.Runner {
+			y := l.programs[k]
 			y.makeRunner(load, arena, scratch)
 			return y.Runner
 		})

@@ -313,6 +313,63 @@ func overlap(t *testing.T, paths ...string) float64 {
 	return float64(both) / float64(max(either, 1))
 }
 
+// TestLoop: a loop of 100,000 iterations is one step with a short file, reads a weight, and ends with the error of an
+// iteration.
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	dir, backend := numpy(t)
+	plugin := []string{"-b", "numpy", "--plugin=numpy=" + backend, "--sandbox=off"}
+	graph := `graph body
+h = input : f32[3]
+i = input : i32[]
+x = input : f32[3,5]
+w = param : f32[3]
+one = const {value=1} : i32[]
+j = sub i, one : i32[]
+v = gather x, i {axis=1} : f32[3]
+m = mul h, w : f32[3]
+z = sub v, m : f32[3]
+return z=z, j=j, x=x
+
+graph more
+h = input : f32[3]
+i = input : i32[]
+x = input : f32[3,5]
+n = const {value=%d} : i32[]
+c = gt i, n : bool[]
+return c=c
+
+graph main
+h = input : f32[3]
+x = input : f32[3,5]
+i = const {value=4} : i32[]
+y = while h, i, x {body=@body, cond=@more, max_iterations=100000, result=0} : f32[3]
+return y=y
+`
+	target := filepath.Join(dir, "numpy.target")
+	run(t, rlxrun(), "plugins", "describe", "numpy", plugin[2], plugin[3], "-o", target)
+	artifact := func(last int) string {
+		source := filepath.Join(dir, fmt.Sprint("loop", last, ".txt"))
+		if err := os.WriteFile(source, fmt.Appendf(nil, graph, last), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run(t, rlxc(), source, "--target", target, "-o", source+".rlx")
+		if info, err := os.Stat(source + ".rlx"); err != nil || info.Size() > 100_000 {
+			t.Errorf("%v: the artifact has %d bytes", err, info.Size())
+		}
+		return source + ".rlx"
+	}
+	args := func(last int) []string {
+		return append([]string{artifact(last), "--random", "1", "-o", "-", "--check"}, plugin...)
+	}
+	run(t, rlxrun(), args(-1)...)
+	out, err := exec.Command(rlxrun(), args(-2)...).CombinedOutput()
+	want := "iteration 5: gather v: gather: an index is -1; the axis has 5 (RLX3001"
+	if err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s; want %q", err, out, want)
+	}
+}
+
 // If a kernel raises an exception, the user sees the step, its op and the exception.
 func TestKernelRaises(t *testing.T) {
 	t.Parallel()

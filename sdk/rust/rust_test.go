@@ -117,6 +117,49 @@ func TestExample(t *testing.T) {
 	}
 }
 
+// TestLoop: a loop is one step of the example, whose body reads a weight; an error names the iteration.
+func TestLoop(t *testing.T) {
+	target, bin, dir := cargo(t), build(t), t.TempDir()
+	run(t, ".", bin, target, "cargo", "build", "--locked", "--example", "rlx-backend-loops")
+	plugin := "--plugin=loops=" + filepath.Join(target, "debug/examples/rlx-backend-loops")
+	run(t, dir, bin, target, filepath.Join(bin, "rlxrun"), "plugins", "describe", "loops", plugin, "-o", "loops.target")
+	fails := "iteration 2: gather v: gather: index -1 is outside 0 to 3 (RLX3001"
+	for least, want := range map[int]string{0: "", -1: fails} {
+		graph := fmt.Sprintf(`graph body
+h = input : f32[3]
+i = input : i32[]
+w = param : f32[4,3]
+one = const {value=1} : i32[]
+least = const {value=%d} : i32[]
+k = sub i, one : i32[]
+j = max k, least : i32[]
+v = gather w, j {axis=0} : f32[3]
+z = sub v, h : f32[3]
+return z=z, j=j
+
+graph main
+h = input : f32[3]
+i = const {value=2} : i32[]
+y = scan h, i {body=@body, carried=2, length=3000, result=0} : f32[3]
+return y=y
+`, least)
+		if err := os.WriteFile(filepath.Join(dir, "loop.txt"), []byte(graph), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run(t, dir, bin, target, filepath.Join(bin, "rlxc"), "loop.txt", "--target", "./loops.target", "-o", "loop.rlx")
+		if info, err := os.Stat(filepath.Join(dir, "loop.rlx")); err != nil || info.Size() > 100_000 {
+			t.Errorf("%v: the artifact has %d bytes", err, info.Size())
+		}
+		cmd := exec.Command(filepath.Join(bin, "rlxrun"), "loop.rlx", "-b", "loops", plugin, "--random", "1", "--check",
+			"-o", "-")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %s; want %q", err, out, want)
+		}
+	}
+}
+
 // TestTutorial: the files and commands of the Rust part of docs/backend-tutorial.md work in their order.
 func TestTutorial(t *testing.T) {
 	target, bin, dir := cargo(t), build(t), t.TempDir()

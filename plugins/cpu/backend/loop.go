@@ -3,7 +3,6 @@ package backend
 import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/runner"
 )
 
@@ -34,10 +33,8 @@ func (x *executable) findLoop(step int, sum *need) error {
 // makeLoops makes the runners of the programs of loops, after those of the steps.
 func (x *executable) makeLoops(weights []byte) {
 	for _, l := range x.loops {
-		next := l.programs
-		run := x.runner.NewLoop(l.step, func(_ *program.Program, arena []byte) *runner.Runner {
-			y := next[0]
-			next = next[1:]
+		run := x.runner.NewLoop(l.step, func(k int, arena []byte) *runner.Runner {
+			y := l.programs[k]
 			y.wide = x.wide
 			y.makeRunner(weights, arena)
 			return y.runner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from .errors import Unsupported
 from .program import Program
@@ -70,8 +70,21 @@ class Backend:
 
         return register
 
+    def run_loops(self) -> None:
+        """Registers the op loop, which runs the programs of a loop with the backend's other kernels. With it the
+        compiler gives the backend a long while or scan as one step, so that file size and time per iteration do not
+        depend on the number of iterations. A loop is unrolled if it has a node that no other kernel takes, or a value
+        of an element type that the backend does not have."""
+
+        @self.kernel("loop", rule="(any...)")
+        def run(attrs: Any, *arrays: Any) -> None:
+            raise AssertionError("loops run as LoopStep")
+
     def check(self, program: Program) -> None:
-        """Raises Unsupported if no rule of the target description allows some node of the program."""
+        """Raises Unsupported if no rule of the target description allows some node of the program or of its loops."""
+        for l in program.loops.values():
+            for p in l.programs:
+                self.check(p)
         for n in program.nodes:
             if n.dtype and n.dtype not in self.types:
                 raise Unsupported(

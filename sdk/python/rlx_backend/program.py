@@ -86,24 +86,64 @@ def _attrs(pairs: Sequence[Any]) -> dict[str, Any]:
     return out
 
 
+@dataclass
+class Loop:
+    """The programs of a node of op loop. They run in a region of the arena: first the IO space that they share, then
+    their arena, which they share, too. See spec/format.md, "Loops"."""
+
+    offset: int  # of the region
+    cond: Program | None
+    body: Program
+
+    @property
+    def programs(self) -> list[Program]:
+        return [self.cond, self.body] if self.cond else [self.body]
+
+    @property
+    def io(self) -> int:
+        return max(p.io for p in self.programs)
+
+    @property
+    def arena(self) -> int:
+        return max(p.arena for p in self.programs)
+
+
 class Program:
     """A decoded program. Places are checked to be inside their spaces. The host has verified everything else."""
 
     def __init__(self, data: bytes, weights: int) -> None:
         try:
-            self._read(msgpack.decode(data))
+            doc = msgpack.decode(data)
+            graph, plan, sched = doc["graph"], doc["plan"], doc["sched"]
+            plans = {p["body"]: p for p in plan.get("bodies", [])}
+            steps = {s["body"]: s for s in sched.get("bodies", [])}
+            nested: dict[int, Program] = {}  # the programs of loops, by number of the body
+            for number in sorted(plans):  # a body refers to lower numbers only
+                p = Program.__new__(Program)
+                p._read(graph["bodies"][number], plans[number], steps[number], nested)
+                nested[number] = p
+            self._read(graph, plan, sched, nested)
+            for p in [*nested.values(), self]:
+                p._check(weights)
         except (ValueError, KeyError, TypeError, IndexError) as e:
             raise Refused(f"load: the program cannot be read: {e}") from e
+
+    def _check(self, weights: int) -> None:
         for n in self.nodes:
             limit = (weights, self.arena, self.io, self.state)[n.space]
             if not 0 <= n.offset <= limit or not 0 <= n.size <= limit - n.offset:
                 raise Refused(f"load: {n.label} takes {n.size} bytes at {n.offset} of its space, which has {limit}")
+        for node, l in self.loops.items():
+            size = l.io + l.arena
+            if not 0 <= l.offset <= self.arena or size > self.arena - l.offset:
+                raise Refused(f"load: the loop {self.nodes[node].label} takes {size} bytes at {l.offset} of the arena, "
+                              f"which has {self.arena}")
 
-    def _read(self, doc: Mapping[str, Any]) -> None:
-        graph, plan = doc["graph"], doc["plan"]
-        self.method: str = graph["method"]
+    def _read(self, graph: Mapping[str, Any], plan: Mapping[str, Any], sched: Mapping[str, Any],
+              nested: Mapping[int, Program]) -> None:
+        self.method: str = graph["method"] if "method" in graph else graph["name"]
         self.syms = {name: (low, high) for name, low, high in graph["syms"]}
-        self.arena, self.io, self.state = plan["arena"], plan["io"], plan["state"]
+        self.arena, self.io, self.state = plan["arena"], plan["io"], plan.get("state", 0)
         self.nodes: list[Node] = []
         for i, (n, (space, offset, size, parent)) in enumerate(zip(graph["nodes"], plan["places"], strict=True)):
             attrs, kernel = _attrs(n["attrs"]), n["op"]
@@ -117,12 +157,24 @@ class Program:
             self.nodes.append(node)
             if node.op == "result":
                 self.nodes[node.inputs[0]].results.append(i)
-        self.steps: list[int] = doc["sched"]["steps"]
+        self.steps: list[int] = sched["steps"]
         for s in self.steps:
             if not self.nodes[s].results:
                 self.nodes[s].results = [s]
         self.inputs = [n.id for n in self.nodes if n.op == "input"]
         self.outputs: list[tuple[str, int]] = [(name, i) for name, i in graph["outputs"]]
+        self.loops: dict[int, Loop] = {}  # by node
+        for node, offset in plan.get("loops", []):
+            a = self.nodes[node].attrs
+            cond = nested[a.cond["graph"]] if a.cond["graph"] >= 0 else None
+            self.loops[node] = Loop(offset, cond, nested[a.body["graph"]])
+
+    def arrays(self, n: Node, values: Sequence[Value],
+               spaces: Sequence[Any]) -> tuple[list[np.ndarray], list[np.ndarray], dict[str, np.ndarray]]:
+        """Returns the required operands, the results and the optional operands of a step."""
+        required = n.inputs[: len(n.inputs) - len(n.optional)]
+        return ([values[i].array(spaces) for i in required], [values[i].array(spaces) for i in n.results],
+                {name: values[i].array(spaces) for name, i in n.optional.items()})
 
     def known(self, n: Node) -> bool:
         """Returns whether a value is known before the run: a weight, a constant, or a view of one."""

@@ -12,11 +12,13 @@ import numpy as np
 
 from .errors import BadInput, Cancelled, FoundNaN, OutOfMemory, Panicked, Refused, RlxError
 from .kernels import Backend
+from .loop import LoopStep
 from .program import Program, Value
 from .region import aligned
 
 MAX_LISTED = 4096
 _RECENT = 8  # cached bindings; callers often alternate between a few sizes
+_PROGRESS = 0.2  # seconds after which a step that is a loop reports that it goes on
 
 
 class Executable:
@@ -38,14 +40,13 @@ class Executable:
         self.times: list[tuple[int, int, int]] = []  # (node, start, time) in ns, of the last profiled run
         self.times_of = 0
         self._recent: dict[tuple[tuple[str, int], ...], list[Value]] = {}
+        self.loops = {node: LoopStep(backend, program.nodes[node], l, self.weights, self.arena)
+                      for node, l in program.loops.items()}
 
     def memory(self) -> int:
         """Returns an upper bound of what numpy allocates for a step in bytes: eight times the size of its operands and
         results."""
-        nodes = self.program.nodes
-        return max(
-            (8 * (sum(nodes[i].size for i in nodes[s].inputs) +
-                  sum(nodes[i].size for i in nodes[s].results)) for s in self.program.steps), default=0)
+        return _memory(self.program)
 
     def bind(self, syms: dict[str, int]) -> list[Value]:
         key = tuple(sorted(syms.items()))
@@ -55,6 +56,12 @@ class Executable:
                 self._recent.pop(next(iter(self._recent)))
             self._recent[key] = values
         return self._recent[key]
+
+
+def _memory(p: Program) -> int:
+    own = (8 * sum(p.nodes[i].size for i in p.nodes[s].inputs + p.nodes[s].results) for s in p.steps)
+    nested = (_memory(q) for l in p.loops.values() for q in l.programs)
+    return max([*own, *nested], default=0)
 
 
 def check_header(e: Executable, h: Any) -> list[Value]:
@@ -80,7 +87,7 @@ class Execution:
     """One run."""
 
     def __init__(self, e: Executable, h: Any, values: list[Value], states: Callable[[int], np.ndarray]) -> None:
-        self.e, self.h, self.values = e, h, values
+        self.e, self.h, self.values, self.syms = e, h, values, dict(h.syms)
         p = e.program
         self.spaces: list[Any] = [e.weights, e.arena, e.io, None]
         if p.state and not h.state:
@@ -133,11 +140,11 @@ class Execution:
                 on_step(self.started)
                 node, start = nodes[s], time.perf_counter_ns()
                 try:
-                    results = [self.values[i].array(self.spaces) for i in node.results]
-                    required = node.inputs[: len(node.inputs) - len(node.optional)]
-                    operands = [self.values[i].array(self.spaces) for i in required]
-                    named = {name: self.values[i].array(self.spaces) for name, i in node.optional.items()}
-                    e.backend.kernels[node.kernel](node.attrs, *operands, *results, **named)
+                    operands, results, named = e.program.arrays(node, self.values, self.spaces)
+                    if s in e.loops:
+                        e.loops[s].run(self.syms, operands, results, self._between(on_step))
+                    else:
+                        e.backend.kernels[node.kernel](node.attrs, *operands, *results, **named)
                 except RlxError as err:
                     raise self._at(err, s)
                 except Exception as err:
@@ -157,6 +164,20 @@ class Execution:
         on_step(self.started)
         e.times, e.times_of = (times, self.h.generation) if self.h.profile else ([], 0)
         return time.perf_counter_ns() - began
+
+    def _between(self, on_step: Callable[[int], None]) -> Callable[[], None]:
+        """Returns what a loop calls between two of its steps."""
+        reported = time.monotonic()
+
+        def between() -> None:
+            nonlocal reported
+            if self.cancelled.is_set():
+                raise Cancelled("the run was cancelled")
+            if time.monotonic() - reported > _PROGRESS:
+                reported = time.monotonic()
+                on_step(self.started)
+
+        return between
 
     def _at(self, err: RlxError, step: int, result: int = 0) -> RlxError:
         err.step, err.op, err.result = self.started, self.e.program.nodes[step].op, result

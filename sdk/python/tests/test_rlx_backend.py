@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from rlx_backend import Backend, BadInput, Device, Refused, Unsupported, dims, messages, msgpack
+from rlx_backend import Backend, BadInput, Cancelled, Device, Refused, Unsupported, dims, messages, msgpack
 from rlx_backend.program import Program
 from rlx_backend.rules import Rule
 from rlx_backend.run import Executable, Execution, check_header
@@ -202,6 +202,103 @@ def test_custom():
     assert np.allclose(io[256:288].view(np.float32), np.sin(np.arange(8)) / 2)
     for rule in ("(f32) if alpha >= 1", "(f32) if beta = 1"):
         assert not Rule(rule).takes(p, p.nodes[1])
+
+
+def looped(region=256, length=3):
+    """A loop in a loop over x f32[N,4]: an iteration of the outer one ends early or negates x as often as length says.
+    The results are x at the end and x after each iteration."""
+    node = lambda op, inputs, name, attrs=(), shape=("N", 4), dtype="f32": {
+        "attrs": [list(a) for a in sorted(attrs)], "dtype": dtype, "in": inputs, "name": name, "op": op, "optional": [],
+        "shape": list(shape)}
+    loop = lambda body, cond, length, results, guarded: [
+        ("body", {"graph": body}), ("carried", 1), ("cond", {"graph": cond}), ("guarded", guarded), ("length", length),
+        ("results", results), ("steps", 0)]
+    tuple_ = lambda *args: node(*args, shape=(), dtype="")
+    graph = lambda name, nodes, outputs: {"name": name, "nodes": nodes, "outputs": outputs, "syms": [["N", 1, 2]]}
+    x, flag = node("input", [], "x"), node("input", [], "on", shape=(), dtype="bool")
+    bodies = [graph("flip", [x, node("neg", [0], "y")], [["y", 1]]),
+              graph("small", [x, node("is_small", [0], "c", shape=(), dtype="bool")], [["c", 1]]),
+              graph("twice", [x, tuple_("loop", [0], "", loop(0, -1, length, [0], False)), node("result", [1], "z"),
+                              node("double", [2], "y")], [["y", 3]])]
+    plan = lambda body, places, **more: {"arena": 0, "body": body, "io": 512, "places": places, **more}
+    tail, none = {"bodies": bodies, "reference": [], "rewritten": [], "target": "t"}, [1, 0, 0, -1]
+    return {"graph": graph("f", [x, flag, tuple_("loop", [0, 1], "", loop(2, 1, 5, [0, 1], True)),
+                                 node("result", [2], "y"), node("result", [2], "all", shape=(5, "N", 4))],
+                           [["y", 3], ["all", 4]])
+                     | tail | {"method": "f", "nesting": 2},
+            "plan": {"arena": region + 1792, "io": 1024, "loops": [[2, region]], "state": 0,
+                     "places": [[2, 0, 32, -1], [2, 256, 1, -1], none, [2, 512, 32, -1], [2, 768, 160, -1]],
+                     "bodies": [plan(0, [[2, 0, 32, -1], [2, 256, 32, -1]]),
+                                plan(1, [[2, 0, 32, -1], [2, 256, 1, -1]]),
+                                plan(2, [[2, 0, 32, -1], none, [1, 1024, 32, -1], [2, 256, 32, -1]]) | {
+                                    "arena": 1280, "loops": [[1, 256]]}]},
+            "sched": {"queues": 1, "steps": [2], "bodies": [{"body": 0, "steps": [1]}, {"body": 1, "steps": [1]},
+                                                            {"body": 2, "steps": [1, 3]}]}}
+
+
+def test_loop():
+    b, running = Backend("t", "1", [Device("0", "x")]), []
+
+    @b.kernel("neg")
+    def neg(attrs, x, out):
+        if x[0, 0] == 7:
+            raise ZeroDivisionError("seven")
+        np.negative(x, out=out)
+
+    @b.kernel("double")
+    def double(attrs, x, out):
+        if x[0, 0] == -5:
+            running[-1].cancelled.set()
+        np.multiply(x, 2, out=out)
+
+    @b.kernel("is_small")
+    def is_small(attrs, x, out):
+        out[...] = abs(x[0, 0]) < 20
+
+    with pytest.raises(Unsupported, match="no kernel for loop"):
+        Executable(b, Program(pack(looped()), 0), np.zeros(0, np.uint8), np.zeros(1024, np.uint8))
+    b.run_loops()
+    p, io = Program(pack(looped()), 0), np.zeros(1024, np.uint8)
+    e = Executable(b, p, np.zeros(0, np.uint8), io)
+    assert e.memory() == 8 * (32 + 1 + 32 + 160) and e.ops == ["loop"]
+
+    def run(first, on=1, rows=2):
+        h = messages.RunHeader(executable=1, generation=1, syms={"N": rows},
+                               inputs=[dict(offset=0, size=16 * rows), dict(offset=256, size=1)],
+                               outputs=[dict(offset=512, size=16 * rows), dict(offset=768, size=80 * rows)])
+        x = np.arange(first, first + 4 * rows, dtype=np.float32)
+        io[: 16 * rows].view(np.float32)[:], io[256], io[512:] = x, on, 0xff
+        r = Execution(e, h, check_header(e, h), lambda n: None)
+        running.append(r)
+        r.execute(lambda n: None, lambda n, a: None)
+        y, every = io[512 : 512 + 16 * rows].view(np.float32), io[768 : 768 + 80 * rows].view(np.float32).reshape(5, -1)
+        want, values = x, np.zeros_like(every)
+        for t in range(5):
+            if not on or abs(want[0]) >= 20:
+                break
+            want = values[t] = -2 * want
+        assert y.tolist() == want.tolist() and every.tolist() == values.tolist()
+
+    for rows in (2, 1, 2):
+        for first in (0, 1, 3, 20):
+            run(first, rows=rows)
+    run(1, on=0)
+    with pytest.raises(Exception) as err:
+        run(-3.5)
+    text = "iteration 1: loop %1: iteration 0: neg y: ZeroDivisionError: seven"
+    assert (err.value.code, err.value.message, err.value.step, err.value.op) == ("RLX5111", text, 1, "loop")
+    with pytest.raises(Cancelled, match="^the run was cancelled$"):
+        run(5)
+    doc = looped()
+    doc["plan"]["arena"] -= 256
+    with pytest.raises(Refused, match=r"loop %2 takes 1792 bytes at 256 of the arena, which has 1792"):
+        Program(pack(doc), 0)
+    doc["plan"]["bodies"][2]["loops"] = [[1, 2000]]
+    with pytest.raises(Refused, match="of the arena"):
+        Program(pack(doc), 0)
+    doc["sched"]["bodies"].pop()
+    with pytest.raises(Refused):
+        Program(pack(doc), 0)
 
 
 def test_transcript():

@@ -14,6 +14,7 @@ fn main() -> Result<(), SetupError> {
     products(&mut backend)?;
     backend.kernel("softmax", "(f32)", softmax)?;
     backend.update("kv_append", "(any, any, i32|i64)", kv_append)?;
+    backend.run_loops();
     serve(backend)
 }
 

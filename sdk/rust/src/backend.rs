@@ -183,6 +183,17 @@ impl Backend {
         self.register(op, rule, Some((I + 1, 1)), true, Box::new(run))
     }
 
+    /// Registers the op loop, which runs the programs of a loop with the backend's other kernels.
+    ///
+    /// With it the compiler gives the backend a long while or scan as one step, so that file size and time per
+    /// iteration do not depend on the number of iterations. A loop is unrolled if it has a node that no other kernel
+    /// takes, or a value of an element type that the backend does not have.
+    pub fn run_loops(&mut self) {
+        // the program of the loop has its steps, so that this function is never called
+        let run: Box<Run> = Box::new(|_, _, _| Err(Error::bug("a loop runs in a program only")));
+        self.register("loop", "(any...)", None, false, run).expect("the rule is valid");
+    }
+
     fn register(
         &mut self,
         op: &str,

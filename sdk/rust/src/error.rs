@@ -118,6 +118,14 @@ impl Error {
         self
     }
 
+    /// Sets where in the step of a loop it occurred. A cancelled run has no such place.
+    pub(crate) fn within(mut self, place: impl fmt::Display) -> Self {
+        if self.code != Code::Cancelled {
+            self.message = format!("{place}: {}", self.message);
+        }
+        self
+    }
+
     /// The kind of the error.
     pub fn code(&self) -> Code {
         self.code

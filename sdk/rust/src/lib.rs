@@ -29,6 +29,7 @@ mod rules;
 mod run;
 mod serve;
 mod service;
+mod steps;
 mod tls;
 mod view;
 

@@ -191,6 +191,14 @@ pub struct Place {
 }
 
 impl Place {
+    /// Row i of a value with rows of that many bytes.
+    pub fn row(self, i: usize, bytes: usize) -> Result<Place, Error> {
+        match i.checked_add(1).and_then(|n| n.checked_mul(bytes)) {
+            Some(end) if end <= self.bytes => Ok(Place { space: self.space, offset: self.offset + end - bytes, bytes }),
+            _ => Err(Error::bug(format!("row {i} of {bytes} bytes in a value of {}", self.bytes))),
+        }
+    }
+
     pub fn range(self) -> Range<usize> {
         self.offset..self.offset + self.bytes
     }
@@ -226,6 +234,41 @@ impl Spaces<'_> {
             Space::State => self.state,
         };
         &space[p.range()]
+    }
+
+    /// Copies a value to a place of the same size, which is not in the weights.
+    pub fn copy(&mut self, from: Place, to: Place) -> Result<(), Error> {
+        let Spaces { weights, arena, io, state } = self;
+        let (into, others): (&mut [u8], [Option<&[u8]>; 4]) = match to.space {
+            Space::Weights => return Err(Error::bug("weights are written")),
+            Space::Arena => (arena, [Some(weights), None, Some(io), Some(state)]),
+            Space::Io => (io, [Some(weights), Some(arena), None, Some(state)]),
+            Space::State => (state, [Some(weights), Some(arena), Some(io), None]),
+        };
+        if from.bytes != to.bytes {
+            return Err(Error::bug(format!("{} bytes are copied to {}", from.bytes, to.bytes)));
+        }
+        match others[from.space as usize] {
+            Some(other) => into[to.range()].copy_from_slice(&other[from.range()]),
+            None => into.copy_within(from.range(), to.offset),
+        }
+        Ok(())
+    }
+
+    /// Zeroes a value, which is not in the weights.
+    pub fn clear(&mut self, p: Place) {
+        match p.space {
+            Space::Weights => {}
+            Space::Arena => self.arena[p.range()].fill(0),
+            Space::Io => self.io[p.range()].fill(0),
+            Space::State => self.state[p.range()].fill(0),
+        }
+    }
+
+    /// The spaces of the programs of a loop, whose IO space and arena are in this arena, one after the other.
+    pub fn inner(&mut self, offset: usize, io: usize, arena: usize) -> Spaces<'_> {
+        let (io, rest) = self.arena[offset..].split_at_mut(io);
+        Spaces { weights: self.weights, arena: &mut rest[..arena], io, state: &mut [] }
     }
 
     /// The bytes of a step's operands and results. An operand that overlaps a result is copied. It is an error if

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::msgpack::{self, Value};
 use crate::view::DType;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +32,7 @@ pub enum Attr {
 /// The attributes of a node by name, and the names of its optional operands. spec/ops.md lists both for each op. A node
 /// has all attributes of its op.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Attrs(BTreeMap<String, Attr>, pub(crate) BTreeMap<String, usize>);
+pub struct Attrs(pub(crate) BTreeMap<String, Attr>, pub(crate) BTreeMap<String, usize>);
 
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident $kind:ident -> $out:ty = $value:expr;)*) => { $(
@@ -131,12 +132,34 @@ pub struct Program {
     pub arena: usize,
     pub io: usize,
     pub state: usize,
+    pub loops: BTreeMap<usize, Loop>, // by node
+}
+
+/// The programs of a node of op loop. They run in a region of the arena: first the IO space that they share, then their
+/// arena, which they share, too. See spec/format.md, "Loops".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loop {
+    pub offset: usize, // of the region
+    pub cond: Option<Arc<Program>>,
+    pub body: Arc<Program>,
+}
+
+impl Loop {
+    pub fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
+        self.cond.iter().chain([&self.body])
+    }
+
+    /// The sizes of the IO space and of the arena of the programs.
+    pub fn sizes(&self) -> (usize, usize) {
+        self.programs().fold((0, 0), |(io, arena), p| (io.max(p.io), arena.max(p.arena)))
+    }
 }
 
 /// The values of a program under the sizes of a run, one for each node.
 #[derive(Debug)]
 pub struct Bound {
     pub values: Vec<Bounds>,
+    pub loops: BTreeMap<usize, (Option<Bound>, Bound)>, // of a loop's cond and body, by node
 }
 
 /// The shape of a value and the place of its bytes.
@@ -157,7 +180,27 @@ impl Program {
 
     /// Builds a program from its three parts.
     pub fn new(graph: &Value, plan: &Value, sched: &Value, weights: usize) -> Result<Program, Error> {
-        let p = read(graph, plan, sched).map_err(cannot_read)?;
+        let mut nested: BTreeMap<usize, Arc<Program>> = BTreeMap::new(); // the programs of loops, by number of the body
+        let list = |v: &Value| v.get("bodies").map_or(Ok(Vec::new()), |b| b.array().map(<[Value]>::to_vec));
+        let bodies = list(graph).map_err(cannot_read)?;
+        let plans = list(plan).map_err(cannot_read)?;
+        let schedules = list(sched).map_err(cannot_read)?;
+        if plans.len() != schedules.len() {
+            return Err(Error::refused("load: bodies have plans without schedules"));
+        }
+        for (plan, sched) in plans.iter().zip(&schedules) {
+            let number = plan.get("body").and_then(Value::size).map_err(cannot_read)?;
+            let Some(body) =
+                bodies.get(number).filter(|_| sched.get("body").is_ok_and(|n| *n == Value::Int(number as i64)))
+            else {
+                return Err(Error::refused(format!("load: body {number} has no graph or no schedule")));
+            };
+            // a body refers to lower numbers only, and these come first
+            let p = read(body, plan, sched, &nested).map_err(cannot_read)?;
+            p.check(weights)?;
+            nested.insert(number, Arc::new(p));
+        }
+        let p = read(graph, plan, sched, &nested).map_err(cannot_read)?;
         p.check(weights)?;
         Ok(p)
     }
@@ -188,6 +231,18 @@ impl Program {
             }
             if n.results.iter().any(|r| self.nodes[*r].space == Space::Weights) {
                 return fail(format!("{} would write to the weights", self.label(s)));
+            }
+        }
+        for (node, l) in &self.loops {
+            let (io, arena) = l.sizes();
+            let fits = self.arena.checked_sub(l.offset).and_then(|n| n.checked_sub(io)).is_some_and(|n| n >= arena);
+            if !fits {
+                let label = self.label(*node);
+                let limit = self.arena;
+                return fail(format!(
+                    "the loop {label} takes {io} + {arena} bytes at {} of the arena, which has {limit}",
+                    l.offset
+                ));
             }
         }
         match self.outputs.iter().chain(&self.inputs).find(|n| self.nodes[**n].space != Space::Io) {
@@ -252,7 +307,15 @@ impl Program {
             }
             values.push(Bounds { shape, bytes });
         }
-        Ok(Bound { values })
+        let mut loops = BTreeMap::new();
+        for (node, l) in &self.loops {
+            let bind = |p: &Arc<Program>| {
+                let own = |name: &String| sizes.get(name).map(|size| (name.clone(), *size));
+                p.bind(&p.syms.keys().filter_map(own).collect())
+            };
+            loops.insert(*node, (l.cond.as_ref().map(bind).transpose()?, bind(&l.body)?));
+        }
+        Ok(Bound { values, loops })
     }
 
     /// For each step, whether a run needs it to compute the wanted outputs and the nodes in `dumps`.
@@ -276,7 +339,8 @@ fn cannot_read(e: Error) -> Error {
     Error::refused(format!("load: the program cannot be read: {e}"))
 }
 
-fn read(graph: &Value, plan: &Value, sched: &Value) -> Result<Program, Error> {
+/// Reads a program, or one of a loop. `nested` has the programs that its loops may refer to.
+fn read(graph: &Value, plan: &Value, sched: &Value, nested: &BTreeMap<usize, Arc<Program>>) -> Result<Program, Error> {
     let sizes = |v: &Value| v.array()?.iter().map(Value::size).collect::<Result<Vec<_>, _>>();
     let mut syms = BTreeMap::new();
     for s in graph.get("syms")?.array()? {
@@ -305,14 +369,31 @@ fn read(graph: &Value, plan: &Value, sched: &Value) -> Result<Program, Error> {
             _ => {}
         }
     }
+    let mut loops = BTreeMap::new();
+    for l in plan.get("loops").map_or(Ok(&[][..]), Value::array)? {
+        let [node, offset] = l.tuple()?;
+        let body = |n: &Node, name: &str| match n.attrs.get(name) {
+            Some(Attr::Graph(None)) => Ok(None),
+            Some(Attr::Graph(Some(k))) if nested.contains_key(k) => Ok(Some(nested[k].clone())),
+            other => Err(Error::refused(format!("a loop has {name} = {other:?}, which has no program"))),
+        };
+        let Some(n) = nodes.get(node.size()?) else {
+            return Err(Error::refused(format!("loop {node:?} of {} nodes", nodes.len())));
+        };
+        let (cond, Some(body)) = (body(n, "cond")?, body(n, "body")?) else {
+            return Err(Error::refused("a loop has no body"));
+        };
+        loops.insert(node.size()?, Loop { offset: offset.size()?, cond, body });
+    }
     let outputs = graph.get("outputs")?.array()?.iter().map(|o| o.tuple::<2>()?[1].size()).collect::<Result<_, _>>()?;
     Ok(Program {
-        method: graph.get("method")?.str()?.into(),
-        target: graph.get("target")?.str()?.into(),
+        method: graph.get("method").or_else(|_| graph.get("name"))?.str()?.into(),
+        target: graph.get("target").map_or(Ok(""), Value::str)?.into(), // a body has none
         inputs: (0..nodes.len()).filter(|i| nodes[*i].op == "input").collect(),
         arena: plan.get("arena")?.size()?,
         io: plan.get("io")?.size()?,
-        state: plan.get("state")?.size()?,
+        state: plan.get("state").map_or(Ok(0), Value::size)?, // the program of a loop has none
+        loops,
         syms,
         nodes,
         outputs,

@@ -126,6 +126,34 @@ fn refuses() {
     assert!(Program::decode(b"\x01", 0).is_err());
 }
 
+/// The program of v1.0-loop.rlx has a loop with a condition, whose body has a loop that reads a weight.
+#[test]
+fn loops() {
+    let (_, file) = artifacts().into_iter().find(|(p, _)| p.ends_with("v1.0-loop.rlx")).unwrap();
+    let (list, weights) = programs(&file);
+    let p = Program::decode(&list[0], weights).unwrap();
+    let l = &p.loops[&2];
+    let inner = &l.body.loops[&2];
+    assert_eq!((p.loops.len(), l.programs().count(), l.sizes(), inner.sizes()), (1, 2, (768, 512), (512, 0)));
+    assert_eq!(
+        (&*inner.body.method, inner.cond.is_some(), inner.body.nodes[1].space),
+        ("inner", false, Space::Weights)
+    );
+    let bound = p.bind(&Sizes::new()).unwrap();
+    assert_eq!(bound.loops[&2].1.loops[&2].1.values[3].shape, [4]);
+    assert!(
+        Program::decode(&list[0], weights - 1).unwrap_err().to_string().contains("w takes 16 bytes at 0 of its space")
+    );
+    for (arena, offset) in [(1279, 0), (1536, 257), (1536, usize::MAX)] {
+        let mut p = p.clone();
+        p.arena = arena;
+        p.nodes.iter_mut().for_each(|n| n.size = 0);
+        p.nodes.iter_mut().for_each(|n| n.offset = 0);
+        p.loops.get_mut(&2).unwrap().offset = offset;
+        assert!(p.check(weights).unwrap_err().to_string().contains("the loop %2 takes 768 + 512 bytes"));
+    }
+}
+
 #[test]
 fn needed() {
     let mut p = tiny();
@@ -191,7 +219,8 @@ proptest! {
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         which in any::<prop::sample::Index>(),
     ) {
-        let (list, weights) = programs(&artifacts().remove(which.index(2)).1);
+        let mut files = artifacts();
+        let (list, weights) = programs(&files.remove(which.index(files.len())).1);
         let mut wire = list[which.index(list.len())].clone();
         for (at, b) in edits {
             let at = at.index(wire.len());
@@ -203,9 +232,10 @@ proptest! {
     /// Replaces every part of a program by various values.
     #[test]
     fn hostile_values(v in values(), at in any::<prop::sample::Index>()) {
-        let (list, weights) = programs(&artifacts().pop().unwrap().1);
+        let mut files = artifacts();
+        let (list, weights) = programs(&files.remove(at.index(files.len())).1);
         let mut doc = msgpack::decode(&list[at.index(list.len())]).unwrap();
-        let mut n = at.index(400);
+        let mut n = at.index(1000);
         replace(&mut doc, &mut n, &v);
         probe(&encode(&doc), weights);
     }

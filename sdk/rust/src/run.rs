@@ -1,23 +1,26 @@
 //! Loaded programs and their runs.
 
-use crate::backend::{Backend, Kernel};
+use crate::backend::Backend;
 use crate::dims::Sizes;
 use crate::error::{Code, Error};
 use crate::memory::{self, Copies, Io, Place, Spaces, Weights};
 use crate::program::{Bound, Program};
 use crate::proto::rlx::{Done, Range, RunHeader, SetWeightsHeader, Transfer};
-use crate::view::{View, ViewMut, has_nan};
+use crate::steps::Steps;
+use crate::view::has_nan;
 use memmap2::MmapMut;
 use std::collections::{HashMap, VecDeque};
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Number of cached bindings. Callers often alternate between a few sizes.
 const RECENT: usize = 8;
 
 /// The most entries of a list in a message.
 const MAX_LISTED: usize = 4096;
+
+/// After this time a step that is a loop reports that it goes on.
+const PROGRESS: Duration = Duration::from_millis(200);
 
 /// States, by number.
 pub type States = HashMap<u64, State>;
@@ -41,8 +44,8 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A loaded program with its memory.
 pub struct Executable {
-    pub program: Program,
-    kernels: Vec<Arc<Kernel>>, // one for each step
+    pub program: Arc<Program>,
+    steps: Steps,
     weights: Mutex<Weights>,
     mapped: bool, // new weights are in the memory that was inherited for them
     work: Mutex<Work>,
@@ -90,11 +93,12 @@ impl Executable {
         mapped: bool,
         io: Option<Io>,
     ) -> Result<Executable, Error> {
-        let kernels = backend.kernels(&program)?;
+        let program = Arc::new(program);
+        let steps = Steps::new(backend, program.clone())?;
         let arena = memory::block(program.arena, "an arena").map_err(|e| e.about(&backend.name))?;
         let work = Work { arena, io, copies: Copies::default(), recent: VecDeque::new() };
         let weights = Mutex::new(weights);
-        Ok(Executable { program, kernels, weights, mapped, work: Mutex::new(work), times: Mutex::default() })
+        Ok(Executable { program, steps, weights, mapped, work: Mutex::new(work), times: Mutex::default() })
     }
 
     /// Checks a request to replace weights and returns their number of bytes.
@@ -138,17 +142,18 @@ impl Executable {
 
     /// An upper bound of the memory for copies of operands, in bytes.
     pub fn memory(&self) -> usize {
-        let nodes = &self.program.nodes;
-        let place = |n: usize| Place { space: nodes[n].space, offset: nodes[n].offset, bytes: nodes[n].size };
         let mut largest = Vec::new(); // by position: the largest operand of any step
-        for n in self.program.steps.iter().map(|s| &nodes[*s]) {
-            for (k, x) in
-                n.inputs.iter().enumerate().filter(|(_, x)| n.results.iter().any(|r| place(*r).overlaps(place(**x))))
-            {
-                largest.resize(largest.len().max(k + 1), 0);
-                largest[k] = nodes[*x].size.max(largest[k]);
+        self.steps.each(&mut |p| {
+            let nodes = &p.nodes;
+            let place = |n: usize| Place { space: nodes[n].space, offset: nodes[n].offset, bytes: nodes[n].size };
+            for n in p.steps.iter().map(|s| &nodes[*s]) {
+                let shared = |x: usize| n.results.iter().any(|r| place(*r).overlaps(place(x)));
+                for (k, x) in n.inputs.iter().enumerate().filter(|(_, x)| shared(**x)) {
+                    largest.resize(largest.len().max(k + 1), 0);
+                    largest[k] = nodes[*x].size.max(largest[k]);
+                }
             }
-        }
+        });
         largest.iter().sum()
     }
 
@@ -171,8 +176,7 @@ impl Executable {
         let Work { arena, io: own, copies, .. } = &mut *work;
         let chunks = own.is_some();
         let Some(io) = io.or(own.as_mut()) else { return Err(Error::bug("there is no IO space")) };
-        let place =
-            |n: usize| Place { space: p.nodes[n].space, offset: p.nodes[n].offset, bytes: bound.values[n].bytes };
+        let place = |n: usize| self.steps.place(&bound, n);
         let transfers = Transfers::check(self, h, &bound, states)?;
         for (i, n) in
             p.inputs.iter().enumerate().filter(|(i, _)| chunks && transfers.feeds.iter().all(|f| f.tensor != *i))
@@ -198,12 +202,19 @@ impl Executable {
         let mut spaces = Spaces { weights: weights.bytes(), arena, io: io.bytes(), state };
         let mut times = Vec::new();
         for (i, step) in p.steps.iter().enumerate().filter(|(i, _)| steps[*i]) {
-            if caller.cancelled() {
-                return Err(Error::new(Code::Cancelled, "the run was cancelled"));
-            }
+            going_on(caller)?;
             caller.step(i + 1);
             let (node, start) = (&p.nodes[*step], began.elapsed());
-            self.step(i, &bound, &mut spaces, copies).map_err(|e| e.at(i + 1, &node.op, 0))?;
+            let mut reported = start;
+            let mut between = || {
+                if began.elapsed() - reported > PROGRESS {
+                    reported = began.elapsed();
+                    caller.step(i + 1);
+                }
+                going_on(caller)
+            };
+            let at = |e: Error| e.at(i + 1, &node.op, 0);
+            self.steps.run(i, &bound, &mut spaces, copies, &mut between).map_err(at)?;
             times.push(Time {
                 node: *step,
                 start: start.as_nanos() as i64,
@@ -281,47 +292,6 @@ impl Executable {
         }
         Ok(bound)
     }
-
-    /// Runs one step.
-    fn step(&self, i: usize, bound: &Bound, spaces: &mut Spaces<'_>, copies: &mut Copies) -> Result<(), Error> {
-        let (p, kernel) = (&self.program, &self.kernels[i]);
-        let node = &p.nodes[p.steps[i]];
-        let place =
-            |n: &usize| Place { space: p.nodes[*n].space, offset: p.nodes[*n].offset, bytes: bound.values[*n].bytes };
-        let dtype = |n: usize| p.nodes[n].dtype.ok_or_else(|| Error::bug("a node has no value"));
-        let shape = |n: usize| bound.values[n].shape.as_slice();
-        let results: Vec<Place> = node.results.iter().map(place).collect();
-        let mut operands = &node.inputs[..];
-        let updated = match operands {
-            [x, rest @ ..] if kernel.updates => {
-                operands = rest;
-                // None: operand and result share a place, so the value is already there
-                (place(x) != results[0]).then_some(*x)
-            }
-            _ => None,
-        };
-        let read: Vec<usize> = operands.iter().copied().chain(updated).collect();
-        let places: Vec<Place> = read.iter().map(place).collect();
-        let (mut inputs, mut outputs) = spaces.views(&places, &results, copies)?;
-        if updated.is_some() {
-            let old = inputs.pop().unwrap_or_default();
-            if old.len() != outputs[0].len() {
-                return Err(Error::bug(format!("{} of {} bytes updates {}", node.op, outputs[0].len(), old.len())));
-            }
-            outputs[0].copy_from_slice(old);
-        }
-        let view = |(n, bytes)| Ok(View { dtype: dtype(n)?, shape: shape(n), bytes });
-        let view_mut = |(n, bytes)| Ok(ViewMut { dtype: dtype(n)?, shape: shape(n), bytes });
-        let operands = operands.iter().copied().zip(inputs).map(view).collect::<Result<_, Error>>()?;
-        let results = node.results.iter().copied().zip(outputs).map(view_mut).collect::<Result<_, Error>>()?;
-        match std::panic::catch_unwind(AssertUnwindSafe(|| (kernel.run)(&node.attrs, operands, results))) {
-            Ok(result) => result,
-            Err(cause) => {
-                let text = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
-                Err(Error::new(Code::Panicked, format!("the kernel panicked: {}", text.unwrap_or("no message"))))
-            }
-        }
-    }
 }
 
 /// Inputs that are read from states, and outputs that are stored in them.
@@ -389,6 +359,11 @@ impl Transfers {
         }
         Ok(t)
     }
+}
+
+/// An error if the run should stop.
+fn going_on(caller: &dyn Caller) -> Result<(), Error> {
+    if caller.cancelled() { Err(Error::new(Code::Cancelled, "the run was cancelled")) } else { Ok(()) }
 }
 
 /// The peak resident size of this process in bytes; 0 if the system does not report it in a file.

@@ -154,6 +154,103 @@ fn states() {
     assert_eq!(e.run(&missing, None, &mut states, &mut recorder(0.0)).unwrap_err().code(), Code::Refused);
 }
 
+/// A loop negates x as often as `length` says, or not at all if guarded. Result 0 is x at the end, 1 after each
+/// iteration.
+fn looped(length: i64, guarded: bool, results: &[i64]) -> Program {
+    use crate::program::{Attr, Attrs, Loop, Space};
+    let mut p = tiny();
+    let (mut every, mut step, mut guard) = (p.nodes[1].clone(), p.nodes[1].clone(), p.nodes[0].clone());
+    let attr = |name: &str, a| (name.to_string(), a);
+    let attrs = [
+        attr("body", Attr::Graph(Some(0))),
+        attr("cond", Attr::Graph(None)),
+        attr("carried", Attr::Int(1)),
+        attr("guarded", Attr::Bool(guarded)),
+        attr("length", Attr::Int(length)),
+        attr("results", Attr::Ints(results.to_vec())),
+        attr("steps", Attr::Int(0)),
+    ];
+    step.attrs = Attrs(attrs.into(), Default::default());
+    (step.op, step.kernel, step.name) = ("loop".into(), "loop".into(), String::new());
+    (step.dtype, step.shape, step.size, step.results) = (None, vec![], 0, vec![2, 3][..results.len()].to_vec());
+    (every.op, every.inputs, every.results) = ("result".into(), vec![1], vec![]);
+    let mut last = every.clone();
+    every.shape.insert(0, crate::dims::Dim::Number(length));
+    (every.space, every.offset, every.size) = (Space::Arena, 512, 32 * length.min(5) as usize);
+    (guard.op, guard.shape, guard.space, guard.offset) = ("state".into(), vec![], Space::Arena, 4096);
+    (guard.size, guard.dtype) = (1, Some(crate::DType::Bool));
+    if guarded {
+        step.inputs.push(4);
+    }
+    last.name = "y".into();
+    p.loops = [(1, Loop { offset: 0, cond: None, body: Arc::new(tiny()) })].into();
+    p.nodes = vec![p.nodes[0].clone(), step, last, every, guard];
+    if results == [0] {
+        p.nodes.truncate(3);
+    }
+    (p.steps, p.outputs, p.arena) = (vec![1], vec![2], 8192);
+    p
+}
+
+#[test]
+fn loops() {
+    let mut b = backend();
+    assert_eq!(Steps::new(&b, Arc::new(looped(3, false, &[0, 1]))).err().unwrap().code(), Code::Unsupported);
+    b.run_loops();
+    let h = RunHeader { dump: vec![2, 3], ..header() };
+    for (length, guarded) in [(3, false), (4, false), (1, false), (3, true)] {
+        let (e, mut r) = (executable(&b, looped(length, guarded, &[0, 1])), recorder(1.0));
+        e.run(&h, None, &mut States::new(), &mut r).unwrap();
+        let sign = |t: i64| if t % 2 == 1 { -1.0 } else { 1.0 };
+        let want = |t| r.input.iter().map(|x| x * sign(t)).collect::<Vec<f32>>();
+        let rows: Vec<f32> = (1..=length).flat_map(|t| if guarded { vec![0.0; 8] } else { want(t) }).collect();
+        assert_eq!(r.output, want(if guarded { 0 } else { length }), "{length} {guarded}");
+        assert_eq!((r.dumps[1].1.as_slice(), &r.dumps[1].2), (&[length as usize, 2, 4][..], &rows));
+    }
+    let e = executable(&b, looped(3, false, &[0, 1]));
+    let err = e.run(&header(), None, &mut States::new(), &mut recorder(-100.0)).unwrap_err();
+    let text = "iteration 1: neg y: it is 100 (RLX3001)";
+    assert_eq!((err.code(), err.step(), &*err.to_string()), (Code::BadInput, (1, "loop"), text));
+
+    let mut wrong = looped(3, false, &[0, 1]);
+    wrong.nodes[3].size = 64;
+    wrong.nodes[3].shape[0] = crate::dims::Dim::Number(2);
+    let err = executable(&b, wrong).run(&header(), None, &mut States::new(), &mut recorder(1.0)).unwrap_err();
+    assert_eq!(&*err.to_string(), "row 2 of 32 bytes in a value of 64 (RLX9001)");
+    let mut wrong = looped(3, false, &[0, 1]);
+    wrong.nodes[1].inputs.push(0);
+    assert_eq!(Steps::new(&b, Arc::new(wrong)).err().unwrap().code(), Code::Refused);
+}
+
+/// A run that is cancelled ends between two steps of a loop, and a long loop reports that it goes on.
+#[test]
+fn cancelled() {
+    struct Late(Instant, usize);
+    impl Caller for Late {
+        fn input(&mut self, _: usize, _: &mut [u8]) -> Result<(), Error> {
+            Ok(())
+        }
+        fn step(&mut self, _: usize) {
+            self.1 += 1;
+        }
+        fn cancelled(&self) -> bool {
+            self.0.elapsed() > 3 * PROGRESS
+        }
+        fn dump(&mut self, _: usize, _: &[usize], _: &[u8]) -> Result<(), Error> {
+            Ok(())
+        }
+        fn output(&mut self, _: usize, _: &[u8]) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+    let mut b = backend();
+    b.run_loops();
+    let (e, mut late) = (executable(&b, looped(i64::from(i32::MAX), false, &[0])), Late(Instant::now(), 0));
+    let err = e.run(&header(), None, &mut States::new(), &mut late).unwrap_err();
+    assert_eq!((err.code(), &*err.to_string()), (Code::Cancelled, "the run was cancelled (RLX1002)"));
+    assert!(late.1 >= 3, "{} reports", late.1);
+}
+
 /// If the result shares the operand's memory, a kernel reads a copy, and an update finds the operand in the result.
 #[test]
 fn in_place() {
