@@ -16,10 +16,10 @@ import (
 )
 
 // compiled returns the program of a graph for this backend, and its weights.
-func compiled(t *testing.T, g *ir.Graph) (*program.Program, []byte) { return compiledAs(t, g, 0) }
+func compiled(t testing.TB, g *ir.Graph) (*program.Program, []byte) { return compiledAs(t, g, 0) }
 
 // compiledAs is like compiled, and unrolls loops of at most so many nodes (pass.Options.Unroll).
-func compiledAs(t *testing.T, g *ir.Graph, unroll int) (*program.Program, []byte) {
+func compiledAs(t testing.TB, g *ir.Graph, unroll int) (*program.Program, []byte) {
 	t.Helper()
 	r, err := compiler.Compile(t.Context(), []*ir.Graph{g},
 		compiler.Options{Targets: compiler.Defaults()[:1], Unroll: unroll,

@@ -44,6 +44,11 @@ var routes = [...]route{
 		run:     always(gemv),
 		scratch: func(_ *pool.Pool, g *GemmArgs) pool.Size { return pool.Size{Worker: pool.FloatBytes(g.K, gemvRun)} },
 	},
+	{ // one row, and weights that are read as they lie
+		takes:   func(p *pool.Pool, g *GemmArgs, _ int) bool { return g.oneRow(p) },
+		run:     always(gemmRow),
+		scratch: rowScratch,
+	},
 	{ // many rows, in tiles of bfloat16
 		takes:   func(p *pool.Pool, g *GemmArgs, batch int) bool { return g.inParts(p.Set, batch) },
 		run:     func(p *pool.Pool, g *GemmArgs, _ int) bool { return gemmParts(p, g) },

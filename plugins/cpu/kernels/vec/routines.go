@@ -26,6 +26,7 @@ type Routines struct {
 	// more for each t. 0 <= at[t] <= most. StencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i]. dst does not
 	// overlap src.
 	Stencil, StencilEvens func(dst, src []float32, at []int, most int, w []float32, bias float32)
+	StencilsInGo          bool // Stencil is a loop in Go
 	StencilEach           func(dst, src []float32, at []int, w []float32, place []int, bias []float32)
 	// DotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	DotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
@@ -101,6 +102,7 @@ func (r *Routines) setStencilsInGo(lanes int) *Routines {
 	}
 	r.Evens, r.Zip = evensGeneric, zipGeneric
 	r.Stencil, r.StencilEvens, r.StencilEach = stencilGeneric, stencilEvensGeneric, stencilEachGeneric
+	r.StencilsInGo = true
 	return r
 }
 
