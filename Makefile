@@ -277,7 +277,8 @@ release-files:
 # tests, because it would change the programs.
 RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
 release-dry:
-	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASER) release --snapshot --clean \
+	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  $(RELEASER) release --snapshot --clean \
 	  --skip=publish$$(command -v docker >/dev/null || echo ,docker)
 	.ci/release/formula dist > dist/rlx.rb
 

@@ -95,8 +95,9 @@ type Options struct {
 	// Precisions are those that a run may choose for the operands of products. The first is the run's default. Empty
 	// stands for device.Precisions.
 	Precisions []string
-	// Activations says how products with quantized weights read their activations: "f32" or empty keeps them; "q8"
-	// rounds each group of 32 to 8 bits, where a target has kernels for it.
+	// Activations says how products with quantized weights read their activations: "f32" keeps them; "q8" rounds each
+	// group of 32 to 8 bits, where a target has kernels for it. Empty stands for "q8" if the model is a language model
+	// that does not train, and for "f32" otherwise.
 	Activations string
 	// MutableWeights lists patterns of names, as for path.Match, of weights that a session must be able to replace
 	// (rlx.Session.SetWeights). The compiler computes no constants from their values, which may make programs slower.

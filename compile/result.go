@@ -11,12 +11,14 @@ import (
 	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/release"
 	"github.com/rlx-go/rlx/models/weights"
+	"github.com/rlx-go/rlx/task"
 )
 
 // Result is a compiled model.
@@ -79,7 +81,7 @@ type Kept struct {
 // Gaps lists, for each target, all ops and element types that it lacks to run the model, and the rules that would do.
 // Options.Fallbacks do not count. Package core/compile defines the entries.
 func (m *Model) Gaps(ctx context.Context) ([]driver.TargetGaps, error) {
-	o := driver.Options{Targets: m.targets, Params: m.values, Activations: m.options.Activations,
+	o := driver.Options{Targets: m.targets, Params: m.values, Activations: m.activations(),
 		Custom: m.custom}
 	gaps, err := driver.Gaps(ctx, m.built.Methods, o)
 	return gaps, m.withCode(ctx, err)
@@ -92,7 +94,7 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		r.digests = startDigests(ctx, m.checkpoint)
 	}
 	o := driver.Options{
-		Targets: m.targets, Fallbacks: m.fallbacks, StopAfter: m.options.StopAfter, Activations: m.options.Activations,
+		Targets: m.targets, Fallbacks: m.fallbacks, StopAfter: m.options.StopAfter, Activations: m.activations(),
 		Dump: m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
 		Mutable: m.mutable, Custom: m.custom,
 	}
@@ -109,6 +111,17 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// activations returns the value of Options.Activations, or its default. docs/text.md has the measurements for it.
+func (m *Model) activations() string {
+	if m.options.Activations != "" {
+		return m.options.Activations
+	}
+	if _, is := m.built.Task.(*task.Text); is && m.options.Train.Mode == "" {
+		return op.ActivationsQ8
+	}
+	return op.ActivationsF32
 }
 
 // withCode gives an error of the compiler without a code that of the source, unless ctx has ended or the error is a bug

@@ -61,7 +61,10 @@ def summary(rows):
                                             ", ".join("%s %.2f" % (k, v) for v, k in slow))
     else:
         v, k = min((v, k) for k, v in means.items())
-        text += " None is below %.1f; the worst is %s with %.2f." % (LEAST, k, v)
+        text += " No op is below %.1f in the mean of its rows; the slowest is %s with %.2f." % (LEAST, k, v)
+    rows = sorted((r["ratio"], r["op"]) for r in rows if r.get("ratio", LEAST) < LEAST)
+    if rows:
+        text += " Of single rows, these are below it: %s." % ", ".join("%s %.2f" % (k, v) for v, k in rows)
     return text
 
 

@@ -96,8 +96,8 @@ func compileCommand() *cli.Command {
 				"language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)",
 				append([]string{"none"}, weights.Quantizations()...)...)
 			fs.ChoiceVar(&f.activations, "activations",
-				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster for prompts. Targets without q8 kernels keep f32",
-				op.ActivationsF32, op.ActivationsQ8)
+				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster. Targets without q8 kernels keep f32. auto: q8 for language models that do not train, otherwise f32",
+				"auto", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("Training (rlxrun train)")
 			fs.StringVar(&f.train.Mode, "train", "",
 				"`lora=RANK|full|splats=N|decoder` make an artifact that trains: low-rank adapters of a language model (lora=RANK,alpha=A; alpha is 2*RANK by default), or all of its weights; or a scene of N Gaussian splats, from a folder of images with cameras (splats=N,degree=D,dssim=X; degree 0 to 3 of the harmonics, default 0; share of the structural dissimilarity in the loss, default 0.2) or from a .ply file (splats); or the mask decoder of a SAM (decoder)")
@@ -192,7 +192,10 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
 		Models: f.models, Methods: f.methods.Values,
-		Activations: f.activations.Value, StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
+		StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
+	}
+	if f.activations.Value != "auto" {
+		o.Activations = f.activations.Value
 	}
 	for name, to := range map[string]*string{"arch": &o.Arch, "dtype": &o.DType, "quantize": &o.Quantize} {
 		if given(name) { // the defaults do not apply to graphs
