@@ -271,6 +271,7 @@ func FuzzImport(f *testing.F) {
 		}
 	}
 	dir := f.TempDir()
+	testPanics = true
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := Decode(filepath.Join(dir, "m.onnx"), b)
 		if err != nil {
