@@ -24,6 +24,7 @@ type Pass struct {
 var passes = []Pass{
 	{"lower", false, lower},
 	{"simplify", false, simplify},
+	{"find-quantized", false, findQuantized},
 	{"absorb-casts", false, absorbCasts},
 	{"fold", false, fold},
 	{"cse", false, cse},
@@ -57,6 +58,8 @@ var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 // order lists what the pipeline relies on: passes named first must come before all passes named then.
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
+	{"lower", "find-quantized", "a block may be the product"},
+	{"find-quantized", "fold", "weights that are integers must not be folded to f32"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
 	{"cse", "loops", "loops with the same operands are merged"},
 	{"simplify", "hoist", "what does nothing need not move"},
