@@ -148,8 +148,8 @@ func (v *values) writePacked(to io.Writer, p packedParam) error {
 	}
 	out := make([]byte, len(x)/p.to.DType.Values()*p.to.DType.Size())
 	if bad := quant.Encode(out, p.to.DType, x); bad >= 0 {
-		return diag.New(weights.CodeDType, p.of, "weight %q: one of %d values is NaN, infinite or too large for %v", p.of,
-			p.to.DType.Values(), p.to.DType).WithHint("leave --quantize out, or choose another type")
+		return diag.New(weights.CodeDType, p.of, "weight %q: one of %d values is NaN, infinite or too large for %v",
+			p.of, p.to.DType.Values(), p.to.DType).WithHint("leave --quantize out, or choose another type")
 	}
 	back := make([]float32, len(x))
 	quant.Decode(back, p.to.DType, out)
@@ -163,7 +163,8 @@ func (v *values) writePacked(to io.Writer, p packedParam) error {
 		if all > 0 {
 			e = math.Sqrt(wrong / all)
 		}
-		v.packings(weights.Packing{Name: p.of, DType: p.to.DType, Before: p.from.Bytes(nil), After: int64(len(out)), Error: e})
+		v.packings(weights.Packing{Name: p.of, DType: p.to.DType, Before: p.from.Bytes(nil), After: int64(len(out)),
+			Error: e})
 	}
 	_, err := to.Write(out)
 	return err

@@ -230,10 +230,9 @@ func findL2Norm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 // foundRules complete norms and rotary embeddings that findOps made: a gain and a shift that follow a norm become its
 // gamma and beta, and casts around it are dropped, since norms compute in f32 in any case.
 var foundRules = []rw.Rule{
-	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.Once(rw.As("n", rw.Op(op.LayerNormDef))), rw.Any("g")), To: addGain},
-	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.Once(rw.As("n", rw.Op(op.RmsNormDef))), rw.Any("g")), To: addGain},
-	{Name: "norm-shift", Match: rw.Op(op.AddDef, rw.Once(rw.As("n", rw.Op(op.LayerNormDef))), rw.Any("g")),
-		To: addShift},
+	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.LayerNormDef)), rw.Any("g")), To: addGain},
+	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.RmsNormDef)), rw.Any("g")), To: addGain},
+	{Name: "norm-shift", Match: rw.Op(op.AddDef, rw.As("n", rw.Op(op.LayerNormDef)), rw.Any("g")), To: addShift},
 	{Name: "norm-casts", Match: rw.If(rw.Op(op.CastDef, rw.Once(rw.As("n", rw.OneOf(rw.Op(op.LayerNormDef),
 		rw.Op(op.RmsNormDef))))), castNorm), To: func(c *rw.Context) *ir.Node {
 		n := c.Node("n")
@@ -274,6 +273,10 @@ func addGain(c *rw.Context) *ir.Node {
 		!n.Type.Equal(c.Root().Type) {
 		return nil
 	}
+	if c.Uses(n) != 1 {
+		c.Miss(rw.MultiConsumer)
+		return nil
+	}
 	in := n.MapIn(c.Map)
 	in[1] = reshaped(c.Map(g), n.In[1].Type.Shape)
 	return c.Out.Add(n.Op, n.Attrs, in...)
@@ -285,6 +288,10 @@ func addShift(c *rw.Context) *ir.Node {
 	zero, ok := scalarOf(n.In[2])
 	if !ok || zero != 0 || vectorFor(g, n) == nil ||
 		!n.Type.Equal(c.Root().Type) {
+		return nil
+	}
+	if c.Uses(n) != 1 {
+		c.Miss(rw.MultiConsumer)
 		return nil
 	}
 	in := n.MapIn(c.Map)
