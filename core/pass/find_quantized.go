@@ -320,7 +320,8 @@ func (f *quantizedForm) build(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	}
 	if a, ok := f.product.Attrs.(op.ConvAttrs); ok {
 		return op.QConv2D(lookup(f.x.q), lookup(f.w.q), mult, bias, op.QConv2DAttrs{Stride: a.Stride,
-			Padding: a.Padding, Dilation: a.Dilation, Groups: a.Groups, XZero: f.x.zero, WZero: f.w.zero, YZero: f.y.zero})
+			Padding: a.Padding, Dilation: a.Dilation, Groups: a.Groups,
+			XZero: f.x.zero, WZero: f.w.zero, YZero: f.y.zero})
 	}
 	return op.QMatMul(lookup(f.x.q), lookup(f.w.q), mult, bias, op.QMatMulAttrs{TransB: f.transB, XZero: f.x.zero,
 		WZero: f.w.zero, YZero: f.y.zero})
