@@ -54,8 +54,8 @@ type Options struct {
 	Train TrainOptions
 	// DType is the element type of stored weights: "f32", "f16", "bf16", or "keep" or empty for that of each tensor.
 	DType string
-	// Quantize stores the matrices of a language model in blocks of few bits: one of weights.Quantizations, such as
-	// "q4_k_m", or "none" or empty.
+	// Quantize stores the matrices of a language model, or the weights of the products of an ONNX model or of graphs in
+	// text form, in blocks of few bits: one of weights.Quantizations, such as "q4_k_m", or "none" or empty.
 	Quantize string
 
 	// Ops are files with definitions of ops of one's own (docs/custom-ops.md), and Definitions are texts like those in

@@ -88,7 +88,11 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 	case IsONNX(path):
 		load = m.loadONNX
 	}
-	if err := load(ctx); err != nil {
+	err := load(ctx)
+	if err == nil && (IsGraph(path) || IsONNX(path)) {
+		err = m.quantizeProducts()
+	}
+	if err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -161,7 +165,7 @@ func (o *Options) check(path string) error {
 	}{
 		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"context", o.Context != 0},
 		{"lora", o.LoRA != 0}, {"train", o.Train.Mode != ""},
-		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""}, {"quantize", o.Quantize != ""},
+		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""},
 	} {
 		if (graph || model) && x.given {
 			kind := "a graph in text form"

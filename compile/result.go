@@ -216,6 +216,9 @@ func (r *Result) meta() format.Meta {
 
 // kept lists the tensors of a checkpoint that are not packed.
 func kept(stored weights.Stored) (out []Kept) {
+	if stored.Checkpoint == nil { // an ONNX model or graphs
+		return nil
+	}
 	for _, name := range stored.Names() {
 		if t, _ := stored.Type(name); !t.DType.IsPacked() {
 			info, _ := stored.Info(name)

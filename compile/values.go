@@ -20,6 +20,8 @@ type values struct {
 	zero     map[string]ir.Type                       // params that are all 0
 	madeUp   *madeUp                                  // generates params; may be nil
 	lazy     func(name string) (tensor.Tensor, error) // reads params of an ONNX model; may be nil
+	packed   map[string]packedParam                   // params that are packed; may be nil
+	packings func(weights.Packing)                    // called for each that was packed; may be nil
 	progress func(written int64)                      // called with the bytes of weights written; may be nil
 
 	mu       sync.Mutex
@@ -34,6 +36,13 @@ func (v *values) Param(name string) (*tensor.Array, error) {
 	}
 	if t, ok := v.zero[name]; ok {
 		return tensor.NewArray(t.DType, t.Shape.Eval(nil)...), nil
+	}
+	if p, ok := v.packed[name]; ok {
+		var b bytes.Buffer
+		if err := v.writePacked(&b, p); err != nil {
+			return nil, err
+		}
+		return tensor.Tensor{DType: p.to.DType, Shape: p.to.Shape.Eval(nil), Data: b.Bytes()}.Array(), nil
 	}
 	if v.madeUp != nil {
 		return v.madeUp.array(v.madeUp.params[name]), nil
@@ -69,6 +78,9 @@ func (v *values) copy(to io.Writer, name string) error {
 			rest -= int64(n)
 		}
 		return nil
+	}
+	if p, ok := v.packed[name]; ok {
+		return v.writePacked(to, p)
 	}
 	if v.madeUp != nil {
 		return v.madeUp.copy(to, v.madeUp.params[name])

@@ -93,7 +93,7 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.dtype, "dtype", "element type of stored weights", "keep", "f32", "f16", "bf16")
 			fs.ChoiceVar(
 				&f.quantize, "quantize",
-				"language models: store matrices in blocks of few bits (q4_k_m mixes q4_k and q6_k)",
+				"store the matrices of a language model, or the weights of the products of an ONNX model or of graphs, in blocks of few bits (q4_k_m mixes q4_k and q6_k in language models)",
 				append([]string{"none"}, weights.Quantizations()...)...)
 			fs.ChoiceVar(&f.activations, "activations",
 				"activations of products with quantized weights: f32 keeps them; q8 rounds each group of 32 to 8 bits, which is faster. Targets without q8 kernels keep f32. auto: q8 for language models that do not train, otherwise f32",

@@ -34,6 +34,20 @@ var transposeRules = []rw.Rule{
 		}},
 	{Name: "transpose-transpose", Match: simplifyRules[0].Match, To: mergeTransposes},
 	{Name: "transpose-identity", Match: simplifyRules[1].Match, To: operand},
+	{Name: "rows-down", Match: rw.Op(op.TransposeDef), To: rowsDown},
+	{Name: "rows-up", Match: rw.Op(op.TransposeDef), To: rowsUp},
+	{Name: "transpose-reshape-transpose", Match: twoTransposes, To: mergeViews},
+	{Name: "reshape-reshape", Match: rw.Op(op.ReshapeDef, rw.Op(op.ReshapeDef, rw.Any("x"))), To: toReshape},
+	{Name: "same-type", Match: rw.Op(op.ReshapeDef, rw.Any("x")), To: operand},
+	{Name: "axes-before-transpose", Match: rw.Op(op.ReshapeDef, rw.Once(rw.Op(op.TransposeDef))), To: mergeAxes},
+	{Name: "norm-transpose", Match: rw.OneOf(rw.Op(op.L2NormDef), rw.Op(op.RmsNormDef), rw.Op(op.LayerNormDef)),
+		To: normAcross},
+	{Name: "rope-bshd", Match: ropeOf(op.BHSD, func(n *ir.Node) bool {
+		return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst)
+	}), To: func(c *rw.Context) *ir.Node { return op.Transpose(relayoutRope(c, op.BSHD), headsFirst...) }},
+	{Name: "rope-bse", Match: ropeOf(op.BSHD, splitsLast), To: func(c *rw.Context) *ir.Node {
+		return op.Reshape(relayoutRope(c, op.BSE), c.Root().Type.Shape)
+	}},
 	{Name: "attention-bshd",
 		Match: attentionOf(
 			op.BHSD, func(n *ir.Node) bool { return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) }),
@@ -83,4 +97,21 @@ func relayout(c *rw.Context, layout string) *ir.Node {
 		in[i] = c.Map(x.In[0])
 	}
 	return c.Out.Add(op.AttentionDef, a, in...)
+}
+
+// ropeOf matches rope with the given layout if operand is true for x.
+func ropeOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
+	return rw.If(rw.Op(op.RopeDef), func(n *ir.Node) bool {
+		return n.Attrs.(op.RopeAttrs).Layout == layout && operand(n.In[0])
+	})
+}
+
+// relayoutRope adds the root again with another layout, on the operand of the transpose or reshape.
+func relayoutRope(c *rw.Context, layout string) *ir.Node {
+	n := c.Root()
+	a := n.Attrs.(op.RopeAttrs)
+	a.Layout = layout
+	in := n.MapIn(c.Map)
+	in[0] = c.Map(n.In[0].In[0])
+	return c.Out.Add(op.RopeDef, a, in...)
 }

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -8,281 +9,215 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// scoresForm describes scores by the attributes of attention: softcap * tanh(scale * q·kᵀ / softcap) with at most one
-// mask.
+// scoresForm describes scores as softcap * tanh(scale * factor * q·kᵀ / softcap), to which terms are added, and which
+// masks replace.
 type scoresForm struct {
 	product
-	softcap float64  // 0 if there is no soft cap
-	bias    *ir.Node // added to the scores; may be nil
-	keep    *ir.Node // bool; the score is -Inf where it is false; may be nil
-	span    keySpan  // the keys that each query attends to, if the mask depends on positions
+	softcap float64     // 0 if there is no soft cap
+	factor  *scoreTerm  // a factor that is the same for all keys, such as one per head; may be nil
+	terms   []scoreTerm // added to the scores
+	masks   []scoreMask
+	span    keySpan // what the masks say, if all of them depend on positions
 	chain   []*ir.Node
 }
 
-// masks returns the number of masks on the scores.
-func (s *scoresForm) masks() int {
-	n := 0
-	for _, has := range []bool{s.bias != nil, s.keep != nil, s.span != keySpan{}} {
-		if has {
-			n++
+// scoreTerm is a value that broadcasts to scores of some view.
+type scoreTerm struct {
+	n     *ir.Node
+	full  ir.Shape // of the scores
+	times float64  // factor of the value
+}
+
+// scoreMask replaces scores by a number where cond is false, or where it is true if opposite is set.
+type scoreMask struct {
+	cond     *ir.Node
+	full     ir.Shape
+	opposite bool
+	never    float64
+	spanned  bool // the condition is part of the span
+}
+
+// stored returns a node between the scores and the product that another node reads, or nil.
+func (s *scoresForm) stored(uses []int) *ir.Node {
+	for _, n := range s.chain {
+		if uses[n.ID] != 1 {
+			return n
 		}
 	}
-	return n
+	return nil
 }
 
-// stored reports whether another node reads a value between the scores and the product.
-func (s *scoresForm) stored(uses []int) bool {
-	return slices.ContainsFunc(s.chain, func(n *ir.Node) bool { return uses[n.ID] != 1 })
+// plain reports whether nothing but a scale has been applied to the product.
+func (s *scoresForm) plain() bool {
+	return s.softcap == 0 && s.factor == nil && len(s.terms) == 0 && len(s.masks) == 0
 }
 
-// scoresOf recognises scores at n, the operand of softmax. Between the product and n there may be a soft cap, followed
-// by masks in any order.
-func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
+// spanOnly reports whether the span says all that the terms and masks do.
+func (s *scoresForm) spanOnly() bool {
+	return len(s.terms) == 0 && s.span != keySpan{} &&
+		!slices.ContainsFunc(s.masks, func(m scoreMask) bool { return !m.spanned })
+}
+
+// scoresFinder recognises scores. It remembers nodes that are none, because it tries both operands of sums.
+type scoresFinder struct {
+	c    *context
+	none map[*ir.Node]string
+}
+
+// find recognises scores at n, the operand of softmax: a product that is scaled, capped, masked and biased, in any
+// order that attention can express. why says why n is none.
+func (f *scoresFinder) find(n *ir.Node) (s scoresForm, why string) {
+	if why = f.none[n]; why != "" {
+		return s, why
+	}
 	switch {
-	case n.Is(op.AddDef):
-		for i := range 2 {
-			if !sameElems(n, n.In[i]) {
-				continue
-			}
-			if s, ok = c.scoresOf(n.In[i]); ok {
-				s.chain = append(s.chain, n)
-				again := s.bias != nil
-				s.bias = n.In[1-i]
-				return s, !again
-			}
+	case n.Is(op.MatMulDef):
+		var ok bool
+		if s.product, ok = productOf(n); !ok {
+			why = "product " + n.Label() + " is transposed, or of two types"
 		}
-		return s, false
+	case n.Is(op.ReshapeDef):
+		if s, why = f.find(n.In[0]); why == "" && !keepsLastTwo(n.In[0], n) {
+			why = fmt.Sprintf("reshape %s of scores %v to %v mixes queries or keys with other axes", n.Label(),
+				n.In[0].Type, n.Type)
+		}
+	case n.Is(op.CastDef) && n.Type.DType.IsFloat() && n.In[0].Type.DType.IsFloat():
+		s, why = f.find(n.In[0])
+	case n.Is(op.AddDef):
+		s, why = f.sum(n)
+	case n.Is(op.SubDef) && sameElems(n, n.In[0]):
+		if s, why = f.find(n.In[0]); why == "" {
+			s.terms = append(s.terms, scoreTerm{n.In[1], n.Type.Shape, -1})
+		}
+	case n.Is(op.MulDef, op.DivDef):
+		s, why = f.multiple(n)
+	case n.Is(op.TanhDef):
+		if s, why = f.find(n.In[0]); why == "" && !s.plain() {
+			why = "tanh " + n.Label() + " caps scores that are masked or biased already"
+		}
+		s.softcap = 1
+	case n.Is(op.MaxDef) && sameElems(n, n.In[0]) && isMaskedAway(n.In[1]):
+		s, why = f.find(n.In[0])
 	case n.Is(op.WhereDef):
-		return c.maskedScores(n)
+		s, why = f.masked(n)
+	default:
+		why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
 	}
-	if s.product, ok = productOf(n); ok {
-		s.chain = between(n, s.mm)
-		return s, true
+	if why != "" {
+		f.none[n] = why
+		return s, why
 	}
-	t, limit := unscale(n)
-	if !t.Is(op.TanhDef) || !(limit > 0) {
-		return s, false
-	}
-	if s.product, ok = productOf(t.In[0]); ok {
-		s.softcap, s.scale = limit, s.scale*limit
-		s.chain = append(between(n, t), between(t.In[0], s.mm)...)
-	}
-	return s, ok
+	s.chain = append(s.chain, n)
+	return s, ""
 }
 
-// between returns the nodes from n down to base, including both. Each has one operand that is not a scalar.
-func between(n, base *ir.Node) []*ir.Node {
-	out := []*ir.Node{n}
-	for n != base {
-		i := slices.IndexFunc(n.In, func(x *ir.Node) bool { _, scalar := scalarOf(x); return !scalar })
-		n = n.In[i]
-		out = append(out, n)
+// keepsLastTwo reports whether a reshape of x to y changes only axes before the last two.
+func keepsLastTwo(x, y *ir.Node) bool {
+	r, t := x.Type.Rank(), y.Type.Rank()
+	return r >= 2 && t >= 2 && x.Type.Shape[r-2:].Equal(y.Type.Shape[t-2:])
+}
+
+// sum recognises scores with a bias.
+func (f *scoresFinder) sum(n *ir.Node) (s scoresForm, why string) {
+	for i, x := range n.In {
+		if !sameElems(n, x) {
+			continue
+		}
+		var other string
+		if s, other = f.find(x); other == "" {
+			s.terms = append(s.terms, scoreTerm{n.In[1-i], n.Type.Shape, 1})
+			return s, ""
+		}
+		if why == "" {
+			why = other
+		}
 	}
-	return out
+	if why == "" {
+		why = fmt.Sprintf("sum %s %v repeats the scores", n.Label(), n.Type)
+	}
+	return s, why
+}
+
+// multiple recognises scores times a number, or times a value that is the same for all keys.
+func (f *scoresFinder) multiple(n *ir.Node) (s scoresForm, why string) {
+	if base, v := unscaleOnce(n); base != nil {
+		if s, why = f.find(base); why == "" && !s.rescale(v) {
+			why = fmt.Sprintf("factor %v of %s enlarges what is masked or capped already", v, n.Label())
+		}
+		return s, why
+	}
+	why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
+	for i, x := range n.In {
+		other := n.In[1-i]
+		r := other.Type.Rank()
+		if !n.Is(op.MulDef) || !sameElems(n, x) || r > 0 && !other.Type.Shape[r-1].Is(1) {
+			continue
+		}
+		if s, why = f.find(x); why != "" {
+			continue
+		}
+		if !s.plain() {
+			return s, "the factor " + other.Label() + " follows a mask, a bias, a soft cap or another factor"
+		}
+		s.factor = &scoreTerm{other, n.Type.Shape, 1}
+		return s, ""
+	}
+	return s, why
+}
+
+// rescale multiplies the scores by v. It returns false if they can then no longer be expressed.
+func (s *scoresForm) rescale(v float64) bool {
+	s.scale *= v
+	s.softcap *= v
+	for i := range s.terms {
+		s.terms[i].times *= v
+	}
+	for i := range s.masks {
+		if s.masks[i].never *= v; !(s.masks[i].never <= maskedAway) {
+			return false
+		}
+	}
+	return s.softcap >= 0
 }
 
 // maskedAway is the largest finite score that counts as masked. Models use -1e9, -1e30 or the smallest number of the
-// type. The exponential of such a score is 0 next to that of any other score.
+// type. The exponential of such a score is 0 next to that of any other score, and another score added to it does not
+// change it.
 const maskedAway = -1e30
 
-// maskedScores recognises where(cond, scores, -Inf). The condition may be causal, a sliding window, or any other, and
-// it may be negated.
-func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
-	cond, side := n.In[0], 1
-	never, scalar := scalarOf(n.In[2])
-	if !scalar {
+func isMaskedAway(n *ir.Node) bool {
+	v, scalar := scalarOf(n)
+	return scalar && v <= maskedAway
+}
+
+// masked recognises where(cond, scores, -Inf). The condition may be causal, a sliding window, or any other, and it may
+// be negated.
+func (f *scoresFinder) masked(n *ir.Node) (s scoresForm, why string) {
+	m := scoreMask{cond: n.In[0], full: n.Type.Shape}
+	side := 1
+	if m.opposite = isMaskedAway(n.In[1]); m.opposite {
 		side = 2
-		never, scalar = scalarOf(n.In[1])
 	}
-	if !scalar || !(never <= maskedAway) || !sameElems(n, n.In[side]) {
-		return s, false
+	never, scalar := scalarOf(n.In[3-side])
+	switch {
+	case !scalar:
+		return s, fmt.Sprintf("where %s replaces scores by %s, which is no constant", n.Label(), n.In[3-side].Label())
+	case !(never <= maskedAway):
+		return s, fmt.Sprintf("where %s replaces scores by %v, which is not below %v", n.Label(), never, maskedAway)
+	case !sameElems(n, n.In[side]):
+		return s, fmt.Sprintf("where %s %v repeats the scores", n.Label(), n.Type)
 	}
-	if s, ok = c.scoresOf(n.In[side]); !ok {
-		return s, false
+	if s, why = f.find(n.In[side]); why != "" {
+		return s, why
 	}
-	s.chain = append(s.chain, n)
-	if span, ok := c.spanOf(cond, side == 2); ok {
-		s.span = s.span.and(span)
+	m.never = never
+	if span, ok := f.c.spanOf(m.cond, m.opposite); ok {
 		// For a query without keys attention returns zeros, but finite scores gave the mean of all values. A causal
 		// query always has key 0.
-		return s, s.span.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0)
-	}
-	if side == 2 || s.keep != nil || !math.IsInf(never, -1) {
-		return s, false
-	}
-	s.keep = cond
-	return s, true
-}
-
-// keySpan is the range of keys j that query i attends to: i + lower <= j <= i + upper, with each bound that is set.
-type keySpan struct {
-	lower, upper       int64
-	hasLower, hasUpper bool
-}
-
-// and returns the intersection.
-func (a keySpan) and(b keySpan) keySpan {
-	if b.hasLower && (!a.hasLower || b.lower > a.lower) {
-		a.lower, a.hasLower = b.lower, true
-	}
-	if b.hasUpper && (!a.hasUpper || b.upper < a.upper) {
-		a.upper, a.hasUpper = b.upper, true
-	}
-	return a
-}
-
-// valid reports whether the span is not empty and its bounds fit the attributes of attention.
-func (a keySpan) valid() bool {
-	small := func(v int64) bool { return v >= -ir.MaxDim && v <= ir.MaxDim }
-	return small(a.lower) && small(a.upper) && !(a.hasLower && a.hasUpper && a.upper-a.lower > ir.MaxDim) &&
-		!(a.hasLower && a.hasUpper && a.lower > a.upper)
-}
-
-// attrs sets the mask that is equal to the span. It returns false for a span with only a lower bound, because attention
-// has no such mask.
-func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
-	switch {
-	case !a.hasUpper:
-		return false
-	case a.hasLower:
-		to.Mask, to.Window = op.MaskSliding, int(a.upper-a.lower)
-	default:
-		to.Mask = op.MaskCausal
-	}
-	if d, ok := sk.Sub(sq); !ok || !d.Is(a.upper) {
-		to.QOffset, to.UseQOffset = int(a.upper), true
-	}
-	return true
-}
-
-// spanOf reads the condition of a mask as a span of keys. The condition is a comparison of positions, or a table that
-// was folded from one. Its last axis is the keys, the one before it the queries.
-func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
-	if t, ok := c.report.Folded[cond.Name]; ok && cond.Is(op.ParamDef) {
-		return tableSpan(t.Data, cond.Type.Shape, opposite)
-	}
-	for cond.Is(op.ReshapeDef, op.ExpandDef) && cond.In[0].Type.Rank() >= 2 && onlyOnesBefore(cond.In[0], cond) {
-		cond = cond.In[0]
-	}
-	if !cond.Is(op.LeDef, op.LtDef, op.GeDef, op.GtDef) {
-		return keySpan{}, false
-	}
-	a, aOK := positionOf(cond.In[0])
-	b, bOK := positionOf(cond.In[1])
-	less, strict := cond.Is(op.LeDef, op.LtDef), cond.Is(op.LtDef, op.GtDef)
-	if !aOK || !bOK || a.fromEnd == b.fromEnd || max(a.fromEnd, b.fromEnd) > 1 {
-		return keySpan{}, false
-	}
-	if a.fromEnd == 1 { // the left operand is the query
-		a, b, less = b, a, !less
-	}
-	if opposite { // not (key <= q) is key > q
-		less, strict = !less, !strict
-	}
-	d := b.offset - a.offset // key <= query + d, or >=
-	switch {
-	case less && strict:
-		return keySpan{upper: d - 1, hasUpper: true}, true
-	case less:
-		return keySpan{upper: d, hasUpper: true}, true
-	case strict:
-		return keySpan{lower: d + 1, hasLower: true}, true
-	}
-	return keySpan{lower: d, hasLower: true}, true
-}
-
-// onlyOnesBefore reports whether y is x with axes of size 1 added in front.
-func onlyOnesBefore(x, y *ir.Node) bool {
-	n := y.Type.Rank() - x.Type.Rank()
-	return n >= 0 && y.Type.Shape[n:].Equal(x.Type.Shape) &&
-		!slices.ContainsFunc(y.Type.Shape[:n], func(d ir.Dim) bool { return !d.Is(1) })
-}
-
-// position is a value that counts along one axis: the index plus an offset.
-type position struct {
-	fromEnd int // the axis, counted from the last, which is 0
-	offset  int64
-}
-
-// positionOf recognises an iota, possibly plus constants, that broadcasts along the other axes of its reader.
-func positionOf(n *ir.Node) (p position, ok bool) {
-	axis := -1
-	for i, d := range n.Type.Shape {
-		if !d.Is(1) {
-			if axis >= 0 {
-				return p, false
-			}
-			axis = i
+		if both := s.span.and(span); both.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0) {
+			s.span, m.spanned = both, true
 		}
 	}
-	if axis < 0 || n.Type.DType.IsFloat() {
-		return p, false
-	}
-	p.fromEnd = n.Type.Rank() - 1 - axis
-	for {
-		switch {
-		case n.Is(op.AddDef, op.SubDef):
-			v, right := scalarOf(n.In[1])
-			if n.Is(op.SubDef) {
-				v = -v
-			}
-			next := n.In[0]
-			if !right && n.Is(op.AddDef) {
-				v, right = scalarOf(n.In[0])
-				next = n.In[1]
-			}
-			if !right || !sameElems(n, next) || v != math.Trunc(v) || math.Abs(v) > ir.MaxDim {
-				return p, false
-			}
-			n, p.offset = next, p.offset+int64(v)
-		case n.Is(op.ReshapeDef):
-			n = n.In[0]
-		case n.Is(op.CastDef) && !n.In[0].Type.DType.IsFloat():
-			n = n.In[0]
-		case n.Is(op.IotaDef):
-			return p, !n.Type.Shape[n.Attrs.(op.IotaAttrs).Axis].Is(1) && onlyAxis(n.Type.Shape)
-		default:
-			return p, false
-		}
-	}
-}
-
-// onlyAxis reports whether exactly one axis of s is not 1.
-func onlyAxis(s ir.Shape) bool {
-	n := 0
-	for _, d := range s {
-		if !d.Is(1) {
-			n++
-		}
-	}
-	return n == 1
-}
-
-// tableSpan is like spanOf for a table of shape [...1, queries, keys].
-func tableSpan(table []byte, shape ir.Shape, opposite bool) (span keySpan, ok bool) {
-	r := len(shape)
-	if r < 2 || !shape.IsStatic() || slices.ContainsFunc(shape[:r-2], func(d ir.Dim) bool { return !d.Is(1) }) {
-		return span, false
-	}
-	queries, keys := int(shape[r-2].Const), int(shape[r-1].Const)
-	sees := func(i, j int) bool { return (table[i*keys+j] != 0) != opposite }
-	for i := range queries {
-		for j := 1; j < keys; j++ {
-			switch before, here := sees(i, j-1), sees(i, j); {
-			case before && !here:
-				span = span.and(keySpan{upper: int64(j - 1 - i), hasUpper: true})
-			case here && !before:
-				span = span.and(keySpan{lower: int64(j - i), hasLower: true})
-			}
-		}
-	}
-	for i := range queries {
-		for j := range keys {
-			d := int64(j - i)
-			if sees(i, j) != !(span.hasLower && d < span.lower || span.hasUpper && d > span.upper) {
-				return span, false
-			}
-		}
-	}
-	return span, span != keySpan{}
+	s.masks = append(s.masks, m)
+	return s, ""
 }

@@ -32,6 +32,7 @@ var simplifyRules = []rw.Rule{
 			return op.Expand(c.New("x"), c.Root().Type.Shape)
 		}},
 	{Name: "narrow-narrow", Match: rw.Op(op.NarrowDef, rw.As("n", rw.Op(op.NarrowDef, rw.Any("x")))), To: mergeNarrows},
+	{Name: "gather-one", Match: rw.Op(op.GatherDef), To: gatherOne},
 	{Name: "add-zero", Match: rw.Op(op.AddDef, rw.Any("x"), isConst(0)), To: operand},
 	{Name: "sub-zero", Match: rw.Op(op.SubDef, rw.Any("x"), isConst(0)), To: operand},
 	{Name: "mul-one", Match: rw.Op(op.MulDef, rw.Any("x"), isConst(1)), To: operand},

@@ -28,6 +28,9 @@ func (m *Match) Node(name string) *ir.Node { return m.captures[name] }
 // Root returns the node that the pattern was tried on.
 func (m *Match) Root() *ir.Node { return m.root }
 
+// Uses returns how often a node is read, as an operand or an output of the graph.
+func (m *Match) Uses(n *ir.Node) int { return m.uses[n.ID] }
+
 // Miss records why a matching node is not rewritten. Only the first reason is kept.
 func (m *Match) Miss(reason string) {
 	if m.miss == "" {

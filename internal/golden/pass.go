@@ -85,7 +85,9 @@ func (f *File) checkRules(t *testing.T, got Rewritten) {
 	for _, r := range f.Values("expect-miss") {
 		start, prefix := strings.CutSuffix(r, "*")
 		if !slices.ContainsFunc(
-			got.Missed, func(m string) bool { return m == r || prefix && strings.HasPrefix(m, start) }) {
+			got.Missed, func(m string) bool {
+				return m == r || strings.HasPrefix(m, r+": ") || prefix && strings.HasPrefix(m, start)
+			}) {
 			t.Errorf("miss %s was not reported; reported: %v", r, got.Missed)
 		}
 	}

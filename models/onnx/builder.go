@@ -36,17 +36,9 @@ type builder struct {
 	// declared has the types that the main graph declares, readers the nodes that read a value.
 	declared map[string]*onnxpb.TypeProto_Tensor
 	readers  map[string][]*onnxpb.NodeProto
-	outputs  map[string]bool // of the main graph
-	counts   []namedCount    // outputs that say how many rows of another one are used
 	depth    int
 	count    int   // ONNX nodes converted
 	now      *node // the node that is converted, for errors
-}
-
-// namedCount is the number of rows of an output.
-type namedCount struct {
-	name string
-	node *ir.Node
 }
 
 // scope has the values of a graph, and those of the graphs around it.
@@ -101,8 +93,10 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 			}
 			b.g.Return(name, n)
 		}
-		for _, c := range b.counts {
-			b.g.Return(unique(used, symbolic(c.name, "count")), c.node)
+		for _, out := range g.GetOutput() { // which say how many rows of another one are used
+			if v := b.scope.find(out.GetName()); v.bound != nil {
+				b.g.Return(unique(used, symbolic(out.GetName()+"_count", "count")), v.bound.count)
+			}
 		}
 	})
 	var known *diag.Error
@@ -340,6 +334,7 @@ func (b *builder) convert(n *node) {
 		}
 	}
 	n.refuseSmall()
+	boundOf := n.boundOf()
 	out := n.results()
 	for i, name := range n.p.GetOutput() {
 		if name == "" {
@@ -356,10 +351,18 @@ func (b *builder) convert(n *node) {
 			v = v.clone(name)
 		}
 		v.name = name
+		if boundOf != nil {
+			v.bound = boundOf(b.at(v))
+		}
 		if v.narrow == 0 {
 			n.narrow(v)
 		}
 		b.scope.values[name] = v
+	}
+	for _, r := range n.bounded {
+		if v := b.scope.values[n.p.GetOutput()[r.result]]; v != nil {
+			v.bound = &r.bound
+		}
 	}
 	b.now = outer
 }
@@ -374,7 +377,7 @@ func (n *node) narrow(v *value) {
 		switch n.p.GetOpType() {
 		case "Add", "Sub", "Mul", "Neg", "BitwiseNot", "BitShift", "Sum", "ReduceSum", "ReduceProd", "CumSum", "Pow":
 			x := n.castTo(n.b.at(v), 0, v.narrow)
-			*v = value{name: v.name, typ: v.typ, node: x, narrow: v.narrow}
+			*v = value{name: v.name, typ: v.typ, node: x, narrow: v.narrow, bound: v.bound}
 		}
 		return
 	}

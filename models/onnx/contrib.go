@@ -174,6 +174,9 @@ func matMulBits(n *node) []*value {
 	if n.has(4) {
 		n.fail("g_idx is not supported")
 	}
+	if y := n.packedProduct(x, bitWeights{rows, k, bits, block}); y != nil {
+		return one(n.biased(y, 5))
+	}
 	blocks := (k + block - 1) / block
 	// unpacked returns numbers of a row of bytes, the first of a byte in its lower bits.
 	unpacked := func(v *ir.Node, count int) *ir.Node {

@@ -30,6 +30,12 @@ var (
 		}
 		return op.ReduceMean(x, true, axes...)
 	}))
+	_ = contrib("QLinearAveragePool", "", quantizedUnary(func(n *node, x *ir.Node) *ir.Node {
+		if n.int("channels_last", 0) != 0 {
+			n.fail("channels_last is not supported")
+		}
+		return n.averagePool(x)
+	}))
 	_ = contrib("QLinearConcat", "", func(n *node) []*value {
 		var xs []*ir.Node
 		for i := 2; i+2 < len(n.in); i += 3 {
@@ -54,6 +60,9 @@ var (
 	})
 	_ = contrib("QGemm", "", func(n *node) []*value {
 		// a, its scale and zero point, b with those, c, the result's scale and zero point
+		if y := n.integerGemm(); y != nil {
+			return one(y)
+		}
 		a, b := n.centred(n.x(0), n.maybe(2), 1), n.centred(n.x(3), n.maybe(5), 1)
 		if n.int("transB", 0) != 0 {
 			b = n.centred(n.x(3), n.maybe(5), 0)
@@ -105,6 +114,31 @@ func quantizedUnary(f func(n *node, x *ir.Node) *ir.Node) func(n *node) []*value
 		y := f(n, n.dequantised(n.x(0), scalarOf(n.x(1)), n.zeroOf(2)))
 		return one(n.quantised(y, scalarOf(n.x(3)), n.zeroOf(4), n.typeOf(0).DType, n.in[0].narrow))
 	}
+}
+
+// integerGemm returns QGemm as a product of floats with the conversions around it, or nil if the compiler would not
+// know that as a product of integers.
+func (n *node) integerGemm() *ir.Node {
+	if n.int("transA", 0) != 0 || n.float("alpha", 1) != 1 || !n.has(8) || n.typeOf(8).DType != n.typeOf(0).DType ||
+		n.typeOf(0).Rank() != 2 || n.typeOf(3).Rank() != 2 {
+		return nil
+	}
+	for _, i := range []int{1, 2, 3, 4, 5, 7, 8} {
+		if !n.has(i) || !n.in[i].isKnown() {
+			return nil
+		}
+	}
+	trans := n.int("transB", 0) != 0
+	axis := 1
+	if trans {
+		axis = 0
+	}
+	y := op.MatMul(n.asFloats(0, 1), n.asFloats(3, axis), op.MatMulAttrs{TransB: trans})
+	if n.has(6) {
+		scale := op.Mul(scalarOf(n.x(1)), op.Reshape(n.x(4), ir.Shape{numel(n.x(4))}))
+		y = op.Add(y, n.dequantised(n.x(6), scale, nil))
+	}
+	return n.asIntegers(y, 7)
 }
 
 // zeroOf returns a zero point as a number, nil if there is none.

@@ -174,6 +174,9 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 		if c := inside[v]; c != nil {
 			return c
 		}
+		if v.bound != nil {
+			n.fail("reads %q in a graph of its own, and the data decide how many rows of it are used", v.name)
+		}
 		c := v.clone(v.name)
 		c.node = op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
 		inside[v] = c

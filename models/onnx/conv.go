@@ -101,7 +101,7 @@ var (
 	})
 	_ = on("ConvTranspose", 1, convTranspose)
 	_ = on("MaxPool", 1, maxPool)
-	_ = on("AveragePool", 1, averagePool)
+	_ = on("AveragePool", 1, func(n *node) []*value { return one(n.averagePool(n.x(0))) })
 	_ = on("LpPool", 1, func(n *node) []*value {
 		x, p := n.x(0), n.int("p", 2)
 		k, ok := n.list("kernel_shape")
@@ -419,8 +419,7 @@ func (n *node) maxIndices(x *ir.Node, w window, y *ir.Node, least float64) *ir.N
 }
 
 // averagePool is AveragePool. Padding counts only with count_include_pad, and what ceil_mode adds never does.
-func averagePool(n *node) []*value {
-	x := n.x(0)
+func (n *node) averagePool(x *ir.Node) *ir.Node {
 	k, ok := n.list("kernel_shape")
 	if !ok {
 		n.fail("kernel_shape is missing")
@@ -434,7 +433,7 @@ func averagePool(n *node) []*value {
 		plain = plain && w.dilation[i] == 1 && w.after[i] == given.after[i]
 	}
 	if plain && (include || !padded) {
-		return one(n.pooled(x, w, "mean", 0))
+		return n.pooled(x, w, "mean", 0)
 	}
 	total := n.pooled(x, w, "sum", 0)
 	ones := op.Const(n.b.g, 1, ir.Type{DType: x.Type.DType, Shape: append(ir.ShapeOf(1, 1), x.Type.Shape[2:]...)})
@@ -447,7 +446,7 @@ func averagePool(n *node) []*value {
 		ones = op.Pad(ones, append([]int{0, 0}, w.before...), after, 1)
 		w.before = make([]int, len(k))
 	}
-	return one(op.Div(total, n.pooled(ones, w, "sum", 0)))
+	return op.Div(total, n.pooled(ones, w, "sum", 0))
 }
 
 // centred returns integers less their zero point as floats of 64 bits, whose products and sums are exact.

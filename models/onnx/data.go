@@ -8,8 +8,8 @@ import (
 )
 
 // This file has ops whose results have as many rows as the data decide. Where the model declares a size, the result has
-// it. Otherwise it has the largest number of rows, those that are not used are zero, and the method has one more output
-// with the number of rows. That is allowed only for an output of the model.
+// it. Otherwise it has the largest number of rows, and those that are not used are zero. The method has one more output
+// with the number of rows for each output that has them. See bounded.go for nodes that read such a result.
 
 const boundedNote = "without a declared size, the result has the largest one, and output NAME_count says how many rows are used"
 
@@ -21,17 +21,17 @@ var (
 		note: "of numbers without axis; " + boundedNote})
 )
 
-// rowsOf returns how many rows a result has on an axis: the declared number, or else most. In the second case count is
-// added to the outputs.
+// rowsOf returns how many rows a result has on an axis: the declared number, or else most. In the second case count of
+// them are used.
 func (n *node) rowsOf(result, axis int, most ir.Dim, count *ir.Node) ir.Dim {
 	if shape, ok := n.declaredShape(result); ok && axis < len(shape) {
 		return shape[axis]
 	}
 	name := n.p.GetOutput()[result]
-	if !n.b.outputs[name] || n.b.scope.outer != nil {
-		n.fail("the size of result %q depends on data; want it only as an output of the model", name)
+	if n.b.scope.outer != nil {
+		n.fail("the size of result %q depends on data; that is allowed in the main graph only", name)
 	}
-	n.b.counts = append(n.b.counts, namedCount{name + "_count", count})
+	n.bounded = append(n.bounded, resultBound{result, bound{axis, count}})
 	return most
 }
 

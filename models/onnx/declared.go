@@ -28,10 +28,6 @@ func (b *builder) declare(g *onnxpb.GraphProto) {
 			}
 		}
 	}
-	b.outputs = map[string]bool{}
-	for _, o := range g.GetOutput() {
-		b.outputs[o.GetName()] = true
-	}
 	for _, p := range g.GetNode() {
 		for _, name := range p.GetInput() {
 			b.readers[name] = append(b.readers[name], p)

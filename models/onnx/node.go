@@ -20,6 +20,7 @@ type node struct {
 	index   int
 	version int64    // of the op's domain
 	in      []*value // nil where the node has none; no nil at the end
+	bounded []resultBound
 }
 
 // describe returns the name of the node for errors, with the place in the exporter's modules if the file has it.
@@ -60,7 +61,12 @@ func (n *node) unknown() string {
 }
 
 // typeOf returns the type of input i.
-func (n *node) typeOf(i int) ir.Type { return n.in[i].typ }
+func (n *node) typeOf(i int) ir.Type {
+	if !n.has(i) {
+		n.fail("input %d is missing", i)
+	}
+	return n.in[i].typ
+}
 
 // has reports whether the node has input i.
 func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != nil }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/models/onnx/onnxpb"
@@ -163,6 +164,57 @@ func importModel(t *testing.T, m *onnxpb.ModelProto, o Options) (*Model, error) 
 	return Import(f, o)
 }
 
+func TestMain(m *testing.M) {
+	testPanics = true
+	os.Exit(m.Run())
+}
+
+// bounded returns a model that reads the elements of x that are not 0, squares them, and cuts them.
+func bounded(starts, ends []int64) *onnxpb.ModelProto {
+	m := model("NonZero")
+	m.Graph.Node[0].Output = []string{"at"}
+	node := func(op, out string, in ...string) {
+		m.Graph.Node = append(m.Graph.Node, &onnxpb.NodeProto{OpType: &op, Input: in, Output: []string{out}})
+	}
+	node("Transpose", "t", "at")
+	node("GatherND", "g", "x", "t")
+	node("Mul", "s", "g", "g")
+	node("Slice", "y", "s", "starts", "ends")
+	for name, list := range map[string][]int64{"starts": starts, "ends": ends} {
+		m.Graph.Initializer = append(m.Graph.Initializer, &onnxpb.TensorProto{Name: &name, Dims: []int64{1},
+			DataType: proto.Int32(7), Int64Data: list})
+	}
+	m.Graph.Output[0].Type.GetTensorType().Shape = nil
+	return m
+}
+
+// TestBounded checks nodes that read a result with as many rows as the data decide.
+func TestBounded(t *testing.T) {
+	for _, c := range []struct {
+		end   int64
+		want  []float64
+		count int64
+	}{{5, []float64{1, 9, 16}, 3}, {2, []float64{1, 9}, 2}} {
+		m, err := importModel(t, bounded([]int64{0}, []int64{c.end}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tensor.NewArray(dtype.F32, 2, 3)
+		copy(x.Floats, []float64{0, 1, 0, -3, 4, 0})
+		out, err := interp.Run(m.Graph, nil, map[string]*tensor.Array{"x": x}, m.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := out["y"]
+		if n := out["y_count"]; n == nil || n.At(0) != float64(c.count) || y.Shape[0] != int(c.end) {
+			t.Fatalf("y is %v, count %v; want %d of %d rows", y.Shape, n, c.count, c.end)
+		}
+		if !slices.Equal(y.Floats[:c.count], c.want) {
+			t.Errorf("y is %v, want %v", y.Floats, c.want)
+		}
+	}
+}
+
 // TestErrors checks that errors name the node and what is wrong.
 func TestErrors(t *testing.T) {
 	external := model("Relu")
@@ -180,7 +232,8 @@ func TestErrors(t *testing.T) {
 	data := model("NonZero")
 	data.Graph.Node[0].Output = []string{"at"}
 	data.Graph.Node = append(data.Graph.Node,
-		&onnxpb.NodeProto{OpType: proto.String("Transpose"), Input: []string{"at"}, Output: []string{"y"}})
+		&onnxpb.NodeProto{OpType: proto.String("ReduceSum"), Input: []string{"at"}, Output: []string{"y"}})
+	cut := bounded([]int64{1}, []int64{2})
 	recursive := model("F")
 	recursive.Graph.Node[0].Domain = proto.String("local")
 	recursive.Functions = []*onnxpb.FunctionProto{{Name: proto.String("F"), Domain: proto.String("local"),
@@ -197,7 +250,8 @@ func TestErrors(t *testing.T) {
 		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
 		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
 		{"old opset", model("Gelu"), Options{}, ""},
-		{"data", data, Options{}, `the size of result "at" depends on data`},
+		{"data", data, Options{}, `node number 1 (ReduceSum): reads "at", of which the data decide`},
+		{"data cut", cut, Options{}, "allowed is a slice from 0"},
 		{"external", external, Options{},
 			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},

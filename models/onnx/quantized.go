@@ -26,6 +26,11 @@ func (n *node) spread(v *ir.Node, x ir.Shape, axis int, block int) *ir.Node {
 	return v
 }
 
+// oneElement reports whether a scale is one number, so that the axis does not matter.
+func oneElement(t ir.Type) bool {
+	return t.Rank() == 0 || t.Rank() == 1 && t.Shape[0].Is(1)
+}
+
 // quantised returns round(x/scale) + zero, saturated. Halves go to the even neighbour.
 func (n *node) quantised(x, scale, zero *ir.Node, d dtype.DType, narrow int32) *ir.Node {
 	y := op.Round(op.Div(x, scale))
@@ -54,7 +59,7 @@ var (
 	_ = register("QuantizeLinear", conversion{since: 10, convert: func(n *node) []*value {
 		x := n.x(0)
 		axis := n.int("axis", 1)
-		if x.Type.Rank() > 0 && n.typeOf(1).Rank() > 0 {
+		if x.Type.Rank() > 0 && !oneElement(n.typeOf(1)) {
 			axis = n.axis(axis, x.Type.Rank())
 		}
 		d, narrow := dtype.U8, int32(0)
@@ -87,10 +92,11 @@ var (
 		out[0].narrow = narrow
 		return out
 	}})
-	_ = register("DequantizeLinear", conversion{since: 10, convert: func(n *node) []*value {
+	// Constants are not dequantized here, because products may read them as integers.
+	_ = register("DequantizeLinear", conversion{since: 10, keep: true, convert: func(n *node) []*value {
 		x := n.x(0)
 		axis := n.int("axis", 1)
-		if x.Type.Rank() > 0 && n.typeOf(1).Rank() > 0 {
+		if x.Type.Rank() > 0 && !oneElement(n.typeOf(1)) {
 			axis = n.axis(axis, x.Type.Rank())
 		}
 		block := n.int("block_size", 0)
@@ -128,6 +134,10 @@ var (
 	})
 	_ = on("QLinearMatMul", 10, func(n *node) []*value {
 		a, b := n.x(0), n.x(3)
+		if n.constants(1, 2, 3, 4, 5, 6, 7) && b.Type.Rank() == 2 && a.Type.Rank() >= 2 {
+			y := n.matmul(n.asFloats(0, 1), n.asFloats(3, 1))
+			return one(n.asIntegers(y, 6))
+		}
 		acc := n.matmul(n.centred(a, n.x(2), max(0, a.Type.Rank()-2)), n.centred(b, n.x(5), b.Type.Rank()-1))
 		column := func(v *ir.Node, x *ir.Node) *ir.Node {
 			if v.Type.Rank() == 1 && !v.Type.Shape[0].Is(1) {
@@ -148,6 +158,14 @@ var (
 	})
 	_ = on("QLinearConv", 10, func(n *node) []*value {
 		x, w := n.x(0), n.x(3)
+		if n.constants(1, 2, 3, 4, 5, 6, 7) && x.Type.Rank() == 4 {
+			var bias *ir.Node
+			if n.has(8) {
+				scale := op.Mul(scalarOf(n.x(1)), op.Reshape(n.x(4), ir.Shape{numel(n.x(4))}))
+				bias = n.dequantised(n.x(8), scale, nil)
+			}
+			return one(n.asIntegers(n.conv(n.asFloats(0, 1), n.asFloats(3, 0), bias), 6))
+		}
 		acc := n.conv(n.centred(x, n.x(2), 1), n.centred(w, n.x(5), 0), nil)
 		f := dtype.F64
 		rank := x.Type.Rank()
@@ -160,6 +178,34 @@ var (
 				n.typeOf(7).DType, n.in[7].narrow))
 	})
 )
+
+// constants reports whether inputs are known when the model is compiled. Then a product is written in floats, with the
+// conversions around it, which the compiler knows as a product of integers.
+func (n *node) constants(inputs ...int) bool {
+	for _, i := range inputs {
+		if !n.has(i) || !n.in[i].isKnown() {
+			return false
+		}
+	}
+	return n.typeOf(1).DType == dtype.F32 && n.typeOf(4).DType == dtype.F32 && n.typeOf(6).DType == dtype.F32 &&
+		n.typeOf(0).DType == n.typeOf(7).DType
+}
+
+// asFloats returns input i, which the inputs after it scale and shift, along axis if they are vectors.
+func (n *node) asFloats(i, axis int) *ir.Node {
+	x := n.x(i)
+	return n.dequantised(x, n.spread(n.x(i+1), x.Type.Shape, axis, 0), n.spread(n.x(i+2), x.Type.Shape, axis, 0))
+}
+
+// asIntegers quantizes y with the scale that is input i, and the zero point after it.
+func (n *node) asIntegers(y *ir.Node, i int) *ir.Node {
+	return n.quantised(y, scalarOf(n.x(i)), scalarOf(n.x(i+1)), n.typeOf(i+1).DType, n.in[i+1].narrow)
+}
+
+func numel(x *ir.Node) ir.Dim {
+	e, _ := x.Type.Shape.Numel()
+	return e
+}
 
 // perChannel returns a scale for the channels of a tensor of that rank.
 func (n *node) perChannel(v *ir.Node, rank int) *ir.Node {

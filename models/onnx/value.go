@@ -24,6 +24,7 @@ type value struct {
 	elems []elem
 	// narrow is the ONNX type of integers that are stored in a wider type; 0 for all others. Arithmetic wraps in it.
 	narrow int32
+	bound  *bound // which rows are used, if not all are
 }
 
 // elem is num/den. den is positive.

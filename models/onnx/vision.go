@@ -83,10 +83,10 @@ func cubicWeights(t *ir.Node) []*ir.Node {
 var (
 	_ = register("GridSample", conversion{since: 16, convert: gridSample})
 	_ = register("AffineGrid", conversion{since: 20, convert: affineGrid})
+	_ = on("MaxRoiPool", 1, maxRoiPool)
 	_ = register("RoiAlign", conversion{since: 10, convert: roiAlign,
 		note: "sampling_ratio must be given; 0 lets the data decide the number of samples"})
 	_ = register("DeformConv", conversion{since: 19, convert: deformConv, note: "images of two axes"})
-	_ = refuse("its windows depend on data; RoiAlign has a fixed number of samples", "MaxRoiPool")
 )
 
 // reflected folds positions into the range lo to lo+span, as a mirror at each end does.
