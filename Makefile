@@ -40,7 +40,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -242,6 +242,12 @@ onnx-tests: build
 	$(PYTHON) bench/onnx/nodes.py out/onnx-nodes
 	$(GO) build -o bin/onnx ./bench/onnx
 	bin/onnx out/onnx-nodes
+
+# Exported models beside ONNX Runtime; DIR is what bench/onnx/models.py wrote.
+DIR ?= out/onnx-models
+bench-onnx: build
+	$(GO) build -o bin/onnx ./bench/onnx
+	$(PYTHON) bench/onnx/speed.py $(DIR) $(ARGS)
 
 bench-ops-gpu:
 	@mkdir -p out

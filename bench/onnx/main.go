@@ -3,6 +3,8 @@
 // what failed.
 //
 //	go run ./bench/onnx [-only REGEXP] [-backend NAME] DIR
+//
+// With -ranges and -serve it prints sizes of one model and runs its artifact, for speed.py.
 package main
 
 import (
@@ -23,8 +25,23 @@ func main() {
 	only := flag.String("only", "", "run only the tests whose names match")
 	backend := flag.String("backend", "cpu", "the backend to run on")
 	parallel := flag.Int("parallel", 4, "how many tests run at a time")
+	served := flag.String("serve", "", "an artifact: run it with the inputs of DIR, as speed.py says")
+	ranges := flag.Bool("ranges", false, "print the --size of each open size that the inputs of DIR need")
+	threads := flag.Int("threads", 0, "threads of the backend with -serve; 0 means all")
 	verbose := flag.Bool("v", false, "print every test")
 	flag.Parse()
+	switch {
+	case *served != "":
+		if err := serve(context.Background(), *served, flag.Arg(0), *backend, *threads); err != nil {
+			log.Fatal(err)
+		}
+		return
+	case *ranges:
+		if err := printRanges(flag.Arg(0)); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	pattern := regexp.MustCompile(*only)
 	models, err := filepath.Glob(filepath.Join(flag.Arg(0), "*", "model.onnx"))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
 )
 
 // loops decides which loops stay one step, of those that are too long to be unrolled at once (lower). A loop stays if
@@ -20,7 +21,13 @@ import (
 //	w = param : f32[4,4]                     graph body        graph body
 //	y = loop x, w {body=@body, carried=1}    x = input    ->   x = input
 //	                                         w = input         w = param
+//
+// Before that, recurrent layers that the target does not run become loops (op.RecurrentDef).
 func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
+	g, err := expandRecurrent(c, g)
+	if err != nil {
+		return nil, err
+	}
 	if !slices.ContainsFunc(g.Nodes, isLoop) {
 		return g, nil
 	}
@@ -59,7 +66,7 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 		}
 		maps.DeleteFunc(stay, func(_ *ir.Node, l *loop) bool { return refused[l] })
 	}
-	g, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+	g, err = g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 		by, result := n.Maker()
 		l := stay[by]
 		if l == nil {
@@ -87,6 +94,31 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 		return g, err
 	}
 	return c.again(g)
+}
+
+// expandRecurrent makes loops of recurrent layers that the target does not run, and unrolls those with few nodes. A
+// layer whose number of steps is not known stays, so that legalize says what is missing.
+func expandRecurrent(c *context, g *ir.Graph) (*ir.Graph, error) {
+	g, n, err := g.Expand(func(n *ir.Node) bool {
+		if n.Op != op.RecurrentDef || !n.In[0].Type.Shape[0].IsStatic() {
+			return false
+		}
+		how, _ := c.target.Takes(n)
+		if how == target.Native {
+			return false
+		}
+		c.fired("expand-recurrent", n)
+		c.report.Rewritten = count(c.report.Rewritten, n.OpName())
+		return true
+	})
+	if err != nil || n == 0 {
+		return g, err
+	}
+	if g, err = c.again(g); err != nil {
+		return nil, err
+	}
+	g, _, err = c.unroll(g, func(n *ir.Node) bool { return n.Attrs.(op.LoopAttrs).Nodes() <= c.unrollNodes })
+	return g, err
 }
 
 func isLoop(n *ir.Node) bool { return n.Op == op.LoopDef }

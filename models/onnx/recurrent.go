@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -9,15 +10,16 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// A recurrent layer is a scan over time for each direction. What does not depend on the state, the product of the
-// inputs with W, is one product before the scan.
+// A recurrent layer is the op recurrent, or a scan over time for each direction if that op does not have its
+// activations or attributes. What does not depend on the state, the product of the inputs with W, is one product before
+// it.
+
+const recurrentNote = "other activations, clip and input_forget: the length must be known"
 
 var (
-	_ = register("RNN", conversion{since: 7, convert: recurrent(1, 1, "Tanh"), note: "the length must be known"})
-	_ = register(
-		"GRU", conversion{since: 7, convert: recurrent(3, 1, "Sigmoid Tanh"), note: "the length must be known"})
-	_ = register(
-		"LSTM", conversion{since: 7, convert: recurrent(4, 2, "Sigmoid Tanh Tanh"), note: "the length must be known"})
+	_ = register("RNN", conversion{since: 7, convert: recurrent(1, 1, "Tanh"), note: recurrentNote})
+	_ = register("GRU", conversion{since: 7, convert: recurrent(3, 1, "Sigmoid Tanh"), note: recurrentNote})
+	_ = register("LSTM", conversion{since: 7, convert: recurrent(4, 2, "Sigmoid Tanh Tanh"), note: recurrentNote})
 )
 
 // layer is one direction of a recurrent layer.
@@ -35,93 +37,208 @@ type layer struct {
 // recurrent converts a layer whose cell has that many gates and states.
 func recurrent(gates, states int64, defaults string) func(n *node) []*value {
 	return func(n *node) []*value {
-		x, w, r := n.x(0), n.x(1), n.x(2)
-		batchFirst := n.int("layout", 0) != 0
-		if batchFirst {
-			x = op.Transpose(x, 1, 0, 2)
+		r := n.recurrentLayer(gates, states, strings.Fields(defaults))
+		if kind := r.kind(); kind != "" {
+			return r.native(kind)
 		}
-		length, batch := x.Type.Shape[0], x.Type.Shape[1]
-		hidden := r.Type.Shape[r.Type.Rank()-1]
-		if x.Type.Rank() != 3 || !length.IsStatic() || !hidden.IsStatic() {
-			n.fail("input is %v and the state has %v values; want a length and a size that are known", x.Type, hidden)
-		}
-		direction := n.str("direction", "forward")
-		dirs := 1
-		switch direction {
-		case "forward", "reverse":
-		case "bidirectional":
-			dirs = 2
-		default:
-			n.fail("direction is %q; allowed are forward, reverse and bidirectional", direction)
-		}
-		names := strings.Fields(defaults)
-		all := n.activations(names, dirs)
-		var outs, finals, cells []*ir.Node
-		for d := range dirs {
-			pick := func(i int) *ir.Node {
-				if !n.has(i) {
-					return nil
-				}
-				v := op.Narrow(n.x(i), 0, d, 1)
-				return op.Reshape(v, v.Type.Shape[1:])
-			}
-			initial := func(i int) *ir.Node {
-				if !n.has(i) {
-					return op.Const(n.b.g, 0, ir.Type{DType: x.Type.DType, Shape: ir.Shape{batch, hidden}})
-				}
-				v := n.x(i)
-				if batchFirst {
-					v = op.Transpose(v, 1, 0, 2)
-				}
-				v = op.Narrow(v, 0, d, 1)
-				return op.Reshape(v, v.Type.Shape[1:])
-			}
-			l := layer{n: n, hidden: hidden.Const, batch: batch, acts: all[d*len(names) : (d+1)*len(names)],
-				clip: n.float("clip", 0), gates: gates, states: states, r: pick(2), b: pick(3)}
-			if states == 2 {
-				l.p = pick(7)
-			}
-			state := initial(5)
-			if states == 2 {
-				state = op.Concat(1, state, initial(6))
-			}
-			back := direction == "reverse" || d == 1
-			in := x
-			if back {
-				in = n.backwards(x)
-			}
-			wd := op.Reshape(op.Narrow(w, 0, d, 1), w.Type.Shape[1:])
-			trajectory := l.run(op.MatMul(in, wd, op.MatMulAttrs{TransB: true}), state)
-			last := op.Reshape(op.Narrow(trajectory, 0, int(length.Const)-1, 1), trajectory.Type.Shape[1:])
-			y := trajectory
-			if states == 2 {
-				y = op.Narrow(trajectory, 2, 0, int(hidden.Const))
-				cells = append(cells, op.Narrow(last, 1, int(hidden.Const), int(hidden.Const)))
-				last = op.Narrow(last, 1, 0, int(hidden.Const))
-			}
-			if n.has(4) { // nothing after the end
-				t := n.along(y.Type.Shape, 0)
-				y = op.Where(op.Lt(t, n.at(cast(n.x(4), dtype.I64), 1, 3)), y, number(0, y))
-			}
-			if back {
-				y = n.backwards(y)
-			}
-			outs, finals = append(outs, y), append(finals, last)
-		}
-		y := op.Stack(1, outs...)
-		h := op.Stack(0, finals...)
-		if batchFirst {
-			y, h = op.Transpose(y, 2, 0, 1, 3), op.Transpose(h, 1, 0, 2)
-		}
-		if states == 1 {
-			return many(y, h)
-		}
-		c := op.Stack(0, cells...)
-		if batchFirst {
-			c = op.Transpose(c, 1, 0, 2)
-		}
-		return many(y, h, c)
+		return r.loops()
 	}
+}
+
+// recurrentLayer is a node with its operands.
+type recurrentLayer struct {
+	*node
+	names         []string // of the activations, by gate, in lower case
+	x             *ir.Node // [T,B,I]
+	gates, states int64
+	hidden        int64
+	dirs          int
+	reverse       bool // one direction, backwards
+	batchFirst    bool
+}
+
+func (n *node) recurrentLayer(gates, states int64, names []string) *recurrentLayer {
+	r := n.x(2)
+	l := &recurrentLayer{node: n, x: n.x(0), gates: gates, states: states, dirs: 1,
+		batchFirst: n.int("layout", 0) != 0}
+	if l.batchFirst {
+		l.x = op.Transpose(l.x, 1, 0, 2)
+	}
+	hidden := r.Type.Shape[r.Type.Rank()-1]
+	if l.x.Type.Rank() != 3 || !hidden.IsStatic() {
+		n.fail("input is %v and the state has %v values; want rank 3 and a size that is known", l.x.Type, hidden)
+	}
+	l.hidden = hidden.Const
+	switch direction := n.str("direction", "forward"); direction {
+	case "forward":
+	case "reverse":
+		l.reverse = true
+	case "bidirectional":
+		l.dirs = 2
+	default:
+		n.fail("direction is %q; allowed are forward, reverse and bidirectional", direction)
+	}
+	for range l.dirs {
+		for _, name := range names {
+			l.names = append(l.names, strings.ToLower(name))
+		}
+	}
+	if a := n.attr("activations"); a != nil && len(a.GetStrings()) > 0 {
+		if len(a.GetStrings()) != len(l.names) {
+			n.fail("activations has %d names; want %d", len(a.GetStrings()), len(l.names))
+		}
+		for i, s := range a.GetStrings() {
+			l.names[i] = strings.ToLower(string(s))
+		}
+	}
+	return l
+}
+
+// kind returns the kind of the op recurrent that is the layer, or "" if there is none.
+func (l *recurrentLayer) kind() string {
+	if l.float("clip", 0) > 0 || l.int("input_forget", 0) != 0 {
+		return ""
+	}
+	per := len(l.names) / l.dirs
+	if l.dirs == 2 && !slices.Equal(l.names[:per], l.names[per:]) {
+		return ""
+	}
+	return map[string]string{"sigmoid tanh tanh": "lstm", "sigmoid tanh": "gru", "tanh": "rnn_tanh",
+		"relu": "rnn_relu"}[strings.Join(l.names[:per], " ")]
+}
+
+// native converts to the op recurrent.
+func (l *recurrentLayer) native(kind string) []*value {
+	n, a := l.node, op.RecurrentAttrs{Kind: kind, Reverse: l.reverse}
+	a.ResetAfter = kind == "gru" && n.int("linear_before_reset", 0) != 0
+	stored := l.x.Type.DType
+	wide := func(v *ir.Node) *ir.Node { // 16 bits would be rounded at every step
+		if v != nil && v.Type.DType.IsFloat() && v.Type.DType != dtype.F64 {
+			return cast(v, dtype.F32)
+		}
+		return v
+	}
+	given := func(i int) *ir.Node {
+		if !n.has(i) {
+			return nil
+		}
+		return wide(n.x(i))
+	}
+	state := func(i int) *ir.Node {
+		v := given(i)
+		if v != nil && l.batchFirst {
+			v = op.Transpose(v, 1, 0, 2)
+		}
+		return v
+	}
+	x, w, g := wide(l.x), wide(n.x(1)), int(l.gates*l.hidden)
+	w = op.Reshape(w, ir.Shape{ir.Static(int64(l.dirs * g)), w.Type.Shape[2]})
+	products := op.MatMul(x, w, op.MatMulAttrs{TransB: true})
+	bias := given(3)
+	if bias != nil {
+		first := op.Narrow(bias, 1, 0, g)
+		bias = op.Narrow(bias, 1, g, g)
+		if !a.ResetAfter { // one bias
+			first, bias = op.Add(first, bias), nil
+		}
+		products = op.Add(products, op.Reshape(first, ir.ShapeOf(int64(l.dirs*g))))
+	}
+	in := []*ir.Node{products, wide(n.x(2)), bias, state(5), nil, nil, nil}
+	if n.has(4) {
+		in[op.RecurrentLengths] = n.x(4)
+	}
+	if a.LSTM() {
+		in[op.RecurrentC], in[op.RecurrentPeephole] = state(6), given(7)
+	}
+	results := op.Recurrent(a, in...)
+	for k, v := range results {
+		v = cast(v, stored)
+		switch {
+		case k == 0 && l.batchFirst:
+			v = op.Transpose(v, 1, 0, 2, 3)
+		case k == 0:
+			v = op.Transpose(v, 0, 2, 1, 3)
+		case l.batchFirst:
+			v = op.Transpose(v, 1, 0, 2)
+		}
+		results[k] = v
+	}
+	return many(results...)
+}
+
+// loops converts a layer that the op recurrent is not to a scan over time for each direction.
+func (l *recurrentLayer) loops() []*value {
+	n, x, w := l.node, l.x, l.node.x(1)
+	length, batch := x.Type.Shape[0], x.Type.Shape[1]
+	if !length.IsStatic() {
+		n.fail("input is %v; want a length that is known for such activations, clip or input_forget", x.Type)
+	}
+	all, per := n.activations(l.names), len(l.names)/l.dirs
+	var outs, finals, cells []*ir.Node
+	for d := range l.dirs {
+		pick := func(i int) *ir.Node {
+			if !n.has(i) {
+				return nil
+			}
+			v := op.Narrow(n.x(i), 0, d, 1)
+			return op.Reshape(v, v.Type.Shape[1:])
+		}
+		initial := func(i int) *ir.Node {
+			if !n.has(i) {
+				return op.Const(n.b.g, 0, ir.Type{DType: x.Type.DType, Shape: ir.Shape{batch, ir.Static(l.hidden)}})
+			}
+			v := n.x(i)
+			if l.batchFirst {
+				v = op.Transpose(v, 1, 0, 2)
+			}
+			v = op.Narrow(v, 0, d, 1)
+			return op.Reshape(v, v.Type.Shape[1:])
+		}
+		one := layer{n: n, hidden: l.hidden, batch: batch, acts: all[d*per : (d+1)*per], clip: n.float("clip", 0),
+			gates: l.gates, states: l.states, r: pick(2), b: pick(3)}
+		if l.states == 2 {
+			one.p = pick(7)
+		}
+		state := initial(5)
+		if l.states == 2 {
+			state = op.Concat(1, state, initial(6))
+		}
+		back := l.reverse || d == 1
+		in := x
+		if back {
+			in = n.backwards(x)
+		}
+		wd := op.Reshape(op.Narrow(w, 0, d, 1), w.Type.Shape[1:])
+		trajectory := one.run(op.MatMul(in, wd, op.MatMulAttrs{TransB: true}), state)
+		last := op.Reshape(op.Narrow(trajectory, 0, int(length.Const)-1, 1), trajectory.Type.Shape[1:])
+		y := trajectory
+		if l.states == 2 {
+			y = op.Narrow(trajectory, 2, 0, int(l.hidden))
+			cells = append(cells, op.Narrow(last, 1, int(l.hidden), int(l.hidden)))
+			last = op.Narrow(last, 1, 0, int(l.hidden))
+		}
+		if n.has(4) { // nothing after the end
+			t := n.along(y.Type.Shape, 0)
+			y = op.Where(op.Lt(t, n.at(cast(n.x(4), dtype.I64), 1, 3)), y, number(0, y))
+		}
+		if back {
+			y = n.backwards(y)
+		}
+		outs, finals = append(outs, y), append(finals, last)
+	}
+	y := op.Stack(1, outs...)
+	h := op.Stack(0, finals...)
+	if l.batchFirst {
+		y, h = op.Transpose(y, 2, 0, 1, 3), op.Transpose(h, 1, 0, 2)
+	}
+	if l.states == 1 {
+		return many(y, h)
+	}
+	c := op.Stack(0, cells...)
+	if l.batchFirst {
+		c = op.Transpose(c, 1, 0, 2)
+	}
+	return many(y, h, c)
 }
 
 // backwards reverses sequences along axis 0, each by its own length if the layer has lengths.
@@ -243,21 +360,9 @@ func (l *layer) cell(x, s *ir.Node) *ir.Node {
 	return op.Concat(1, op.Mul(o, l.acts[2](next)), next)
 }
 
-// activations returns the functions of the gates, those of the second direction after those of the first.
-func (n *node) activations(names []string, dirs int) (out []func(x *ir.Node) *ir.Node) {
-	var list []string
-	for range dirs {
-		list = append(list, names...)
-	}
+// activations returns the functions with the given names.
+func (n *node) activations(names []string) (out []func(x *ir.Node) *ir.Node) {
 	var alphas, betas []float32
-	if a := n.attr("activations"); a != nil && len(a.GetStrings()) > 0 {
-		if len(a.GetStrings()) != len(list) {
-			n.fail("activations has %d names; want %d", len(a.GetStrings()), len(list))
-		}
-		for i, s := range a.GetStrings() {
-			list[i] = string(s)
-		}
-	}
 	if a := n.attr("activation_alpha"); a != nil {
 		alphas = a.GetFloats()
 	}
@@ -272,8 +377,8 @@ func (n *node) activations(names []string, dirs int) (out []func(x *ir.Node) *ir
 		*l = (*l)[1:]
 		return float64(v)
 	}
-	for _, name := range list {
-		switch strings.ToLower(name) {
+	for _, name := range names {
+		switch name {
 		case "sigmoid":
 			out = append(out, op.Sigmoid)
 		case "tanh":

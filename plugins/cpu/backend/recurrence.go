@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/scan"
@@ -33,6 +35,11 @@ var (
 	}, scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 		return scan.CausalConvScratch(causalOf(largest(n, 0), largest(n, 1)))
 	}})
+	_ = register(kernel{op: "recurrent", run: recurrent,
+		takes: "(f32, f32, bias: f32, h: f32, c: f32, lengths: i32|i64, p: f32)",
+		scratch: func(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
+			return scan.RecurrentScratch(p, recurrentOf(n.Attrs.(op.RecurrentAttrs), largest(n, 0), largest(n, 1)))
+		}})
 )
 
 // largest returns the largest shape that an operand can have.
@@ -48,4 +55,36 @@ func scanOf(x, a []int) scan.Selective {
 
 func causalOf(x, w []int) scan.Causal {
 	return scan.Causal{B: x[0], T: x[1], C: x[2], K: w[1]}
+}
+
+var cells = map[string]scan.Cell{"lstm": scan.LSTM, "gru": scan.GRU, "rnn_tanh": scan.RNNTanh, "rnn_relu": scan.RNNRelu}
+
+// recurrentOf returns the sizes and the kind of a recurrent layer.
+func recurrentOf(a op.RecurrentAttrs, x, r []int) scan.Recurrent {
+	cell := cells[a.Kind]
+	if a.ResetAfter {
+		cell = scan.GRUResetAfter
+	}
+	return scan.Recurrent{Cell: cell, T: x[0], B: x[1], D: r[0], H: r[2], Reverse: a.Reverse}
+}
+
+func recurrent(c *call) error {
+	a := c.node.Attrs.(op.RecurrentAttrs)
+	r := recurrentOf(a, c.in[0].Shape, c.in[1].Shape)
+	r.X, r.R = f32(c.in[0]), f32(c.in[1])
+	r.Bias, r.State, r.C = optional(c, op.RecurrentBias), optional(c, op.RecurrentH), optional(c, op.RecurrentC)
+	r.P = optional(c, op.RecurrentPeephole)
+	if c.has(op.RecurrentLengths) {
+		if l := c.in[op.RecurrentLengths]; l.DType == dtype.I32 {
+			r.Lengths32 = tensor.View[int32](l.Data)
+		} else {
+			r.Lengths = tensor.View[int64](l.Data)
+		}
+	}
+	r.Y, r.LastH = f32(c.results[0]), f32(c.results[1])
+	if a.LSTM() {
+		r.LastC = f32(c.results[2])
+	}
+	scan.RunRecurrent(c.pool, &r)
+	return nil
 }

@@ -67,6 +67,8 @@ func Convolve(p *pool.Pool, g *Args) {
 		c.spread()
 	case c.byChannel():
 		c.channels()
+	case c.merged():
+		c.mergedColumns()
 	case c.banded():
 		c.bands()
 	default:

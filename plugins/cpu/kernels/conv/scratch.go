@@ -36,6 +36,12 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 			pool.FloatBytes(min(max(nr*c.k, columnsRoom), columns*c.k)+product.Spill, mr*nr, taps, c.blockRows()*nr,
 				c.blockSize()), c.productScratch(), pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
+	if !g.Last && !g.Transposed {
+		more := c.mergedSize()
+		more.Shared += pool.FloatBytes(g.Cout * c.k)
+		more.Other = r.Other
+		r = r.With(more)
+	}
 	if g.Transposed { // see convolution.disjoint
 		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
 		gemm := one.ScratchSize(p, false)

@@ -1,0 +1,42 @@
+package conv
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+)
+
+// BenchmarkLayers measures layers of networks for small images, on one thread.
+func BenchmarkLayers(b *testing.B) {
+	for _, c := range []struct{ n, cin, cout, size, kernel, stride, groups int }{
+		{2, 3, 64, 64, 7, 2, 1}, {2, 64, 64, 16, 3, 1, 1}, {2, 64, 128, 16, 3, 2, 1}, {2, 128, 128, 8, 3, 1, 1},
+		{2, 256, 256, 4, 3, 1, 1}, {2, 512, 512, 2, 3, 1, 1}, {2, 256, 512, 4, 1, 2, 1}, {2, 96, 24, 16, 1, 1, 1},
+		{2, 480, 80, 4, 1, 1, 1}, {2, 1152, 192, 2, 1, 1, 1}, {2, 1152, 48, 1, 1, 1, 1}, {2, 96, 96, 32, 3, 2, 96},
+		{2, 480, 480, 4, 5, 1, 480}, {2, 1152, 1152, 2, 5, 1, 1152}, {2, 512, 512, 4, 3, 1, 32},
+	} {
+		a := Args{N: c.n, Cin: c.cin, Cout: c.cout, Groups: c.groups, In: [3]int{1, c.size, c.size},
+			Kernel: [3]int{1, c.kernel, c.kernel}, Stride: [3]int{1, c.stride, c.stride},
+			Pad: [3]int{0, c.kernel / 2, c.kernel / 2}, Dilation: [3]int{1, 1, 1}}
+		r, out := kerneltest.RNG(3), a.OutSize()
+		a.X = kerneltest.Randoms(r, c.n*c.cin*c.size*c.size)
+		w := kerneltest.Randoms(r, c.cout*c.cin/c.groups*c.kernel*c.kernel)
+		a.Weight, a.Bias = stored.F32(w), kerneltest.Randoms(r, c.cout)
+		a.Out = make([]float32, c.n*c.cout*out[1]*out[2])
+		b.Run(fmt.Sprintf("%dx%dx%d-%d,k%d,s%d,g%d", c.n, c.cin, c.size, c.cout, c.kernel, c.stride, c.groups),
+			func(b *testing.B) {
+				p, err := pool.New(1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer p.Close()
+				for b.Loop() {
+					Convolve(p, &a)
+				}
+				flops := 2 * float64(len(w)) * float64(c.n*out[1]*out[2])
+				b.ReportMetric(flops*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			})
+	}
+}

@@ -1,0 +1,511 @@
+package scan
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
+)
+
+// Cell is the kind of a recurrent layer.
+type Cell int
+
+// The kinds.
+const (
+	LSTM Cell = iota
+	GRU
+	GRUResetAfter
+	RNNTanh
+	RNNRelu
+)
+
+// Gates returns the number of gates.
+func (c Cell) Gates() int { return [...]int{4, 3, 3, 1, 1}[c] }
+
+// Recurrent are the operands and results of op.RecurrentDef.
+type Recurrent struct {
+	Cell              Cell
+	T, B, D, H        int
+	Reverse           bool // the only direction goes backwards
+	X, R              []float32
+	Bias, State, C, P []float32 // nil if they are not given
+	Lengths           []int64   // of B sequences, or nil
+	Lengths32         []int32   // the same as int32
+	Y, LastH, LastC   []float32
+}
+
+// A block is a group of units, at most as many as a panel of the matrix product has columns. A panel of batch rows and
+// a block are computed at a time: the products with the weights of all gates, and then the gates, while the products
+// are in the first-level cache. The weights are packed once, so that those of a block lie in the order in which all
+// steps read them. A single sequence needs dot products with rows of the weights, which are read as they are stored.
+//
+// The sequences do not depend on each other, so a worker goes through all steps with its share of them. Where there are
+// too few of them, or the weights do not fit the second-level cache of one core, the workers share the blocks of each
+// step instead, and each reads only its own part of the weights.
+
+const (
+	ownWeights = 1 << 18 // the largest number of weights of a direction that each worker reads
+	sharedStep = 1 << 17 // the least number of multiplications of a step whose blocks are shared
+)
+
+// recurrence is a call of RunRecurrent.
+type recurrence struct {
+	p *pool.Pool
+	Recurrent
+	gates, nr  int
+	high       int // batch rows of a panel; the last one may have fewer
+	panels     int
+	blocks     int
+	wide       int // units, rounded up to whole vectors
+	shared     bool
+	single     bool // one sequence: the weights are not packed, and blocks have no padding
+	t          int  // of a shared step
+	second     bool
+	packed     []float32    // [D][blocks][gates][H][width]
+	h          [2][]float32 // states before even and odd steps: [D][panels][H][rows]
+	reset      []float32    // r*h of a GRU, as h
+	state      []float32    // h as [D][panels][blocks][rows][width]
+	cell, gate []float32    // c of an LSTM, z of a GRU, as state
+}
+
+// layout sets what depends on the sizes.
+func (x *recurrence) layout() {
+	on := product.On(x.p.Set)
+	x.gates, x.nr = x.Cell.Gates(), on.NR
+	x.blocks, x.wide = pool.CeilDiv(x.H, x.nr), pool.CeilDiv(x.H, x.p.Set.Lanes)*x.p.Set.Lanes
+	threads := x.p.Threads()
+	weights, work := x.gates*x.H*x.H, x.gates*x.H*x.H*x.B*x.D
+	x.shared = threads > 1 && x.blocks > 1 && work >= sharedStep && (weights > ownWeights || x.B*x.D < threads)
+	x.high = on.MR
+	if !x.shared { // panels for all workers
+		x.high = min(x.high, max(1, x.B*x.D/threads))
+	}
+	x.high = max(1, min(x.high, x.B))
+	x.panels = pool.CeilDiv(x.B, x.high)
+	x.single = x.B == 1
+	if x.single {
+		x.nr, x.wide = x.H, x.H
+		if x.shared {
+			x.nr = pool.CeilDiv(pool.CeilDiv(x.H, threads), x.p.Set.Lanes) * x.p.Set.Lanes
+		}
+		x.blocks = pool.CeilDiv(x.H, x.nr)
+	}
+}
+
+// allocate takes the memory that all workers share.
+func (x *recurrence) allocate(sc *pool.Scratch) {
+	if !x.single {
+		x.packed = sc.Floats(x.D*x.gates*x.wide*x.H + product.Spill)
+	}
+	rows := x.D * x.B
+	x.h[0], x.h[1] = sc.Floats(rows*x.H+product.Spill), sc.Floats(rows*x.H+product.Spill)
+	x.state = sc.Floats(rows * x.wide)
+	switch x.Cell {
+	case LSTM:
+		x.cell = sc.Floats(rows * x.wide)
+	case GRU:
+		x.gate, x.reset = sc.Floats(rows*x.wide), sc.Floats(rows*x.H+product.Spill)
+	}
+}
+
+// blockMemory is the memory of a worker.
+type blockMemory struct{ gates, x, bias, packed []float32 }
+
+func (x *recurrence) memory(sc *pool.Scratch) blockMemory {
+	size := x.high * x.nr
+	return blockMemory{gates: sc.Floats(x.gates * size), x: sc.Floats(x.gates * size), bias: sc.Floats(x.gates * x.nr),
+		packed: sc.Floats(size + product.Spill)}
+}
+
+// RecurrentScratch returns what RunRecurrent needs; only the sizes and the cell of a are read.
+func RecurrentScratch(p *pool.Pool, a Recurrent) pool.Size {
+	x := recurrence{p: p, Recurrent: a}
+	x.layout()
+	shared, worker := pool.NewCounter(), pool.NewCounter()
+	x.allocate(&shared)
+	x.memory(&worker)
+	return pool.Size{Shared: shared.Counted(), Worker: worker.Counted()}
+}
+
+// RunRecurrent computes op.RecurrentDef.
+func RunRecurrent(p *pool.Pool, a *Recurrent) {
+	a.check()
+	if a.B == 0 {
+		return
+	}
+	x := pool.Keep[recurrence](p)
+	*x = recurrence{p: p, Recurrent: *a}
+	x.layout()
+	p.Shared.Reset()
+	x.allocate(&p.Shared)
+	if !x.single {
+		pool.Split(p, x.D*x.blocks*x.gates, 1+pool.Grain/(x.nr*x.H), recurrentPacking{x})
+	}
+	if !x.shared {
+		p.Each(x.D*x.panels, 1, x)
+		return
+	}
+	x.each(func(d, m int) { x.begin(d, m) })
+	items := x.D * x.panels * x.blocks
+	size := pool.CeilDiv(items, p.Threads())
+	for x.t = range x.T {
+		x.second = false
+		p.Each(items, size, x)
+		if x.Cell == GRU {
+			x.second = true
+			p.Each(items, size, x)
+		}
+	}
+	x.each(func(d, m int) { x.end(d, m) })
+}
+
+func (a *Recurrent) check() {
+	rows, wide := a.T*a.B*a.D, a.Cell.Gates()*a.H
+	optional := func(s []float32, n int) bool { return s != nil && len(s) < n }
+	if a.H < 1 || len(a.X) < rows*wide || len(a.R) < a.D*wide*a.H || len(a.Y) < rows*a.H ||
+		len(a.LastH) < a.D*a.B*a.H ||
+		a.Cell == LSTM && len(a.LastC) < a.D*a.B*a.H || optional(a.Bias, a.D*wide) || optional(a.State, a.D*a.B*a.H) ||
+		optional(a.C, a.D*a.B*a.H) || optional(a.P, 3*a.D*a.H) || a.Lengths != nil && len(a.Lengths) < a.B ||
+		a.Lengths32 != nil && len(a.Lengths32) < a.B {
+		panic("BUG: RunRecurrent: a slice is short, or there are no units")
+	}
+}
+
+// each calls f for the first row of each panel of each direction.
+func (x *recurrence) each(f func(d, m int)) {
+	for d := range x.D {
+		for m := 0; m < x.B; m += x.high {
+			f(d, m)
+		}
+	}
+}
+
+// recurrentPacking packs the weights of gates of blocks.
+type recurrentPacking struct{ *recurrence }
+
+func (a *recurrentPacking) Do(lo, hi, _ int) {
+	x := a.recurrence
+	for i := lo; i < hi; i++ {
+		d, j, q := i/(x.blocks*x.gates), i/x.gates%x.blocks, i%x.gates
+		cols, width := x.block(j)
+		rows := stored.F32(x.R[((d*x.gates+q)*x.H+j*x.nr)*x.H:])
+		product.PackColsTrans(x.p.Set, width, x.weights(d, j, q), rows, x.H, cols, x.H, nil)
+	}
+}
+
+// block returns how many units a block has, and how many columns.
+func (x *recurrence) block(j int) (cols, width int) {
+	cols = min(x.nr, x.H-j*x.nr)
+	if x.single {
+		return cols, cols
+	}
+	if cols <= x.p.Set.Lanes {
+		return cols, x.p.Set.Lanes
+	}
+	return cols, x.nr
+}
+
+// weights returns the packed weights of a gate from a block on.
+func (x *recurrence) weights(d, j, q int) []float32 {
+	_, width := x.block(j)
+	return x.packed[((d*x.wide+j*x.nr)*x.gates+q*width)*x.H:]
+}
+
+// rows returns the number of rows of the panel from row m on.
+func (x *recurrence) rows(m int) int { return min(x.high, x.B-m) }
+
+// Do runs all steps of panels or, if the steps are shared, one step of blocks of panels.
+func (x *recurrence) Do(lo, hi, worker int) {
+	mem := x.memory(x.p.Scratch(worker))
+	for i := lo; i < hi; i++ {
+		if x.shared {
+			block := i / x.panels // a worker has few blocks and so few weights
+			x.step(mem, block/x.blocks, i%x.panels*x.high, block%x.blocks, x.t, x.second)
+			continue
+		}
+		d, m := i/x.panels, i%x.panels*x.high
+		x.begin(d, m)
+		for t := range x.T {
+			for j := range x.blocks {
+				x.step(mem, d, m, j, t, false)
+			}
+			for j := 0; j < x.blocks && x.Cell == GRU; j++ {
+				x.step(mem, d, m, j, t, true)
+			}
+		}
+		x.end(d, m)
+	}
+}
+
+// begin sets the states of a panel before the first step.
+func (x *recurrence) begin(d, m int) {
+	rows := x.rows(m)
+	fill := func(to, first []float32) {
+		clear(to[:rows*x.wide])
+		for j := 0; j < x.blocks && first != nil; j++ {
+			cols, width := x.block(j)
+			for i := range rows {
+				copy(to[rows*j*x.nr+i*width:][:cols], first[(d*x.B+m+i)*x.H+j*x.nr:])
+			}
+		}
+	}
+	at := (d*x.B + m) * x.wide
+	fill(x.state[at:], x.State)
+	if x.Cell == LSTM {
+		fill(x.cell[at:], x.C)
+	}
+	h := x.h[0][(d*x.B+m)*x.H:][:rows*x.H]
+	clear(h)
+	for i := 0; i < rows && x.State != nil; i++ {
+		for k, v := range x.State[(d*x.B+m+i)*x.H:][:x.H] {
+			h[k*rows+i] = v
+		}
+	}
+}
+
+// end stores the last states of a panel.
+func (x *recurrence) end(d, m int) {
+	rows := x.rows(m)
+	for j := range x.blocks {
+		cols, width := x.block(j)
+		at := (d*x.B+m)*x.wide + rows*j*x.nr
+		for i := range rows {
+			to := (d*x.B+m+i)*x.H + j*x.nr
+			copy(x.LastH[to:][:cols], x.state[at+i*width:])
+			if x.Cell == LSTM {
+				copy(x.LastC[to:][:cols], x.cell[at+i*width:])
+			}
+		}
+	}
+}
+
+// active reports whether step t of a sequence counts.
+func (x *recurrence) active(t, b int) bool {
+	switch {
+	case x.Lengths != nil:
+		return int64(t) < x.Lengths[b]
+	case x.Lengths32 != nil:
+		return t < int(x.Lengths32[b])
+	}
+	return true
+}
+
+// place is a block of a panel at a step.
+type place struct {
+	d, m, j, t, rows int
+	cols, width      int
+	at               int       // in state
+	h, next          []float32 // the packed states of the panel
+	state, cell      []float32
+	mem              blockMemory
+	gate             [4][]float32 // the gates
+	gemm             func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
+}
+
+// step computes step number i of a block of a panel. A GRU whose reset gate scales the state takes two passes over all
+// blocks.
+func (x *recurrence) step(mem blockMemory, d, m, j, i int, second bool) {
+	w := place{d: d, m: m, j: j, t: i, rows: x.rows(m), mem: mem}
+	if x.Reverse || d == 1 {
+		w.t = x.T - 1 - i
+	}
+	w.cols, w.width = x.block(j)
+	on := product.On(x.p.Set)
+	w.gemm = on.Gemm
+	if w.width < x.nr {
+		w.gemm = on.Narrow.Gemm
+	}
+	base := (d*x.B + m) * x.H
+	w.h, w.next = x.h[i%2][base:], x.h[(i+1)%2][base:]
+	w.at = (d*x.B+m)*x.wide + w.rows*j*x.nr
+	size := w.rows * w.width
+	w.state = x.state[w.at:][:size]
+	for q := range x.gates {
+		w.gate[q] = mem.gates[q*size:][:size]
+	}
+	switch {
+	case x.Cell == LSTM:
+		w.cell = x.cell[w.at:][:size]
+		x.lstm(&w)
+	case x.Cell == GRU && !second:
+		x.gruReset(&w)
+	case x.Cell == GRU:
+		x.gruState(&w)
+	case x.Cell == GRUResetAfter:
+		x.gruAfter(&w)
+	default:
+		x.products(&w, 0, 1, w.h, true)
+		act := elementwise.Tanh
+		if x.Cell == RNNRelu {
+			act = elementwise.Relu
+		}
+		elementwise.Apply(x.p.Set, act, w.gate[0], w.gate[0])
+		x.store(&w, w.gate[0], nil)
+	}
+}
+
+// dots is products for a single sequence.
+func (x *recurrence) dots(w *place, from, count int, h []float32, with bool) {
+	g, add := x.gates*x.H, elementwise.On(x.p.Set).Binary[elementwise.Add]
+	for q, more := from, 1; q < from+count; q += more {
+		if x.blocks == 1 { // the gates lie one after the other
+			more = count
+		}
+		at := q*x.H + w.j*x.nr
+		to := w.mem.gates[q*w.cols:][:more*w.cols]
+		vec.On(x.p.Set).DotRows(to, 1, x.R[(w.d*g+at)*x.H:], x.H, len(to), h[:x.H])
+		if x.Bias != nil {
+			add(to, to, x.Bias[w.d*g+at:][:len(to)])
+		}
+		if with {
+			add(to, to, x.X[(w.t*x.D+w.d)*g+at:][:len(to)])
+		}
+	}
+}
+
+// products sets gates [from, from+count) to h·r^T + bias, and adds x if with is set.
+func (x *recurrence) products(w *place, from, count int, h []float32, with bool) {
+	if x.single {
+		x.dots(w, from, count, h, with)
+		return
+	}
+	g := x.gates * x.H
+	for q := from; q < from+count; q++ {
+		var bias, add []float32
+		ld := x.D * g
+		if x.Bias != nil {
+			bias = x.Bias[w.d*g+q*x.H+w.j*x.nr:]
+		}
+		if with {
+			add = x.X[((w.t*x.B+w.m)*x.D+w.d)*g+q*x.H+w.j*x.nr:]
+		}
+		if w.cols < w.width { // the routines read whole vectors
+			if bias != nil {
+				copy(w.mem.bias, bias[:w.cols])
+				clear(w.mem.bias[w.cols:w.width])
+				bias = w.mem.bias
+			}
+			if add != nil {
+				x.pad(w.mem.x, add, w, ld)
+				add, ld = w.mem.x, w.width
+			}
+		}
+		w.gemm(w.rows, x.H, h, x.weights(w.d, w.j, q), w.gate[q], w.width, false, bias, add, ld)
+	}
+}
+
+// pad copies the rows of x of a block and fills them with 0.
+func (x *recurrence) pad(dst, src []float32, w *place, ld int) {
+	for i := range w.rows {
+		row := dst[i*w.width:][:w.width]
+		copy(row, src[i*ld:][:w.cols])
+		clear(row[w.cols:])
+	}
+}
+
+func (x *recurrence) lstm(w *place) {
+	x.products(w, 0, 4, w.h, true)
+	size := len(w.state)
+	i, o, f, g := w.gate[0], w.gate[1], w.gate[2], w.gate[3]
+	mul, add := elementwise.On(x.p.Set).Binary[elementwise.Mul], elementwise.On(x.p.Set).Binary[elementwise.Add]
+	if x.P != nil {
+		x.peep(w, i, 0, w.cell)
+		x.peep(w, f, 2, w.cell)
+		elementwise.Apply(x.p.Set, elementwise.Sigmoid, i, i)
+		elementwise.Apply(x.p.Set, elementwise.Sigmoid, f, f)
+	} else {
+		all := w.mem.gates[:3*size]
+		elementwise.Apply(x.p.Set, elementwise.Sigmoid, all, all)
+	}
+	elementwise.Apply(x.p.Set, elementwise.Tanh, g, g)
+	mul(i, i, g)
+	mul(f, f, w.cell)
+	add(f, f, i) // the new cell
+	if x.P != nil {
+		x.peep(w, o, 1, f)
+		elementwise.Apply(x.p.Set, elementwise.Sigmoid, o, o)
+	}
+	elementwise.Apply(x.p.Set, elementwise.Tanh, g, f)
+	mul(o, o, g)
+	x.store(w, o, f)
+}
+
+// peep adds the product of the cell with the weights of gate q.
+func (x *recurrence) peep(w *place, gate []float32, q int, cell []float32) {
+	p := x.P[(3*w.d+q)*x.H+w.j*x.nr:][:w.cols]
+	for i := range w.rows {
+		for k, v := range p {
+			gate[i*w.width+k] += v * cell[i*w.width+k]
+		}
+	}
+}
+
+func (x *recurrence) gruAfter(w *place) {
+	x.products(w, 0, 2, w.h, true)
+	x.products(w, 2, 1, w.h, false)
+	size, set := len(w.state), x.p.Set
+	z, r, n := w.gate[0], w.gate[1], w.gate[2]
+	both := w.mem.gates[:2*size]
+	elementwise.Apply(set, elementwise.Sigmoid, both, both)
+	x.pad(w.mem.x, x.X[((w.t*x.B+w.m)*x.D+w.d)*3*x.H+2*x.H+w.j*x.nr:], w, x.D*3*x.H)
+	elementwise.On(set).Binary[elementwise.Mul](n, n, r)
+	elementwise.On(set).Binary[elementwise.Add](n, n, w.mem.x[:size])
+	x.gruStore(w, z, n)
+}
+
+// gruReset computes z and r*h.
+func (x *recurrence) gruReset(w *place) {
+	x.products(w, 0, 2, w.h, true)
+	size := len(w.state)
+	both := w.mem.gates[:2*size]
+	elementwise.Apply(x.p.Set, elementwise.Sigmoid, both, both)
+	copy(x.gate[w.at:], w.gate[0])
+	r := w.gate[1]
+	elementwise.On(x.p.Set).Binary[elementwise.Mul](r, r, w.state)
+	x.pack(w, x.reset[(w.d*x.B+w.m)*x.H:], r)
+}
+
+// gruState computes the next state with the z and r*h of all units.
+func (x *recurrence) gruState(w *place) {
+	x.products(w, 2, 1, x.reset[(w.d*x.B+w.m)*x.H:], true)
+	x.gruStore(w, x.gate[w.at:][:len(w.state)], w.gate[2])
+}
+
+// gruStore stores (1-z)*tanh(n) + z*h.
+func (x *recurrence) gruStore(w *place, z, n []float32) {
+	elementwise.Apply(x.p.Set, elementwise.Tanh, n, n)
+	for k, v := range z {
+		n[k] = (1-v)*n[k] + v*w.state[k]
+	}
+	x.store(w, n, nil)
+}
+
+// pack stores units of all rows where the next product reads them.
+func (x *recurrence) pack(w *place, to, from []float32) {
+	to = to[w.j*x.nr*w.rows:][:w.cols*w.rows]
+	if w.rows == 1 {
+		copy(to, from)
+		return
+	}
+	product.PackRows(x.p.Set, w.mem.packed, from, w.width, w.rows, w.cols)
+	copy(to, w.mem.packed)
+}
+
+// store stores the states after a step, and y.
+func (x *recurrence) store(w *place, h, cell []float32) {
+	for i := range w.rows {
+		y := x.Y[((w.t*x.B+w.m+i)*x.D+w.d)*x.H+w.j*x.nr:][:w.cols]
+		if !x.active(w.t, w.m+i) {
+			clear(y)
+			continue
+		}
+		row := h[i*w.width:][:w.width]
+		copy(y, row)
+		copy(w.state[i*w.width:], row)
+		if cell != nil {
+			copy(w.cell[i*w.width:][:w.width], cell[i*w.width:])
+		}
+	}
+	x.pack(w, w.next, w.state)
+}
