@@ -7,10 +7,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The lowering of attention_backward stores scores, four bytes each, in several values at a time. If all scores would be
-// more than backwardBlock.scores, it takes the queries in blocks of so many that the scores of one are about as many, but
-// at least backwardBlock.rows, so that products stay efficient. So memory grows with the number of keys, and not with
-// its product with that of queries. Tests change the numbers.
+// The lowering of attention_backward stores scores, four bytes each, in several values at a time. If all scores would
+// be more than backwardBlock.scores, it takes the queries in blocks of so many that the scores of one are about as
+// many, but at least backwardBlock.rows, so that products stay efficient. So memory grows with the number of keys, and
+// not with its product with that of queries. Tests change the numbers.
 var backwardBlock = struct{ scores, rows int64 }{1 << 24, 64}
 
 // blockRows returns the number of queries of a block, or 0 if there is to be only one block, or the sizes are not
@@ -31,7 +31,8 @@ func (a AttentionAttrs) blockRows(g *ir.Graph, in []*ir.Node, s AttentionShape) 
 }
 
 // backwardInBlocks is lowerBackward for rows queries at a time.
-func (a AttentionAttrs) backwardInBlocks(g *ir.Graph, in []*ir.Node, dy *ir.Node, s AttentionShape, rows int) []*ir.Node {
+func (a AttentionAttrs) backwardInBlocks(g *ir.Graph, in []*ir.Node, dy *ir.Node, s AttentionShape,
+	rows int) []*ir.Node {
 	axis, mask := 1, a.maskQueries(in) // of the queries
 	if a.Layout == BHSD {
 		axis = 2
