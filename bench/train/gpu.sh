@@ -1,10 +1,10 @@
 #!/bin/sh
 # Measures a training step on a GPU: an adapter of rank 8 for a model of Llama 3.2 1B's shape with 8 layers, 512 tokens.
 #   bench/train/gpu.sh [FOLDER] [BACKEND] [DEVICE]
-# It needs Go, a C compiler and python3 with numpy; PYTHON names another one. FOLDER (default /tmp/train-gpu) receives the
-# checkpoint, which is kept for the next time, and the programs. First it runs the conformance checks of the kernels of
-# training, then it times a step and its ops, and at last steps of PyTorch, eager and compiled, if that is installed with
-# transformers and peft. The exit status is 1 if a check failed.
+# It needs Go, a C compiler and python3 with numpy; PYTHON names another one. FOLDER (default /tmp/train-gpu) receives
+# the checkpoint, which is kept for the next time, and the programs. First it runs the conformance checks of the kernels
+# of training, then it times a step and its ops, and at last steps of PyTorch, eager and compiled, if that is installed
+# with transformers and peft. The exit status is 1 if a check failed.
 set -eu
 mkdir -p "${1:-/tmp/train-gpu}/bin"
 folder=$(cd "${1:-/tmp/train-gpu}" && pwd) backend=${2:-wgpu} device=${3:-} python=${PYTHON:-python3} status=0
