@@ -1,6 +1,6 @@
 #!/bin/sh
-# Trains a low-rank adapter of demo/llama, which has learned Shakespeare's plays, on the pages in docs/, and measures the
-# model on CONTRIBUTING.md without and with it: demo/lora.sh FOLDER
+# Trains a low-rank adapter of demo/llama, which has learned Shakespeare's plays, on the pages in docs/, and measures
+# the model on CONTRIBUTING.md without and with it: demo/lora.sh FOLDER
 # It needs rlxc and rlxrun in the path, and a minute or two on two cores. The curve of the loss is FOLDER/loss.svg.
 set -e
 here=$(dirname "$0")
