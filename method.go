@@ -253,7 +253,7 @@ func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, 
 			switch src, _ := sourceOf(p.Graph.Nodes[o.Node]); {
 			case src.Op.Name == "param":
 				weights += bytes
-			case k == 0 && step.Node.Op.Updates:
+			case k < len(step.Node.Updates()):
 			case o.Space == program.State:
 				state += bytes
 			}

@@ -32,8 +32,8 @@ func sweep(p *program.Program, r *rawSched) error {
 		}
 		if n.Op == ir.StateDef {
 			of[n], last[n] = n, n
-		} else if n.Op.Updates {
-			of[n] = of[n.In[0]]
+		} else if old := n.Updated(); old != nil {
+			of[n] = of[old]
 			last[of[n]] = n
 		}
 	}

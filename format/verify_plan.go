@@ -81,13 +81,14 @@ func (c *placeChecker) place(n *ir.Node) error {
 		pl.Parent = int(x.parent)
 	}
 	off, view := n.View()
+	old := n.Updated()
 	var err error
 	switch {
 	case view:
 		err = c.view(n, pl, off)
-	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
-		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", n.In[0].Label())
-	case !n.Op.Updates && n.Op != ir.StateDef && pl.Space == program.State:
+	case old != nil && (pl.Space != program.State || pl.Parent != old.ID):
+		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", old.Label())
+	case old == nil && n.Op != ir.StateDef && pl.Space == program.State:
 		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates may be there", n.OpName(),
 			pl.Space)
 	case pl.Parent != none:

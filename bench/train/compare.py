@@ -10,6 +10,7 @@ backend, and of the Python process.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -97,6 +98,9 @@ def compare(name, model, mode, batch, tokens, flags=()):
           f" PyTorch {max(r['peer'][1] for r in rounds) / 1e9:.2f} GB", flush=True)
 
 
+for needed in "torch", "transformers", "peft":
+    if importlib.util.find_spec(needed) is None:
+        sys.exit(f"{sys.executable} lacks the package {needed}; name another Python, as in make bench-train PYTHON=...")
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--bin", default=str(ROOT / "bin"), help="folder of rlxc, rlxrun and rlx-backend-cpu")
 parser.add_argument("--work", default="/tmp/bench-train", help="folder for models, which are kept for the next time")

@@ -1,6 +1,6 @@
 """Times training steps of a Llama with PyTorch, eager and in float32: peer.py FOLDER --mode full|lora=RANK
 --batch B --tokens T. Reads a line per request on stdin, runs that many steps, and writes the seconds of each and the
-process's peak memory as JSON.
+process's peak memory, or that of a GPU, as JSON. --device cuda takes a GPU, --compile compiles the model.
 
 The forward pass is that of Transformers, and adapters are PEFT's without dropout. The optimizer is AdamW with clipping
 by the norm, as rlxrun train does it.
@@ -37,13 +37,17 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    m = model(args.folder, args.mode, None)
+    m = model(args.folder, args.mode, None).to(args.device)
+    if args.compile:
+        m.compile()
     trained = [p for p in m.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-4, weight_decay=0.01)
-    ids = torch.randint(m.config.vocab_size, (args.batch, args.tokens + 1))
+    ids = torch.randint(m.config.vocab_size, (args.batch, args.tokens + 1), device=args.device)
 
     def step():
         logits = m(input_ids=ids[:, :-1]).logits
@@ -62,6 +66,8 @@ def main():
             step()
             seconds.append(time.perf_counter() - start)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if args.device != "cpu":
+            peak = torch.cuda.max_memory_allocated()
         cpu = (time.process_time() - cpu) / max(1, len(seconds))
         print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "peak": peak}), flush=True)
 

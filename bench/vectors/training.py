@@ -152,3 +152,29 @@ for scope in "frame", "clip":
         dy = rand(*y.shape)
         (dx,) = torch.autograd.grad(y, a, dy)
         case('log_mel_backward x, f, dy {floor_scope="%s"}' % scope, f64(dx), x=f64(x), f=f64(f), dy=f64(dy))
+
+
+def optimizer(shape, make, states, numbers, t):
+    """A step of an optimizer of PyTorch, with the gradient halved, as by clipping. states has the name of PyTorch's
+    state by that of the operand."""
+    p, g = rand(*shape), rand(*shape)
+    old = {k: rand(*shape).abs() for k in states}
+    a = torch.nn.Parameter(p.clone())
+    o = make([a])
+    o.state[a].update({states[k]: v.clone() for k, v in old.items()})
+    if t:  # Adam counts steps
+        o.state[a]["step"] = torch.tensor(float(t - 1))
+    a.grad = g * 0.5
+    o.step()
+    op = "adamw" if t else "sgd"
+    case(op + " p, " + "".join(k + ", " for k in old) + "g, n",
+         [a.detach()] + [o.state[a][states[k]] for k in old], p=p, **old, g=g,
+         n=torch.tensor(numbers, dtype=torch.float64))
+
+
+for i, shape in enumerate([(7,), (3, 5), (0, 4), (2, 3, 4), (65,), (1, 1)]):
+    lr, decay, b1, b2, eps, t = 0.01 * (i + 1), 0.1 * i, 0.9 - 0.1 * i, 0.999 - 0.1 * i, 10.0 ** -(8 - i), i + 1
+    optimizer(shape, lambda p: torch.optim.AdamW(p, lr, (b1, b2), eps, decay), {"m": "exp_avg", "v": "exp_avg_sq"},
+              [0.5, lr / (1 - b1 ** t), lr * decay, eps, b1, 1 - b1, b2, 1 - b2, 1 / (1 - b2 ** t)], t)
+    # PyTorch's SGD adds the weight decay to the gradient, so it is 0 here
+    optimizer(shape, lambda p: torch.optim.SGD(p, lr, b1), {"m": "momentum_buffer"}, [0.5, lr, 0, b1], 0)

@@ -191,9 +191,11 @@ func (s subject) graph(f form) *ir.Graph {
 		}
 		return []*ir.Node{n}
 	}
-	if s.def.Updates { // operand 0 is a state; give it the value of the operand
+	if s.def.Updates { // an operand for each result is a state; give it the value of the operand
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
-		nodes[0] = op.KVAppend(op.State(g, "state", s.In[0], 0), nodes[0], zero, 0)
+		for k := range s.outs {
+			nodes[k] = op.KVAppend(op.State(g, fmt.Sprint("state", k), s.In[k], 0), nodes[k], zero, 0)
+		}
 	}
 	if !f.arena {
 		for k, n := range results() {

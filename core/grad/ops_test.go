@@ -21,6 +21,8 @@ import (
 
 // noGradient lists the ops from floats to floats that have no gradient, with the reason.
 var noGradient = map[string]string{
+	"adamw":                          "updates states",
+	"sgd":                            "updates states",
 	"gaussian_splat_prepare":         "a part of render, which has a rule",
 	"gaussian_splat_render_backward": "a second derivative",
 	"gaussian_splat_rasterize":       "a part of render, which has a rule",

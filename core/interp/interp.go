@@ -60,10 +60,10 @@ func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Label(), err)
 		}
-		if n.Op.Updates {
-			updated[n.StateOf().Name] = results[0]
-		}
 		for k, v := range n.Values() {
+			if v.Updated() != nil {
+				updated[v.StateOf().Name] = results[k]
+			}
 			if err := tell(observe, v, results[k]); err != nil {
 				return nil, err
 			}

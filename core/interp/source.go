@@ -11,7 +11,7 @@ import (
 // afterwards no value is lost in a fusion.
 func ReturnAll(g *ir.Graph) {
 	for _, n := range g.Nodes {
-		if !n.Op.Effects && !n.Op.Tuple && !n.Op.Updates {
+		if !n.Op.Effects && !n.Op.Tuple && n.Updated() == nil {
 			g.Return(valueName(n), n)
 		}
 	}

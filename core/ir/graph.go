@@ -249,12 +249,13 @@ func (g *Graph) UseCounts() []int {
 // returns the replacement of an old node. A replacement without a name gets the name of the old node. Afterwards
 // Rebuild drops nodes that no output needs, except inputs and updates of states.
 //
-// Tuple nodes are copied without calling f. f is called for each of their result nodes that has readers. If f replaces
-// all of these, the copy is dropped.
+// Tuple nodes are copied without calling f. f is called for each of their result nodes that has readers, or is the new
+// value of a state. If f replaces all of these, the copy is dropped.
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))
 	copies := map[int]*Node{} // copies of result nodes, by ID of the old node
+	kept := map[*Node]bool{}  // copies of tuple nodes with a result that is not replaced
 	uses := g.UseCounts()
 	lookup := func(n *Node) *Node { return to[n.ID] }
 	for _, n := range g.Nodes {
@@ -270,7 +271,7 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 		}
 		var r *Node
 		if err := out.Build(func() {
-			if f != nil && (n.Op != ResultDef || uses[n.ID] > 0) {
+			if f != nil && (n.Op != ResultDef || uses[n.ID] > 0 || n.Updated() != nil) {
 				r = f(out, n, in, lookup)
 			}
 			if r == nil {
@@ -289,20 +290,23 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 			r.Name = n.Name
 		}
 		to[n.ID] = r
+		if n.Op == ResultDef && r == copies[n.ID] {
+			kept[r.In[0]] = true
+		}
 	}
 	for _, o := range g.Outputs {
 		out.Return(o.Name, to[o.Node.ID])
 	}
-	out.compact()
+	out.compact(func(n *Node) bool { return n.Op.Updates && (!n.Op.Tuple || kept[n]) })
 	return out, nil
 }
 
-// compact drops nodes that neither an output nor an update of a state needs, and renumbers the rest. It keeps inputs,
-// because they belong to the signature.
-func (g *Graph) compact() {
+// compact drops nodes that neither an output nor a node that updates states needs, and renumbers the rest. It keeps
+// inputs, because they belong to the signature.
+func (g *Graph) compact(updates func(n *Node) bool) {
 	live := make([]bool, len(g.Nodes))
 	for i, n := range g.Nodes {
-		live[i] = n.Op.Updates
+		live[i] = updates(n)
 	}
 	for _, o := range g.Outputs {
 		live[o.Node.ID] = true

@@ -8,7 +8,8 @@ import (
 )
 
 // A state is a tensor that outlives a run, such as a cache of keys and values. A node of op "state" is its value at the
-// beginning of a run. An op whose definition sets Updates computes its new value, in the same memory:
+// beginning of a run. An op whose definition sets Updates computes its new value, in the same memory. One with several
+// results updates as many states:
 //
 //	cache  = state {init=0} : f32[1,8,2048,64]
 //	cache1 = kv_append cache, k, pos {axis=2} : f32[1,8,2048,64]
@@ -64,32 +65,52 @@ func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
 func (n *Node) StateOf() *Node {
 	for {
 		_, view := n.View()
+		old := n.Updated()
 		switch {
 		case n.Op == StateDef:
 			return n
-		case !view && !n.Op.Updates:
+		case old != nil:
+			n = old
+		case view:
+			n = n.In[0]
+		default:
 			return nil
 		}
-		n = n.In[0]
 	}
 }
 
-// CheckUpdate returns an error if n must not update its operand, because this is neither a state nor an update of one,
-// or because an earlier node updates it already. updated has the values that earlier nodes update; CheckUpdate adds the
-// operand of n.
-func (n *Node) CheckUpdate(updated map[*Node]bool) error {
+// Updated returns the value of a state that n's value replaces, in the same memory, or nil if n's value is no update:
+// for result k of an op that updates states, its operand k.
+func (n *Node) Updated() *Node {
+	by, k := n.Maker()
+	if !by.Op.Updates || n.Op.Tuple {
+		return nil
+	}
+	return by.In[k]
+}
+
+// Updates returns the operands that n's op overwrites as updates of states. They are its first ones.
+func (n *Node) Updates() []*Node {
 	if !n.Op.Updates {
 		return nil
 	}
-	x := n.In[0]
-	switch {
-	case x.Op != StateDef && !x.Op.Updates:
-		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.OpName(),
-			x.Label(), x.OpName())
-	case updated[x]:
-		return fmt.Errorf("%s: operand 0 (%s) is updated by another node before; update that node's result instead",
-			n.OpName(), x.Label())
+	return n.In[:max(1, len(n.Results))]
+}
+
+// CheckUpdate returns an error if n must not update an operand, because this is neither a state nor an update of one,
+// or because an earlier operand or node updates it already. updated has the values that earlier nodes update;
+// CheckUpdate adds the operands that n updates.
+func (n *Node) CheckUpdate(updated map[*Node]bool) error {
+	for k, x := range n.Updates() {
+		switch {
+		case x.Op != StateDef && x.Updated() == nil:
+			return fmt.Errorf("%s: operand %d (%s) is a value of op %s; want a state or the result of an update",
+				n.OpName(), k, x.Label(), x.OpName())
+		case updated[x]:
+			return fmt.Errorf("%s: operand %d (%s) is updated by another node before; update that node's result instead",
+				n.OpName(), k, x.Label())
+		}
+		updated[x] = true
 	}
-	updated[x] = true
 	return nil
 }

@@ -65,6 +65,9 @@ type TupleDef[A any] struct {
 	// Nested is set if the bodies of a node are programs of their own, which the step runs. They may read weights.
 	Nested bool
 	Packed bool // see Def.Packed
+	// Updates is set if result k is a new value of operand k, a state, and overwrites it; see Def.Updates. The states
+	// have the types of the results.
+	Updates bool
 
 	Memory func(s Sig[A], out []Type) int64
 	FLOPs  func(a A, in, out []Type) int64
@@ -81,7 +84,8 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
 		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked, Late: d.Late, Nested: d.Nested, Packed: d.Packed,
-		attrs: newAttrCodec[A](d.Name),
+		Updates: d.Updates,
+		attrs:   newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
 		},
@@ -202,6 +206,8 @@ func (n *Node) Overwrites() []int {
 	switch {
 	case !by.Op.Tuple:
 		return by.Op.InPlace
+	case by.Op.Updates:
+		return []int{k}
 	case k < len(by.Op.ResultsInPlace):
 		return by.Op.ResultsInPlace[k]
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The lowering stores the scores, which the op itself avoids.
+// The lowering stores the scores, which the op itself avoids; many of them in blocks.
 var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
 	a, dy := n.Attrs.(AttentionAttrs), in[AttentionBackwardDY]
 	in = forwardOperands(in)
@@ -20,8 +20,19 @@ var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*
 		g.Fail(err)
 		return in[:len(n.Results)]
 	}
+	if rows := a.blockRows(g, in, s); rows > 0 {
+		return a.backwardInBlocks(g, in, dy, s, rows)
+	}
+	return a.lowerBackward(g, in, dy, s, rows, nil)
+})
+
+// lowerBackward adds the gradients for s.Sq queries. in has the operands of attention. rows is the number of queries
+// of the heads that share a kv head. first, if not nil, is the position of query 0.
+func (a AttentionAttrs) lowerBackward(g *ir.Graph, in []*ir.Node, dy *ir.Node, s AttentionShape, rows ir.Dim,
+	first *ir.Node) []*ir.Node {
+	group := s.H / max(s.HKV, 1)
 	zero := number(0, dy)
-	x := a.lowerWeights(g, in, s)
+	x := a.lowerWeights(g, in, s, first)
 	dy = a.splitHeads(dy, s, s.Sq, group, s.DV)
 	dp := MatMul(dy, x.v, MatMulAttrs{TransB: true})
 	mean := ReduceSum(Mul(x.weight, dp), true, -1)
@@ -50,9 +61,9 @@ var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*
 		return Reshape(x, t.Shape)
 	}
 	results := []*ir.Node{
-		join(MatMul(ds, k, MatMulAttrs{}), n.Results[0]),
-		join(overGroup(ds, x.q, s.D), n.Results[1]),
-		join(overGroup(x.weight, dy, s.DV), n.Results[2]),
+		join(MatMul(ds, k, MatMulAttrs{}), in[0].Type),
+		join(overGroup(ds, x.q, s.D), in[1].Type),
+		join(overGroup(x.weight, dy, s.DV), in[2].Type),
 	}
 	if a.Mask == MaskBias {
 		mask := in[AttentionMask].Type
@@ -69,7 +80,7 @@ var _ = ir.LowerTuple(AttentionBackwardDef, func(g *ir.Graph, n *ir.Node, in []*
 		results = append(results, Reshape(Neg(lost), sinks.Type.Shape))
 	}
 	return results
-})
+}
 
 var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(AttentionAttrs)

@@ -20,7 +20,7 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	if len(a.Packed) > 0 {
 		in = a.unpacked(in, s)
 	}
-	x := a.lowerWeights(g, in, s)
+	x := a.lowerWeights(g, in, s, nil)
 	o := MatMul(x.weight, x.v, MatMulAttrs{})
 	if a.Layout != BHSD {
 		o = Transpose(o, 0, 3, 1, 2, 4)
@@ -48,8 +48,9 @@ func (a AttentionAttrs) splitHeads(x *ir.Node, s AttentionShape, seq ir.Dim, gro
 	return Transpose(Reshape(x, shape), 0, 2, 3, 1, 4)
 }
 
-// lowerWeights adds the softmax weights of an attention whose operands are not packed.
-func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShape) (x attentionValues) {
+// lowerWeights adds the softmax weights of an attention whose operands are not packed. For first see lowerMask.
+func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShape, first *ir.Node) (
+	x attentionValues) {
 	d := in[0].Type.DType
 	scalar := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(d)) }
 	wide := func(x *ir.Node) *ir.Node {
@@ -65,7 +66,7 @@ func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShap
 		x.capped = Tanh(Div(score, scalar(a.Softcap)))
 		score = Mul(x.capped, scalar(a.Softcap))
 	}
-	score, x.stale = a.lowerMask(g, score, in, s)
+	score, x.stale = a.lowerMask(g, score, in, s, first)
 	if x.stale != nil { // 0 times NaN is NaN
 		x.v = Where(x.stale, scalar(0), x.v)
 	}
@@ -119,8 +120,9 @@ func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
 }
 
 // lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. stale, [B or 1, 1, 1, Sk, 1] or nil, marks keys to
-// which no query attends, so their values must not matter, even if they are NaN.
-func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) (
+// which no query attends, so their values must not matter, even if they are NaN. first, if not nil, is the position of
+// query 0.
+func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape, first *ir.Node) (
 	masked, stale *ir.Node) {
 	never := Const(g, math.Inf(-1), ir.TypeOf(score.Type.DType))
 	one, i32 := ir.Static(1), dtype.I32
@@ -152,8 +154,8 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	case MaskCausal, MaskSliding:
 		query := Iota(g, 3, ir.Type{DType: i32, Shape: ir.Shape{one, one, one, s.Sq, one}})
 		offset, ok := a.symbolicOffset(s)
-		var first *ir.Node // position of query 0
 		switch {
+		case first != nil:
 		case position != nil:
 			const far = 1 << 30 // larger than any size, yet sums with positions do not wrap
 			first = perBatch(Min(Max(position, number(-far)), number(far)))

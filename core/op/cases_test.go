@@ -37,11 +37,14 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 			in[i] = op.Input(g, fmt.Sprintf("i%d", i), typ)
 		}
 	}
-	if def.Updates { // the first operand is a state; first give it the value of an input
+	outs, _ := def.InferResults(c.Attrs, c.In, c.Out, nil)
+	if def.Updates { // as many operands as results are states; first give them the values of inputs
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
-		in[0] = op.KVAppend(op.State(g, "state", c.In[0], 0), in[0], zero, 0)
+		for k := range outs {
+			in[k] = op.KVAppend(op.State(g, fmt.Sprint("state", k), c.In[k], 0), in[k], zero, 0)
+		}
 	}
-	if outs, _ := def.InferResults(c.Attrs, c.In, c.Out, nil); def.Tuple {
+	if def.Tuple {
 		for k, n := range g.AddResults(len(outs), def, c.Attrs, in...) {
 			g.Return(fmt.Sprint("out", k), n.Named(fmt.Sprint("out", k)))
 		}
@@ -249,7 +252,7 @@ func TestLowered(t *testing.T) {
 		if !def.CanLower() || def.Eval == nil {
 			return
 		}
-		g, err := interp.LowerOne(def, c.Attrs, c.In, c.Out)
+		g, err := lowered(t, def, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,6 +287,16 @@ func TestLowered(t *testing.T) {
 			check(in)
 		}
 	})
+}
+
+// lowered returns a graph with the lowering of a case.
+func lowered(t *testing.T, def *ir.OpDef, c ir.Case[any]) (*ir.Graph, error) {
+	t.Helper()
+	if !def.Updates {
+		return interp.LowerOne(def, c.Attrs, c.In, c.Out)
+	}
+	g, _, err := caseGraph(t, def, c).Expand(func(n *ir.Node) bool { return n.Op == def })
+	return g, err
 }
 
 // interpInputs assigns the operands that are there to the graph's inputs in order.

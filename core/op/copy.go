@@ -47,7 +47,7 @@ func CopyOutputs(g *ir.Graph, leaf func(*ir.Node) bool) (*ir.Graph, error) {
 	taken := map[*ir.Node]bool{}
 	for i, o := range g.Outputs {
 		src := o.Node.Source()
-		if src.Op.Effects || src.Op.Updates || taken[src] || !o.Node.IsWhole() || leaf != nil && leaf(src) {
+		if src.Op.Effects || src.Updated() != nil || taken[src] || !o.Node.IsWhole() || leaf != nil && leaf(src) {
 			g.Outputs[i].Node = Copy(o.Node)
 			continue
 		}

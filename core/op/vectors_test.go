@@ -154,7 +154,8 @@ func (v testVector) check() error {
 	return nil
 }
 
-// graph returns a graph with only this op. The first operand of an op that updates a state is that state.
+// graph returns a graph with only this op. The first operands of an op that updates states are these, one for each
+// result.
 func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Array, want []*tensor.Array, err error) {
 	name, rest, _ := strings.Cut(v.Line, " ")
 	def, ok := ir.Find(name)
@@ -169,7 +170,8 @@ func (v testVector) graph() (g *ir.Graph, inputs, states map[string]*tensor.Arra
 			return nil, nil, nil, nil, fmt.Errorf("operand %s: %w", label, err)
 		}
 		kind, values := "input", inputs
-		if first, _, _ := strings.Cut(rest, ","); def.Updates && first == label {
+		operands := strings.Split(rest, ", ")
+		if def.Updates && slices.Contains(operands[:len(v.Results)], label) {
 			kind, values = "state", states
 		}
 		values[label] = x

@@ -15,7 +15,7 @@ import (
 func cse(c *context, g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
-		if n.Op.Effects || n.Op.Updates {
+		if n.Op.Effects || n.Updated() != nil {
 			return nil
 		}
 		k := key(n, lookup)

@@ -56,7 +56,9 @@ func (c caseOf) graph() *ir.Graph {
 	}
 	if c.def.Updates {
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
-		in[0] = op.KVAppend(op.State(g, "state", c.In[0], 0), in[0], zero, 0)
+		for k := range c.outs {
+			in[k] = op.KVAppend(op.State(g, fmt.Sprint("state", k), c.In[k], 0), in[k], zero, 0)
+		}
 	}
 	if c.def.Tuple {
 		for k, n := range g.AddResults(len(c.outs), c.def, c.Attrs, in...) {

@@ -91,7 +91,7 @@ func checkNode(p *program.Program, n *ir.Node) error {
 // checkParent checks that a node is in a space that it may be in, and that it is placed over another only if it is a
 // view of it, updates it or may overwrite it.
 func checkParent(p *program.Program, n *ir.Node) error {
-	pl := p.Places[n.ID]
+	pl, old := p.Places[n.ID], n.Updated()
 	off, view := n.View()
 	switch {
 	case n.Op.Name == "input" && (pl.Space != program.IO || pl.Parent != None):
@@ -109,9 +109,9 @@ func checkParent(p *program.Program, n *ir.Node) error {
 				n.In[0].Label(), par.Offset+off, par.Space, par.Size, pl.Offset, pl.Space)
 		}
 		return nil
-	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
-		return fmt.Errorf("is an update of %s, so it must be placed over it", n.In[0].Label())
-	case !n.Op.Updates && pl.Space != program.Arena && pl.Space != program.IO:
+	case old != nil && (pl.Space != program.State || pl.Parent != old.ID):
+		return fmt.Errorf("is an update of %s, so it must be placed over it", old.Label())
+	case old == nil && pl.Space != program.Arena && pl.Space != program.IO:
 		return fmt.Errorf("a step writes to the %v space", pl.Space)
 	case pl.Parent != None && !overwrites(p, n):
 		return fmt.Errorf("is placed over node %d, which it may not overwrite", pl.Parent)
@@ -163,8 +163,8 @@ func checkSpace(p *program.Program, space program.Space) error {
 	var before, after []int
 	updated := map[*ir.Node]bool{}
 	for _, n := range p.Graph.Nodes {
-		if n.Op.Updates {
-			updated[n.In[0]] = true
+		for _, x := range n.Updates() {
+			updated[x] = true
 		}
 	}
 	for i, n := range p.Graph.Nodes {
@@ -184,8 +184,8 @@ func checkSpace(p *program.Program, space program.Space) error {
 		if n.Op.Effects {
 			before = append(before, index[i])
 		}
-		if n.Op.Effects && space == program.IO || space == program.State && (n.Op.Effects || n.Op.Updates) &&
-			!updated[n] {
+		if n.Op.Effects && space == program.IO || space == program.State &&
+			(n.Op.Effects || n.Updated() != nil) && !updated[n] {
 			after = append(after, index[i])
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // write. For example, fused_matmul r, w, residual=r must not write its product over r, because r is also the left
 // factor.
 //
-// An update of a state always writes over its operand 0.
+// An update of a state always writes over the state (ir.Node.Updated).
 //
 // The planner and the verifier both use MayOverwrite. The caller must check whether another step still needs the
 // operand.

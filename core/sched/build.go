@@ -107,8 +107,8 @@ func (l *layout) program(o Options) (*program.Program, error) {
 				return nil, fmt.Errorf("state %s has no place in the %v space", n.Label(), program.State)
 			}
 			pl.Space, pl.Offset, p.StateSize = program.State, at, size
-		case n.Op.Updates:
-			pl.Space, pl.Offset = program.State, p.Places[n.In[0].ID].Offset
+		case n.Updated() != nil:
+			pl.Space, pl.Offset = program.State, p.Places[n.Updated().ID].Offset
 		case view:
 			par := p.Places[n.In[0].ID]
 			pl.Space, pl.Offset, pl.Parent = par.Space, par.Offset+off, n.In[0].ID

@@ -78,9 +78,7 @@ func (l *layout) chooseInPlace() {
 		shown[s.ID] = append(shown[s.ID], n)
 	}
 	for _, n := range l.g.Nodes {
-		if n.Op.Updates {
-			l.over[n.ID] = n.In[0]
-		}
+		l.over[n.ID] = n.Updated()
 	}
 	for i, n := range l.order {
 		if n.Op.Updates {

@@ -54,8 +54,8 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 				waits[n.ID]++
 			}
 		}
-		if n.Op.Updates { // after the other readers, which precede it in g
-			for _, r := range readers[n.In[0].ID] {
+		for _, old := range n.Updates() { // after the other readers, which precede n in g
+			for _, r := range readers[old.ID] {
 				if r != n {
 					waits[n.ID]++
 					before[r] = append(before[r], n)

@@ -22,7 +22,7 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	o := newOrderer(g)
 	for _, updates := range []bool{false, true} {
 		for _, n := range g.Nodes {
-			if n.Op.Updates == updates {
+			if by, _ := n.Maker(); by.Op.Updates == updates {
 				o.emit(n)
 			}
 		}
@@ -43,18 +43,44 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	for _, values := range reads {
 		maps.Copy(late, values)
 	}
-	copies := map[*ir.Node]*ir.Node{}
-	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-		for k, x := range n.Operands() {
-			if reads[n][x] && !(n.Op.Updates && k == 0) {
-				in[k] = copies[x]
+	return withCopies(g, late, reads)
+}
+
+// withCopies returns g with a copy of each late value directly after the node that computes it, which the nodes in
+// reads have in place of those operands that they do not update.
+func withCopies(g *ir.Graph, late map[*ir.Node]bool, reads map[*ir.Node]map[*ir.Node]bool) (*ir.Graph, error) {
+	out := &ir.Graph{Name: g.Name, Syms: g.Syms}
+	same, copies := make([]*ir.Node, len(g.Nodes)), map[*ir.Node]*ir.Node{}
+	lookup := func(n *ir.Node) *ir.Node { return same[n.ID] }
+	return out, out.Build(func() {
+		for _, n := range g.Nodes {
+			if n.Op == ir.ResultDef { // added with its tuple node
+				continue
+			}
+			in := n.MapIn(lookup)
+			for k, x := range n.Operands() {
+				if reads[n][x] && k >= len(n.Updates()) {
+					in[k] = copies[x]
+				}
+			}
+			made := []*ir.Node{nil}
+			if n.Op.Tuple {
+				made = out.AddResults(len(n.Results), n.Op, n.Attrs, in...)
+			} else {
+				made[0] = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+			}
+			for k, v := range n.Values() {
+				same[v.ID] = made[k].Named(v.Name)
+			}
+			for _, v := range n.Values() {
+				if late[v] {
+					copies[v] = op.Copy(same[v.ID])
+				}
 			}
 		}
-		m := out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
-		if late[n] {
-			copies[n] = op.Copy(m)
+		for _, o := range g.Outputs {
+			out.Return(o.Name, same[o.Node.ID])
 		}
-		return m
 	})
 }
 
@@ -83,19 +109,18 @@ func newOrderer(g *ir.Graph) orderer {
 func (o *orderer) lateReads(g *ir.Graph, position []int) map[*ir.Node]map[*ir.Node]bool {
 	reads := map[*ir.Node]map[*ir.Node]bool{}
 	for _, u := range g.Nodes {
-		if !u.Op.Updates {
-			continue
-		}
-		for _, r := range o.readers[u.In[0].ID] {
-			if position[r.ID] < position[u.ID] {
-				continue
-			}
-			for k, x := range r.Operands() {
-				if !(r == u && k == 0) && x.StateOf() != nil && x.Source() == u.In[0] {
-					if reads[r] == nil {
-						reads[r] = map[*ir.Node]bool{}
+		for _, old := range u.Updates() {
+			for _, r := range o.readers[old.ID] {
+				if position[r.ID] < position[u.ID] {
+					continue
+				}
+				for k, x := range r.Operands() {
+					if !(r == u && k < len(u.Updates())) && x.StateOf() != nil && x.Source() == old {
+						if reads[r] == nil {
+							reads[r] = map[*ir.Node]bool{}
+						}
+						reads[r][x] = true
 					}
-					reads[r][x] = true
 				}
 			}
 		}
@@ -132,8 +157,8 @@ func (o *orderer) emit(n *ir.Node) {
 	for _, x := range n.Operands() {
 		o.emit(x)
 	}
-	if n.Op.Updates {
-		for _, r := range o.readers[n.In[0].ID] {
+	for _, old := range n.Updates() {
+		for _, r := range o.readers[old.ID] {
 			if !o.waits(r, map[*ir.Node]bool{}) {
 				o.emit(r)
 			}
@@ -144,8 +169,10 @@ func (o *orderer) emit(n *ir.Node) {
 	if n.Op.Tuple {
 		o.order = append(o.order, n.Values()...)
 	}
-	for _, v := range o.views[n.ID] {
-		o.emit(v)
+	for _, x := range n.Values() {
+		for _, v := range o.views[x.ID] {
+			o.emit(v)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func randomStates(r *rand.Rand) *ir.Graph {
 	values := []*ir.Node{x, last[0], last[1]}
 	pick := func() *ir.Node { return values[r.IntN(len(values))] }
 	for range 4 + r.IntN(12) {
-		switch v := pick(); r.IntN(6) {
+		switch v := pick(); r.IntN(8) {
 		case 0, 1:
 			values = append(values, op.Add(v, pick()))
 		case 2:
@@ -35,6 +35,15 @@ func randomStates(r *rand.Rand) *ir.Graph {
 		case 3: // read views: rows 1 and 2 of one value, rows 0 and 3 of others
 			values = append(
 				values, op.Concat(0, op.Narrow(v, 0, 1, 2), op.Narrow(pick(), 0, 0, 1), op.Narrow(pick(), 0, 3, 1)))
+		case 4: // one op updates both, in either order
+			k := r.IntN(2)
+			numbers := op.Reshape(op.Narrow(op.Sign(x), 1, 0, 1), ir.Shape{ir.Static(4)})
+			results := g.AddResults(2, op.SGDDef, op.NoAttrs{}, last[k], last[1-k], v, numbers)
+			last[k], last[1-k] = results[0], results[1]
+			values = append(values, results...)
+		case 5: // an op with several results reads one
+			y, _ := op.TopK(v, 3)
+			values = append(values, y)
 		default:
 			k := r.IntN(2)
 			last[k] = op.KVAppend(last[k], op.Narrow(v, 0, 0, 2), pos, 0)

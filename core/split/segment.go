@@ -114,7 +114,7 @@ func (s *segment) value(n *ir.Node) *ir.Node {
 	}
 	var v *ir.Node
 	switch {
-	case n.Op.Updates: // an earlier segment updated the state; read the state itself
+	case n.Updated() != nil: // an earlier segment updated the state; read the state itself
 		v = s.value(n.StateOf())
 	case own(n):
 		in := n.MapIn(s.value)

@@ -95,7 +95,7 @@ type divider struct {
 // constants, states, and views of these.
 func own(n *ir.Node) bool {
 	if n.StateOf() != nil {
-		return !n.Op.Updates
+		return n.Updated() == nil
 	}
 	n = n.Source()
 	return len(n.In) == 0
@@ -187,7 +187,7 @@ func (d *divider) collect(o Options) error {
 // base returns the node that must be computed before n can be read. For a view of a state it is the state or the update
 // that n views, for other nodes n itself.
 func base(n *ir.Node) *ir.Node {
-	for n.StateOf() != nil && !n.Op.Updates && n.Op != ir.StateDef {
+	for n.StateOf() != nil && n.Updated() == nil && n.Op != ir.StateDef {
 		n = n.In[0]
 	}
 	return n
@@ -197,13 +197,14 @@ func base(n *ir.Node) *ir.Node {
 // segment. Within a segment the scheduler orders them, or adds a copy.
 func (d *divider) orderUpdates() {
 	for i, n := range d.nodes {
-		if !n.Op.Updates {
+		old := n.Updates()
+		if len(old) == 0 {
 			continue
 		}
 		for k, m := range d.nodes {
-			if k != i &&
-				slices.ContainsFunc(
-					m.In, func(x *ir.Node) bool { return x != nil && x.StateOf() != nil && base(x) == n.In[0] }) {
+			if k != i && slices.ContainsFunc(m.In, func(x *ir.Node) bool {
+				return x != nil && x.StateOf() != nil && slices.Contains(old, base(x))
+			}) {
 				d.units[i].after = append(d.units[i].after, k)
 			}
 		}

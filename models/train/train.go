@@ -78,7 +78,7 @@ func Step(name string, loss *ir.Graph, options Options) (*ir.Graph, error) {
 		}
 		apply := update()
 		for i, p := range states {
-			apply(p, op.Mul(gradients[i], s.factor))
+			apply(p, gradients[i])
 		}
 		g.Return(task.TrainNorm, norm)
 	})
@@ -132,34 +132,24 @@ func (s step) assign(state, x *ir.Node) {
 	op.KVAppend(state, x, op.Const(s.g, 0, ir.TypeOf(dtype.I32)), 0).Named(state.Name + ".new")
 }
 
-// adamW returns the update of AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), with the bias correction of
-// arXiv:1412.6980: m = b1 m + (1-b1) g; v = b2 v + (1-b2) g²; p -= decay p; p -= lr m/(1-b1^t) / (sqrt(v/(1-b2^t)) +
-// epsilon).
+// adamW returns the update of AdamW; see op.AdamWDef.
 func (s step) adamW() func(p, g *ir.Node) {
-	size, decay, epsilon := s.input(task.TrainStepSize), s.input(task.TrainDecay), s.input(task.TrainEpsilon)
-	keep1, take1 := s.input(task.TrainKeep1), s.input(task.TrainTake1)
-	keep2, take2, scale2 := s.input(task.TrainKeep2), s.input(task.TrainTake2), s.input(task.TrainScale2)
+	size, decay := s.input(task.TrainStepSize), s.input(task.TrainDecay)
+	n := op.AdamWNumbers{Scale: s.factor, Epsilon: s.input(task.TrainEpsilon),
+		Keep1: s.input(task.TrainKeep1), Take1: s.input(task.TrainTake1),
+		Keep2: s.input(task.TrainKeep2), Take2: s.input(task.TrainTake2), Scale2: s.input(task.TrainScale2)}
 	return func(p, g *ir.Node) {
-		m, v := s.state(task.TrainFirst, p), s.state(task.TrainSecond, p)
-		rate, less := s.rated(p, size, decay)
-		mean := op.Add(op.Mul(m, keep1), op.Mul(g, take1))
-		square := op.Add(op.Mul(v, keep2), op.Mul(op.Mul(g, g), take2))
-		by := op.Div(op.Mul(mean, rate), op.Add(op.Sqrt(op.Mul(square, scale2)), epsilon))
-		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, less)), by))
-		s.assign(m, mean)
-		s.assign(v, square)
+		n.StepSize, n.Decay = s.rated(p, size, decay)
+		op.AdamW(p, s.state(task.TrainFirst, p), s.state(task.TrainSecond, p), g, n)
 	}
 }
 
-// sgd returns the update of gradient descent with momentum: v = momentum v + g; p -= decay p; p -= lr v.
+// sgd returns the update of gradient descent with momentum; see op.SGDDef.
 func (s step) sgd() func(p, g *ir.Node) {
 	size, decay, momentum := s.input(task.TrainStepSize), s.input(task.TrainDecay), s.input(task.TrainMomentum)
 	return func(p, g *ir.Node) {
-		m := s.state(task.TrainFirst, p)
 		rate, less := s.rated(p, size, decay)
-		velocity := op.Add(op.Mul(m, momentum), g)
-		s.assign(p, op.Sub(op.Sub(p, op.Mul(p, less)), op.Mul(velocity, rate)))
-		s.assign(m, velocity)
+		op.SGD(p, s.state(task.TrainFirst, p), g, s.factor, rate, less, momentum)
 	}
 }
 

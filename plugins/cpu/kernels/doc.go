@@ -16,7 +16,7 @@
 //	product                 matrix products: floats, bfloat16, packed weights
 //	norm, quad              normalisations and softmax; matrix products of 8-bit integers
 //	attention, conv         attention and rotary embeddings; convolutions
-//	fft, scan               Fourier transforms; scans and recurrences
+//	fft, scan, solve        Fourier transforms; scans and recurrences; linear equations
 //	ranking, sample         sorting and top-k; sampling
 //	raster                  Gaussian splats
 //
