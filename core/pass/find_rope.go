@@ -22,7 +22,8 @@ type ropeForm struct {
 // with cos and sin that are equal in both halves, the same with neighbours as pairs, and the form in which both halves
 // are computed and joined.
 func (c *context) findRope(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
-	if !n.Type.DType.IsFloat() {
+	r := n.Type.Rank()
+	if !n.Type.DType.IsFloat() || r != 3 && r != 4 {
 		return nil
 	}
 	f, ok := c.ropeSum(n)
@@ -32,8 +33,8 @@ func (c *context) findRope(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.
 	if !ok || !sameElems(n, f.x) || !f.cos.Type.Equal(f.sin.Type) {
 		return nil
 	}
-	r, t := n.Type.Rank(), f.cos.Type.Shape
-	if r != 3 && r != 4 || len(t) > r || f.cos.Type.DType != dtype.F32 && f.cos.Type.DType != n.Type.DType {
+	t := f.cos.Type.Shape
+	if len(t) > r || f.cos.Type.DType != dtype.F32 && f.cos.Type.DType != n.Type.DType {
 		return nil
 	}
 	for len(t) < r {
@@ -338,7 +339,7 @@ func ropeJoined(n *ir.Node) (f ropeForm, ok bool) {
 		a, c := first.In[0].In[i], first.In[0].In[1-i]
 		for j := range 2 {
 			b, s := first.In[1].In[j], first.In[1].In[1-j]
-			if !(isProduct(second.In[0], b, c) && isProduct(second.In[1], a, s) ||
+			if a.Type.Rank() == 0 || b.Type.Rank() == 0 || !(isProduct(second.In[0], b, c) && isProduct(second.In[1], a, s) ||
 				isProduct(second.In[1], b, c) && isProduct(second.In[0], a, s)) {
 				continue
 			}
