@@ -10,8 +10,9 @@
 #   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
-#   make wheel                  python/: a wheel with the programs for this system, or for RLX_WHEEL=linux/arm64; needs Python, build
-#   make test-wheel             the wheel in an empty environment: compiles, segments, generates; needs pip's package index
+#   make test-openai            OpenAI's clients for Python, Node and Go against rlxrun serve
+#   make wheel                  python/: a wheel for this system, or for RLX_WHEEL=linux/arm64; needs Python and build
+#   make test-wheel             the wheel in an empty environment; needs pip's package index
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
 #   make check                  what must pass before a change is sent: test, check-source, staticcheck, vulncheck
 #   make check-source           format, lines, stale generated files, go.mod, vet for other systems
@@ -40,7 +41,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -132,6 +133,9 @@ test-metal-shim: build
 	bin/rlxrun out/sam.rlx --image demo/scene1.png --point 128,128 -o out/metal/cpu.png
 	bin/rlxrun out/sam.rlx --plugin metal=out/metal/rlx-backend-metal --device metal:software --image demo/scene1.png --point 128,128 -o out/metal/metal.png
 	cmp out/metal/cpu.png out/metal/metal.png
+
+test-openai: build
+	PYTHON=$(PYTHON) .ci/openai/check.sh
 
 PYTHON ?= python3
 wheel:

@@ -100,6 +100,11 @@ func TestPaths(t *testing.T) {
 		{Flag: "replay --capsule", Args: "replay f.capsule --capsule PATH" + b, Output: true},
 		{Flag: "serve FILE", Args: "serve PATH" + b},
 		{Flag: "serve --image", Args: "serve sam.rlx --image PATH" + b},
+		{Flag: "serve --key-file", Args: "serve text.rlx --key-file PATH" + b},
+		{Flag: "serve --tls-cert", Args: "serve text.rlx --tls-cert PATH --tls-key in.png" + b},
+		{Flag: "serve --tls-key", Args: "serve text.rlx --tls-cert in.png --tls-key PATH" + b},
+		{Flag: "bench --compare", Args: "bench f.rlx -n 1 --compare PATH" + b},
+		{Flag: "bench --csv", Args: "bench f.rlx -n 1 --csv PATH" + b, Output: true},
 		{Flag: "bench FILE", Args: "bench PATH" + b},
 		{Flag: "bench --trace", Args: "bench f.rlx -n 1 --trace PATH" + b, Output: true},
 		{Flag: "bench --dump-tensors", Args: "bench f.rlx -n 1 --dump-tensors *=PATH" + b, Output: true, Folder: true},
@@ -135,7 +140,7 @@ func TestPaths(t *testing.T) {
 		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
-		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train"} {
+		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train", "doctor"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
 		case "perplexity", "train":

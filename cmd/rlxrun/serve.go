@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"image"
@@ -23,18 +24,25 @@ type serveFlags struct {
 	image  string
 	camera string
 	port   int
+	api    apiFlags
 	host   hostFlags
 }
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "serve", Args: "FILE [flags]", Short: "a page in your browser: click an object in an image, see its mask; or look around in a scene",
-		Long: `Serves a page, prints its address, and runs until Ctrl-C. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
+		Name: "serve", Args: "FILE [flags]", Short: "a language model for programs that speak OpenAI's API; or a page in your browser with an image or a scene",
+		Long: `Serves an artifact, prints the address, and runs until Ctrl-C.
+A language model (task text) is served over the HTTP API of OpenAI: chat completions, completions and models, streamed or not. Point a client at the address, as its base URL. Texts
+of several clients take turns token by token. Without --listen only this machine can connect.
+Of other artifacts it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
 an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
-the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The server listens on
+the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The page's server listens on
 127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
 network, and images stay on this machine. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
 		Examples: []cli.Example{
+			{About: "a language model at http://127.0.0.1:8080/v1", Line: "rlxrun serve llama.rlx --port 8080"},
+			{About: "for other machines, with a key and TLS",
+				Line: "rlxrun serve llama.rlx --listen :8443 --key-file key.txt --tls-cert cert.pem --tls-key key.pem"},
 			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
 			{About: "look around in a scene of Gaussian splats", Line: "rlxrun serve scene.rlx"},
 			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
@@ -45,8 +53,12 @@ network, and images stay on this machine. A backend that ends is started again. 
 			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG to open the page with; - is stdin")
 			fs.StringVar(&f.camera, "camera", "", cameraUsage)
 			fs.IntVar(&f.port, "port", 0, "`N` the port (default any free one)")
+			f.api.declare(fs)
 			f.host.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := f.api.settle(&f); err != nil {
+					return err
+				}
 				if f.port < 0 || f.port > 1<<16-1 {
 					return cli.Usagef("--port", "is %d; allowed are 1 to %d, and 0 for any that is free", f.port,
 						1<<16-1)
@@ -66,6 +78,11 @@ network, and images stay on this machine. A backend that ends is started again. 
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	var page func(net.Listener) error
 	switch t := s.model.Task().(type) {
+	case *task.Text:
+		if f.camera != "" || f.image != "" {
+			return cli.Usagef("serve", "--image and --camera are for pages; %s is a language model", s.model.Path())
+		}
+		page = func(l net.Listener) error { return s.serveText(ctx, f, t, l) }
 	case *task.Segment:
 		if f.camera != "" {
 			return cli.Usagef("--camera", "is for scenes; %s segments images", s.model.Path())
@@ -77,16 +94,20 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		}
 		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
 	default:
-		return cli.Usagef(s.model.Path(), "declares neither the task %s nor the task %s, one of which the page needs; it offers the methods %s",
-			task.KindSegment, task.KindSplats, methodNames(s.model))
+		return cli.Usagef(s.model.Path(), "declares none of the tasks %s, %s and %s; it offers the methods %s",
+			task.KindText, task.KindSegment, task.KindSplats, methodNames(s.model))
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+	if _, ok := s.model.Task().(*task.Text); !ok && len(f.api.given()) > 0 {
+		return cli.Usagef(f.api.given()[0], "is for language models; %s gets a page", s.model.Path())
+	}
+	address := cmp.Or(f.api.listen, net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err // the rest repeats the address
 		}
-		return cli.Usagef("--port "+strconv.Itoa(f.port), "cannot be used: %w", err)
+		return cli.Usagef("address "+address, "cannot be used: %w", err)
 	}
 	defer listener.Close()
 	return page(listener)

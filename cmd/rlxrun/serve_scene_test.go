@@ -149,7 +149,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{scene, serveFlags{camera: "roll=1"}, `"roll" is unknown`},
 		{tinySession(t, debugFlags{}), serveFlags{camera: "fov=60"}, "is for scenes"},
 		{graphSession(t, copyGraph, debugFlags{}), serveFlags{},
-			"declares neither the task segment nor the task splats"},
+			"declares none of the tasks text, segment and splats"},
 	} {
 		err := c.s.serve(t.Context(), &c.f)
 		if !errors.Is(err, diag.Usage) || !strings.Contains(err.Error(), c.text) {

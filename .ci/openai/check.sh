@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Runs OpenAI's clients for Python, Node and Go against rlxrun serve with the demo model. Needs make build, and the
+# package indexes of these languages.
+set -euo pipefail
+cd "$(dirname "$0")"
+dir=$(mktemp -d)
+server=
+trap 'kill $server 2>/dev/null || true; rm -rf "$dir"' EXIT
+cp ../../demo/llama/* "$dir"
+python3 - "$dir/tokenizer_config.json" <<'END'
+import json, sys
+with open(sys.argv[1]) as f:
+    config = json.load(f)
+config["chat_template"] = ("{% for m in messages %}{{ m.role|upper }}:\n{{ m.content }}\n\n{% endfor %}"
+                           "{% if add_generation_prompt %}ASSISTANT:\n{% endif %}")
+with open(sys.argv[1], "w") as f:
+    json.dump(config, f)
+END
+../../bin/rlxc "$dir" -o "$dir/chat.rlx" --target cpu
+../../bin/rlxrun serve "$dir/chat.rlx" >"$dir/url" &
+server=$!
+until [ -s "$dir/url" ]; do kill -0 $server && sleep 0.1; done
+url=$(cat "$dir/url")
+go run . "$url"
+if command -v npm >/dev/null; then
+	cp check.mjs package.json "$dir"
+	(cd "$dir" && npm install --silent && node check.mjs "$url")
+else
+	echo "node: skipped, npm is not here"
+fi
+"${PYTHON:-python3}" -m venv "$dir/venv"
+"$dir/venv/bin/pip" install -q openai
+"$dir/venv/bin/python" check.py "$url"

@@ -1,0 +1,348 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/rlx-go/rlx/text"
+)
+
+func randomSeed() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func randomID(prefix string) string {
+	var b [12]byte
+	rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// A body is an answer, or a part of one that is streamed.
+type body struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage,omitempty"`
+}
+
+type choice struct {
+	Index        int       `json:"index"`
+	Message      *turn     `json:"message,omitempty"` // of an answer to a conversation
+	Delta        *turn     `json:"delta,omitempty"`   // of a part of one
+	Text         *string   `json:"text,omitempty"`    // of another completion
+	LogProbs     *logProbs `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"`
+}
+
+type turn struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	Refusal *string `json:"refusal"`
+}
+
+// logProbs has the form of chat completions in Content, and that of completions in the others.
+type logProbs struct {
+	Content []tokenLogProb   `json:"content,omitempty"`
+	Tokens  []string         `json:"tokens,omitempty"`
+	Values  []float32        `json:"token_logprobs,omitempty"`
+	Top     []map[string]any `json:"top_logprobs,omitempty"`
+	Offsets []int            `json:"text_offset,omitempty"`
+}
+
+type tokenLogProb struct {
+	Token   string  `json:"token"`
+	LogProb float32 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+	Top     []any   `json:"top_logprobs"`
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+func (u *usage) add(prompt int, t Text) {
+	u.Prompt += prompt
+	u.Completion += len(t.Tokens)
+	u.Total = u.Prompt + u.Completion
+	u.Details.Cached += t.Cached
+}
+
+// finish returns the finish_reason of a text.
+func finish(s text.Stop) *string {
+	reason := "stop"
+	if s == text.StopLength || s == text.StopContext {
+		reason = "length"
+	}
+	return &reason
+}
+
+// chat answers a request for a chat completion.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	var in chatRequest
+	err := read(w, r, &in)
+	if err == nil {
+		err = in.check()
+	}
+	var prompt []int
+	if err == nil {
+		prompt, err = s.encodeChat(in.Messages)
+	}
+	if err != nil {
+		fail(w, failureOf(err))
+		return
+	}
+	j := &job{server: s, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
+		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
+	j.answer(w, r)
+}
+
+func (s *Server) encodeChat(messages []message) ([]int, error) {
+	var all []text.Message
+	for _, m := range messages {
+		role := m.Role
+		if role == "developer" { // the newer name
+			role = "system"
+		}
+		all = append(all, text.Message{Role: role, Content: string(m.Content)})
+	}
+	prompt, err := text.ChatPrompt(s.model, all)
+	if err != nil {
+		return nil, err
+	}
+	t, err := text.NewTokenizer(s.model)
+	if err != nil {
+		return nil, err
+	}
+	return t.Encode(prompt, false)
+}
+
+// complete answers a request for a completion.
+func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
+	var in completionRequest
+	err := read(w, r, &in)
+	if err == nil {
+		err = in.check()
+	}
+	var t *text.Tokenizer
+	if err == nil {
+		t, err = text.NewTokenizer(s.model)
+	}
+	var prompts [][]int
+	if err == nil {
+		prompts, err = in.prompts(t)
+	}
+	if err != nil {
+		fail(w, failureOf(err))
+		return
+	}
+	if in.MaxTokens == nil {
+		tokens := 16 // the API's default
+		in.MaxTokens = &tokens
+	}
+	j := &job{server: s, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil,
+		head: body{ID: randomID("cmpl-"), Object: "text_completion"}}
+	j.answer(w, r)
+}
+
+// A job is the answer to a request.
+type job struct {
+	server   *Server
+	chat     bool
+	request  *common
+	prompts  [][]int
+	logProbs bool
+	head     body
+	stream   *stream // nil until the first part is sent, or if the answer is not streamed
+}
+
+func (j *job) answer(w http.ResponseWriter, r *http.Request) {
+	j.head.Created, j.head.Model = time.Now().Unix(), j.server.options.Model
+	facts, err := text.FactsOf(j.server.model)
+	var o text.Options
+	if err == nil {
+		o, err = j.request.options(facts)
+	}
+	for i := 0; err == nil && i < len(j.prompts); i++ {
+		err = facts.CheckPrompt(j.prompts[i])
+	}
+	if err != nil {
+		fail(w, failureOf(err))
+		return
+	}
+	total := &usage{}
+	for i, p := range j.prompts {
+		c, err := j.choice(r.Context(), w, i, p, o, total)
+		if err != nil {
+			j.fail(w, err)
+			return
+		}
+		j.head.Choices = append(j.head.Choices, c)
+	}
+	if !j.request.Stream {
+		j.head.Usage = total
+		answer(w, j.head)
+		return
+	}
+	if j.request.StreamOpts != nil && j.request.StreamOpts.IncludeUsage {
+		last := j.head
+		last.Object, last.Choices, last.Usage = j.partObject(), []choice{}, total
+		j.stream.send(last)
+	}
+	j.stream.end()
+}
+
+// fail reports an error, within the stream if it has begun.
+func (j *job) fail(w http.ResponseWriter, err error) {
+	if j.stream == nil {
+		fail(w, failureOf(err))
+		return
+	}
+	j.stream.send(failureOf(err).body())
+}
+
+func (j *job) partObject() string {
+	if j.chat {
+		return "chat.completion.chunk"
+	}
+	return j.head.Object
+}
+
+// choice continues the prompt of number i.
+func (j *job) choice(ctx context.Context, w http.ResponseWriter, i int, prompt []int, o text.Options, total *usage) (
+	choice, error) {
+	sent, offset := 0, 0
+	o.Each = func(t text.Token) error {
+		if !j.request.Stream {
+			return nil
+		}
+		if j.stream == nil {
+			j.stream = newStream(w)
+		}
+		if j.chat && sent == 0 {
+			empty := ""
+			j.part(choice{Index: i, Delta: &turn{Role: "assistant", Content: &empty}})
+		}
+		c := choice{Index: i, LogProbs: j.logProbsOf([]text.Token{t}, offset)}
+		j.setText(&c, t.Text, true)
+		sent += len(t.Text)
+		offset += len(t.Text)
+		if t.Text == "" && c.LogProbs == nil {
+			return nil
+		}
+		return j.part(c)
+	}
+	t, err := j.server.engine.Generate(ctx, prompt, o)
+	if err != nil {
+		return choice{}, err
+	}
+	total.add(len(prompt), t)
+	c := choice{Index: i, FinishReason: finish(t.Stop)}
+	if !j.request.Stream {
+		j.setText(&c, t.Text, false)
+		c.LogProbs = j.logProbsOf(t.Tokens, 0)
+		return c, nil
+	}
+	if j.stream == nil {
+		j.stream = newStream(w)
+	}
+	if rest := t.Text[min(sent, len(t.Text)):]; rest != "" {
+		more := choice{Index: i}
+		j.setText(&more, rest, true)
+		j.part(more)
+	}
+	if j.chat {
+		c.Delta = &turn{}
+	} else {
+		j.setText(&c, "", true)
+	}
+	return c, j.part(c)
+}
+
+// setText sets the text of a choice.
+func (j *job) setText(c *choice, s string, part bool) {
+	switch {
+	case !j.chat:
+		c.Text = &s
+	case part:
+		c.Delta = &turn{Content: &s}
+	default:
+		c.Message = &turn{Role: "assistant", Content: &s}
+	}
+}
+
+// logProbsOf returns the logarithms of probabilities in the form of the request, or nil if they are not wanted. offset
+// is that of the first token in the text.
+func (j *job) logProbsOf(tokens []text.Token, offset int) *logProbs {
+	if !j.logProbs {
+		return nil
+	}
+	out := &logProbs{}
+	for _, t := range tokens {
+		if j.chat {
+			bytes := []int{}
+			for _, b := range []byte(t.Text) {
+				bytes = append(bytes, int(b))
+			}
+			out.Content = append(out.Content, tokenLogProb{t.Text, t.LogProb, bytes, []any{}})
+			continue
+		}
+		out.Tokens, out.Values = append(out.Tokens, t.Text), append(out.Values, t.LogProb)
+		out.Top = append(out.Top, map[string]any{t.Text: t.LogProb})
+		out.Offsets = append(out.Offsets, offset)
+		offset += len(t.Text)
+	}
+	return out
+}
+
+func (j *job) part(c choice) error {
+	b := j.head
+	b.Object, b.Choices = j.partObject(), []choice{c}
+	return j.stream.send(b)
+}
+
+// A stream sends server-sent events.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// writeTimeout is how long a client may take to read an event.
+const writeTimeout = 30 * time.Second
+
+func newStream(w http.ResponseWriter) *stream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	return &stream{w, http.NewResponseController(w)}
+}
+
+func (s *stream) send(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.write("data: " + string(b) + "\n\n")
+}
+
+func (s *stream) write(event string) error {
+	s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := s.w.Write([]byte(event)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *stream) end() error { return s.write("data: [DONE]\n\n") }

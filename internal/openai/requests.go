@@ -1,0 +1,228 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlx-go/rlx/text"
+)
+
+// common are the parameters that both kinds of completions have.
+type common struct {
+	Model       string         `json:"model"`
+	Stream      bool           `json:"stream"`
+	StreamOpts  *streamOptions `json:"stream_options"`
+	MaxTokens   *int           `json:"max_tokens"`
+	Temperature *float64       `json:"temperature"`
+	TopP        *float64       `json:"top_p"`
+	TopK        *int           `json:"top_k"` // as other servers have it
+	MinP        *float64       `json:"min_p"` // likewise
+	Seed        *int64         `json:"seed"`
+	Stop        texts          `json:"stop"`
+	N           *int           `json:"n"`
+	Presence    *float64       `json:"presence_penalty"`
+	Frequency   *float64       `json:"frequency_penalty"`
+	Bias        map[string]any `json:"logit_bias"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// texts is a list of texts, or one text.
+type texts []string
+
+func (t *texts) UnmarshalJSON(b []byte) error {
+	if one, ok := decode[string](b); ok {
+		*t = texts{one}
+	} else if all, ok := decode[[]string](b); ok {
+		*t = all
+	} else if string(b) != "null" {
+		return refuse("stop", "is neither a text nor a list of texts")
+	}
+	return nil
+}
+
+type chatRequest struct {
+	common
+	Messages       []message       `json:"messages"`
+	MaxCompletion  *int            `json:"max_completion_tokens"`
+	LogProbs       bool            `json:"logprobs"`
+	TopLogProbs    int             `json:"top_logprobs"`
+	Tools          []any           `json:"tools"`
+	ResponseFormat *responseFormat `json:"response_format"`
+}
+
+type responseFormat struct {
+	Type string `json:"type"`
+}
+
+type message struct {
+	Role    string  `json:"role"`
+	Content content `json:"content"`
+}
+
+// content is a text, or a list of parts that are texts.
+type content string
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	var one *string
+	if json.Unmarshal(b, &one) == nil {
+		if one != nil {
+			*c = content(*one)
+		}
+		return nil
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return refuse("messages", "content is neither a text nor a list of parts")
+	}
+	var all strings.Builder
+	for _, p := range parts {
+		if p.Type != "text" {
+			return refuse("messages", fmt.Sprintf("a part of the type %.40q; this model takes only text", p.Type))
+		}
+		all.WriteString(p.Text)
+	}
+	*c = content(all.String())
+	return nil
+}
+
+type completionRequest struct {
+	common
+	Prompt   json.RawMessage `json:"prompt"`
+	Echo     bool            `json:"echo"`
+	Suffix   string          `json:"suffix"`
+	BestOf   *int            `json:"best_of"`
+	LogProbs *int            `json:"logprobs"`
+}
+
+// options returns the options for a text.
+func (c *common) options(facts text.Facts) (o text.Options, err error) {
+	sampling := facts.Sampling
+	if c.Temperature != nil {
+		sampling.Temperature = *c.Temperature
+	}
+	if c.TopP != nil {
+		sampling.TopP = *c.TopP
+	}
+	if c.TopK != nil {
+		sampling.TopK = max(*c.TopK, 0) // -1 means all in other servers
+	}
+	if c.MinP != nil {
+		sampling.MinP = *c.MinP
+	}
+	switch {
+	case c.N != nil && *c.N != 1:
+		return o, refuse("n", "only 1 is supported")
+	case c.Presence != nil && *c.Presence != 0:
+		return o, refuse("presence_penalty", "only 0 is supported")
+	case c.Frequency != nil && *c.Frequency != 0:
+		return o, refuse("frequency_penalty", "only 0 is supported")
+	case len(c.Bias) > 0:
+		return o, refuse("logit_bias", "is not supported")
+	case c.MaxTokens != nil && *c.MaxTokens < 1:
+		return o, refuse("max_tokens", "must be at least 1")
+	case c.Temperature != nil && (*c.Temperature < 0 || *c.Temperature > 2):
+		return o, refuse("temperature", "must be from 0 to 2")
+	case len(c.Stop) > 16:
+		return o, refuse("stop", "has more than 16 texts")
+	}
+	if err := sampling.Check(facts); err != nil {
+		return o, err
+	}
+	o = text.Options{Sampling: &sampling, Stop: c.Stop}
+	if c.Seed != nil {
+		o.Seed = uint64(*c.Seed)
+	} else {
+		o.Seed = randomSeed()
+	}
+	if c.MaxTokens != nil {
+		o.Tokens = *c.MaxTokens
+	}
+	return o, nil
+}
+
+func (r *chatRequest) check() error {
+	if r.MaxCompletion != nil {
+		r.MaxTokens = r.MaxCompletion
+	}
+	switch {
+	case len(r.Messages) == 0:
+		return refuse("messages", "is empty")
+	case r.TopLogProbs != 0:
+		return refuse("top_logprobs", "only 0 is supported")
+	case len(r.Tools) > 0:
+		return refuse("tools", "is not supported")
+	case r.ResponseFormat != nil && r.ResponseFormat.Type != "text":
+		return refuse("response_format", "only text is supported")
+	}
+	return nil
+}
+
+func (r *completionRequest) check() error {
+	switch {
+	case r.Echo:
+		return refuse("echo", "is not supported")
+	case r.Suffix != "":
+		return refuse("suffix", "is not supported")
+	case r.BestOf != nil && *r.BestOf != 1:
+		return refuse("best_of", "only 1 is supported")
+	case r.LogProbs != nil && (*r.LogProbs < 0 || *r.LogProbs > 1):
+		return refuse("logprobs", "only 0 and 1 are supported")
+	}
+	return nil
+}
+
+// maxPrompts bounds the prompts of a request.
+const maxPrompts = 64
+
+// prompts returns the tokens of each prompt: a text, a list of texts, a list of ids, or a list of these.
+func (r *completionRequest) prompts(t *text.Tokenizer) (out [][]int, err error) {
+	var many []string
+	var lists [][]float64
+	if one, ok := decode[string](r.Prompt); ok {
+		many = []string{one}
+	} else if all, ok := decode[[]string](r.Prompt); ok {
+		many = all
+	} else if ids, ok := decode[[]float64](r.Prompt); ok {
+		lists = [][]float64{ids}
+	} else if all, ok := decode[[][]float64](r.Prompt); ok {
+		lists = all
+	}
+	if len(many)+len(lists) == 0 || len(lists) > 0 && len(lists[0]) == 0 {
+		return nil, refuse("prompt", "is neither a text nor a list of texts, of ids, or of lists of ids")
+	}
+	if len(many) > maxPrompts || len(lists) > maxPrompts {
+		return nil, refuse("prompt", fmt.Sprintf("has more than %d prompts", maxPrompts))
+	}
+	for _, s := range many {
+		p, err := t.Encode(s, true)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	for _, list := range lists {
+		var p []int
+		for _, id := range list {
+			if id != math.Trunc(id) || math.Abs(id) > 1<<40 {
+				return nil, refuse("prompt", fmt.Sprintf("%v is not an id", id))
+			}
+			p = append(p, int(id))
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// decode returns a JSON value that has the type T and is not null.
+func decode[T any](b []byte) (v T, ok bool) {
+	var p *T
+	if json.Unmarshal(b, &p) != nil || p == nil {
+		return v, false
+	}
+	return *p, true
+}
