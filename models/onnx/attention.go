@@ -8,6 +8,12 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
+// The ranks of inputs.
+var (
+	_ = ranks("3-4 3-4 3-4 1-4 4 4 1", "Attention")
+	_ = ranks("3-4 2-3 2-3 2", "RotaryEmbedding")
+)
+
 var (
 	_ = on("Attention", 23, attention)
 	_ = on("RotaryEmbedding", 23, func(n *node) []*value {
@@ -21,10 +27,13 @@ func (n *node) heads(x *ir.Node, count int) *ir.Node {
 	if x.Type.Rank() == 4 {
 		return x
 	}
+	if x.Type.Rank() != 3 || count < 1 {
+		n.fail("operand is %v of %d heads; want [B,S,H*D], or [B,H,S,D]", x.Type, count)
+	}
 	s := x.Type.Shape
 	d, ok := s[2].FloorDiv(int64(count))
-	if x.Type.Rank() != 3 || count < 1 || !ok {
-		n.fail("operand is %v of %d heads; want [B,S,H*D], or [B,H,S,D]", x.Type, count)
+	if !ok {
+		n.fail("operand is %v of %d heads; want a multiple", x.Type, count)
 	}
 	return op.Transpose(op.Reshape(x, ir.Shape{s[0], s[1], ir.Static(int64(count)), d}), 0, 2, 1, 3)
 }

@@ -315,6 +315,7 @@ func (b *builder) nodes(list []*onnxpb.NodeProto) {
 
 // convert converts a node and adds its results to the scope.
 func (b *builder) convert(n *node) {
+	defer n.recovered()
 	outer := b.now
 	b.now = n // stays set after an error, which is about it
 	n.version = b.version(n.p.GetDomain())
@@ -332,6 +333,12 @@ func (b *builder) convert(n *node) {
 			n.fail("attribute %s refers to %s of the function, which the call does not give", a.GetName(),
 				a.GetRefAttrName())
 		}
+	}
+	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
+		n.in = n.in[:len(n.in)-1]
+	}
+	if b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())] == nil {
+		n.check()
 	}
 	n.refuseSmall()
 	boundOf := n.boundOf()

@@ -18,6 +18,16 @@ func contrib(name, note string, convert func(n *node) []*value) struct{} {
 	return registerIn(microsoft, name, conversion{since: 1, note: note, convert: convert})
 }
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1+", "com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
+	_ = ranks("2 2 0-2", "com.microsoft.FusedGemm")
+	_ = ranks("3-5 3-5 1", "com.microsoft.FusedConv")
+	_ = ranks("2 2 2 2 2 1 1 2 2", "com.microsoft.EmbedLayerNormalization")
+	_ = ranks("1+ 2-3 1-3", "com.microsoft.MatMulNBits")
+	_ = ranks("1+ 1+ 1 1 1", "com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
+)
+
 var (
 	_ = contrib("Gelu", "", unary(op.Gelu))
 	_ = contrib("FastGelu", "", func(n *node) []*value { return one(op.GeluTanh(n.biased(n.x(0), 1))) })

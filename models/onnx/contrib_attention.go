@@ -8,6 +8,15 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
+// The ranks of inputs.
+var (
+	_ = ranks("3 2 1 1-4 5", "com.microsoft.Attention")
+	_ = ranks("3 2 1 one one 1-4 one 0-1 5", "com.microsoft.QAttention")
+	_ = ranks("3-5 3-5 3-4 1 1-3 2-4 4 4", "com.microsoft.MultiHeadAttention")
+	_ = ranks("3 3-4 3-4 4 4 1-2 * 2 2 2 1-4", "com.microsoft.GroupQueryAttention")
+	_ = ranks("3-4 1-2 2 2", "com.microsoft.RotaryEmbedding")
+)
+
 var (
 	_ = contrib("Attention", "past and present are [2,B,H,S,D]", func(n *node) []*value {
 		q, k, v := n.projected(n.matmul(n.x(0), n.x(1)), 2)
@@ -29,10 +38,10 @@ var (
 func (n *node) projected(x *ir.Node, bias int) (q, k, v *ir.Node) {
 	x = n.biased(x, bias)
 	heads := n.int("num_heads", 0)
-	all := x.Type.Shape[2]
-	if x.Type.Rank() != 3 || !all.IsStatic() || heads < 1 {
+	if x.Type.Rank() != 3 || !x.Type.Shape[2].IsStatic() || heads < 1 {
 		n.fail("operand is %v of %d heads; want [B,S,width] with a width that is known", x.Type, heads)
 	}
+	all := x.Type.Shape[2]
 	sizes, ok := n.list("qkv_hidden_sizes")
 	if !ok {
 		each := int(all.Const / 3)
@@ -295,7 +304,9 @@ func contribRotary(n *node) []*value {
 	heads := n.int("num_heads", 0)
 	rot := n.int("rotary_embedding_dim", 0)
 	if rot == 0 {
-		rot = n.rotated(n.x(2))
+		if rot = n.rotated(n.x(2)); rot < 1 {
+			n.fail("the tables are %v; want a width of 1 or more", n.typeOf(2))
+		}
 		if len(s) == 3 && heads == 0 && s[2].IsStatic() {
 			heads = int(s[2].Const) / rot
 		}

@@ -8,6 +8,18 @@ import (
 
 // Quantized ops of com.microsoft: they dequantize, compute in floats and quantize again.
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1+ one one 0-1", "com.microsoft.DynamicQuantizeMatMul")
+	_ = ranks("2 one 0-1 2 0-1 0-1 1-2 one one", "com.microsoft.QGemm")
+	_ = ranks("* one one * one one one one", "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
+	_ = ranks("* one one one one", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearSigmoid",
+		"com.microsoft.QLinearSoftmax")
+	_ = ranks("3-5 one one one one", "com.microsoft.QLinearAveragePool")
+	_ = ranks("2+ one one one one", "com.microsoft.QLinearGlobalAveragePool")
+	_ = ranks("1+ 1+", "com.microsoft.MatMulIntegerToFloat")
+)
+
 var (
 	_ = contrib("QuantizeLinear", "", asDefault("QuantizeLinear"))
 	_ = contrib("DequantizeLinear", "", asDefault("DequantizeLinear"))

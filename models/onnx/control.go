@@ -119,6 +119,12 @@ func (n *node) inline(g *onnxpb.GraphProto, in []*value) []*value {
 	return out
 }
 
+// The ranks of inputs.
+var (
+	_ = ranks("one", "If")
+	_ = ranks("one one", "Loop")
+)
+
 var (
 	_ = register("If", conversion{since: 1, keep: true, convert: ifOp})
 	_ = register("Loop", conversion{since: 1, keep: true, convert: loopOp,
@@ -245,6 +251,9 @@ func loopOp(n *node) []*value {
 	var running *ir.Node
 	if cond != nil && !cond.isKnown() {
 		running = op.Reshape(n.b.at(cond), ir.Shape{})
+	}
+	if len(g.GetOutput()) < 1+len(state) {
+		n.fail("its graph has %d outputs; want the condition and %d values", len(g.GetOutput()), len(state))
 	}
 	scanned := make([][]*ir.Node, len(g.GetOutput())-1-len(state))
 	for i := 0; trip < 0 || i < trip; i++ {
@@ -379,6 +388,9 @@ func scanOp(n *node) []*value {
 // perSlice returns a list attribute with a number for each slice, 0 if the node lacks it.
 func (n *node) perSlice(name string, count int) []int {
 	l, ok := n.list(name)
+	if count < 0 {
+		n.fail("its graph has %d outputs fewer than states", -count)
+	}
 	if !ok || len(l) == 0 {
 		return make([]int, count)
 	}

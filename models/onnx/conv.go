@@ -92,6 +92,14 @@ func (n *node) kernelOf(w ir.Type) []int {
 	return out
 }
 
+// The ranks of inputs.
+var (
+	_ = ranks("3-5 3-5 1", "Conv", "ConvTranspose")
+	_ = ranks("3-5 3-5 0-1 0-1", "ConvInteger")
+	_ = ranks("3-5", "AveragePool", "LpPool", "MaxPool")
+	_ = ranks("2+", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
+)
+
 var (
 	_ = on("Conv", 1, func(n *node) []*value { return one(n.conv(n.x(0), n.x(1), n.maybe(2))) })
 	_ = on("ConvInteger", 10, func(n *node) []*value {

@@ -13,6 +13,12 @@ import (
 
 const boundedNote = "without a declared size, the result has the largest one, and output NAME_count says how many rows are used"
 
+// The ranks of inputs.
+var (
+	_ = ranks("3 3 one one one", "NonMaxSuppression")
+	_ = ranks("* 1", "Compress")
+)
+
 var (
 	_ = register("NonZero", conversion{since: 9, keep: true, convert: nonZero, note: boundedNote})
 	_ = register("Compress", conversion{since: 9, keep: true, convert: compress, note: boundedNote})

@@ -124,10 +124,15 @@ func (n *node) decided(c *conversion) []*value {
 			continue
 		}
 		list := d.of(n)
+		given := n.in[d.input]
+		for _, elems := range list {
+			if given.typ.Rank() == 0 && len(elems) != 1 || given.typ.Rank() > 1 {
+				return nil
+			}
+		}
 		if len(list) == 0 || len(list) > maxCandidates {
 			return nil
 		}
-		given := n.in[d.input]
 		var out []*value
 		for k, elems := range list {
 			n.in[d.input] = n.givenElems(given, elems)
@@ -364,7 +369,8 @@ func addedAxes(n *node) (out [][]ir.Dim) {
 func reducedAxes(n *node) (out [][]ir.Dim) {
 	shape, ok := n.declaredShape(0)
 	x := n.typeOf(0).Shape
-	if !ok || n.int("noop_with_empty_axes", 0) != 0 && !n.typeOf(1).Shape[0].IsStatic() {
+	count := int(n.in[1].numel())
+	if !ok || n.int("noop_with_empty_axes", 0) != 0 && count < 0 {
 		return nil
 	}
 	if n.int("keepdims", 1) != 0 {
@@ -378,10 +384,6 @@ func reducedAxes(n *node) (out [][]ir.Dim) {
 			}
 		}
 		return [][]ir.Dim{dimsOf(axes)}
-	}
-	count := -1
-	if d := n.typeOf(1).Shape; len(d) == 1 && d[0].IsStatic() {
-		count = int(d[0].Const)
 	}
 	subsets(len(x), count, func(axes []int) {
 		if without(x, axes).Equal(shape) {

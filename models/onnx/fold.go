@@ -12,30 +12,29 @@ import (
 // testPanics is set by tests, for which a panic in a conversion is a failure: it may be a bug of ours.
 var testPanics bool
 
-// results converts a node. Conversions rely on the ranks and lists that the definition of an op asks for; in a model
-// that breaks it, they may read an axis or a number that is not there.
-func (n *node) results() []*value {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			if testPanics {
-				panic(r)
-			}
-			n.fail("its inputs or attributes do not fit the definition of the op (%v)", r)
-		default:
+// recovered ends the import after a panic in a conversion. Nodes are checked before they are converted, so a panic is a
+// bug of ours; to whoever imports a model it is an error about the node.
+func (n *node) recovered() {
+	switch r := recover().(type) {
+	case nil:
+	case runtime.Error:
+		if testPanics {
 			panic(r)
 		}
-	}()
+		n.fail("its inputs or attributes do not fit the definition of the op (%v)", r)
+	default:
+		panic(r)
+	}
+}
+
+// results converts a node.
+func (n *node) results() []*value {
 	if fn := n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
 		return n.call(fn)
 	}
 	c := find(n.p.GetDomain(), n.p.GetOpType(), n.version)
 	if c == nil {
 		n.fail("%s", n.unknown())
-	}
-	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
-		n.in = n.in[:len(n.in)-1]
 	}
 	if out := n.decided(c); out != nil {
 		return out
@@ -112,6 +111,9 @@ func (n *node) fold(c *conversion) []*value {
 	if len(b.g.Outputs) == 0 {
 		return results
 	}
+	if largest(b.g) > maxTable {
+		return nil
+	}
 	arrays, err := interp.Run(b.g, nil, nil, b.model.array)
 	if err != nil {
 		n.fail("%v", err)
@@ -137,11 +139,24 @@ func (n *node) computed(f func() *ir.Node) *ir.Node {
 	if err != nil {
 		g.Fail(err)
 	}
+	if size := largest(inner); size > maxTable {
+		n.fail("needs a table that is computed from %d elements; allowed are up to %d", size, maxTable)
+	}
 	out, err := interp.Run(inner, nil, nil, b.model.array)
 	if err != nil {
 		n.fail("%v", err)
 	}
 	return b.at(made(rounded(out["y"])))
+}
+
+// largest returns the number of elements of the largest value of a graph without symbols.
+func largest(g *ir.Graph) (size int64) {
+	for _, x := range g.Nodes {
+		if k, ok := x.Type.Shape.Numel(); ok && k.IsStatic() {
+			size = max(size, k.Const)
+		}
+	}
+	return size
 }
 
 // rounded returns an array with the values of its element type.

@@ -9,6 +9,13 @@ import (
 // This file has ops that read and write elements at indices. They work on flat tensors: an index is the position of an
 // element, which is computed from its coordinates.
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1+", "GatherElements", "GatherND", "ScatterElements", "Scatter", "ScatterND")
+	_ = ranks("2+ 2+ 1", "TensorScatter")
+	_ = ranks("2+ 1", "ReverseSequence")
+)
+
 var (
 	_ = on("GatherElements", 11, func(n *node) []*value {
 		x := n.x(0)
@@ -22,6 +29,10 @@ var (
 		batch := n.int("batch_dims", 0)
 		rank := idx.Type.Rank()
 		depth := n.depth(idx)
+		if batch < 0 || batch >= rank || batch+depth > x.Type.Rank() {
+			n.fail("has data %v, indices %v and batch_dims %d; want batch_dims of less than rank %d, and data of rank %d or "+
+				"more", x.Type, idx.Type, batch, rank, batch+depth)
+		}
 		rest := x.Type.Shape[batch+depth:]
 		rows := op.Reshape(x, append(ir.Shape{n.product(x.Type.Shape[:batch+depth])}, rest...))
 		at := n.rowOf(idx, x.Type.Shape[batch:batch+depth])
@@ -37,6 +48,10 @@ var (
 	_ = on("ScatterND", 11, func(n *node) []*value {
 		x, idx, u := n.x(0), n.x(1), n.x(2)
 		depth := n.depth(idx)
+		if depth > x.Type.Rank() {
+			n.fail("has data %v and indices %v, which have %d coordinates; want as many as axes or fewer", x.Type, idx.Type,
+				depth)
+		}
 		rest := x.Type.Shape[depth:]
 		rows := op.Reshape(x, append(ir.Shape{n.product(x.Type.Shape[:depth])}, rest...))
 		at := n.flat(n.rowOf(idx, x.Type.Shape[:depth]))
@@ -72,6 +87,7 @@ func (n *node) along(shape ir.Shape, axis int) *ir.Node {
 	for i := range shape {
 		t.Shape[i] = ir.Static(1)
 	}
+	axis = n.axis(axis, len(shape))
 	t.Shape[axis] = shape[axis]
 	return op.Iota(n.b.g, axis, t)
 }
@@ -82,6 +98,9 @@ func (n *node) at(x *ir.Node, axis, rank int) *ir.Node {
 	for i := range shape {
 		shape[i] = ir.Static(1)
 	}
+	if axis < 0 || axis >= rank || x.Type.Rank() != 1 {
+		n.fail("has %v along axis %d of a tensor of rank %d; want a vector", x.Type, axis, rank)
+	}
 	shape[axis] = x.Type.Shape[0]
 	return op.Reshape(x, shape)
 }
@@ -89,6 +108,9 @@ func (n *node) at(x *ir.Node, axis, rank int) *ir.Node {
 // positions returns the positions, in a tensor of that shape, of the elements that have the coordinates of idx's own
 // elements, but on the axis those that idx says; i64, flat. idx may be smaller than the tensor on the other axes.
 func (n *node) positions(shape ir.Shape, idx *ir.Node, axis int) *ir.Node {
+	if idx.Type.Rank() != len(shape) {
+		n.fail("indices are %v, of a tensor of rank %d; want the same rank", idx.Type, len(shape))
+	}
 	var sum *ir.Node
 	for i := range shape {
 		c := n.along(idx.Type.Shape, i)

@@ -6,6 +6,15 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
+// The ranks of inputs.
+var (
+	_ = ranks("2+ 1+ 1", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+	_ = ranks("1+ 1", "CenterCropPad")
+	_ = ranks("2+", "Det")
+	_ = ranks("3 1 1", "Col2Im")
+	_ = ranks("3-5 3-5 1", "MaxUnpool")
+)
+
 var (
 	_ = on("NegativeLogLikelihoodLoss", 12, func(n *node) []*value { return many(n.loss(n.x(0))) })
 	_ = on("SoftmaxCrossEntropyLoss", 12, func(n *node) []*value {
@@ -20,6 +29,9 @@ var (
 			for i := range rank {
 				axes = append(axes, i)
 			}
+		}
+		if len(want) != len(axes) {
+			n.fail("has %d sizes; want one for each of %d axes", len(want), len(axes))
 		}
 		before, after := make([]int, rank), make([]int, rank)
 		for i, a := range n.axes(axes, rank) {
@@ -50,22 +62,24 @@ var (
 		x := n.x(0)
 		s := x.Type.Shape
 		var shape ir.Shape
+		if k, _ := n.list("kernel_shape"); len(k) != len(s)-2 {
+			n.fail("kernel_shape has %d numbers; want %d, for input %v", len(k), len(s)-2, x.Type)
+		}
 		if n.has(2) {
-			shape = n.shape(n.dims(2))
+			if shape = n.shape(n.dims(2)); len(shape) != len(s) {
+				n.fail("output_shape has %d numbers; want %d, for input %v", len(shape), len(s), x.Type)
+			}
 		} else {
 			k, _ := n.list("kernel_shape")
 			stride := n.spatial("strides", len(k), 1)
-			pads, _ := n.list("pads")
+			before, after := n.pads(len(k))
 			shape = append(shape, s[:2]...)
 			for i := range k {
 				d, ok := s[i+2].Sub(ir.Static(1))
 				if ok {
 					d, ok = d.Mul(ir.Static(int64(stride[i])))
 				}
-				extra := k[i]
-				if pads != nil {
-					extra -= pads[i] + pads[len(k)+i]
-				}
+				extra := k[i] - before[i] - after[i]
 				if !ok {
 					n.fail("the size of the result is too large a formula")
 				}
@@ -130,6 +144,9 @@ func (n *node) det(x *ir.Node, k int) *ir.Node {
 // loss is the negative log likelihood loss of log probabilities [N,C,...] and labels [N,...].
 func (n *node) loss(p *ir.Node) *ir.Node {
 	labels := cast(n.x(1), dtype.I64)
+	if labels.Type.Rank() != p.Type.Rank()-1 {
+		n.fail("has scores %v and labels %v; want [N,C,...] and [N,...]", p.Type, labels.Type)
+	}
 	ignore := n.attr("ignore_index")
 	valid := op.Const(n.b.g, 1, ir.Type{DType: dtype.Bool, Shape: labels.Type.Shape})
 	if ignore != nil {
@@ -169,6 +186,9 @@ func col2im(n *node) []*value {
 	x := n.x(0) // [N, C*taps, L]
 	image, block := n.ints(1), n.ints(2)
 	k := len(block)
+	if len(image) != k || k < 1 {
+		n.fail("has an image of %d axes and a block of %d; want as many, 1 or more", len(image), k)
+	}
 	stride, dilation := n.spatial("strides", k, 1), n.spatial("dilations", k, 1)
 	before, after := n.pads(k)
 	s := x.Type.Shape

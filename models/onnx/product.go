@@ -9,6 +9,12 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1+", "MatMul")
+	_ = ranks("2 2 0-2", "Gemm")
+)
+
 var (
 	_ = on("MatMul", 1, func(n *node) []*value { return one(n.matmul(n.x(0), n.x(1))) })
 	_ = on("Gemm", 1, func(n *node) []*value {

@@ -18,10 +18,11 @@ func (n *node) spread(v *ir.Node, x ir.Shape, axis int, block int) *ir.Node {
 	case v.Type.Rank() == 0 || v.Type.Rank() == 1 && v.Type.Shape[0].Is(1) && block == 0:
 		return op.Reshape(v, ir.Shape{})
 	case block != 0:
+		axis = n.axis(axis, len(x))
 		i := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{x[axis]}})
 		return op.Gather(v, op.Div(i, number(float64(block), i)), axis)
 	case v.Type.Rank() == 1:
-		return n.at(v, axis, len(x))
+		return n.at(v, n.axis(axis, len(x)), len(x))
 	}
 	return v
 }
@@ -54,6 +55,13 @@ func (n *node) dequantised(x, scale, zero *ir.Node) *ir.Node {
 	}
 	return op.Mul(cast(y, scale.Type.DType), scale)
 }
+
+// The ranks of inputs.
+var (
+	_ = ranks("3-5 one one 3-5 0-1 0-1 one one 1", "QLinearConv")
+	_ = ranks("1+ * * 1+", "QLinearMatMul")
+	_ = ranks("1+ 1+", "MatMulInteger")
+)
 
 var (
 	_ = register("QuantizeLinear", conversion{since: 10, convert: func(n *node) []*value {

@@ -14,6 +14,12 @@ import (
 
 const randomNote = "each run gives the same numbers; seed chooses them"
 
+// The ranks of inputs.
+var (
+	_ = ranks("2", "Multinomial")
+	_ = ranks("* one one", "Dropout")
+)
+
 var (
 	_ = register("RandomUniform", conversion{since: 1, keep: true, note: randomNote,
 		convert: func(n *node) []*value {

@@ -16,6 +16,11 @@ import (
 
 const recurrentNote = "other activations, clip and input_forget: the length must be known"
 
+// The ranks of inputs.
+var (
+	_ = ranks("3 3 3 2 1 3 3 2", "RNN", "GRU", "LSTM")
+)
+
 var (
 	_ = register("RNN", conversion{since: 7, convert: recurrent(1, 1, "Tanh"), note: recurrentNote})
 	_ = register("GRU", conversion{since: 7, convert: recurrent(3, 1, "Sigmoid Tanh"), note: recurrentNote})

@@ -115,6 +115,14 @@ func extreme(f func(x *ir.Node, axis int, keep bool) *ir.Node) func(n *node) []*
 	}
 }
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1 1 1 1", "BatchNormalization")
+	_ = ranks("2+ 1 1", "InstanceNormalization", "GroupNormalization")
+	_ = ranks("2+", "LRN")
+	_ = ranks("1+ one", "CumSum", "CumProd", "TopK")
+)
+
 var (
 	_ = on("Softmax", 1, softmax(op.Softmax))
 	_ = on("LogSoftmax", 1, softmax(op.LogSoftmax))

@@ -11,6 +11,11 @@ import (
 // Resize is separable. An axis is resized by op resize where that computes the same, else by a gather (nearest) or a
 // product with a matrix of weights (linear, cubic).
 
+// The ranks of inputs.
+var (
+	_ = ranks("1+ 1 1 1", "Resize", "Upsample")
+)
+
 var (
 	_ = on("Resize", 10, resize)
 	_ = on("Upsample", 7, resize)
@@ -115,6 +120,9 @@ func (n *node) resized(x ir.Shape, axes []int, roi []float64) (target ir.Shape, 
 	}
 	scales, target = make([]float64, len(axes)), append(ir.Shape{}, x...)
 	if sizeAt > 0 && n.has(sizeAt) && !n.typeOf(sizeAt).Shape[0].Is(0) {
+		if list := n.dims(sizeAt); len(list) != len(axes) {
+			n.fail("has %d sizes; want one for each of %d axes", len(list), len(axes))
+		}
 		for i, d := range n.dims(sizeAt) {
 			target[axes[i]] = d
 		}
@@ -128,13 +136,19 @@ func (n *node) resized(x ir.Shape, axes []int, roi []float64) (target ir.Shape, 
 	}
 	switch {
 	case n.p.GetOpType() == "Upsample" && n.version < 9:
-		for i, v := range n.attr("scales").GetFloats() {
+		list := n.attr("scales").GetFloats()
+		if len(list) != len(axes) {
+			n.fail("has %d scales; want one for each of %d axes", len(list), len(axes))
+		}
+		for i, v := range list {
 			scales[i] = float64(v)
 		}
 	case !n.has(scaleAt):
 		n.fail("has neither scales nor sizes")
 	default:
-		copy(scales, n.array(scaleAt).Floats)
+		if list := n.array(scaleAt).Floats; copy(scales, list) != len(list) || len(list) != len(axes) {
+			n.fail("has %d scales; want one for each of %d axes", len(list), len(axes))
+		}
 	}
 	for i, a := range axes {
 		extent := 1.0

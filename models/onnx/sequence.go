@@ -11,6 +11,12 @@ import (
 
 // This file has ops of sequences of opset 26 and later, and those of ai.onnx.preview.
 
+// The ranks of inputs.
+var (
+	_ = ranks("3 3 3 4 3 3", "LinearAttention")
+	_ = ranks("4 4 4", "ai.onnx.preview.FlexAttention")
+)
+
 var (
 	_ = on("SwiGLU", 27, func(n *node) []*value {
 		a, alpha := n.x(0), n.float("alpha", 1)

@@ -10,6 +10,22 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
+// The ranks of inputs.
+var (
+	_ = ranks("* one 1", "OneHot")
+	_ = ranks("2+ one", "Trilu")
+	_ = ranks("2", "EyeLike")
+	_ = ranks("* 1", "Expand", "Reshape", "Tile")
+	_ = ranks("1", "ConstantOfShape")
+	_ = ranks("one one one", "Range")
+	_ = ranks("1+ 1 1 1 1", "Slice")
+	_ = ranks("1+ 1", "Split")
+	_ = ranks("* 1 one 1", "Pad")
+	_ = ranks("* 0-1", "Squeeze", "Unsqueeze")
+	_ = ranks("1+", "Gather")
+	_ = ranks("4", "DepthToSpace", "SpaceToDepth")
+)
+
 var (
 	_ = register("Shape", conversion{since: 1, keep: true, symbolic: func(n *node) []*value {
 		shape := n.in[0].typ.Shape
@@ -27,7 +43,9 @@ var (
 	_ = register("ConstantOfShape", conversion{since: 9, keep: true, convert: func(n *node) []*value {
 		fill := tensor.NewArray(dtype.F32, 1)
 		if n.attr("value") != nil {
-			fill = n.tensorAttr("value")
+			if fill = n.tensorAttr("value"); fill.Len() != 1 {
+				n.fail("value has %d elements; want 1", fill.Len())
+			}
 		}
 		return n.filled(n.dims(0), fill)
 	}})

@@ -10,6 +10,13 @@ import (
 
 // This file has Fourier transforms and what belongs to them. ONNX has complex numbers as pairs on the last axis.
 
+// The ranks of inputs.
+var (
+	_ = ranks("2+ one one", "DFT")
+	_ = ranks("2-3 one 1 one", "STFT")
+	_ = ranks("one one one one one", "MelWeightMatrix", "HannWindow", "HammingWindow", "BlackmanWindow")
+)
+
 var (
 	_ = on("DFT", 17, dft)
 	_ = on("STFT", 17, stft)
@@ -20,7 +27,7 @@ var (
 	_ = decide(candidates{2, true, transformedAxes}, "DFT")
 	_ = decide(candidates{1, false, func(n *node) [][]ir.Dim {
 		shape, ok := n.declaredShape(0)
-		if !ok || n.int("onesided", 0) != 0 && n.int("inverse", 0) == 0 {
+		if !ok || len(shape) != n.typeOf(0).Rank() || n.int("onesided", 0) != 0 && n.int("inverse", 0) == 0 {
 			return nil
 		}
 		return [][]ir.Dim{{shape[n.dftAxis()]}}

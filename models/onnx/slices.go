@@ -193,6 +193,9 @@ func split(n *node) []*value {
 		if n.version >= 18 && n.attr("num_outputs") != nil {
 			parts = n.int("num_outputs", 1)
 		}
+		if parts != len(n.p.GetOutput()) {
+			n.fail("num_outputs is %d; the node has %d outputs", parts, len(n.p.GetOutput()))
+		}
 		if !size.IsStatic() {
 			n.fail("axis %d has size %v; want a size that is known, to split it into %d parts", axis, size, parts)
 		}

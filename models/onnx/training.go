@@ -9,6 +9,13 @@ import (
 
 const training = "ai.onnx.preview.training"
 
+// The ranks of inputs.
+var (
+	_ = ranks("one one", "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam",
+		"ai.onnx.preview.training.Momentum")
+	_ = ranks("1+", "ai.onnx.ml.ArrayFeatureExtractor")
+)
+
 var (
 	_ = registerIn(training, "Adagrad", conversion{since: 1, convert: optimizer(1, adagrad)})
 	_ = registerIn(training, "Momentum", conversion{since: 1, convert: optimizer(1, momentum)})

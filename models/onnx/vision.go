@@ -80,6 +80,15 @@ func cubicWeights(t *ir.Node) []*ir.Node {
 	return []*ir.Node{far(t), near(t), near(u), far(u)}
 }
 
+// The ranks of inputs.
+var (
+	_ = ranks("4 2 1", "RoiAlign")
+	_ = ranks("4 2", "MaxRoiPool")
+	_ = ranks("3+ 3+", "GridSample")
+	_ = ranks("3 1", "AffineGrid")
+	_ = ranks("4 4 4 1 4", "DeformConv")
+)
+
 var (
 	_ = register("GridSample", conversion{since: 16, convert: gridSample})
 	_ = register("AffineGrid", conversion{since: 20, convert: affineGrid})
