@@ -122,6 +122,9 @@ func (n *node) ints(i int) []int {
 
 // array returns the elements of input i, which must be known.
 func (n *node) array(i int) *tensor.Array {
+	if !n.has(i) {
+		n.fail("input %d is missing", i)
+	}
 	v := n.in[i]
 	if !v.isKnown() {
 		n.fail("input %d (%s) depends on values that are not known before the model runs", i, v.name)

@@ -441,6 +441,9 @@ func symbolicRange(n *node) []*value {
 // rangeOp is a range of numbers that are known.
 func rangeOp(n *node) []*value {
 	start, limit, step := n.array(0), n.array(1), n.array(2)
+	if limit.DType != start.DType || step.DType != start.DType {
+		n.fail("has limits of %v and %v and a step of %v; want the same type", start.DType, limit.DType, step.DType)
+	}
 	if start.Floats == nil {
 		lo, hi, by := start.Ints[0], limit.Ints[0], step.Ints[0]
 		if by == 0 {
