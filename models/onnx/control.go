@@ -242,7 +242,7 @@ func loopOp(n *node) []*value {
 	state := slices.Clone(carried)
 	trip := -1
 	if n.has(0) {
-		trip = n.ints(0)[0]
+		trip = n.oneInt(0)
 	}
 	cond := n.in0(1)
 	if cond != nil && cond.isKnown() && n.array(1).At(0) == 0 {

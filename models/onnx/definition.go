@@ -234,14 +234,14 @@ var leasts = map[string]int64{"strides": 1, "dilations": 1, "kernel_shape": 1, "
 	"pads": -math.MaxInt32, "axis": -ir.MaxRank, "axes": -ir.MaxRank, "perm": 0}
 
 // checkNumbers checks that the numbers of an attribute are in its limits.
-func (n *node) checkNumbers(a *onnxpb.AttributeProto) {
+func (n *node) checkNumbers(a *onnxpb.AttributeProto, kind onnxpb.AttributeProto_AttributeType) {
 	least, ok := leasts[a.GetName()]
 	if !ok {
 		return
 	}
 	list := a.GetInts()
-	if a.I != nil {
-		list = append(slices.Clone(list), a.GetI())
+	if kind == onnxpb.AttributeProto_INT { // a zero may be left out
+		list = []int64{a.GetI()}
 	}
 	for _, v := range list {
 		if v < least || v > math.MaxInt32 {
@@ -259,7 +259,7 @@ func (n *node) checkAttributes(d *definition) {
 				strings.ToLower(want.kind.String()))
 		}
 		if ok {
-			n.checkNumbers(a)
+			n.checkNumbers(a, want.kind)
 		}
 	}
 	for name, a := range d.attrs {

@@ -132,12 +132,12 @@ type mutation struct {
 }
 
 func (u *mutation) change() {
-	for range 1 + u.r.IntN(2) {
+	for range 1 + u.r.IntN(3) {
 		n := lastNode(u.m)
 		if u.r.IntN(4) == 0 {
 			n = u.m.Graph.Node[u.r.IntN(len(u.m.Graph.Node))]
 		}
-		switch k := u.r.IntN(10); {
+		switch k := u.r.IntN(11); {
 		case k < 1:
 			u.changeInputs(n)
 		case k < 4 && len(n.Attribute) > 0:
@@ -148,6 +148,8 @@ func (u *mutation) change() {
 			u.changeVersion()
 		case k < 7:
 			u.changeType()
+		case k == 10:
+			u.changeDeclared(n)
 		default:
 			u.changeShape()
 		}
@@ -295,6 +297,46 @@ func setInts(p *onnxpb.TensorProto, values []int64) {
 	}
 }
 
+// changeDeclared gives an output other axes or sizes, or takes inputs, outputs or nodes from a graph in an attribute.
+func (u *mutation) changeDeclared(n *onnxpb.NodeProto) {
+	for _, a := range n.Attribute {
+		g := a.G
+		if g == nil || u.r.IntN(4) == 0 {
+			continue
+		}
+		switch k := u.r.IntN(4); {
+		case k == 0 && len(g.Input) > 0:
+			g.Input = g.Input[1:]
+		case k == 1 && len(g.Output) > 0:
+			g.Output = g.Output[1:]
+		case k == 2 && len(g.Node) > 0:
+			g.Node = g.Node[1:]
+		case len(g.Node) > 0:
+			u.changeInputs(g.Node[u.r.IntN(len(g.Node))])
+		}
+		u.note("graph %s is changed", a.GetName())
+		return
+	}
+	out := u.m.Graph.Output
+	tt := out[u.r.IntN(len(out))].Type.GetTensorType()
+	if tt == nil || tt.Shape == nil {
+		return
+	}
+	u.changeSizes(tt.Shape)
+	u.note("an output has shape %v", tt.Shape.Dim)
+}
+
+func (u *mutation) changeSizes(s *onnxpb.TensorShapeProto) {
+	var dims []int64
+	for _, d := range s.Dim {
+		dims = append(dims, d.GetDimValue())
+	}
+	s.Dim = nil
+	for _, d := range u.dims(dims) {
+		s.Dim = append(s.Dim, dim(d))
+	}
+}
+
 func (u *mutation) changeVersion() {
 	for _, s := range u.m.OpsetImport {
 		if canonical(s.GetDomain()) == "" {
@@ -344,16 +386,8 @@ func (u *mutation) changeShape() {
 	if tt == nil || tt.Shape == nil {
 		return
 	}
-	var dims []int64
-	for _, d := range tt.Shape.Dim {
-		dims = append(dims, d.GetDimValue())
-	}
-	dims = u.dims(dims)
-	tt.Shape.Dim = nil
-	for _, d := range dims {
-		tt.Shape.Dim = append(tt.Shape.Dim, dim(d))
-	}
-	if len(dims) > 0 && u.r.IntN(8) == 0 {
+	u.changeSizes(tt.Shape)
+	if len(tt.Shape.Dim) > 0 && u.r.IntN(8) == 0 {
 		tt.Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "open"}
 	}
 	u.note("input %s has shape %v", g.Input[i].GetName(), tt.Shape.Dim)

@@ -120,6 +120,19 @@ func (n *node) ints(i int) []int {
 	return out
 }
 
+// oneInt returns the only element of input i, an integer that is known.
+func (n *node) oneInt(i int) int { return only(n, i, n.ints(i)) }
+
+// oneDim returns the only element of input i, an integer that is known up to sizes.
+func (n *node) oneDim(i int) ir.Dim { return only(n, i, n.dims(i)) }
+
+func only[T any](n *node, i int, list []T) T {
+	if len(list) != 1 {
+		n.fail("input %d (%s) has %d elements; want 1", i, n.in[i].name, len(list))
+	}
+	return list[0]
+}
+
 // array returns the elements of input i, which must be known.
 func (n *node) array(i int) *tensor.Array {
 	if !n.has(i) {

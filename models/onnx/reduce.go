@@ -131,12 +131,12 @@ var (
 	_ = on("ArgMin", 1, extreme(op.ArgMin))
 	_ = on("CumSum", 11, func(n *node) []*value {
 		x := n.x(0)
-		return one(op.Cumsum(x, op.ScanAttrs{Axis: n.axis(n.ints(1)[0], x.Type.Rank()),
+		return one(op.Cumsum(x, op.ScanAttrs{Axis: n.axis(n.oneInt(1), x.Type.Rank()),
 			Exclusive: n.int("exclusive", 0) != 0, Reverse: n.int("reverse", 0) != 0}))
 	})
 	_ = on("CumProd", 26, func(n *node) []*value {
 		x := n.x(0)
-		return one(op.Cumprod(x, op.ScanAttrs{Axis: n.axis(n.ints(1)[0], x.Type.Rank()),
+		return one(op.Cumprod(x, op.ScanAttrs{Axis: n.axis(n.oneInt(1), x.Type.Rank()),
 			Exclusive: n.int("exclusive", 0) != 0, Reverse: n.int("reverse", 0) != 0}))
 	})
 	_ = on("TopK", 1, topK)
@@ -160,7 +160,7 @@ func topK(n *node) []*value {
 	if n.version < 10 {
 		k = n.int("k", 0)
 	} else {
-		k = n.ints(1)[0]
+		k = n.oneInt(1)
 	}
 	axis := n.axis(n.int("axis", -1), x.Type.Rank())
 	if k == 0 || n.int("largest", 1) == 0 || axis != x.Type.Rank()-1 {

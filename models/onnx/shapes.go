@@ -134,7 +134,7 @@ var (
 	_ = on("Trilu", 14, func(n *node) []*value {
 		k := 0
 		if n.has(1) {
-			k = n.ints(1)[0]
+			k = n.oneInt(1)
 		}
 		if n.int("upper", 1) != 0 {
 			return one(op.Triu(n.x(0), k))
@@ -475,7 +475,7 @@ func sign(x int64) int64 {
 // oneHot is OneHot: on and off values, and an axis for the classes.
 func oneHot(n *node) []*value {
 	idx, values := n.x(0), n.x(2)
-	depth := n.ints(1)[0]
+	depth := n.oneInt(1)
 	if !idx.Type.DType.IsInt() {
 		idx = op.Cast(idx, dtype.I64)
 	}

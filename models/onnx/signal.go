@@ -71,7 +71,7 @@ func (n *node) dftAxis() int {
 		return n.axis(n.int("axis", 1), rank)
 	}
 	if n.has(2) {
-		return n.axis(n.ints(2)[0], rank)
+		return n.axis(n.oneInt(2), rank)
 	}
 	return n.axis(-2, rank)
 }
@@ -127,7 +127,7 @@ func dft(n *node) []*value {
 		length = 2 * (length - 1)
 	}
 	if n.has(1) {
-		length = int64(n.ints(1)[0])
+		length = int64(n.oneInt(1))
 	}
 	if length < 1 {
 		n.fail("dft_length is %d; want 1 or more", length)
@@ -216,7 +216,7 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 func (n *node) frameLength() int64 {
 	switch {
 	case n.has(3):
-		return int64(n.ints(3)[0])
+		return int64(n.oneInt(3))
 	case n.has(2):
 		return n.typeOf(2).Shape[0].Const
 	}
@@ -266,7 +266,7 @@ func stft(n *node) []*value {
 		x = op.Reshape(x, append(append(ir.Shape{}, x.Type.Shape...), ir.Static(1)))
 	}
 	s := x.Type.Shape
-	step, length := n.ints(1)[0], int(n.frameLength())
+	step, length := n.oneInt(1), int(n.frameLength())
 	if len(s) != 3 || !s[1].IsStatic() || step < 1 || length < 1 || int64(length) > s[1].Const {
 		n.fail("signal is %v, frame_length %d and frame_step %d; want a length that is known, and frames in it", x.Type,
 			length, step)
@@ -289,7 +289,7 @@ func stft(n *node) []*value {
 // window3 is a window a - b*cos(2*pi*n/N) + c*cos(4*pi*n/N).
 func window3(a, b, c float64) func(n *node) []*value {
 	return func(n *node) []*value {
-		size := n.dims(0)[0]
+		size := n.oneDim(0)
 		i := op.Iota(n.b.g, 0, ir.Type{DType: dtype.F64, Shape: ir.Shape{size}})
 		total := n.sizeNode(size, dtype.F64)
 		if n.int("periodic", 1) == 0 {
@@ -307,7 +307,7 @@ func window3(a, b, c float64) func(n *node) []*value {
 // melWeights is MelWeightMatrix, [bins of the transform, mel bins]: triangles between neighbours of frequencies that
 // are equally far apart on the mel scale, 2595*log10(1+f/700).
 func melWeights(n *node) []*value {
-	bands, length := n.ints(0)[0], n.ints(1)[0]
+	bands, length := n.oneInt(0), n.oneInt(1)
 	num := func(v float64) *ir.Node { return op.Const(n.b.g, v, ir.TypeOf(dtype.F64)) }
 	given := func(i int) *ir.Node { return op.Reshape(cast(n.x(i), dtype.F64), ir.Shape{}) }
 	mel := func(f *ir.Node) *ir.Node {
