@@ -15,8 +15,8 @@ import (
 )
 
 // This file checks nodes against the definitions of their ops before they are converted, so that conversions can rely
-// on inputs and attributes. Inputs, element types and attributes are those of ONNX's own definitions; ranks, which these
-// have in words only, are next to the conversions (ranks).
+// on inputs and attributes. Inputs, element types and attributes are those of ONNX's own definitions; ranks, which
+// these have in words only, are next to the conversions (ranks).
 
 //go:embed definitions.txt
 var definitionsText string
@@ -263,7 +263,7 @@ func (n *node) checkAttributes(d *definition) {
 		}
 	}
 	for name, a := range d.attrs {
-		if a.required && n.attr(name) == nil {
+		if a.required && a.kind != onnxpb.AttributeProto_GRAPH && n.attr(name) == nil { // of graphs, one may do
 			n.fail("attribute %s is missing; the op has no default for it", name)
 		}
 	}

@@ -36,12 +36,115 @@ func nodes(t *testing.T) []*onnxpb.ModelProto {
 		}
 		out = append(out, m)
 	}
+	return append(out, alike(t, out)...)
+}
+
+// alike returns models of ops for which ONNX has no node test, from those of ops that take much the same.
+func alike(t *testing.T, models []*onnxpb.ModelProto) (out []*onnxpb.ModelProto) {
+	t.Helper()
+	ints := func(name string, list ...int64) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: &name, Ints: list, Type: onnxpb.AttributeProto_INTS.Enum()}
+	}
+	for _, c := range []struct {
+		op, like string
+		attr     *onnxpb.AttributeProto
+	}{
+		{"GlobalLpPool", "GlobalAveragePool", nil},
+		{"MaxRoiPool", "RoiAlign", ints("pooled_shape", 2, 2)},
+		{"Multinomial", "Softmax", nil},
+		{"RandomNormal", "Constant", ints("shape", 2, 3)},
+		{"RandomNormalLike", "Identity", nil},
+		{"RandomUniform", "Constant", ints("shape", 2, 3)},
+		{"RandomUniformLike", "Identity", nil},
+		{"com.microsoft.BiasAdd", "Where", nil},
+		{"com.microsoft.DequantizeLinear", "DequantizeLinear", nil},
+		{"com.microsoft.LayerNormalization", "LayerNormalization", nil},
+		{"com.microsoft.QLinearAveragePool", "com.microsoft.QLinearGlobalAveragePool", ints("kernel_shape", 2, 2)},
+		{"com.microsoft.QuantizeLinear", "QuantizeLinear", nil},
+		{"com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization", nil},
+		{"com.microsoft.TransposeMatMul", "com.microsoft.FusedMatMul", nil},
+	} {
+		for _, m := range models {
+			n := lastNode(m)
+			if functionKey(n.GetDomain(), n.GetOpType()) != opKey(c.like) {
+				continue
+			}
+			m = proto.CloneOf(m)
+			n = lastNode(m)
+			domain, op, _ := strings.Cut(opKey(c.op), ".")
+			if i := strings.LastIndexByte(c.op, '.'); i >= 0 {
+				domain, op = c.op[:i], c.op[i+1:]
+				m.OpsetImport = append(m.OpsetImport,
+					&onnxpb.OperatorSetIdProto{Domain: &domain, Version: proto.Int64(1)})
+			}
+			n.OpType, n.Domain = &op, &domain
+			if c.attr != nil {
+				n.Attribute = append(n.Attribute, proto.CloneOf(c.attr))
+			}
+			out = append(out, m)
+		}
+	}
 	return out
 }
 
+// TestDefinitions checks that each op that has a conversion has a definition and models for TestMalformed.
+func TestDefinitions(t *testing.T) {
+	count := map[string]int{}
+	for _, m := range nodes(t) {
+		count[functionKey(lastNode(m).GetDomain(), lastNode(m).GetOpType())]++
+	}
+	for key := range conversions {
+		i := strings.LastIndexByte(key, '.')
+		if definitionOf(key[:i], key[i+1:], math.MaxInt64) == nil {
+			t.Errorf("%s has no definition; see bench/onnx/definitions.py", key)
+		}
+		if count[key] == 0 {
+			t.Errorf("%s has no model in testdata/nodes.bin", key)
+		}
+	}
+	for key := range rankRanges {
+		if conversions[key] == nil {
+			t.Errorf("ranks has %s, which has no conversion", key)
+		}
+	}
+}
+
+// TestMisfits checks the errors about nodes that do not fit the definitions of their ops.
+func TestMisfits(t *testing.T) {
+	attr := func(name string, kind onnxpb.AttributeProto_AttributeType, list ...int64) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: &name, Type: &kind, Ints: list}
+	}
+	ints := onnxpb.AttributeProto_INTS
+	for _, c := range []struct {
+		name   string
+		inputs string
+		m      *onnxpb.ModelProto
+		want   string
+	}{
+		{"missing", "x", model("Conv"), "node n1 (Conv): input 1 (W) is missing; want at least 2 inputs"},
+		{"left out", ",x", model("Conv"), "node n1 (Conv): input 0 (X) is missing"},
+		{"too many", "x,x", model("Relu"), "node n1 (Relu): has 2 inputs; allowed are up to 1"},
+		{"rank", "x,x", model("Conv"), "node n1 (Conv): input 0 (X) is f32[2,3]; want rank 3 to 5"},
+		{"type", "x,x", model("Gather"),
+			"node n1 (Gather): input 1 (indices) has elements of f32; allowed are i32 and i64"},
+		{"attribute missing", "x", model("Concat"), "attribute axis is missing; the op has no default for it"},
+		{"attribute type", "x", model("Softmax", attr("axis", ints, 1)), "attribute axis is of type ints; want int"},
+		{"attribute number", "x", model("Transpose", attr("perm", ints, 1, -1)),
+			"attribute perm has the number -1; allowed are 0 to 2147483647"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.m.Graph.Node[0].Input = strings.Split(c.inputs, ",")
+			_, err := importModel(t, c.m, Options{})
+			typed(t, err, c.want)
+		})
+	}
+}
+
 // TestMalformed changes nodes so that they break the definitions of their ops. An import succeeds or ends with an error
-// that has a code; a panic in a conversion is a bug. RLX_MALFORMED=N changes each model N times, and not for 5 seconds
-// at most.
+// that has a code; a panic in a conversion is a bug. It takes 5 seconds at most. RLX_MALFORMED=N changes each model N
+// times:
+//
+//	RLX_MALFORMED=1000 go test -timeout 1h -run Malformed ./models/onnx
 func TestMalformed(t *testing.T) {
 	models := nodes(t)
 	rounds, limit := 20, 5*time.Second
