@@ -200,8 +200,11 @@ func (n *node) check() {
 	n.checkAttributes(d)
 }
 
-// checkCount checks that inputs are there.
+// checkCount checks that inputs are there, and a result.
 func (n *node) checkCount(d *definition) {
+	if len(n.p.GetOutput()) == 0 {
+		n.fail("has no outputs; want at least 1")
+	}
 	least, most := 0, len(d.inputs)
 	for i, p := range d.inputs {
 		switch {

@@ -269,9 +269,15 @@ func (u *mutation) changeInputs(n *onnxpb.NodeProto) {
 		return
 	}
 	i, j := u.r.IntN(len(n.Input)), u.r.IntN(len(n.Input))
-	switch u.r.IntN(6) {
+	switch u.r.IntN(8) {
 	case 0:
 		n.Input[i] = ""
+	case 5:
+		n.Output = n.Output[:u.r.IntN(len(n.Output)+1)]
+	case 6:
+		if len(n.Output) > 0 {
+			n.Output[u.r.IntN(len(n.Output))] = ""
+		}
 	case 1:
 		n.Input = n.Input[:i]
 	case 2:
