@@ -331,15 +331,11 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
 	log := x.e.session.msgs
 	log.add(event{sent: true, call: directCall, msg: x.header})
-	if err := x.e.session.direct.Send(x.header); err != nil {
+	if err := x.e.session.direct.Send(ctx, x.header); err != nil {
 		return err
 	}
 	x.makeOutputs()
-	spin := time.Duration(0)
-	if last := x.e.last; x.e.spins && last < wire.ShortRun {
-		spin = 2 * last
-	}
-	done, err := x.e.session.direct.Receive(ctx, spin)
+	done, err := x.e.session.direct.Receive(ctx, wire.HostSpin(x.e.last, x.e.spins))
 	if err != nil {
 		log.add(event{call: directCall, err: err})
 	} else {

@@ -6,6 +6,7 @@ import array
 import atexit
 import itertools
 import json
+import math
 import mmap
 import os
 import socket
@@ -26,6 +27,9 @@ from .errors import BackendError, error
 INLINE_MAX = 64 << 10  # bytes of tensors that a frame may carry
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<II")
+# json.dumps and json.loads would look for their options in each call, and for the encoding
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().decode
 
 
 def aligned(n: int) -> int:
@@ -114,7 +118,7 @@ class Bridge:
         return self.start(name, args, payload, file).next()[0]["result"]
 
     def send(self, name: str, args: dict[str, Any], payload: bytes = b"", file: int = -1, id: int = 0) -> None:
-        body = json.dumps({"id": id, "call": name, "args": args}, separators=(",", ":")).encode()
+        body = _encode({"id": id, "call": name, "args": args}).encode()
         frame = b"".join((_HEAD.pack(len(body), len(payload)), body, payload))
         try:
             with self.sending:
@@ -160,7 +164,7 @@ class Bridge:
                 object, payload = _HEAD.unpack(head)
                 body = self.input.read(object + payload)
                 if len(body) == object + payload:
-                    return json.loads(body[:object]), body[object:]
+                    return _decode(body[:object].decode()), body[object:]
         except OSError:
             pass
         raise self._lose()
@@ -305,8 +309,8 @@ def _arrays(result: dict[str, Any], memory: Any) -> dict[str, np.ndarray]:
     out = {}
     for key, t in result.get("tensors", {}).items():
         dtype = numpy_dtype(t["dtype"])
-        count = int(np.prod(t["shape"], dtype=np.int64))
-        out[key] = np.frombuffer(memory, dtype, count, t["offset"]).reshape(t["shape"]).copy()
+        shape = t["shape"]
+        out[key] = np.frombuffer(memory, dtype, math.prod(shape), t["offset"]).reshape(shape).copy()
     return out
 
 
@@ -331,8 +335,8 @@ def numpy_dtype(name: str) -> np.dtype:
 
 def dtype_name(t: np.dtype) -> str:
     """Return the name of a NumPy type, such as "f32"."""
+    if name := _by_dtype.get(t):  # first, because NumPy computes t.name anew each time
+        return name
     if t.name == "bfloat16":
         return "bf16"
-    if name := _by_dtype.get(t):
-        return name
     raise error("RLX3001", str(t), f"arrays of {t} are not supported; supported are {', '.join(_names)}, bf16")

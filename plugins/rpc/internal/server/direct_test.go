@@ -51,7 +51,7 @@ func FuzzDirect(t *testing.F) {
 			defer close(ended)
 			srv.ServeRuns(backend)
 		}()
-		host.Conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		time.AfterFunc(time.Millisecond, host.Close)
 		for err = nil; err == nil; {
 			err = host.Read(&rlxv1.RunResult{})
 		}

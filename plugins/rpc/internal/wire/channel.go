@@ -32,9 +32,12 @@ import (
 // A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers
 // with a RunResult.
 type RunChannel struct {
-	Conn net.Conn
+	Conn net.Conn // blocking
+	raw  syscall.RawConn
 	In   *bufio.Reader // reads from Conn; reading a short message takes one system call
 	buf  []byte
+
+	crowd crowd
 }
 
 // NewRunChannel returns the host's end, and the backend's end as a file to inherit.
@@ -65,25 +68,38 @@ func OpenRunChannel(f *os.File) (*RunChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RunChannel{Conn: conn, In: bufio.NewReader(conn)}, nil
+	c := &RunChannel{Conn: conn, In: bufio.NewReader(conn)}
+	if c.raw, err = conn.(syscall.Conn).SyscallConn(); err == nil {
+		err = errors.Join(c.raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), false) }), err)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
-// Close closes this end. It does nothing for a nil channel.
+// Close closes this end, which ends a Read. It does nothing for a nil channel.
 func (c *RunChannel) Close() {
 	if c != nil {
+		c.interrupt(unix.SHUT_RDWR)
 		c.Conn.Close()
 	}
 }
 
-// Spin polls until there is something to read, the channel fails, or d has passed.
-func (c *RunChannel) Spin(d time.Duration) {
-	conn, ok := c.Conn.(syscall.Conn)
-	if !ok || d <= 0 || c.In.Buffered() > 0 || runtime.NumCPU() == 1 {
-		return
+// interrupt ends system calls that wait for this socket: closing it does not, and deadlines have no effect on it.
+func (c *RunChannel) interrupt(how int) {
+	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), how) })
+}
+
+// Spin polls until there is something to read, the channel fails, or d has passed. It reports false if it gives up
+// early because other threads want this processor; the next calls then give up at once.
+func (c *RunChannel) Spin(d time.Duration) bool {
+	if d <= 0 || c.In.Buffered() > 0 {
+		return true
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return
+	if runtime.GOMAXPROCS(0) == 1 || !c.crowd.admits() {
+		return false
 	}
 	var b [1]byte
 	more := true
@@ -92,12 +108,23 @@ func (c *RunChannel) Spin(d time.Duration) {
 		more = err == unix.EAGAIN || err == unix.EINTR
 		return true
 	}
-	for end := time.Now().Add(d); more && time.Now().Before(end); runtime.Gosched() {
-		yieldThread()              // the other process may wait for this processor
-		if raw.Read(poll) != nil { // the deadline has passed, or the channel is closed
-			return
+	// no runtime.Gosched, which would wake another thread of this process each time
+	for last, end := time.Now(), time.Now().Add(d); more && last.Before(end); {
+		yieldThread()                // the other process may wait for this processor
+		if c.raw.Read(poll) != nil { // the channel is closed
+			return true
 		}
+		now := time.Now()
+		if more && now.Sub(last) > crowded {
+			c.crowd.found()
+			return false
+		}
+		last = now
 	}
+	if !more {
+		c.crowd = crowd{}
+	}
+	return true
 }
 
 // Write sends one message.
@@ -134,9 +161,14 @@ func (c *RunChannel) Read(m proto.Message) error {
 	return proto.Unmarshal(c.buf[:n], m)
 }
 
-// Send sends the request for a run. Like gRPC calls, Send and Receive return errors with a gRPC status.
-func (c *RunChannel) Send(h *rlxv1.RunHeader) error {
-	if err := c.Write(h); err != nil {
+// Send sends the request for a run, until ctx ends. Like gRPC calls, Send and Receive return errors with a gRPC status.
+func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
+	stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
+	err := c.Write(h)
+	if !stop() { // ctx has ended, so conn is shut down
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
@@ -145,11 +177,11 @@ func (c *RunChannel) Send(h *rlxv1.RunHeader) error {
 // Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error
 // that did not come from the backend, the channel is unusable.
 func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Done, error) {
-	stop := context.AfterFunc(ctx, func() { c.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
 	c.Spin(spin)
 	var r rlxv1.RunResult
 	err := c.Read(&r)
-	if !stop() { // ctx has ended, so conn has a read deadline in the past and cannot be used for another run
+	if !stop() { // ctx has ended, so conn is shut down
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	switch {

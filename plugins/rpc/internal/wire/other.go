@@ -29,8 +29,8 @@ func (*Region) Close()           {}
 
 type RunChannel struct{}
 
-func (*RunChannel) Close()                      {}
-func (*RunChannel) Send(*rlxv1.RunHeader) error { return os.ErrInvalid }
+func (*RunChannel) Close()                                       {}
+func (*RunChannel) Send(context.Context, *rlxv1.RunHeader) error { return os.ErrInvalid }
 func (*RunChannel) Receive(context.Context, time.Duration) (*rlxv1.Done, error) {
 	return nil, os.ErrInvalid
 }

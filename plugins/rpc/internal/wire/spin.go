@@ -8,9 +8,21 @@ import (
 
 // Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine, which is significant
 // for runs of a millisecond. So both sides spin for a while before they block. If the device is a processor of the
-// host, the host does not spin, because that would take time from the computation, and the backend spins after short
-// runs only. Runs that take less than shortRun are short.
+// host, spinning may take time from the computation, so the host spins only for runs of less than briefRun, and the
+// backend after short runs only. Runs that take less than ShortRun are short.
 const ShortRun = 3 * time.Millisecond
+
+// messageTime is what a run takes beside its steps.
+const briefRun, messageTime = 50 * time.Microsecond, 30 * time.Microsecond
+
+// HostSpin returns how long the host spins while a run takes place. last is the time of the last one, 0 before the
+// first.
+func HostSpin(last time.Duration, accelerated bool) time.Duration {
+	if last >= briefRun && !accelerated || last >= ShortRun {
+		return 0
+	}
+	return 2*last + messageTime
+}
 
 // Accelerated reports whether the device with this ID is a GPU or an NPU. The ID "" stands for the first device.
 func Accelerated(info device.Info, id string) bool {
@@ -20,4 +32,27 @@ func Accelerated(info device.Info, id string) bool {
 		}
 	}
 	return false
+}
+
+// crowded is how long one poll takes at least if other threads ran in the meantime. Alone it takes 1 or 2 us.
+const crowded = 15 * time.Microsecond
+
+// A crowd remembers that other threads wanted the processor of one that spun. Spinning then takes time from them, or
+// from the process for which it waits, so it pauses for some messages: 1 at first, and at most maxPause.
+type crowd struct{ left, pause int }
+
+const maxPause = 63
+
+// admits reports whether to spin for the next message.
+func (c *crowd) admits() bool {
+	if c.left > 0 {
+		c.left--
+		return false
+	}
+	return true
+}
+
+func (c *crowd) found() {
+	c.pause = min(2*c.pause+1, maxPause)
+	c.left = c.pause
 }
