@@ -40,7 +40,7 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		more := c.mergedSize()
 		more.Shared += pool.FloatBytes(g.Cout * c.k)
 		more.Other = r.Other
-		r = r.With(more)
+		r = r.With(more).With(c.fewSize())
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
