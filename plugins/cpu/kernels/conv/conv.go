@@ -67,6 +67,8 @@ func Convolve(p *pool.Pool, g *Args) {
 		product.Gemm(p, &c.product)
 	case c.Last && c.disjoint():
 		c.spread()
+	case c.byChannel() && c.byPixel():
+		c.pixels()
 	case c.byChannel():
 		c.channels()
 	case c.few():

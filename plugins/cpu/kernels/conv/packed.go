@@ -9,8 +9,9 @@ import (
 // Packed holds weights that are the same in every call with it, packed by the first call that needs them so. A network
 // for small images spends most of its time on reading weights, so packing them in each run costs more than the products.
 type Packed struct {
-	left  []float32 // as the left operand; see convBlocks
-	right []float32 // as the right operand; see few
+	left   []float32 // as the left operand; see convBlocks
+	right  []float32 // as the right operand; see few
+	pixels []float32 // see packPixels
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
 	bad bool
 }
@@ -21,7 +22,9 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
 	c.k = c.cg * elementwise.Volume(g.Kernel)
 	switch {
-	case g.Last || g.Transposed || c.byChannel():
+	case g.Last || g.Transposed:
+	case c.byChannel():
+		n = pool.FloatBytes(c.pixelWeights())
 	default:
 		if few := c.fewElements(); few || varies {
 			n += pool.FloatBytes(c.rightSize())
