@@ -7,7 +7,8 @@ import (
 )
 
 // Packed holds weights that are the same in every call with it, packed by the first call that needs them so. A network
-// for small images spends most of its time on reading weights, so packing them in each run costs more than the products.
+// for small images spends most of its time on reading weights, so packing them in each run may take longer than the
+// products.
 type Packed struct {
 	left   []float32 // as the left operand; see convBlocks
 	right  []float32 // as the right operand; see few

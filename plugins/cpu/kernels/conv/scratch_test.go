@@ -26,7 +26,8 @@ func TestConvScratch(t *testing.T) {
 			g.Packed = new(Packed)
 			need.Packed = g.PackedSize(p, false)
 			Convolve(p, g)
-			if kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels)); kept > need.Packed {
+			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels))
+			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
 			}
 			c := pool.Keep[convolution](p)
