@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -21,9 +22,14 @@ func init() {
 
 func prepareConv(n *ir.Node) func(*call) error {
 	g, transposed := convGeometry(n.Attrs)
+	var packed *conv.Packed
+	if param(n.In[1]) != nil {
+		packed = new(conv.Packed)
+	}
 	return func(c *call) error {
 		a := convSizes(c.in[0].Shape, c.in[1].Shape, g, transposed)
 		a.X, a.Weight, a.Bias, a.Out = f32(c.in[0]), weights(c.in[1]), optional(c, op.ConvBias), f32(c.out)
+		a.Packed = packed
 		conv.Convolve(c.pool, &a)
 		return nil
 	}
@@ -33,7 +39,12 @@ func convScratch(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 	g, transposed := convGeometry(n.Attrs)
 	most := n.Graph.Syms.Largest
 	a := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), g, transposed)
-	return a.ScratchSize(p)
+	r := a.ScratchSize(p)
+	if param(n.In[1]) != nil {
+		varies := slices.ContainsFunc(n.In[0].Type.Shape[1:], func(d ir.Dim) bool { return !d.IsStatic() })
+		r.Packed = a.PackedSize(p, varies)
+	}
+	return r
 }
 
 func convGeometry(attrs any) (g op.Geometry, transposed bool) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -15,6 +17,7 @@ func genConv(v vec) {
 	stencil(v, false, 1)
 	stencil(v, false, 2)
 	stencil(v, true, 1)
+	stencilPixels(v)
 }
 
 // gatherRows writes the routine that gathers a vector of each row by indices, with zeros for negative ones.
@@ -310,6 +313,92 @@ func stencil(v vec, each bool, step int) {
 	some(1, "tap")
 	DECQ(blocks)
 	JNE(LabelRef("one"))
+	Label("end")
+	VZEROUPPER()
+	RET()
+}
+
+// stencilPixels writes the routine for depthwise convolutions with channels last: a pixel is a vector of channels.
+func stencilPixels(v vec) {
+	TEXT("stencilPixels"+v.name, NOSPLIT,
+		"func(dst, src *float32, at *int, taps int, w, bias *float32, step, pixels int)")
+	Doc("stencilPixels" + v.name + " is dst[p*lanes+i] = bias[i] + sum_t w[t*lanes+i]*src[at[t]+p*step+i] for p < pixels" +
+		" and i < lanes, t in order; taps and pixels > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	step := Load(Param("step"), GP64())
+	pixels := Load(Param("pixels"), GP64())
+	at, w, taps, bias, x, back := GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
+	bases := []Register{x, GP64(), GP64()}
+	three := GP64()
+	Load(Param("bias"), bias)
+	SHLQ(U8(2), step)
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, three)
+	// some computes n pixels.
+	some := func(n int, label string) {
+		acc := make([]VecVirtual, n)
+		for i := range acc {
+			acc[i] = v.load(Mem{Base: bias})
+		}
+		Load(Param("at"), at)
+		Load(Param("taps"), taps)
+		Load(Param("w"), w)
+		Label(label)
+		MOVQ(Mem{Base: at}, x)
+		LEAQ(Mem{Base: src, Index: x, Scale: 4}, x)
+		if n > 3 {
+			LEAQ(Mem{Base: x, Index: three, Scale: 1}, bases[1])
+		}
+		if n > 6 {
+			LEAQ(Mem{Base: x, Index: three, Scale: 2}, bases[2])
+		}
+		r := v.load(Mem{Base: w})
+		for i := range acc {
+			m := Mem{Base: bases[i/3]}
+			if i%3 > 0 {
+				m.Index, m.Scale = step, uint8(i%3)
+			}
+			VFMADD231PS(m, r, acc[i])
+		}
+		ADDQ(Imm(8), at)
+		ADDQ(Imm(uint64(v.bytes())), w)
+		DECQ(taps)
+		JNE(LabelRef(label))
+		for i := range acc {
+			VMOVUPS(acc[i], Mem{Base: dst, Disp: i * v.bytes()})
+		}
+	}
+	for _, n := range []int{8, 4, 2} {
+		name := strconv.Itoa(n)
+		next := "fewer" + strconv.Itoa(n/2)
+		if n < 8 {
+			Label("fewer" + name)
+		}
+		CMPQ(pixels, Imm(uint64(n)))
+		JLT(LabelRef(next))
+		Label("pixels" + name)
+		some(n, "tap"+name)
+		ADDQ(U32(uint32(n*v.bytes())), dst)
+		IMUL3Q(Imm(uint64(n)), step, back)
+		ADDQ(back, src)
+		SUBQ(Imm(uint64(n)), pixels)
+		CMPQ(pixels, Imm(uint64(n)))
+		JGE(LabelRef("pixels" + name))
+		CMPQ(pixels, Imm(0))
+		JEQ(LabelRef("end"))
+		// The last pixels overlap the ones before.
+		SUBQ(Imm(uint64(n)), pixels)
+		MOVQ(pixels, back)
+		SHLQ(U8(uint8(4+v.lanes/8)), back)
+		ADDQ(back, dst)
+		IMULQ(step, pixels)
+		ADDQ(pixels, src)
+		MOVQ(U32(uint32(n)), pixels)
+		JMP(LabelRef("pixels" + name))
+	}
+	Label("fewer1")
+	some(1, "tap1")
 	Label("end")
 	VZEROUPPER()
 	RET()

@@ -21,7 +21,7 @@ const (
 // banded reports whether bands computes the convolution.
 func (g *convolution) banded() bool {
 	switch {
-	case g.Last || g.plain():
+	case g.Last || !g.Transposed && elementwise.Volume(g.Kernel) == 1:
 		return false
 	case g.Transposed:
 		return true
@@ -116,16 +116,15 @@ func (g *convolution) bands() {
 	g.prefill()
 	p.Shared.Reset()
 	blocks := g.blocks()
-	size := g.Groups * blocks * (g.blockRows()*g.cg*len(g.taps) + product.Spill*len(g.phases))
 	if g.Transposed {
+		size := g.Groups * blocks * (g.blockRows()*g.cg*len(g.taps) + product.Spill*len(g.phases))
 		g.packed = p.Shared.Floats(size)
 		p.Share(g.Groups*blocks, 1, (*convPhases)(g))
 	} else {
 		g.phase = g.phases[0]
 		g.phaseTaps = g.taps
-		g.order()
-		g.packed = p.Shared.Floats(size)
-		p.Share(g.Groups*blocks, 1, (*convBlocks)(g))
+		g.packLeft()
+		g.packed = g.left
 	}
 	if p.Bad.Load() != 0 {
 		return

@@ -39,13 +39,13 @@ func (g *convolution) columns() {
 	g.across = (panels + g.wide - 1) / g.wide
 	g.wide *= nr
 	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
-	g.packed = nil
-	if g.N*g.across > 1 { // otherwise each block is used once, so it is packed there
-		g.packed = p.Shared.Floats(g.Groups * blocks * g.blockSize())
-		p.Share(g.Groups*blocks, 1, (*convBlocks)(g))
-		if p.Bad.Load() != 0 {
-			return
-		}
+	if g.left = nil; g.Packed != nil || g.N*g.across > 1 {
+		g.packLeft()
+	} else { // each block is used once, so it is packed there
+		g.order()
+	}
+	if p.Bad.Load() != 0 {
+		return
 	}
 	p.Each(g.N*g.Groups*g.across*g.chunks, 1, (*convColumns)(g))
 }
@@ -56,7 +56,7 @@ type convBlocks convolution
 func (x *convBlocks) Do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	for t := lo; t < hi; t++ {
-		g.packBlock(g.packed[t*g.blockSize():], t, g.p.Scratch(worker))
+		g.packBlock(g.left[t*g.blockSize():], t, g.p.Scratch(worker))
 	}
 }
 
@@ -95,7 +95,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	ldc := elementwise.Volume(g.out)
 	bias := sc.Floats(g.blockRows() * nr)
 	var packed []float32
-	if g.packed == nil {
+	if g.left == nil {
 		packed = sc.Floats(g.blockSize())
 	}
 	for k := chunk * blocks / g.chunks; k < (chunk+1)*blocks/g.chunks; k++ {
@@ -104,10 +104,10 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		c := image[first*ldc+m:]
 		q := product.GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, Wide: true}
 		g.addBias(&q, bias, group*g.og+first)
-		if g.packed == nil {
+		if g.left == nil {
 			g.packBlock(packed, group*blocks+k, sc)
 		} else {
-			packed = g.packed[(group*blocks+k)*g.blockSize():]
+			packed = g.left[(group*blocks+k)*g.blockSize():]
 		}
 		inner := sc.Mark()
 		q.Tiles(s, sc, 0, 0, rows, 0, cols, packed, b, panels, 0)

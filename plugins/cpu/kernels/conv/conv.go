@@ -27,6 +27,8 @@ type Args struct {
 	Weight stored.Values // [Cout, Cin/Groups, Kernel]; for the transpose [Cin, Cout/Groups, Kernel]
 	Bias   []float32     // [Cout], or nil
 	Out    []float32     // laid out as X; must not overlap it
+
+	Packed *Packed // keeps packed weights for the next call; nil if the weights may then be others
 }
 
 // OutSize returns the size of the result along the spatial axes.
@@ -65,8 +67,12 @@ func Convolve(p *pool.Pool, g *Args) {
 		product.Gemm(p, &c.product)
 	case c.Last && c.disjoint():
 		c.spread()
+	case c.byChannel() && c.byPixel():
+		c.pixels()
 	case c.byChannel():
 		c.channels()
+	case c.few():
+		c.fewRows()
 	case c.merged():
 		c.mergedColumns()
 	case c.banded():
@@ -94,7 +100,11 @@ type convolution struct {
 	phaseTaps []tap
 	weights   []float32
 	packed    []float32
-	panels    int                // panels of a group
+	left      []float32 // packed weights; nil if each block of them is packed where it is used
+	right     []float32
+	panels    int // panels of a group
+	firstRow  int // see few
+	rowsNow   int
 	each      []product.GemmArgs // by group
 	wide      int                // pixels of a task
 	across    int                // tasks of an image
@@ -250,8 +260,8 @@ func (g *convolution) products() {
 		g.phase = g.phases[i]
 		g.phaseTaps = g.taps[g.first:g.end]
 		p.Shared.Reset()
-		g.order()
 		if g.Last {
+			g.order()
 			g.rows()
 		} else {
 			g.columns()

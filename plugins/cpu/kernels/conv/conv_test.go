@@ -145,17 +145,78 @@ func TestConv(t *testing.T) {
 			want := conv64(g)
 			dst, check := kerneltest.Guarded(len(want))
 			g.Out = dst
-			Convolve(p, g)
-			check(t, describeConv(g))
-			kerneltest.Compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
+			for _, g.Packed = range []*Packed{nil, {}} {
+				for range 2 { // the second call finds packed weights, if it may keep them
+					clear(dst)
+					Convolve(p, g)
+					check(t, describeConv(g))
+					kerneltest.Compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
+				}
+			}
 		}
 	})
+}
+
+// TestConvFew compares convolutions of small images, with weights that are packed once, with the definition.
+func TestConvFew(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(31)
+		for i := range kerneltest.Some(60) {
+			g := drawFew(r)
+			if i%10 == 0 {
+				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
+				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
+			}
+			want := conv64(g)
+			dst, check := kerneltest.Guarded(len(want))
+			g.Out, g.Packed = dst, new(Packed)
+			for range 2 {
+				clear(dst)
+				Convolve(p, g)
+				check(t, describeConv(g))
+				kerneltest.Compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
+			}
+		}
+	})
+}
+
+// drawFew draws a convolution of a small image, often with several images and groups.
+func drawFew(r *rand.Rand) *Args {
+	one := [3]int{1, 1, 1}
+	g := &Args{N: 1 + r.IntN(9), In: one, Kernel: one, Stride: one, Dilation: one, Groups: 1 + r.IntN(3)*r.IntN(2)}
+	if r.IntN(3) == 0 {
+		g.N = 1
+	}
+	for i := 1 + r.IntN(2); i < 3; i++ {
+		g.Kernel[i], g.Stride[i], g.Dilation[i] = 1+r.IntN(3), 1+r.IntN(2), 1+r.IntN(2)
+		g.Pad[i] = r.IntN(g.Kernel[i])
+		g.In[i] = max(1, 1+g.Dilation[i]*(g.Kernel[i]-1)-2*g.Pad[i]) + r.IntN(4)
+	}
+	if r.IntN(3) == 0 {
+		g.Kernel, g.Stride, g.Pad = one, one, [3]int{}
+	}
+	g.Cin, g.Cout = g.Groups*(1+r.IntN(70)), g.Groups*(1+r.IntN(90))
+	if r.IntN(4) == 0 { // depthwise
+		g.Groups = 1 + r.IntN(70)
+		g.Cin, g.Cout = g.Groups, g.Groups
+	}
+	g.X = kerneltest.Randoms(r, g.N*elementwise.Volume(g.In)*g.Cin)
+	g.Weight = kerneltest.RandomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)],
+		g.Cin*g.Cout/g.Groups*elementwise.Volume(g.Kernel))
+	if r.IntN(2) == 0 {
+		g.Bias = kerneltest.Randoms(r, g.Cout)
+	}
+	return g
 }
 
 func TestConvThreads(t *testing.T) {
 	for seed := range uint64(12) {
 		kerneltest.SameForAnyThreads(t, func(p *pool.Pool) []float32 {
 			g := randomConv(kerneltest.RNG(2+seed), seed%3 == 1)
+			if seed%2 == 0 {
+				g = drawFew(kerneltest.RNG(seed))
+			}
+			g.Packed = new(Packed)
 			g.In[2] += 50
 			g.X = kerneltest.Randoms(kerneltest.RNG(3), g.N*elementwise.Volume(g.In)*g.Cin)
 			g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)

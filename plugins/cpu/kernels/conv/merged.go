@@ -47,7 +47,14 @@ func (g *convolution) mergedColumns() {
 	g.phase = g.phases[0]
 	g.phaseTaps = g.taps[g.first:g.end]
 	p.Shared.Reset()
-	g.order()
+	if g.left = nil; g.Packed != nil {
+		g.packLeft()
+	} else {
+		g.order()
+	}
+	if p.Bad.Load() != 0 {
+		return
+	}
 	total := g.N * elementwise.Volume(g.out)
 	g.panels, g.wide = pool.CeilDiv(total, on.NR), on.NR
 	if total <= p.Set.Lanes {
@@ -113,14 +120,21 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 	s, sc, nr := g.p.Set, g.p.Scratch(worker), product.On(g.p.Set).NR
 	area := elementwise.Volume(g.out)
 	total := g.N * area
-	packed, c, bias := sc.Floats(g.blockSize()), sc.Floats(g.blockRows()*total), sc.Floats(g.blockRows()*nr)
+	packed, c, bias := []float32(nil), sc.Floats(g.blockRows()*total), sc.Floats(g.blockRows()*nr)
+	if g.left == nil {
+		packed = sc.Floats(g.blockSize())
+	}
 	for t := lo; t < hi; t++ {
 		mark := sc.Mark()
 		group, first := t/g.blocks(), t%g.blocks()*g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
 		q := product.GemmArgs{M: rows, N: total, K: g.k, C: c, LDC: total, Wide: g.wide == nr}
 		g.addBias(&q, bias, group*g.og+first)
-		g.packBlock(packed, t, sc)
+		if g.left == nil {
+			g.packBlock(packed, t, sc)
+		} else {
+			packed = g.left[t*g.blockSize():]
+		}
 		q.Tiles(s, sc, 0, 0, rows, 0, total, packed, g.packed[group*g.panels*nr*g.k:], g.panels, 0)
 		for r := range rows {
 			for n := range g.N {

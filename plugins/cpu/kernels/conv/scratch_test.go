@@ -14,13 +14,22 @@ func TestConvScratch(t *testing.T) {
 	r := kerneltest.RNG(8)
 	for i := range kerneltest.Some(60) {
 		g := randomConv(r, i%3 == 1)
+		if i%4 == 0 {
+			g = drawFew(r)
+		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice
 		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
 		kerneltest.EachNewPool(t, func(t *testing.T, p *pool.Pool) {
 			need := larger.ScratchSize(p)
 			kerneltest.Reserve(t, p, need)
+			g.Packed = new(Packed)
+			need.Packed = g.PackedSize(p, false)
 			Convolve(p, g)
+			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels))
+			if kept > need.Packed {
+				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
+			}
 			c := pool.Keep[convolution](p)
 			other := pool.FloatBytes(cap(c.patch), cap(c.bias),
 				cap(c.row)) + pool.SizeOf[product.GemmArgs](cap(c.each)) +

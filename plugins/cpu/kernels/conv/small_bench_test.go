@@ -24,6 +24,7 @@ func BenchmarkLayers(b *testing.B) {
 		a.X = kerneltest.Randoms(r, c.n*c.cin*c.size*c.size)
 		w := kerneltest.Randoms(r, c.cout*c.cin/c.groups*c.kernel*c.kernel)
 		a.Weight, a.Bias = stored.F32(w), kerneltest.Randoms(r, c.cout)
+		a.Packed = new(Packed)
 		a.Out = make([]float32, c.n*c.cout*out[1]*out[2])
 		b.Run(fmt.Sprintf("%dx%dx%d-%d,k%d,s%d,g%d", c.n, c.cin, c.size, c.cout, c.kernel, c.stride, c.groups),
 			func(b *testing.B) {

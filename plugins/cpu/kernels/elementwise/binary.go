@@ -160,6 +160,10 @@ type binaryVectors struct {
 
 func (x *binaryVectors) Do(lo, hi, worker int) {
 	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.Scratch(worker).Floats(2*Spread)
+	if k := x.g.shortRows(len(x.a), len(x.b)); k >= 0 {
+		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.spread(dst, lo, hi, k, buf[:Spread]) })
+		return
+	}
 	x.each(lo, hi, worker, func(dst []float32, lo, hi int) {
 		x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 			pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) {
@@ -167,6 +171,22 @@ func (x *binaryVectors) Do(lo, hi, worker int) {
 			})
 		})
 	})
+}
+
+// spread computes elements [lo, hi) if shortRows has returned k.
+func (x *binaryVectors) spread(dst []float32, lo, hi, k int, buf []float32) {
+	for ; lo < hi; lo += len(buf) {
+		buf = buf[:min(len(buf), hi-lo)]
+		to := dst[:len(buf)]
+		dst = dst[len(buf):]
+		if k == 0 {
+			x.g.spreadRows(buf, x.a, k, lo)
+			x.f(to, buf, x.b[lo:][:len(buf)])
+		} else {
+			x.g.spreadRows(buf, x.b, k, lo)
+			x.f(to, x.a[lo:][:len(buf)], buf)
+		}
+	}
 }
 
 type binaryRows struct {

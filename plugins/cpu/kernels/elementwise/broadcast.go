@@ -123,4 +123,47 @@ func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 // step returns the stride of an operand along the rows: 1, or 0 if it is repeated.
 func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }
 
+// A call for a row costs as much as about so many elements.
+const shortRow = 128
+
+// shortRows returns the operand that repeats an element along each row, if there are two operands of m and n elements,
+// the other one is dense and rows are short. Else it returns -1.
+func (g *grid) shortRows(m, n int) int {
+	size := Elements(g.dims[:g.rank])
+	switch {
+	case g.rank < 2 || g.dims[g.rank-1] > shortRow:
+		return -1
+	case g.step(0) == 0 && g.step(1) == 1 && n == size:
+		return 0
+	case g.step(1) == 0 && g.step(0) == 1 && m == size:
+		return 1
+	}
+	return -1
+}
+
+// spreadRows sets dst to the elements of operand k, which src holds, for elements of the result from lo on. The operand
+// repeats an element along each row, and the rank is at least 2.
+func (g *grid) spreadRows(dst, src []float32, k, lo int) {
+	last := g.rank - 1
+	row, rows := g.dims[last], g.dims[last-1]
+	col, first := lo%row, lo/row%rows
+	for rest := lo / row / rows; len(dst) > 0; rest++ {
+		at := first * g.strides[k][last-1]
+		for i, r := last-2, rest; i >= 0; i-- {
+			at += r % g.dims[i] * g.strides[k][i]
+			r /= g.dims[i]
+		}
+		for ; first < rows && len(dst) > 0; first++ {
+			n := min(row-col, len(dst))
+			v := src[at]
+			for i := range dst[:n] {
+				dst[i] = v
+			}
+			dst, col = dst[n:], 0
+			at += g.strides[k][last-1]
+		}
+		first = 0
+	}
+}
+
 func Volume(size [3]int) int { return size[0] * size[1] * size[2] }

@@ -26,6 +26,10 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					vec.On(s).DotRows(f((rows-1)*2+1), 2, f((rows-1)*(k+1)+k), k+1, rows, f(k))
 				}
 			}
+			for n := 1; n < 20 && vec.On(s).StencilPixels != nil; n++ {
+				vec.On(s).StencilPixels(f(n*s.Lanes), f((n-1)*24+3+s.Lanes), []int{3, 0}, 3, f(2*s.Lanes),
+					f(s.Lanes), 24)
+			}
 			for n := range 3*s.Lanes + 2 {
 				vec.On(s).Stencil(f(n), f(n+3), []int{3, 0}, 3, f(2), 1)
 				vec.On(s).StencilEvens(f(n), f(2*n+3), []int{3, 0}, 3, f(2), 1)

@@ -37,6 +37,11 @@ func stencilEvensAVX2(dst *float32, src *float32, at *int, taps int, w *float32,
 //go:noescape
 func stencilEachAVX2(dst *float32, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)
 
+// stencilPixelsAVX2 is dst[p*lanes+i] = bias[i] + sum_t w[t*lanes+i]*src[at[t]+p*step+i] for p < pixels and i < lanes, t in order; taps and pixels > 0.
+//
+//go:noescape
+func stencilPixelsAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)
+
 // gatherRowsAVX512 is dst[i*ldd+j] = src[i*lds+at[j]] for i < rows and j < lanes, 0 where at[j] is negative; rows > 0.
 //
 //go:noescape
@@ -71,3 +76,8 @@ func stencilEvensAVX512(dst *float32, src *float32, at *int, taps int, w *float3
 //
 //go:noescape
 func stencilEachAVX512(dst *float32, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)
+
+// stencilPixelsAVX512 is dst[p*lanes+i] = bias[i] + sum_t w[t*lanes+i]*src[at[t]+p*step+i] for p < pixels and i < lanes, t in order; taps and pixels > 0.
+//
+//go:noescape
+func stencilPixelsAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)

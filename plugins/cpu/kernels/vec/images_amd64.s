@@ -358,6 +358,183 @@ end:
 	VZEROUPPER
 	RET
 
+// func stencilPixelsAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)
+// Requires: AVX, FMA3
+TEXT ·stencilPixelsAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ step+48(FP), DX
+	MOVQ pixels+56(FP), BX
+	MOVQ bias+40(FP), R9
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), R13
+	CMPQ BX, $0x08
+	JLT  fewer4
+
+pixels8:
+	VMOVUPS (R9), Y0
+	VMOVUPS (R9), Y1
+	VMOVUPS (R9), Y2
+	VMOVUPS (R9), Y3
+	VMOVUPS (R9), Y4
+	VMOVUPS (R9), Y5
+	VMOVUPS (R9), Y6
+	VMOVUPS (R9), Y7
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap8:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R10)(R13*1), R11
+	LEAQ        (R10)(R13*2), R12
+	VMOVUPS     (DI), Y8
+	VFMADD231PS (R10), Y8, Y0
+	VFMADD231PS (R10)(DX*1), Y8, Y1
+	VFMADD231PS (R10)(DX*2), Y8, Y2
+	VFMADD231PS (R11), Y8, Y3
+	VFMADD231PS (R11)(DX*1), Y8, Y4
+	VFMADD231PS (R11)(DX*2), Y8, Y5
+	VFMADD231PS (R12), Y8, Y6
+	VFMADD231PS (R12)(DX*1), Y8, Y7
+	ADDQ        $0x08, SI
+	ADDQ        $0x20, DI
+	DECQ        R8
+	JNE         tap8
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     Y2, 64(AX)
+	VMOVUPS     Y3, 96(AX)
+	VMOVUPS     Y4, 128(AX)
+	VMOVUPS     Y5, 160(AX)
+	VMOVUPS     Y6, 192(AX)
+	VMOVUPS     Y7, 224(AX)
+	ADDQ        $0x00000100, AX
+	IMUL3Q      $0x08, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x08, BX
+	CMPQ        BX, $0x08
+	JGE         pixels8
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x08, BX
+	MOVQ        BX, SI
+	SHLQ        $0x05, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000008, BX
+	JMP         pixels8
+
+fewer4:
+	CMPQ BX, $0x04
+	JLT  fewer2
+
+pixels4:
+	VMOVUPS (R9), Y0
+	VMOVUPS (R9), Y1
+	VMOVUPS (R9), Y2
+	VMOVUPS (R9), Y3
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap4:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R10)(R13*1), R11
+	VMOVUPS     (DI), Y4
+	VFMADD231PS (R10), Y4, Y0
+	VFMADD231PS (R10)(DX*1), Y4, Y1
+	VFMADD231PS (R10)(DX*2), Y4, Y2
+	VFMADD231PS (R11), Y4, Y3
+	ADDQ        $0x08, SI
+	ADDQ        $0x20, DI
+	DECQ        R8
+	JNE         tap4
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     Y2, 64(AX)
+	VMOVUPS     Y3, 96(AX)
+	ADDQ        $0x00000080, AX
+	IMUL3Q      $0x04, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x04, BX
+	CMPQ        BX, $0x04
+	JGE         pixels4
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x04, BX
+	MOVQ        BX, SI
+	SHLQ        $0x05, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000004, BX
+	JMP         pixels4
+
+fewer2:
+	CMPQ BX, $0x02
+	JLT  fewer1
+
+pixels2:
+	VMOVUPS (R9), Y0
+	VMOVUPS (R9), Y1
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap2:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	VMOVUPS     (DI), Y2
+	VFMADD231PS (R10), Y2, Y0
+	VFMADD231PS (R10)(DX*1), Y2, Y1
+	ADDQ        $0x08, SI
+	ADDQ        $0x20, DI
+	DECQ        R8
+	JNE         tap2
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, 32(AX)
+	ADDQ        $0x00000040, AX
+	IMUL3Q      $0x02, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x02, BX
+	CMPQ        BX, $0x02
+	JGE         pixels2
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x02, BX
+	MOVQ        BX, SI
+	SHLQ        $0x05, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000002, BX
+	JMP         pixels2
+
+fewer1:
+	VMOVUPS (R9), Y0
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap1:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	VMOVUPS     (DI), Y1
+	VFMADD231PS (R10), Y1, Y0
+	ADDQ        $0x08, SI
+	ADDQ        $0x20, DI
+	DECQ        R8
+	JNE         tap1
+	VMOVUPS     Y0, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
 // func gatherRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·gatherRowsAVX512(SB), NOSPLIT, $0-48
@@ -719,6 +896,183 @@ tap:
 	ADDQ        $0x00000040, R11
 	DECQ        BX
 	JNE         one
+
+end:
+	VZEROUPPER
+	RET
+
+// func stencilPixelsAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)
+// Requires: AVX, AVX512F
+TEXT ·stencilPixelsAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ step+48(FP), DX
+	MOVQ pixels+56(FP), BX
+	MOVQ bias+40(FP), R9
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), R13
+	CMPQ BX, $0x08
+	JLT  fewer4
+
+pixels8:
+	VMOVUPS (R9), Z0
+	VMOVUPS (R9), Z1
+	VMOVUPS (R9), Z2
+	VMOVUPS (R9), Z3
+	VMOVUPS (R9), Z4
+	VMOVUPS (R9), Z5
+	VMOVUPS (R9), Z6
+	VMOVUPS (R9), Z7
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap8:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R10)(R13*1), R11
+	LEAQ        (R10)(R13*2), R12
+	VMOVUPS     (DI), Z8
+	VFMADD231PS (R10), Z8, Z0
+	VFMADD231PS (R10)(DX*1), Z8, Z1
+	VFMADD231PS (R10)(DX*2), Z8, Z2
+	VFMADD231PS (R11), Z8, Z3
+	VFMADD231PS (R11)(DX*1), Z8, Z4
+	VFMADD231PS (R11)(DX*2), Z8, Z5
+	VFMADD231PS (R12), Z8, Z6
+	VFMADD231PS (R12)(DX*1), Z8, Z7
+	ADDQ        $0x08, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNE         tap8
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS     Z2, 128(AX)
+	VMOVUPS     Z3, 192(AX)
+	VMOVUPS     Z4, 256(AX)
+	VMOVUPS     Z5, 320(AX)
+	VMOVUPS     Z6, 384(AX)
+	VMOVUPS     Z7, 448(AX)
+	ADDQ        $0x00000200, AX
+	IMUL3Q      $0x08, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x08, BX
+	CMPQ        BX, $0x08
+	JGE         pixels8
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x08, BX
+	MOVQ        BX, SI
+	SHLQ        $0x06, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000008, BX
+	JMP         pixels8
+
+fewer4:
+	CMPQ BX, $0x04
+	JLT  fewer2
+
+pixels4:
+	VMOVUPS (R9), Z0
+	VMOVUPS (R9), Z1
+	VMOVUPS (R9), Z2
+	VMOVUPS (R9), Z3
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap4:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R10)(R13*1), R11
+	VMOVUPS     (DI), Z4
+	VFMADD231PS (R10), Z4, Z0
+	VFMADD231PS (R10)(DX*1), Z4, Z1
+	VFMADD231PS (R10)(DX*2), Z4, Z2
+	VFMADD231PS (R11), Z4, Z3
+	ADDQ        $0x08, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNE         tap4
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS     Z2, 128(AX)
+	VMOVUPS     Z3, 192(AX)
+	ADDQ        $0x00000100, AX
+	IMUL3Q      $0x04, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x04, BX
+	CMPQ        BX, $0x04
+	JGE         pixels4
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x04, BX
+	MOVQ        BX, SI
+	SHLQ        $0x06, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000004, BX
+	JMP         pixels4
+
+fewer2:
+	CMPQ BX, $0x02
+	JLT  fewer1
+
+pixels2:
+	VMOVUPS (R9), Z0
+	VMOVUPS (R9), Z1
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap2:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	VMOVUPS     (DI), Z2
+	VFMADD231PS (R10), Z2, Z0
+	VFMADD231PS (R10)(DX*1), Z2, Z1
+	ADDQ        $0x08, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNE         tap2
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, 64(AX)
+	ADDQ        $0x00000080, AX
+	IMUL3Q      $0x02, DX, SI
+	ADDQ        SI, CX
+	SUBQ        $0x02, BX
+	CMPQ        BX, $0x02
+	JGE         pixels2
+	CMPQ        BX, $0x00
+	JEQ         end
+	SUBQ        $0x02, BX
+	MOVQ        BX, SI
+	SHLQ        $0x06, SI
+	ADDQ        SI, AX
+	IMULQ       DX, BX
+	ADDQ        BX, CX
+	MOVQ        $0x00000002, BX
+	JMP         pixels2
+
+fewer1:
+	VMOVUPS (R9), Z0
+	MOVQ    at+16(FP), SI
+	MOVQ    taps+24(FP), R8
+	MOVQ    w+32(FP), DI
+
+tap1:
+	MOVQ        (SI), R10
+	LEAQ        (CX)(R10*4), R10
+	VMOVUPS     (DI), Z1
+	VFMADD231PS (R10), Z1, Z0
+	ADDQ        $0x08, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNE         tap1
+	VMOVUPS     Z0, (AX)
 
 end:
 	VZEROUPPER

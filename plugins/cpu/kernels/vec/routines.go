@@ -28,6 +28,10 @@ type Routines struct {
 	Stencil, StencilEvens func(dst, src []float32, at []int, most int, w []float32, bias float32)
 	StencilsInGo          bool // Stencil is a loop in Go
 	StencilEach           func(dst, src []float32, at []int, w []float32, place []int, bias []float32)
+	// StencilPixels is dst[p*lanes+i] = bias[i] + sum_t w[t*lanes+i]*src[at[t]+p*step+i] for i < lanes, where dst has
+	// pixels of lanes elements. 0 <= at[t] <= most. There is at least one pixel and one t. nil if the set has no such
+	// routine.
+	StencilPixels func(dst, src []float32, at []int, most int, w, bias []float32, step int)
 	// DotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	DotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
 	WidenF16, WidenBF16 func(dst []float32, src []uint16)

@@ -24,7 +24,8 @@ func avx2() *Routines {
 		NarrowBF16: convertOf(lanes, narrowBF16AVX2, dtype.F32ToBF16),
 	}
 	return r.setCopies(lanes, copyAtAVX2, evensAVX2, zipAVX2).
-		setStencils(lanes, gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2)
+		setStencils(lanes, gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2).
+		setPixels(lanes, stencilPixelsAVX2)
 }
 
 func avx512() *Routines {
@@ -41,7 +42,8 @@ func avx512() *Routines {
 		NarrowBF16: convertOf(lanes, narrowBF16AVX512, dtype.F32ToBF16),
 	}
 	return r.setCopies(lanes, copyAtAVX512, evensAVX512, zipAVX512).
-		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512)
+		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512).
+		setPixels(lanes, stencilPixelsAVX512)
 }
 
 func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
@@ -161,4 +163,17 @@ func checkStencil(dst, src []float32, at []int) int {
 		}
 	}
 	return len(dst)
+}
+
+func (r *Routines) setPixels(lanes int,
+	f func(dst, src *float32, at *int, taps int, w, bias *float32, step, pixels int)) *Routines {
+	r.StencilPixels = func(dst, src []float32, at []int, most int, w, bias []float32, step int) {
+		pixels := len(dst) / lanes
+		if pixels == 0 || len(at) == 0 {
+			panic("BUG: StencilPixels of nothing")
+		}
+		_, _, _ = src[most+(pixels-1)*step+lanes-1], w[len(at)*lanes-1], bias[lanes-1]
+		f(&dst[0], &src[0], &at[0], len(at), &w[0], &bias[0], step, pixels)
+	}
+	return r
 }

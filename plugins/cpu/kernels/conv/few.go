@@ -1,0 +1,145 @@
+package conv
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+)
+
+// Convolutions with channels first and so few elements per channel that a vector of them would be mostly empty. The
+// weights are the right operand, packed in advance, so vectors hold output channels. A row of the left operand holds
+// what one element of the result reads, of all images.
+
+const (
+	fewest  = 8 // maximum number of elements of a channel
+	fewHigh = 8 // panels of rows that are gathered at a time
+)
+
+// few reports whether fewRows computes the convolution.
+func (g *convolution) few() bool { return g.Packed != nil && g.fewElements() }
+
+func (g *convolution) fewElements() bool {
+	return !g.Transposed && !g.Last && elementwise.Volume(g.out) <= fewest
+}
+
+// rightSize returns the number of floats of all panels of weights.
+func (g *convolution) rightSize() int {
+	nr := product.On(g.p.Set).NR
+	return g.Groups*pool.CeilDiv(g.og, nr)*nr*g.k + product.Spill
+}
+
+// fewSize returns the memory that all workers share and that of each worker, in bytes.
+func (g *convolution) fewSize() pool.Size {
+	on := product.On(g.p.Set)
+	high := fewHigh * on.MR
+	return pool.Size{Shared: pool.FloatBytes(g.Groups * high * g.k),
+		Worker: pool.FloatBytes(high*on.NR, on.MR*on.NR, g.p.Set.Lanes*product.KBlock)}
+}
+
+// fewRows computes the convolution.
+func (g *convolution) fewRows() {
+	p, on := g.p, product.On(g.p.Set)
+	g.phase = g.phases[0]
+	g.phaseTaps = g.taps[g.first:g.end]
+	g.panels = pool.CeilDiv(g.og, on.NR)
+	p.Shared.Reset()
+	g.packRight()
+	if p.Bad.Load() != 0 {
+		return
+	}
+	area := elementwise.Volume(g.out)
+	total := g.N * area
+	direct := g.N == 1 && total <= on.MR && g.plain() // the image is what gathering would write
+	if direct {
+		g.packed = g.X
+	} else {
+		g.packed = p.Shared.Floats(g.Groups * min(total, fewHigh*on.MR) * g.k)
+	}
+	for m := 0; m < total; m += fewHigh * on.MR {
+		g.firstRow, g.rowsNow = m, min(fewHigh*on.MR, total-m)
+		if !direct {
+			p.Share(g.Groups*g.rowsNow, 1+pool.Grain/g.k, (*fewGather)(g))
+		}
+		p.Share(g.Groups*g.panels, 1+pool.Grain/(g.rowsNow*g.k), (*fewPanels)(g))
+	}
+}
+
+// fewGather packs rows of the left operands of all groups.
+type fewGather convolution
+
+func (x *fewGather) Do(lo, hi, _ int) {
+	g := (*convolution)(x)
+	for t := lo; t < hi; t++ {
+		g.gatherRow(t/g.rowsNow, t%g.rowsNow)
+	}
+}
+
+// gatherRow packs row r of a group, counted from firstRow.
+func (g *convolution) gatherRow(group, r int) {
+	first, high := 0, 0 // the panel of the row
+	for ; ; first += high {
+		if high = product.PanelHeight(g.p.Set, g.rowsNow-first); r < first+high {
+			break
+		}
+	}
+	area, plane, taps := elementwise.Volume(g.out), elementwise.Volume(g.In), len(g.phaseTaps)
+	n, at := (g.firstRow+r)/area, g.pixel((g.firstRow+r)%area)
+	image := g.X[(n*g.Cin+group*g.cg)*plane:][:g.cg*plane]
+	dst := g.packed[group*g.rowsNow*g.k:][:g.rowsNow*g.k]
+	kb := product.Plain.KSplit(g.k)
+	for t := range g.phaseTaps {
+		from, inside := g.source(at, &g.phaseTaps[t])
+		x := dot3(from, places(g.In))
+		for k := 0; k < g.k; k += kb { // see KSplit
+			size := min(kb, g.k-k)
+			c := max(0, pool.CeilDiv(k-t, taps)) // the first channel whose tap lies in the block
+			end := min(g.cg, max(c, pool.CeilDiv(k+size-t, taps)))
+			i := k*g.rowsNow + first*size + (c*taps+t-k)*high + r - first
+			if !inside {
+				for ; c < end; c++ {
+					dst[i] = 0
+					i += taps * high
+				}
+				continue
+			}
+			for ; c < end; c++ {
+				dst[i] = image[c*plane+x]
+				i += taps * high
+			}
+		}
+	}
+}
+
+// fewPanels multiplies the rows that are gathered by panels of weights.
+type fewPanels convolution
+
+func (x *fewPanels) Do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, sc, nr, area := g.p.Set, g.p.Scratch(worker), product.On(g.p.Set).NR, elementwise.Volume(g.out)
+	tile := sc.Floats(g.rowsNow * nr)
+	for t := lo; t < hi; t++ {
+		mark := sc.Mark()
+		group, panel := t/g.panels, t%g.panels
+		cols := min(nr, g.og-panel*nr)
+		o := group*g.og + panel*nr
+		q := product.GemmArgs{M: g.rowsNow, N: cols, K: g.k, C: tile, LDC: nr}
+		if area == 1 {
+			q.C, q.LDC = g.Out[g.firstRow*g.Cout+o:], g.Cout
+		}
+		if g.Bias != nil {
+			q.Bias = g.Bias[o:]
+		}
+		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
+			g.right[group*g.panels*nr*g.k:], g.panels, panel)
+		if area > 1 {
+			for r := range g.rowsNow {
+				m := g.firstRow + r
+				to := g.Out[(m/area*g.Cout+o)*area+m%area:]
+				for i, v := range tile[r*nr:][:cols] {
+					to[i*area] = v
+				}
+			}
+		}
+		sc.Release(mark)
+	}
+}

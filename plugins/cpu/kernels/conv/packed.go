@@ -1,0 +1,95 @@
+package conv
+
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+)
+
+// Packed holds weights that are the same in every call with it, packed by the first call that needs them so. A network
+// for small images spends most of its time on reading weights, so packing them in each run may take longer than the
+// products.
+type Packed struct {
+	left   []float32 // as the left operand; see convBlocks
+	right  []float32 // as the right operand; see few
+	pixels []float32 // see packPixels
+	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
+	bad bool
+}
+
+// PackedSize returns the bytes that Packed keeps for a convolution of this size. If varies is set, calls have images of
+// other sizes too.
+func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
+	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.k = c.cg * elementwise.Volume(g.Kernel)
+	switch {
+	case g.Last || g.Transposed:
+	case c.byChannel():
+		n = pool.FloatBytes(c.pixelWeights())
+	default:
+		if few := c.fewElements(); few || varies {
+			n += pool.FloatBytes(c.rightSize())
+			if few && !varies {
+				break
+			}
+		}
+		n += pool.FloatBytes(c.leftSize())
+	}
+	return n
+}
+
+// leftSize returns the number of floats of all blocks of packed weights.
+func (g *convolution) leftSize() int { return g.Groups * g.blocks() * g.blockSize() }
+
+// packLeft sets left to the packed weights of all groups. It stores 1 in Bad if the products cannot be used.
+func (g *convolution) packLeft() {
+	p, kept := g.p, g.Packed
+	if kept != nil && kept.left != nil {
+		g.left = kept.left
+		g.refuse()
+		return
+	}
+	g.order()
+	if kept == nil {
+		g.left = p.Shared.Floats(g.leftSize())
+	} else {
+		g.left = make([]float32, g.leftSize())
+	}
+	p.Share(g.Groups*g.blocks(), 1, (*convBlocks)(g))
+	if kept != nil {
+		kept.left, kept.bad = g.left, kept.bad || p.Bad.Load() != 0
+	}
+}
+
+// refuse stores 1 in Bad if the weights that are kept cannot be multiplied by padding.
+func (g *convolution) refuse() {
+	if g.Packed.bad {
+		g.p.Bad.Store(1)
+	}
+}
+
+// packRight sets right to the packed weights of all groups. It stores 1 in Bad if the products cannot be used.
+func (g *convolution) packRight() {
+	p, kept := g.p, g.Packed
+	if kept.right == nil {
+		kept.right = make([]float32, g.rightSize())
+		nr := product.On(p.Set).NR
+		for i := range g.Groups {
+			q := product.GemmArgs{N: g.og, K: g.k, B: g.Weight.From(i * g.og * g.k), LDB: g.k, TransB: true}
+			product.PackPanels(p, &q, kept.right[i*g.panels*nr*g.k:], 0, 1, 0, g.panels)
+		}
+		g.checkAll()
+	}
+	g.right = kept.right
+	g.refuse()
+}
+
+// checkAll sets bad of the weights that are kept, as check does for some.
+func (g *convolution) checkAll() {
+	row := make([]float32, min(1<<12, g.Cout*g.k))
+	for at, n := 0, g.Cout*g.k; at < n; at += len(row) {
+		row = row[:min(len(row), n-at)]
+		g.check(g.Weight.Row(g.p.Set, at, len(row), row))
+	}
+	g.Packed.bad = g.Packed.bad || g.p.Bad.Load() != 0
+}
