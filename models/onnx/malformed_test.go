@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"bytes"
 	"errors"
 	"fmt"
@@ -154,12 +155,13 @@ func TestMalformed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	seen := map[string]bool{}
 	for round := range rounds {
 		for i, m := range models {
-			if time.Since(start) > limit {
+			if ctx.Err() != nil {
 				return
 			}
 			mu := mutation{r: rand.New(rand.NewPCG(uint64(round), uint64(i))), m: proto.CloneOf(m)}
