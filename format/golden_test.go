@@ -30,7 +30,7 @@ const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N
 func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	return map[string]func() (Artifact, []Weight){
 		"v1.0-loop.rlx": func() (Artifact, []Weight) { return loopArtifact(t) },
-		"v1.0-mlp.rlx": func() (Artifact, []Weight) { return testArtifact(t) },
+		"v1.0-mlp.rlx":  func() (Artifact, []Weight) { return testArtifact(t) },
 		"v1.0-split.rlx": func() (Artifact, []Weight) {
 			dir, err := Layout(testWeights())
 			if err != nil {

@@ -1,8 +1,8 @@
 package onnx
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
