@@ -127,10 +127,11 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 }
 
 // accepted returns random operands that the op accepts. The op may refuse random integers, because they are indices and
-// sizes have changed; then they are all 0. ok is false if the op refuses these, too.
+// sizes have changed; then they are all 0. ok is false if the op refuses these, too, or floats: an attribute may bound
+// how much they may ask for.
 func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	in = s.random(seed)
-	if !hasInts(s) {
+	if !hasInts(s) && len(s.def.Checked) == 0 {
 		return in, true
 	}
 	_, refused := s.eval(in)
@@ -150,15 +151,25 @@ func (s subject) intensity() int64 {
 	return 1000 * s.def.FLOPs(s.Attrs, s.In, s.outs...) / max(1, s.elements())
 }
 
-// grown enlarges a subject by the given measure, within the limits.
+// grown enlarges a subject by the given measure, within the limits and as far as the op accepts its floats.
 func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	for range 300 {
 		n, ok := s.tryResized(rng, grownElements, grownFLOPs)
-		if ok && measure(n) > measure(s) && !n.hasEmpty() && !n.largeKernel() {
+		if ok && measure(n) > measure(s) && !n.hasEmpty() && !n.largeKernel() && !n.refused() {
 			s = n
 		}
 	}
 	return s
+}
+
+// refused reports whether the op refuses random operands without integers. Those that have integers can be grown: zeros
+// take the place of bad indices.
+func (s subject) refused() bool {
+	if hasInts(s) || len(s.def.Checked) == 0 {
+		return false
+	}
+	_, ok := s.accepted(1)
+	return !ok
 }
 
 // hasEmpty reports whether an operand or result is empty. No index is valid for an axis of size 0.
