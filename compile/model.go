@@ -238,10 +238,11 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.memory.Reserve("the splats to begin with", views.Bytes(fit.Splats, fit.Degree)); err != nil {
+		first := cmp.Or(fit.Begin, fit.Splats)
+		if err := m.memory.Reserve("the splats to begin with", views.Bytes(first, fit.Degree)); err != nil {
 			return aboutSource(m.path, err)
 		}
-		open = func(path string) (*weights.Checkpoint, error) { return views.Open(path, fit.Splats, fit.Degree) }
+		open = func(path string) (*weights.Checkpoint, error) { return views.Open(path, first, fit.Degree) }
 	}
 	ckpt, err := ctxio.Do(ctx, "open", func() (*weights.Checkpoint, error) { return open(m.path) },
 		func(c *weights.Checkpoint) { c.Close() })

@@ -21,7 +21,8 @@ type TrainOptions struct {
 	// are, packed ones too; "lora=RANK,alpha=A" sets the number whose quotient by the rank multiplies them, which is
 	// otherwise 2*RANK. "full" trains all weights, in f32. A scene of Gaussian splats takes "splats", or for a folder
 	// of images "splats=N"; "splats=N,degree=D,dssim=X" sets the degree of the harmonics and the share of the
-	// structural dissimilarity in the loss. A SAM takes "decoder", which trains its mask decoder. Empty means that the
+	// structural dissimilarity in the loss; with ",begin=M" the scene has M splats at first and may grow to N. A
+	// SAM takes "decoder", which trains its mask decoder. Empty means that the
 	// model is not trained.
 	Mode string
 	// Layers are the names of the linear layers that get adapters, such as "q_proj". Empty means all but the last.
@@ -191,7 +192,7 @@ func (m *Model) addOwnTraining() error {
 			return err
 		}
 	}
-	step, err := train.Step(o.Method, loss, train.Options{Optimizer: o.Optimizer, Rates: t.Rates})
+	step, err := train.Step(o.Method, loss, train.Options{Optimizer: o.Optimizer, Rates: t.Rates, Observe: t.Observe})
 	if err != nil {
 		return err
 	}

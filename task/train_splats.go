@@ -22,6 +22,13 @@ const (
 	TrainMSE    = "mse"    // f32[]: mean squared error of the pixels, with both images clamped to 0..1
 )
 
+// TrainGrowth is the state f32[Splats,2] of a scene that grows: for each splat, the sum over steps of the length of the
+// loss's gradient by its place in the image, whose sides are from -1 to 1, and the number of steps in which it had one.
+const TrainGrowth = "growth"
+
+// SplatUnused is the opacity, a logit, of a splat that the scene does not have. Splats below half of it are unused.
+const SplatUnused = -1e6
+
 // TrainRate begins the names of the inputs f32[] of a step that multiply the step size and the decay of one trained
 // value. Its name follows.
 const TrainRate = "rate."
@@ -50,8 +57,9 @@ type TrainSplats struct {
 	Width     int     `json:"width"`     // of the images in pixels
 	Height    int     `json:"height"`
 	Splats    int     `json:"splats"`
-	Terms     int     `json:"terms"`  // of the harmonics of a colour: 1, 4, 9 or 16
-	Radius    float64 `json:"radius"` // of the scene, in whose unit the rate of positions is given
+	Begin     int     `json:"begin,omitempty"` // how many splats there are at first, if they may grow to Splats; else 0
+	Terms     int     `json:"terms"`           // of the harmonics of a colour: 1, 4, 9 or 16
+	Radius    float64 `json:"radius"`          // of the scene, in whose unit the rate of positions is given
 }
 
 // Kind returns KindTrainSplats.
@@ -60,7 +68,8 @@ func (t *TrainSplats) Kind() string { return KindTrainSplats }
 // Fields lists the fields, sorted by key.
 func (t *TrainSplats) Fields() []Field {
 	return []Field{
-		{Key: "height", Value: &t.Height}, {Key: "init", Value: &t.Init}, {Key: "loss", Value: &t.Loss},
+		{Key: "begin", Value: &t.Begin, Added: true}, {Key: "height", Value: &t.Height},
+		{Key: "init", Value: &t.Init}, {Key: "loss", Value: &t.Loss},
 		{Key: "method", Value: &t.Method}, {Key: "optimizer", Value: &t.Optimizer}, {Key: "radius", Value: &t.Radius},
 		{Key: "splats", Value: &t.Splats}, {Key: "terms", Value: &t.Terms}, {Key: "width", Value: &t.Width},
 	}
@@ -68,8 +77,11 @@ func (t *TrainSplats) Fields() []Field {
 
 // String describes the inputs.
 func (t *TrainSplats) String() string {
-	return fmt.Sprintf("training of %d splats by %s, with images of %d x %d px", t.Splats, t.Optimizer, t.Width,
-		t.Height)
+	number := fmt.Sprint(t.Splats)
+	if t.Begin != 0 {
+		number = fmt.Sprintf("%d to %d", t.Begin, t.Splats)
+	}
+	return fmt.Sprintf("training of %s splats by %s, with images of %d x %d px", number, t.Optimizer, t.Width, t.Height)
 }
 
 // Trained lists the names of the trained values.
@@ -106,6 +118,9 @@ func (t *TrainSplats) Validate() error {
 	}
 	if t.Splats < 1 || t.Splats > 1<<27 {
 		return bad("splats is %d; allowed are 1 to %d", t.Splats, 1<<27)
+	}
+	if t.Begin < 0 || t.Begin >= t.Splats {
+		return bad("begin is %d; allowed are 0 to %d, fewer than splats", t.Begin, t.Splats-1)
 	}
 	// the others are those of a scene
 	scene := &Splats{Method: t.Method, Meta: TrainMeta, Image: TrainPixels, Width: t.Width, Height: t.Height,

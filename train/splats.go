@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -36,6 +38,9 @@ type SplatOptions struct {
 	// HoldOut keeps every image whose number is a multiple of it for evaluation, and trains on the others. 0 trains on
 	// all images.
 	HoldOut int
+	// Densify says how a scene that was compiled with room grows. Nil stands for DensifyDefaults, or for nothing if
+	// the scene has no room.
+	Densify *Densify
 }
 
 // SplatRates returns the rates with which scenes are fitted, for a learning rate of 1.
@@ -71,6 +76,11 @@ func (o *SplatOptions) check(about *task.TrainSplats) error {
 	if o.HoldOut < 0 || o.HoldOut == 1 {
 		return diag.New(diag.Usage, "hold-out", "is %d; allowed are 0 (none) and 2 or more", o.HoldOut)
 	}
+	if o.Densify != nil {
+		if err := o.Densify.check(about); err != nil {
+			return err
+		}
+	}
 	return o.Settings.check()
 }
 
@@ -86,6 +96,7 @@ type Splats struct {
 	held       []int    // views to evaluate
 	order      order
 	background [3]float64
+	grows      *Densify
 }
 
 // NewSplats reads the images of a folder with COLMAP's text files or transforms.json, and begins with the scene of the
@@ -105,10 +116,14 @@ func NewSplats(ctx context.Context, s *rlx.Session, folder string, o SplatOption
 	if err != nil {
 		return nil, err
 	}
-	t := &Splats{task: about, set: set, background: o.Background, Loop: Loop{session: s, settings: o.Settings,
-		method: about.Method, optimizer: about.Optimizer, scalars: about.Scalars(), rates: SplatRates()}}
+	if o.Densify == nil && about.Begin > 0 {
+		o.Densify = DensifyDefaults(o.Steps)
+	}
+	t := &Splats{task: about, set: set, background: o.Background, grows: cmp.Or(o.Densify, &Densify{}),
+		Loop: Loop{session: s, settings: o.Settings, method: about.Method, optimizer: about.Optimizer,
+			scalars: about.Scalars(), rates: SplatRates()}}
 	maps.Copy(t.rates, o.Rates)
-	identity := splatIdentity{Settings: o.Settings, Rates: maps.Clone(t.rates), HoldOut: o.HoldOut}
+	identity := splatIdentity{Settings: o.Settings, Rates: maps.Clone(t.rates), HoldOut: o.HoldOut, Densify: o.Densify}
 	t.rates[task.SplatPosition] *= about.Radius
 	if err := t.divide(o.HoldOut); err != nil {
 		return nil, diag.New(code.Views, folder, "%w", err)
@@ -144,6 +159,7 @@ type splatIdentity struct {
 	Settings
 	Rates   map[string]float64 `json:"rates"`
 	HoldOut int                `json:"hold_out"`
+	Densify *Densify           `json:"densify,omitempty"`
 	Images  string             `json:"images"` // digest of cameras and pixels
 }
 
@@ -184,7 +200,36 @@ func (t *Splats) inputs(view int) map[string]rlx.Tensor {
 // Step trains on one image. Each pass through the images has an order of its own, which follows from the seed. Errors
 // are those of Trainer.Step.
 func (t *Splats) Step(ctx context.Context) (Step, error) {
-	return t.step(ctx, t.inputs(t.train[t.order.at(t.Done())]))
+	x, err := t.step(ctx, t.inputs(t.train[t.order.at(t.Done())]))
+	if err == nil && t.grows.due(t.Done()) {
+		start := time.Now()
+		err = t.densify(ctx)
+		x.Duration += time.Since(start)
+	}
+	return x, err
+}
+
+// Count returns the number of splats that the scene has now, and the most that it can have.
+func (t *Splats) Count(ctx context.Context) (now, most int, err error) {
+	if t.task.Begin == 0 {
+		return t.task.Splats, t.task.Splats, nil
+	}
+	r, err := t.state.Tensor(task.TrainParam + task.SplatOpacity)
+	if err != nil {
+		return 0, 0, err
+	}
+	v, err := r.Read(ctx)
+	return len(usedSplats(tensor.View[float32](v.Data))), t.task.Splats, err
+}
+
+// usedSplats lists the splats that a scene has.
+func usedSplats(opacity []float32) (out []int) {
+	for i, x := range opacity {
+		if x > task.SplatUnused/2 {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // Evaluate returns the mean loss and the mean peak signal-to-noise ratio in dB of the images that are held out, or if
@@ -227,6 +272,7 @@ func (t *Splats) SavePLY(ctx context.Context, path string) error {
 		n, all := v.Shape[1], tensor.View[float32](v.Data)
 		return func(i int) []float32 { return all[n*i:][:n] }
 	}
+	used := usedSplats(tensor.View[float32](values[task.SplatOpacity].Data))
 	var columns []func(i int) []float32
 	for _, part := range []string{task.SplatPosition, "", task.SplatColor, task.SplatHarmonics, task.SplatOpacity,
 		task.SplatScale, task.SplatRotation} {
@@ -235,10 +281,10 @@ func (t *Splats) SavePLY(ctx context.Context, path string) error {
 		}
 	}
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
-		return ply.Write(w, properties, t.task.Splats, func(i int, row []float32) {
+		return ply.Write(w, properties, len(used), func(i int, row []float32) {
 			at := 0
 			for _, c := range columns {
-				at += copy(row[at:], c(i))
+				at += copy(row[at:], c(used[i]))
 			}
 		})
 	})

@@ -100,7 +100,7 @@ func compileCommand() *cli.Command {
 				"auto", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("Training (rlxrun train)")
 			fs.StringVar(&f.train.Mode, "train", "",
-				"`lora=RANK|full|splats=N|decoder` make an artifact that trains: low-rank adapters of a language model (lora=RANK,alpha=A; alpha is 2*RANK by default), or all of its weights; or a scene of N Gaussian splats, from a folder of images with cameras (splats=N,degree=D,dssim=X; degree 0 to 3 of the harmonics, default 0; share of the structural dissimilarity in the loss, default 0.2) or from a .ply file (splats); or the mask decoder of a SAM (decoder)")
+				"`lora=RANK|full|splats=N|decoder` make an artifact that trains: low-rank adapters of a language model (lora=RANK,alpha=A; alpha is 2*RANK by default), or all of its weights; or a scene of N Gaussian splats, from a folder of images with cameras (splats=N,degree=D,dssim=X,begin=M; degree 0 to 3 of the harmonics, default 0; share of the structural dissimilarity in the loss, default 0.2; M splats at first, which grow to at most N) or from a .ply file (splats); or the mask decoder of a SAM (decoder)")
 			fs.StringSliceVar(&f.train.Layers, "train-layers", nil,
 				"`NAME,...` the linear layers that get adapters, such as q_proj,v_proj (default all but the last)")
 			fs.StringVar(&f.train.Optimizer, "optimizer", "", "`adamw|sgd` (default adamw)")

@@ -199,6 +199,7 @@ type evalJSON struct {
 	Loss       float64 `json:"loss"`
 	Perplexity float64 `json:"perplexity,omitempty"`
 	PSNR       float64 `json:"psnr,omitempty"` // in dB
+	Splats     int     `json:"splats,omitempty"`
 	IoU        float64 `json:"iou,omitempty"`
 }
 
@@ -210,6 +211,9 @@ func (e evalJSON) String() string {
 	}
 	if e.PSNR != 0 {
 		text += fmt.Sprintf(", PSNR %.2f dB", e.PSNR)
+	}
+	if e.Splats != 0 {
+		text += fmt.Sprintf(", %d splats", e.Splats)
 	}
 	if e.IoU != 0 {
 		text += fmt.Sprintf(", IoU %.4f", e.IoU)

@@ -110,7 +110,10 @@ type Training struct {
 	// Init sets the states to the values of the checkpoint. Nil stands for a graph that sets those of Trained.
 	Init *ir.Graph
 	// Rates gives each trained value an input task.TrainRate and its name, which multiplies the step size.
-	Rates   bool
+	Rates bool
+	// Observe, if not nil, adds other states to a step, which read the trained values and their gradients. The names
+	// are without task.TrainParam.
+	Observe func(g *ir.Graph, values, gradients map[string]*ir.Node)
 	Methods []*ir.Graph // others
 	Task    task.Task
 }

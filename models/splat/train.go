@@ -1,6 +1,7 @@
 package splat
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,9 +15,10 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Fit is what rlxc --train says about a scene: splats=N,degree=D,dssim=X.
+// Fit is what rlxc --train says about a scene: splats=N,degree=D,dssim=X,begin=M.
 type Fit struct {
-	Splats int // 0 for those of the file
+	Splats int // the most that the scene can have; 0 for those of the file
+	Begin  int // how many there are at first, at most Splats; 0 for all
 	// Degree is that of the harmonics of a colour, 0 to 3. -1 stands for that of the file.
 	Degree int
 	// DSSIM is the share of the structural dissimilarity in the loss; the rest is the mean absolute difference.
@@ -31,13 +33,13 @@ func ParseFit(mode string) (Fit, error) {
 	f := Fit{Degree: -1, DSSIM: 0.2}
 	bad := func(format string, args ...any) error {
 		return diag.New(diag.Usage, "--train "+mode, format, args...).
-			WithHint("for example --train splats=5000,degree=1,dssim=0.2")
+			WithHint("for example --train splats=5000,degree=1,dssim=0.2,begin=1000")
 	}
 	given := map[string]bool{}
 	for i, part := range strings.Split(mode, ",") {
 		key, value, valued := strings.Cut(part, "=")
 		if given[key] || (i == 0) != (key == "splats") {
-			return f, bad("%q; a scene of splats takes splats=N, degree=D and dssim=X, in this order, once", part)
+			return f, bad("%q; a scene of splats takes splats=N first, then degree=D, dssim=X and begin=M, each once", part)
 		}
 		given[key] = true
 		var err error
@@ -51,12 +53,16 @@ func ParseFit(mode string) (Fit, error) {
 			if f.Degree, err = strconv.Atoi(value); err != nil || f.Degree < 0 || f.Degree > 3 {
 				return f, bad("degree is %q; allowed are 0 to 3", value)
 			}
+		case key == "begin":
+			if f.Begin, err = strconv.Atoi(value); err != nil || f.Begin < 1 || f.Begin > f.Splats {
+				return f, bad("begin is %q; allowed are 1 to N of splats=N", value)
+			}
 		case key == "dssim":
 			if f.DSSIM, err = strconv.ParseFloat(value, 64); err != nil || !(f.DSSIM >= 0 && f.DSSIM <= 1) {
 				return f, bad("dssim is %q; allowed are 0 to 1", value)
 			}
 		default:
-			return f, bad("%q is unknown; allowed are splats=N, degree=D and dssim=X", part)
+			return f, bad("%q is unknown; allowed are splats=N, degree=D, dssim=X and begin=M", part)
 		}
 	}
 	return f, nil
@@ -69,12 +75,21 @@ func (s *scene) training(o arch.TrainOptions, radius float64) (*arch.Training, e
 		return nil, err
 	}
 	degree := int(math.Sqrt(float64(s.terms))) - 1
-	if f.Splats != 0 && int64(f.Splats) != s.n || f.Degree >= 0 && f.Degree != degree {
+	first := s.n // the others are unused until the scene grows
+	if n := cmp.Or(f.Begin, f.Splats); n != 0 && int64(n) != s.n || f.Degree >= 0 && f.Degree != degree {
 		return nil, diag.New(diag.Usage, "--train "+o.Mode, "the file has %d splats and harmonics of degree %d", s.n,
-			degree).WithHint("give --train splats; only a folder of images can have another number")
+			degree).WithHint(
+			"give --train splats; only a folder of images can begin with another number (splats=N,begin=%d may grow)", s.n)
+	}
+	if f.Begin != 0 {
+		grows := *s
+		s, grows.n = &grows, int64(f.Splats)
 	}
 	about := &task.TrainSplats{Method: o.Method, Loss: "loss", Init: "train_init", Optimizer: o.Optimizer,
 		Width: s.width, Height: s.height, Splats: int(s.n), Terms: s.terms, Radius: radius}
+	if first < s.n {
+		about.Begin = int(first)
+	}
 	loss := ir.NewGraph(about.Loss)
 	err = loss.Build(func() {
 		meta := op.Input(loss, task.TrainMeta, ir.TypeOf(dtype.F32, 23))
@@ -93,14 +108,34 @@ func (s *scene) training(o arch.TrainOptions, radius float64) (*arch.Training, e
 	}
 	start := ir.NewGraph(about.Init)
 	err = start.Build(func() {
-		columns := s.columns(op.Param(start, vertices, ir.TypeOf(dtype.F32, s.n, int64(len(s.properties)))))
+		columns := s.columns(op.Param(start, vertices, ir.TypeOf(dtype.F32, first, int64(len(s.properties)))))
 		zero := op.Const(start, 0, ir.TypeOf(dtype.I32))
 		for _, part := range s.parts() {
-			op.KVAppend(s.state(start, part), columns[part], zero, 0).Named(part + ".first")
+			x := columns[part]
+			if first < s.n {
+				x = op.Concat(0, x, s.unused(start, part, s.n-first))
+			}
+			op.KVAppend(s.state(start, part), x, zero, 0).Named(part + ".first")
 		}
 		start.Return("done", zero)
 	})
-	return &arch.Training{Loss: loss, Init: start, Rates: true, Task: about}, err
+	t := &arch.Training{Loss: loss, Init: start, Rates: true, Task: about}
+	if about.Begin != 0 {
+		t.Observe = s.observe
+	}
+	return t, err
+}
+
+// unused returns n rows of a part for splats that the scene does not have yet.
+func (s *scene) unused(g *ir.Graph, part string, n int64) *ir.Node {
+	rows := func(value float64, width int64) *ir.Node { return op.Const(g, value, ir.TypeOf(dtype.F32, n, width)) }
+	switch part {
+	case task.SplatOpacity:
+		return rows(task.SplatUnused, 1)
+	case task.SplatRotation:
+		return op.Concat(1, rows(1, 1), rows(0, 3))
+	}
+	return rows(0, int64(len(s.names(part))))
 }
 
 // state declares the state of a part.

@@ -104,8 +104,10 @@ func TestScreen(t *testing.T) {
 }
 
 func TestParseFit(t *testing.T) {
-	for mode, want := range map[string]Fit{"splats": {0, -1, 0.2}, "splats=5": {5, -1, 0.2},
-		"splats=7,degree=2,dssim=0": {7, 2, 0}, "splats,dssim=1": {0, -1, 1}} {
+	for mode, want := range map[string]Fit{"splats": {Degree: -1, DSSIM: 0.2},
+		"splats=5": {Splats: 5, Degree: -1, DSSIM: 0.2}, "splats=7,degree=2,dssim=0": {Splats: 7, Degree: 2},
+		"splats,dssim=1": {Degree: -1, DSSIM: 1}, "splats=7,begin=7": {Splats: 7, Begin: 7, Degree: -1, DSSIM: 0.2},
+		"splats=9,begin=1,degree=0": {Splats: 9, Begin: 1, DSSIM: 0.2}} {
 		if f, err := ParseFit(mode); err != nil || f != want {
 			t.Errorf("%s: %+v, %v; want %+v", mode, f, err, want)
 		}
@@ -113,6 +115,7 @@ func TestParseFit(t *testing.T) {
 	for mode, want := range map[string]string{"": "takes splats=N", "splats=0": "is no number of splats",
 		"splats=x": "is no number", "degree=1": "takes splats=N", "splats,degree=4": "allowed are 0 to 3",
 		"splats,dssim=NaN": "allowed are 0 to 1", "splats,splats": "once", "splats,points=3": `"points=3" is unknown`,
+		"splats,begin=1": "begin is", "splats=5,begin=6": "allowed are 1 to N", "splats=5,begin=0": "allowed are 1 to N",
 		"splats=99999999": "is no number of splats", "decoder": "takes splats=N"} {
 		if _, err := ParseFit(mode); err == nil || !errors.Is(err, diag.Usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v; want %q", mode, err, want)

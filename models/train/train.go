@@ -38,6 +38,7 @@ type Options struct {
 	Optimizer string // task.AdamW or task.SGD
 	Rates     bool
 	Kept      func(n *ir.Node) bool
+	Observe   func(g *ir.Graph, values, gradients map[string]*ir.Node) // see arch.Training
 }
 
 // Step returns a graph that computes what loss computes, a graph from WithStates whose output task.TrainLoss is f32[],
@@ -79,6 +80,14 @@ func Step(name string, loss *ir.Graph, options Options) (*ir.Graph, error) {
 		apply := update()
 		for i, p := range states {
 			apply(p, gradients[i])
+		}
+		if options.Observe != nil {
+			values, by := map[string]*ir.Node{}, map[string]*ir.Node{}
+			for i, p := range states {
+				name := p.Name[len(task.TrainParam):]
+				values[name], by[name] = p, gradients[i]
+			}
+			options.Observe(g, values, by)
 		}
 		g.Return(task.TrainNorm, norm)
 	})
