@@ -216,6 +216,18 @@ for bits in 8, 4, 2:
     case(f"fake_quantize_lsq x, s {{bits={bits}, axis=1, factor=1.0}}", lambda x, s: lsq(x, s, q, 1), x=rand(3, 7),
          s=(rand(7).abs() + 0.5001) / q)
 
+
+# Recurrences of odd sizes, with one head, several and shared keys; no and one element
+for b, tokens, groups, heads, n, m, carried in ((3, 7, 3, 3, 7, 9, True), (1, 17, 1, 5, 1, 3, False),
+                                               (2, 33, 2, 6, 5, 1, True), (1, 65, 1, 1, 3, 2, False), (1, 0, 1, 2, 3, 2, True),
+                                               (0, 3, 1, 1, 2, 2, True)):
+    inputs = dict(q=rand(b, tokens, groups, n), k=rand(b, tokens, groups, n) / 4, v=rand(b, tokens, heads, m),
+                  g=-rand(b, tokens, heads).abs(), beta=rand(b, tokens, heads).sigmoid())
+    if carried:
+        inputs["s"] = rand(b, heads, n, m)
+    case("gated_delta_net q, k, v, g, beta" + ", state=s" * carried,
+         gated if tokens else lambda q, k, v, g, beta, s: (v * 1, s * 1), **inputs)
+
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rules.json")
 with open(path, "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(g) for g in out) + "\n]\n")
