@@ -14,7 +14,8 @@ answer = whole.choices[0].message.content
 assert answer and whole.choices[0].finish_reason == "length" and whole.usage.completion_tokens == 12
 assert len(whole.choices[0].logprobs.content) == 12
 text = ""
-for part in client.chat.completions.create(messages=messages, stream=True, stream_options={"include_usage": True}, **ask):
+parts = client.chat.completions.create(messages=messages, stream=True, stream_options={"include_usage": True}, **ask)
+for part in parts:
     text += "".join(c.delta.content or "" for c in part.choices)
 assert text == answer and part.usage.completion_tokens == 12
 messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "More"}]
@@ -34,8 +35,13 @@ try:
 except openai.BadRequestError as e:
     assert e.code == "context_length_exceeded"
 got = []
-threads = [threading.Thread(target=lambda: got.append(client.completions.create(prompt="ROMEO:", **ask).choices[0].text))
-           for _ in range(8)]
+
+
+def complete():
+    got.append(client.completions.create(prompt="ROMEO:", **ask).choices[0].text)
+
+
+threads = [threading.Thread(target=complete) for _ in range(8)]
 for t in threads:
     t.start()
 for t in threads:

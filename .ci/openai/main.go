@@ -25,7 +25,8 @@ func check(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	ask := openai.ChatCompletionNewParams{Model: models.Data[0].ID, MaxTokens: openai.Int(12), Temperature: openai.Float(0),
+	ask := openai.ChatCompletionNewParams{Model: models.Data[0].ID, MaxTokens: openai.Int(12),
+		Temperature: openai.Float(0),
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")}}
 	whole, err := client.Chat.Completions.New(ctx, ask)
 	if err != nil {

@@ -120,8 +120,8 @@ func runDocumented(t *testing.T, dir, line string) {
 	if strings.Contains(line, "rlxrun train") {
 		command = steps.ReplaceAllString(line, " -n 2")
 	}
-	if strings.Contains(line, "rlxrun serve") { // Ctrl-C ends it, with status 0
-		command = "timeout --preserve-status -s INT 5 " + command
+	if strings.Contains(line, "rlxrun serve") { // Ctrl-C ends it when it has printed the address, with status 0
+		command += " > address & until [ -s address ]; do kill -0 $!; sleep 0.1; done; kill -INT $!; wait $!; rm address"
 	}
 	t.Log(line)
 	sh(t, dir, command)

@@ -116,8 +116,8 @@ func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", cli.Usagef("--tls-cert", "cannot be used: %w", err)
 	}
-	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), "https",
-		nil
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return tls.NewListener(l, config), "https", nil
 }
 
 // serveText serves a language model until ctx ends.

@@ -339,7 +339,8 @@ func ropeJoined(n *ir.Node) (f ropeForm, ok bool) {
 		a, c := first.In[0].In[i], first.In[0].In[1-i]
 		for j := range 2 {
 			b, s := first.In[1].In[j], first.In[1].In[1-j]
-			if a.Type.Rank() == 0 || b.Type.Rank() == 0 || !(isProduct(second.In[0], b, c) && isProduct(second.In[1], a, s) ||
+			if a.Type.Rank() == 0 || b.Type.Rank() == 0 ||
+				!(isProduct(second.In[0], b, c) && isProduct(second.In[1], a, s) ||
 				isProduct(second.In[1], b, c) && isProduct(second.In[0], a, s)) {
 				continue
 			}

@@ -49,7 +49,8 @@ func TestLowRanks(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%v", seed, err, out)
 		}
 		for i, w := range want["r"].Floats {
-			if v := got["r"].Floats[i]; !(math.Abs(v-w) <= 1e-4*(1+math.Abs(w))) && !(math.IsNaN(v) && math.IsNaN(w)) && v != w {
+			v := got["r"].Floats[i]
+			if v != w && !(math.Abs(v-w) <= 1e-4*(1+math.Abs(w))) && !(math.IsNaN(v) && math.IsNaN(w)) {
 				t.Fatalf("seed %d: element %d is %v; want %v\n%v\n%v", seed, i, v, w, g, out)
 			}
 		}

@@ -129,8 +129,8 @@ func TestAccelerated(t *testing.T) {
 	}
 }
 
-// TestClosed checks that closing a channel ends calls that wait for it: a read, and a write that the other side does not
-// read.
+// TestClosed checks that closing a channel ends calls that wait for it: a read, and a write that the other side does
+// not read.
 func TestClosed(t *testing.T) {
 	host, _ := rpctest.ChannelPair(t)
 	time.AfterFunc(10*time.Millisecond, host.Close)
