@@ -27,7 +27,7 @@ func check(ctx context.Context, url string) error {
 	}
 	ask := openai.ChatCompletionNewParams{Model: models.Data[0].ID, MaxTokens: openai.Int(12),
 		Temperature: openai.Float(0),
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")}}
+		Messages:    []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")}}
 	whole, err := client.Chat.Completions.New(ctx, ask)
 	if err != nil {
 		return err

@@ -341,7 +341,7 @@ func ropeJoined(n *ir.Node) (f ropeForm, ok bool) {
 			b, s := first.In[1].In[j], first.In[1].In[1-j]
 			if a.Type.Rank() == 0 || b.Type.Rank() == 0 ||
 				!(isProduct(second.In[0], b, c) && isProduct(second.In[1], a, s) ||
-				isProduct(second.In[1], b, c) && isProduct(second.In[0], a, s)) {
+					isProduct(second.In[1], b, c) && isProduct(second.In[0], a, s)) {
 				continue
 			}
 			whole := partOf(a)

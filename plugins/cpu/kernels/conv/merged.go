@@ -47,7 +47,8 @@ func (g *convolution) mergedColumns() {
 	g.phase = g.phases[0]
 	g.phaseTaps = g.taps[g.first:g.end]
 	p.Shared.Reset()
-	if g.left = nil; g.Packed != nil {
+	g.left = nil
+	if g.Packed != nil {
 		g.packLeft()
 	} else {
 		g.order()
