@@ -39,7 +39,8 @@ func (g *convolution) columns() {
 	g.across = (panels + g.wide - 1) / g.wide
 	g.wide *= nr
 	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
-	if g.left = nil; g.Packed != nil || g.N*g.across > 1 {
+	g.left = nil
+	if g.Packed != nil || g.N*g.across > 1 {
 		g.packLeft()
 	} else { // each block is used once, so it is packed there
 		g.order()
