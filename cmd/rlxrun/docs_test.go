@@ -49,7 +49,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	pages := []string{"docs/text.md", "docs/training.md", "docs/performance.md", "docs/wgpu.md", "docs/metal.md",
 		"docs/cli.md"}
-	if seed, err := strconv.ParseUint(os.Getenv("RLX_CONFORMANCE"), 10, 64); err == nil { // another page for each commit
+	// Each commit has a seed of its own, and so another page.
+	if seed, err := strconv.ParseUint(os.Getenv("RLX_CONFORMANCE"), 10, 64); err == nil {
 		pages = pages[seed%uint64(len(pages)):][:1]
 	}
 	for _, page := range append(pages, "README.md") {
