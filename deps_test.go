@@ -198,7 +198,7 @@ var mayImport = map[string][]string{
 	"internal/localpage":          {"core/diag"},
 	"internal/localpage/pagetest": {},
 	"internal/bridge":             {".", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
-	"internal/openai":             {".", "core/diag", "text"},
+	"internal/openai":             {".", "core/diag", "internal/localpage", "text"},
 	"internal/segmentpage":        {"segment", "core/code", "core/diag", "internal/localpage"},
 	"internal/scenepage":          {"internal/localpage"},
 	"internal/rlxtest": {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend",

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/bridge"
@@ -35,11 +34,7 @@ documentation of internal/bridge describes the requests.`,
 					return diag.New(diag.Usage, "bridge", "descriptor %d is no Unix socket", *fd).WithHint(
 						"the Python module rlx starts this command; it is not for terminals")
 				}
-				o := bridge.Options{}
-				if dir, err := os.UserCacheDir(); err == nil {
-					o.Remember = filepath.Join(dir, "rlx", "verified")
-				}
-				return bridge.Serve(ctx, socket, o)
+				return bridge.Serve(ctx, socket, bridge.Options{Remember: verifiedFolder()})
 			}
 		},
 	}

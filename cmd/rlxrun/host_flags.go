@@ -47,10 +47,19 @@ const (
 // openOptions returns the options that --verify selects.
 func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
 	o := rlx.OpenOptions{Lazy: true, Memory: memory, Unverified: f.verify.Value == verifyStructure}
-	if dir, err := os.UserCacheDir(); err == nil && f.verify.Value == verifyCached {
-		o.Remember = filepath.Join(dir, "rlx", "verified")
+	if f.verify.Value == verifyCached {
+		o.Remember = verifiedFolder()
 	}
 	return o
+}
+
+// verifiedFolder returns the folder that records verified files, or "" if the user has no cache.
+func verifiedFolder() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "rlx", "verified")
 }
 
 func (f *hostFlags) declare(fs *cli.FlagSet) {

@@ -165,7 +165,8 @@ type page interface {
 
 // serveUntil announces the address of a page and serves it until ctx ends. Then it waits for a run in progress.
 func (s *session) serveUntil(ctx context.Context, listener net.Listener, p page, l *lasting) error {
-	if err := s.announce(p.URL(listener.Addr())); err != nil {
+	if err := s.announce(p.URL(listener.Addr()),
+		"the page is for browsers on this machine; Ctrl-C ends it"); err != nil {
 		return err
 	}
 	defer l.wait()
@@ -176,12 +177,12 @@ func (s *session) serveUntil(ctx context.Context, listener net.Listener, p page,
 	return err
 }
 
-// announce prints the address of the page.
-func (s *session) announce(url string) error {
+// announce prints an address, with a note for people.
+func (s *session) announce(url, note string) error {
 	if s.env.JSON {
 		return s.env.WriteJSON(map[string]string{"url": url})
 	}
-	s.env.Notef("the page is for browsers on this machine; Ctrl-C ends it")
+	s.env.Notef("%s", note)
 	_, err := io.WriteString(s.env.Stdout, url+"\n")
 	return err
 }

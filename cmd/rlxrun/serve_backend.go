@@ -41,12 +41,17 @@ func (l *lasting) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 // restart replaces a session whose backend was lost because of why. A client that leaves meanwhile does not end it.
 func (l *lasting) restart(why error) error {
 	l.s.host.Close()
-	host, err := l.s.model.NewSession(l.ctx, l.s.options)
+	return l.s.renew(l.ctx, why)
+}
+
+// renew starts another session in place of one whose backend was lost because of why.
+func (s *session) renew(ctx context.Context, why error) error {
+	host, err := s.model.NewSession(ctx, s.options)
 	if err != nil {
 		return err
 	}
-	l.s.host = host
-	l.s.env.Notef("%v; it was started again", inFlags(why))
+	s.host = host
+	s.env.Notef("%v; it was started again", inFlags(why))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/task"
@@ -63,20 +64,14 @@ func (f *apiFlags) settle(all *serveFlags) error {
 	case all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
 	}
-	host, _, err := net.SplitHostPort(f.listen)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
 		return cli.Usagef("--listen", "%q is not HOST:PORT", f.listen)
 	}
-	if f.keyFile == "" && !loopback(host) {
+	if f.keyFile == "" && !localpage.IsLocal(f.listen) {
 		return cli.Usagef("--listen", "%s lets other machines in, which needs a key", f.listen).WithHint(
 			"put a long random word in a file and name it with --key-file")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Bounds of the files of --key-file, --tls-cert and --tls-key in bytes.
@@ -143,13 +138,7 @@ func (s *session) serveText(ctx context.Context, f *serveFlags, t *task.Text, li
 	}
 	server := openai.New(s.model, openai.NewEngine(s.reopen, f.api.parallel, f.api.waiting), o)
 	url := scheme + "://" + listener.Addr().String() + "/v1"
-	if s.env.JSON {
-		err = s.env.WriteJSON(map[string]string{"url": url})
-	} else {
-		s.env.Notef("the base URL for clients of OpenAI's API; Ctrl-C ends the server")
-		_, err = s.env.Stdout.Write([]byte(url + "\n"))
-	}
-	if err != nil {
+	if err := s.announce(url, "the base URL for clients of OpenAI's API; Ctrl-C ends the server"); err != nil {
 		return err
 	}
 	err = server.Serve(ctx, listener)
@@ -165,11 +154,5 @@ func (s *session) reopen(ctx context.Context) (*rlx.Session, error) {
 	if why == nil {
 		return s.host, nil
 	}
-	host, err := s.model.NewSession(ctx, s.options)
-	if err != nil {
-		return nil, err
-	}
-	s.host = host
-	s.env.Notef("%v; it was started again", inFlags(why))
-	return host, nil
+	return s.host, s.renew(ctx, why)
 }

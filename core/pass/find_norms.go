@@ -266,28 +266,19 @@ func castNorm(n *ir.Node) bool {
 
 // addGain makes a factor the gamma of a norm that has none, and no beta.
 func addGain(c *rw.Context) *ir.Node {
-	n, g := c.Node("n"), c.Node("g")
-	one, ok := scalarOf(n.In[1])
-	zero, ok2 := scalarOf(n.In[2])
-	if !ok || !ok2 || one != 1 || zero != 0 || vectorFor(g, n) == nil ||
-		!n.Type.Equal(c.Root().Type) {
+	if one, ok := scalarOf(c.Node("n").In[1]); !ok || one != 1 {
 		return nil
 	}
-	if c.Uses(n) != 1 {
-		c.Miss(rw.MultiConsumer)
-		return nil
-	}
-	in := n.MapIn(c.Map)
-	in[1] = reshaped(c.Map(g), n.In[1].Type.Shape)
-	return c.Out.Add(n.Op, n.Attrs, in...)
+	return addVector(c, 1)
 }
 
 // addShift makes a term the beta of a norm that has none.
-func addShift(c *rw.Context) *ir.Node {
+func addShift(c *rw.Context) *ir.Node { return addVector(c, 2) }
+
+// addVector makes g an operand of the norm n, which has no beta.
+func addVector(c *rw.Context, operand int) *ir.Node {
 	n, g := c.Node("n"), c.Node("g")
-	zero, ok := scalarOf(n.In[2])
-	if !ok || zero != 0 || vectorFor(g, n) == nil ||
-		!n.Type.Equal(c.Root().Type) {
+	if zero, ok := scalarOf(n.In[2]); !ok || zero != 0 || vectorFor(g, n) == nil || !n.Type.Equal(c.Root().Type) {
 		return nil
 	}
 	if c.Uses(n) != 1 {
@@ -295,6 +286,6 @@ func addShift(c *rw.Context) *ir.Node {
 		return nil
 	}
 	in := n.MapIn(c.Map)
-	in[2] = reshaped(c.Map(g), n.In[2].Type.Shape)
+	in[operand] = reshaped(c.Map(g), n.In[operand].Type.Shape)
 	return c.Out.Add(n.Op, n.Attrs, in...)
 }

@@ -207,7 +207,7 @@ func (c *call) clone(ctx context.Context, a stateArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return created{c.server.objects.add(copied, a.Session, copied.Close)}, nil
+	return created{c.server.objects.add(copied, c.server.objects.owner(a.State), copied.Close)}, nil
 }
 
 // save writes a state or the sequence of a generator to a file.

@@ -42,6 +42,16 @@ func (o *objects) get(id int64) any {
 	return nil
 }
 
+// owner returns the object that an object belongs to, or 0.
+func (o *objects) owner(id int64) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e := o.all[id]; e != nil {
+		return e.owner
+	}
+	return 0
+}
+
 // close closes an object, and before it those that belong to it, the youngest first.
 func (o *objects) close(id int64) error {
 	o.mu.Lock()

@@ -150,15 +150,14 @@ func (c *call) masks(ctx context.Context, a masksArgs) (any, error) {
 			all.data = append(all.data, m.Image.Pix[y*m.Image.Stride:][:img.size.X]...)
 		}
 	}
-	memory, leave, err := c.enter(a.place)
+	d, err := c.hand(a.place, map[string]*tensor{"masks": all})
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
 	return struct {
 		delivered
 		Masks []maskOf `json:"masks"`
-	}{c.deliver(a.place, memory, map[string]*tensor{"masks": all}), about}, nil
+	}{d, about}, nil
 }
 
 type everythingArgs struct {
@@ -187,14 +186,13 @@ func (c *call) everything(ctx context.Context, a everythingArgs) (any, error) {
 			labels.data = binary.LittleEndian.AppendUint32(labels.data, uint32(found.Labels.Gray16At(x, y).Y))
 		}
 	}
-	memory, leave, err := c.enter(a.place)
+	d, err := c.hand(a.place, map[string]*tensor{"labels": labels})
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
 	return struct {
 		delivered
 		Regions []segment.Region `json:"regions"`
 		Dropped segment.Dropped  `json:"dropped"`
-	}{c.deliver(a.place, memory, map[string]*tensor{"labels": labels}), found.Regions, found.Dropped}, nil
+	}{d, found.Regions, found.Dropped}, nil
 }

@@ -143,6 +143,16 @@ func (c *call) deliver(p place, memory []byte, results map[string]*tensor) deliv
 	return d
 }
 
+// hand places results of a call that reads nothing from the memory of p any more.
+func (c *call) hand(p place, results map[string]*tensor) (delivered, error) {
+	memory, leave, err := c.enter(p)
+	if err != nil {
+		return delivered{}, err
+	}
+	defer leave()
+	return c.deliver(p, memory, results), nil
+}
+
 func pack(memory []byte, at int, results map[string]*tensor) {
 	for _, t := range results {
 		t.Offset = at
@@ -161,11 +171,9 @@ func (c *call) collect(_ context.Context, a collectArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory, leave, err := c.enter(a.place)
+	d, err := c.hand(a.place, results)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	c.server.objects.close(a.Result)
-	return c.deliver(a.place, memory, results), nil
+	return d, c.server.objects.close(a.Result)
 }

@@ -66,7 +66,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	token, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
-	case !isLocal(r.Host):
+	case !IsLocal(r.Host):
 		refuse("this page is for this machine only: its address begins with http://127.0.0.1 or http://localhost")
 	case !isOwn(r):
 		refuse("this page answers no other pages: copy its address into the address bar")
@@ -82,9 +82,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name,
+// IsLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name,
 // because any other name can be made to resolve to this machine (DNS rebinding).
-func isLocal(host string) bool {
+func IsLocal(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

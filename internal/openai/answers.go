@@ -105,9 +105,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		fail(w, failureOf(err))
 		return
 	}
-	j := &job{server: s, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
+	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
 		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
-	j.answer(w, r)
+	j.answer(r.Context())
 }
 
 func (s *Server) encodeChat(messages []message) ([]int, error) {
@@ -153,14 +153,15 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		tokens := 16 // the API's default
 		in.MaxTokens = &tokens
 	}
-	j := &job{server: s, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil,
+	j := &job{server: s, w: w, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil,
 		head: body{ID: randomID("cmpl-"), Object: "text_completion"}}
-	j.answer(w, r)
+	j.answer(r.Context())
 }
 
 // A job is the answer to a request.
 type job struct {
 	server   *Server
+	w        http.ResponseWriter
 	chat     bool
 	request  *common
 	prompts  [][]int
@@ -169,7 +170,7 @@ type job struct {
 	stream   *stream // nil until the first part is sent, or if the answer is not streamed
 }
 
-func (j *job) answer(w http.ResponseWriter, r *http.Request) {
+func (j *job) answer(ctx context.Context) {
 	j.head.Created, j.head.Model = time.Now().Unix(), j.server.options.Model
 	facts, err := text.FactsOf(j.server.model)
 	var o text.Options
@@ -180,21 +181,21 @@ func (j *job) answer(w http.ResponseWriter, r *http.Request) {
 		err = facts.CheckPrompt(j.prompts[i])
 	}
 	if err != nil {
-		fail(w, failureOf(err))
+		fail(j.w, failureOf(err))
 		return
 	}
 	total := &usage{}
 	for i, p := range j.prompts {
-		c, err := j.choice(r.Context(), w, i, p, o, total)
+		c, err := j.choice(ctx, i, p, o, total)
 		if err != nil {
-			j.fail(w, err)
+			j.fail(err)
 			return
 		}
 		j.head.Choices = append(j.head.Choices, c)
 	}
 	if !j.request.Stream {
 		j.head.Usage = total
-		answer(w, j.head)
+		answer(j.w, j.head)
 		return
 	}
 	if j.request.StreamOpts != nil && j.request.StreamOpts.IncludeUsage {
@@ -206,9 +207,9 @@ func (j *job) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // fail reports an error, within the stream if it has begun.
-func (j *job) fail(w http.ResponseWriter, err error) {
+func (j *job) fail(err error) {
 	if j.stream == nil {
-		fail(w, failureOf(err))
+		fail(j.w, failureOf(err))
 		return
 	}
 	j.stream.send(failureOf(err).body())
@@ -222,15 +223,12 @@ func (j *job) partObject() string {
 }
 
 // choice continues the prompt of number i.
-func (j *job) choice(ctx context.Context, w http.ResponseWriter, i int, prompt []int, o text.Options, total *usage) (
+func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, total *usage) (
 	choice, error) {
 	sent, offset := 0, 0
 	o.Each = func(t text.Token) error {
 		if !j.request.Stream {
 			return nil
-		}
-		if j.stream == nil {
-			j.stream = newStream(w)
 		}
 		if j.chat && sent == 0 {
 			empty := ""
@@ -255,9 +253,6 @@ func (j *job) choice(ctx context.Context, w http.ResponseWriter, i int, prompt [
 		j.setText(&c, t.Text, false)
 		c.LogProbs = j.logProbsOf(t.Tokens, 0)
 		return c, nil
-	}
-	if j.stream == nil {
-		j.stream = newStream(w)
 	}
 	if rest := t.Text[min(sent, len(t.Text)):]; rest != "" {
 		more := choice{Index: i}
@@ -311,6 +306,9 @@ func (j *job) logProbsOf(tokens []text.Token, offset int) *logProbs {
 func (j *job) part(c choice) error {
 	b := j.head
 	b.Object, b.Choices = j.partObject(), []choice{c}
+	if j.stream == nil {
+		j.stream = newStream(j.w)
+	}
 	return j.stream.send(b)
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -97,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if s.options.Local && !local(r.Host) {
+	if s.options.Local && !localpage.IsLocal(r.Host) {
 		fail(w, &failure{http.StatusForbidden, "the host " + diag.Printable(r.Host) + " is not this machine", "",
 			"host_not_allowed"})
 		return
@@ -119,15 +120,6 @@ func (s *Server) allowed(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.options.Key))
 	return ok && subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
-
-func local(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.Trim(host, "[]")
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {

@@ -153,7 +153,6 @@ def test_close(graph):
         m.f(x=x, y=x)
     with graph(SUM) as m:
         m.f(x=x, y=x)
-    id = m._id
     del m
     gc.collect()
 

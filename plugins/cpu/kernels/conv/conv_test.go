@@ -115,13 +115,18 @@ func drawConv(r *rand.Rand, transposed bool) *Args {
 			g.In[i] = min(g.In[i], 12)
 		}
 	}
+	drawValues(r, g)
+	return g
+}
+
+// drawValues draws the operands of a convolution whose sizes are known.
+func drawValues(r *rand.Rand, g *Args) {
 	g.X = kerneltest.Randoms(r, g.N*elementwise.Volume(g.In)*g.Cin)
 	g.Weight = kerneltest.RandomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)],
 		g.Cin*g.Cout/g.Groups*elementwise.Volume(g.Kernel))
 	if r.IntN(2) == 0 {
 		g.Bias = kerneltest.Randoms(r, g.Cout)
 	}
-	return g
 }
 
 func describeConv(g *Args) string {
@@ -200,12 +205,7 @@ func drawFew(r *rand.Rand) *Args {
 		g.Groups = 1 + r.IntN(70)
 		g.Cin, g.Cout = g.Groups, g.Groups
 	}
-	g.X = kerneltest.Randoms(r, g.N*elementwise.Volume(g.In)*g.Cin)
-	g.Weight = kerneltest.RandomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)],
-		g.Cin*g.Cout/g.Groups*elementwise.Volume(g.Kernel))
-	if r.IntN(2) == 0 {
-		g.Bias = kerneltest.Randoms(r, g.Cout)
-	}
+	drawValues(r, g)
 	return g
 }
 
