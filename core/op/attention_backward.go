@@ -118,6 +118,13 @@ func attentionLongCases() []ir.Case[AttentionAttrs] {
 			f32(2, 2, 37, 20), f32(1, 2, 37, 37)),
 		c(AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCustom}, short, short, short, bools(1, 37)),
 		c(AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCausal}, f64(1, 2, 5, 3), f64(1, 2, 4, 3), f64(1, 2, 4, 3)),
+		// many heads, which workers compute one by one
+		c(AttentionAttrs{Heads: 8, KVHeads: 4, Layout: BSE, Mask: MaskCausal}, f32(3, 67, 24), f32(3, 67, 12),
+			f32(3, 67, 12)),
+		c(AttentionAttrs{Heads: 9, Layout: BHSD, Mask: MaskSliding, Window: 20}, f32(1, 9, 90, 5), f32(1, 9, 90, 5),
+			f32(1, 9, 90, 5)),
+		c(AttentionAttrs{Heads: 4, Layout: BHSD, Mask: MaskBias}, f32(2, 4, 18, 3), f32(2, 4, 21, 3), f32(2, 4, 21, 3),
+			f32(2, 4, 18, 21)),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
 // BackwardArgs describes the gradients of an attention. Values are as in Args. DQ, DK and DV have the strides of Q, K
@@ -37,26 +38,42 @@ type BackwardArgs struct {
 // backwardStrip is the number of scores that Backward keeps, about: 1 MB of them stay in the second-level caches.
 const backwardStrip = 1 << 17
 
-// rows returns the number of queries of a strip.
+// byHead reports whether a worker computes all gradients of one key and value head alone. The products of one are too
+// small to share, unless there are few heads. It does not depend on the number of threads, so that the bits do not.
+func (g *BackwardArgs) byHead() bool { return g.B*g.KVHeads >= 8 }
+
+// rows returns the number of queries of a strip. Short strips leave out more of what a causal mask hides.
 func (g *BackwardArgs) rows() int {
-	return min(max(g.SQ, 1), max(16, min(128, backwardStrip/max(1, g.SK))))
+	most := 128
+	if g.byHead() {
+		most = 64
+	}
+	return min(max(g.SQ, 1), max(16, min(most, backwardStrip/max(1, g.SK))))
 }
 
 // BackwardScratch returns what Backward needs.
-func BackwardScratch(p *pool.Pool, g BackwardArgs) pool.Size {
+func BackwardScratch(p *pool.Pool, g BackwardArgs) (r pool.Size) {
 	t := g.rows()
-	strips := 2
+	strips := pool.FloatBytes(2*t*g.SK, 2*t)
 	if g.DBias != nil {
-		strips = 3
+		strips += pool.FloatBytes(t * g.SK)
 	}
-	r := pool.Size{Other: pool.FloatBytes(strips*t*g.SK, 2*t), Worker: pool.FloatBytes(g.SK)}
-	for _, x := range []product.GemmArgs{
+	products := []product.GemmArgs{
 		{M: t, N: g.SK, K: g.KeyDim, TransB: true}, {M: t, N: g.SK, K: g.ValueDim, TransB: true},
 		{M: g.SK, N: g.ValueDim, K: t, TransA: true}, {M: g.SK, N: g.KeyDim, K: t, TransA: true},
 		{M: t, N: g.KeyDim, K: g.SK},
-	} {
+	}
+	// A smaller batch may not be computed by heads.
+	r = pool.Size{Other: strips, Worker: pool.FloatBytes(g.SK, 1)}
+	for _, x := range products {
 		// Strips of fewer keys and rows may take other routes.
 		r = r.With(x.ScratchSize(p, false))
+	}
+	if g.byHead() {
+		for _, x := range products {
+			r.Worker = max(r.Worker, x.AloneScratch(p)+pool.FloatBytes(g.SK, 1))
+		}
+		r.Other = int64(p.Threads()) * strips
 	}
 	return r
 }
@@ -66,13 +83,22 @@ func BackwardScratch(p *pool.Pool, g BackwardArgs) pool.Size {
 // are not stored, each is computed once, and sums over queries are in the same order for any number of threads.
 type backward struct {
 	BackwardArgs
-	p *pool.Pool
+	p      *pool.Pool
+	strips []strip // by worker if heads are computed by one worker each, else one
+}
 
-	weights, scores, bias []float32 // strips [rows, keys]
+// A strip is a number of queries of a head that are computed together.
+type strip struct {
+	*backward
+	alone   bool // one worker computes the strip
+	worker  int
+	product product.GemmArgs
+
+	weights, scores, bias []float32 // [rows, keys]
 	lost                  []float32 // for each query: what its sink loses
 	odd                   []bool    // for each query: whether there are infinities or NaN among q.k and dy.v
 
-	b, head, first, offset, lo, keys int // the strip: its keys are [lo, lo+keys)
+	b, head, first, offset, lo, keys int // the keys are [lo, lo+keys)
 }
 
 // Backward computes the gradients.
@@ -82,23 +108,63 @@ func Backward(p *pool.Pool, args *BackwardArgs) {
 	for _, d := range [][]float32{g.DQ, g.DK, g.DV, g.DBias, g.DSinks} {
 		clear(d)
 	}
-	t := g.rows()
-	g.weights, g.scores = pool.Sized(g.weights, t*g.SK), pool.Sized(g.scores, t*g.SK)
-	g.lost, g.odd = pool.Sized(g.lost, t), pool.Sized(g.odd, t)
-	if g.DBias != nil {
-		g.bias = pool.Sized(g.bias, t*g.SK)
+	alone := g.byHead() && g.separate()
+	n, t := 1, g.rows()
+	if alone {
+		n = p.Threads()
 	}
-	for b := range g.B {
-		keys, offset := g.Span(b)
-		for h := range g.Heads {
-			for i := 0; i < g.SQ; i += t {
-				g.b, g.head, g.first, g.offset = b, h, i, offset
-				n := min(t, g.SQ-i)
-				lo, _ := g.keyRange(i+offset, keys)
-				_, hi := g.keyRange(i+n-1+offset, keys)
-				if g.lo, g.keys = lo, hi-lo; g.keys > 0 {
-					g.strip(n)
-				}
+	for len(g.strips) < n {
+		g.strips = append(g.strips, strip{})
+	}
+	for i := range g.strips[:n] {
+		x := &g.strips[i]
+		x.backward, x.alone, x.worker = g, alone, i
+		x.weights, x.scores = pool.Sized(x.weights, t*g.SK), pool.Sized(x.scores, t*g.SK)
+		x.lost, x.odd = pool.Sized(x.lost, t), pool.Sized(x.odd, t)
+		if g.DBias != nil {
+			x.bias = pool.Sized(x.bias, t*g.SK)
+		}
+	}
+	if alone {
+		p.Each(g.B*g.KVHeads, 1, (*headGradients)(g))
+		return
+	}
+	for h := range g.B * g.KVHeads {
+		g.strips[0].group(h)
+	}
+}
+
+// separate reports whether no two heads of keys add to the same gradient of the bias or of a sink.
+func (g *BackwardArgs) separate() bool {
+	if g.DSinks != nil && g.B > 1 {
+		return false
+	}
+	return g.DBias == nil || (g.MaskStride[0] != 0 || g.B == 1) && (g.MaskStride[1] != 0 || g.KVHeads == 1)
+}
+
+// headGradients computes heads of keys and values, one after another.
+type headGradients backward
+
+func (x *headGradients) Do(lo, hi, worker int) {
+	for h := lo; h < hi; h++ {
+		x.strips[worker].group(h)
+	}
+}
+
+// group adds the gradients of head h of the keys and values of all batch elements.
+func (x *strip) group(h int) {
+	t := x.rows()
+	x.b = h / x.KVHeads
+	keys, offset := x.Span(x.b)
+	x.offset = offset
+	share := x.Heads / x.KVHeads
+	for x.head = h % x.KVHeads * share; x.head < (h%x.KVHeads+1)*share; x.head++ {
+		for x.first = 0; x.first < x.SQ; x.first += t {
+			n := min(t, x.SQ-x.first)
+			lo, _ := x.keyRange(x.first+offset, keys)
+			_, hi := x.keyRange(x.first+n-1+offset, keys)
+			if x.lo, x.keys = lo, hi-lo; x.keys > 0 {
+				x.add(n)
 			}
 		}
 	}
@@ -116,18 +182,31 @@ func (g *BackwardArgs) keyRange(position, keys int) (lo, hi int) {
 	return lo, hi
 }
 
-// strip adds the gradients that n queries give.
-func (g *backward) strip(n int) {
+// multiply computes a product, by this worker if the strip is computed alone.
+func (x *strip) multiply(g product.GemmArgs) {
+	x.product = g
+	if x.alone {
+		x.product.Alone(x.p, x.worker)
+		return
+	}
+	product.Gemm(x.p, &x.product)
+}
+
+// add adds the gradients that n queries give.
+func (g *strip) add(n int) {
 	kv := g.head * g.KVHeads / g.Heads
 	at := func(s Strides, head, i int) int { return g.b*s.Batch + head*s.Head + i*s.Seq }
 	q, dy := at(g.QStride, g.head, g.first), at(g.OutStride, g.head, g.first)
 	k, v := at(g.KStride, kv, g.lo), at(g.VStride, kv, g.lo)
-	multiply := func(x product.GemmArgs) { product.Gemm(g.p, &x) }
-	multiply(product.GemmArgs{M: n, N: g.keys, K: g.KeyDim, A: g.Q[q:], LDA: g.QStride.Seq, B: stored.F32(g.K[k:]),
+	g.multiply(product.GemmArgs{M: n, N: g.keys, K: g.KeyDim, A: g.Q[q:], LDA: g.QStride.Seq, B: stored.F32(g.K[k:]),
 		LDB: g.KStride.Seq, TransB: true, C: g.weights, LDC: g.keys})
-	multiply(product.GemmArgs{M: n, N: g.keys, K: g.ValueDim, A: g.DY[dy:], LDA: g.OutStride.Seq,
+	g.multiply(product.GemmArgs{M: n, N: g.keys, K: g.ValueDim, A: g.DY[dy:], LDA: g.OutStride.Seq,
 		B: stored.F32(g.V[v:]), LDB: g.VStride.Seq, TransB: true, C: g.scores, LDC: g.keys})
-	g.p.Share(n, pool.RowGrain(8*g.keys), g)
+	if g.alone {
+		g.Do(0, n, g.worker)
+	} else {
+		g.p.Share(n, pool.RowGrain(8*g.keys), g)
+	}
 	if g.DSinks != nil {
 		for _, x := range g.lost[:n] {
 			g.DSinks[g.head] -= x
@@ -145,19 +224,19 @@ func (g *backward) strip(n int) {
 		g.addPairs(n, q, dy, k, v)
 		return
 	}
-	multiply(product.GemmArgs{M: g.keys, N: g.ValueDim, K: n, A: g.weights, LDA: g.keys, TransA: true,
+	g.multiply(product.GemmArgs{M: g.keys, N: g.ValueDim, K: n, A: g.weights, LDA: g.keys, TransA: true,
 		B: stored.F32(g.DY[dy:]), LDB: g.OutStride.Seq, C: g.DV[v:], LDC: g.VStride.Seq, Residual: g.DV[v:],
 		LDR: g.VStride.Seq})
-	multiply(product.GemmArgs{M: g.keys, N: g.KeyDim, K: n, A: g.scores, LDA: g.keys, TransA: true,
+	g.multiply(product.GemmArgs{M: g.keys, N: g.KeyDim, K: n, A: g.scores, LDA: g.keys, TransA: true,
 		B: stored.F32(g.Q[q:]), LDB: g.QStride.Seq, C: g.DK[k:], LDC: g.KStride.Seq, Residual: g.DK[k:],
 		LDR: g.KStride.Seq})
-	multiply(product.GemmArgs{M: n, N: g.KeyDim, K: g.keys, A: g.scores, LDA: g.keys, B: stored.F32(g.K[k:]),
+	g.multiply(product.GemmArgs{M: n, N: g.KeyDim, K: g.keys, A: g.scores, LDA: g.keys, B: stored.F32(g.K[k:]),
 		LDB: g.KStride.Seq, C: g.DQ[q:], LDC: g.QStride.Seq})
 }
 
 // addPairs adds what pairs of a query and a key give whose weight is not 0. A product of matrices would multiply the
 // zeros, too, and an infinity or NaN would reach gradients that do not depend on it.
-func (g *backward) addPairs(n, q, dy, k, v int) {
+func (g *strip) addPairs(n, q, dy, k, v int) {
 	for i := range n {
 		from, gradient := q+i*g.QStride.Seq, g.DY[dy+i*g.OutStride.Seq:][:g.ValueDim]
 		for j, w := range g.weights[i*g.keys : (i+1)*g.keys] {
@@ -177,11 +256,13 @@ func (g *backward) addPairs(n, q, dy, k, v int) {
 }
 
 // Do turns rows [lo, hi) of the strip: products q.k into weights, and products dy.v into gradients of q.k.
-func (g *backward) Do(lo, hi, worker int) {
-	s, temporary := g.p.Set, g.p.Scratch(worker).Floats(g.SK)[:g.keys]
+func (g *strip) Do(lo, hi, worker int) {
+	s, sc := g.p.Set, g.p.Scratch(worker)
+	mark := sc.Mark()
+	temporary, dot := sc.Floats(g.SK)[:g.keys], sc.Floats(1)
 	for i := lo; i < hi; i++ {
 		p, ds := g.weights[i*g.keys:(i+1)*g.keys], g.scores[i*g.keys:(i+1)*g.keys]
-		g.odd[i] = !allFinite(p) || !allFinite(ds)
+		g.odd[i] = !reduce.AllFinite(s, p) || !reduce.AllFinite(s, ds)
 		if g.Softcap != 0 {
 			for j, x := range p {
 				temporary[j] = x * (g.Scale / g.Softcap)
@@ -192,48 +273,77 @@ func (g *backward) Do(lo, hi, worker int) {
 				temporary[j] = g.Scale * (1 - x*x) // the derivative of the score
 			}
 		} else {
-			for j := range p {
-				p[j] *= g.Scale
-			}
+			scale(s, p, g.Scale)
 		}
-		g.mask(i, p, ds)
-		mean := g.weigh(s, i, p, ds)
-		for j, w := range p {
-			ds[j] = w * (ds[j] - mean)
-			if w == 0 {
-				ds[j] = 0
-			}
-		}
+		first, end := g.mask(s, i, p, ds)
+		p, ds = p[first:end], ds[first:end]
+		mean := g.weigh(s, i, p, ds, dot)
+		g.slope(s, i, p, ds, mean)
 		if g.DBias != nil {
-			copy(g.bias[i*g.keys:], ds)
+			copy(g.bias[i*g.keys:], g.scores[i*g.keys:(i+1)*g.keys])
 		}
 		if g.Softcap != 0 {
 			for j, w := range p {
 				if w != 0 { // the derivative may be NaN
-					ds[j] *= temporary[j]
+					ds[j] *= temporary[first+j]
 				}
 			}
 			continue
 		}
-		for j := range ds {
-			ds[j] *= g.Scale
+		scale(s, ds, g.Scale)
+	}
+	sc.Release(mark)
+}
+
+// slope is ds = w * (ds - mean), or 0 where the weight w is 0.
+func (g *strip) slope(s *isa.Set, i int, p, ds []float32, mean float32) {
+	if f := reduce.On(s).Softmax; f != nil && !g.odd[i] && len(p) > 0 {
+		f.ShiftRow(&ds[0], &ds[0], len(ds), mean, 0)
+		elementwise.On(s).Binary[elementwise.Mul](ds, ds, p)
+		return
+	}
+	for j, w := range p {
+		ds[j] = w * (ds[j] - mean)
+		if w == 0 {
+			ds[j] = 0
 		}
 	}
 }
 
-// mask sets the scores of row i that take no part to -Inf, and their ds to 0, and adds a bias.
-func (g *backward) mask(i int, score, ds []float32) {
-	never := float32(math.Inf(-1))
-	lo, hi := g.keyRange(g.first+i+g.offset, g.lo+g.keys)
-	for j := range score {
-		if k := g.lo + j; k < lo || k >= hi {
-			score[j], ds[j] = never, 0
-		}
-	}
-	if g.Mask != MaskCustom && g.Mask != MaskBias {
+// scale multiplies a row by a number.
+func scale(s *isa.Set, x []float32, by float32) {
+	if f := reduce.On(s).Softmax; f != nil && len(x) > 0 {
+		f.ScaleRow(&x[0], len(x), by)
 		return
 	}
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+// mask adds a bias to the scores of row i, and sets those that take no part to -Inf, and their ds to 0. It returns the
+// range of the keys that a causal or sliding mask leaves. Scores and ds of the others become 0.
+func (g *strip) mask(s *isa.Set, i int, score, ds []float32) (first, end int) {
+	never := float32(math.Inf(-1))
+	first, end = g.keyRange(g.first+i+g.offset, g.lo+g.keys)
+	first, end = max(0, first-g.lo), max(0, end-g.lo)
+	for _, x := range [][]float32{score, ds} {
+		clear(x[:first])
+		clear(x[end:])
+	}
+	if g.Mask != MaskCustom && g.Mask != MaskBias {
+		return first, end
+	}
 	at := g.b*g.MaskStride[0] + g.head*g.MaskStride[1] + (g.first+i)*g.MaskStride[2] + g.lo*g.MaskStride[3]
+	if g.Mask == MaskBias && g.MaskStride[3] == 1 {
+		elementwise.On(s).Binary[elementwise.Add](score, score, g.MaskF32[at:][:len(score)])
+		for j, x := range score {
+			if x == never {
+				ds[j] = 0
+			}
+		}
+		return first, end
+	}
 	for j := range score {
 		x := at + j*g.MaskStride[3]
 		switch {
@@ -245,17 +355,22 @@ func (g *backward) mask(i int, score, ds []float32) {
 			score[j], ds[j] = never, 0
 		}
 	}
+	return first, end
 }
 
-// weigh turns the scores of row i into softmax weights and returns the sum of weights times dp.
-func (g *backward) weigh(s *isa.Set, i int, score, dp []float32) (mean float32) {
+// weigh turns the scores of row i into softmax weights and returns the sum of weights times dp. dot has one element.
+func (g *strip) weigh(s *isa.Set, i int, score, dp, dot []float32) (mean float32) {
 	top, sink := float32(math.Inf(-1)), float32(math.Inf(-1))
 	if g.Sinks != nil {
 		sink = g.Sinks[g.head]
 		top = sink
 	}
-	for _, x := range score {
-		top = elementwise.Larger(top, x)
+	if f := reduce.On(s).Folds; f != nil && len(score) > 0 {
+		top = elementwise.Larger(top, float32(f.Row[reduce.Max](&score[0], len(score))))
+	} else {
+		for _, x := range score {
+			top = elementwise.Larger(top, x)
+		}
 	}
 	g.lost[i] = 0
 	if math.IsInf(float64(top), -1) { // no keys
@@ -266,27 +381,32 @@ func (g *backward) weigh(s *isa.Set, i int, score, dp []float32) (mean float32) 
 		return g.weighOdd(i, score, dp, float64(top), float64(sink))
 	}
 	var sum, products float64
-	for j, x := range score {
-		score[j] = x - top
-	}
-	elementwise.Apply(s, elementwise.Exp, score, score)
+	softmax := reduce.On(s).Softmax
 	for j := 0; j < len(score); j += reduce.Block {
 		part := score[j:min(len(score), j+reduce.Block)]
+		if softmax != nil {
+			sum += float64(softmax.ExpRow(&part[0], &part[0], len(part), top))
+			continue
+		}
+		for k, x := range part {
+			part[k] = x - top
+		}
+		elementwise.Apply(s, elementwise.Exp, part, part)
 		sum += float64(reduce.On(s).Sum(part))
 	}
 	own := math.Exp(float64(sink) - float64(top))
-	by := float32(1 / (sum + own))
-	for j, x := range score {
-		x *= by
-		score[j] = x
-		products += float64(x * dp[j])
+	scale(s, score, float32(1/(sum+own)))
+	for j := 0; j < len(score); j += reduce.Block {
+		w := score[j:min(len(score), j+reduce.Block)]
+		vec.On(s).DotRows(dot, 1, w, len(w), 1, dp[j:][:len(w)])
+		products += float64(dot[0])
 	}
 	g.lost[i] = float32(own / (sum + own) * products)
 	return float32(products)
 }
 
 // weighOdd is weigh for rows with infinities or NaN: those of a key whose weight is 0 reach nothing else.
-func (g *backward) weighOdd(i int, score, dp []float32, top, sink float64) (mean float32) {
+func (g *strip) weighOdd(i int, score, dp []float32, top, sink float64) (mean float32) {
 	sum, free, products := math.Exp(sink-top), 1.0, 0.0
 	for j, x := range score {
 		score[j] = 0
@@ -306,14 +426,4 @@ func (g *backward) weighOdd(i int, score, dp []float32, top, sink float64) (mean
 		g.lost[i] = float32(free * products)
 	}
 	return float32(products)
-}
-
-// allFinite reports whether no element is infinite or NaN.
-func allFinite(x []float32) bool {
-	for _, v := range x {
-		if v-v != 0 {
-			return false
-		}
-	}
-	return true
 }

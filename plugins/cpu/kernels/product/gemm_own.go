@@ -14,6 +14,8 @@ const (
 	ownSize     = 1 << 18 // largest number of elements of B
 	ownRows     = 64      // least number of rows for each worker
 	ownProducts = 4       // least number of products of a batch for each worker
+	// panels of A that a worker packs at a time, if it computes a product alone
+	ownPanelsHigh = 8
 )
 
 // begin allocates the memory of a product.
@@ -52,20 +54,45 @@ type wholeProducts struct {
 }
 
 func (x *wholeProducts) Do(lo, hi, w int) {
-	s, g, sc := x.p.Set, x.g, x.p.Scratch(w)
-	nr := On(s).NR
-	panels, high := (g.N+nr-1)/nr, min(g.M, 8*On(s).MR)
-	b, a := sc.Floats(panels*nr*x.depth+Spill), sc.Floats(high*x.depth+Spill)
-	mark := sc.Mark()
 	for i := lo; i < hi; i++ {
-		all := panelPacking{p: x.p, g: *g, packed: b, i0: i, width: panels}
-		all.Do(0, panels, w)
-		sc.Release(mark)
-		for m := 0; m < g.M; m += high {
-			rows := min(high, g.M-m)
-			g.PackA(s, sc, a, i, m, rows)
-			g.Tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
-			sc.Release(mark)
-		}
+		x.g.alone(x.p, i, x.depth, w)
 	}
+}
+
+// Alone computes a single product of f32 by worker w, for callers that share a problem of many small products. Its
+// scratch memory is released. The sums are in the order that Gemm documents.
+func (g *GemmArgs) Alone(p *pool.Pool, w int) {
+	if g.M == 0 || g.N == 0 {
+		return
+	}
+	g.check(1)
+	g.alone(p, 0, g.depth(PackingOf(p.Set, g.Precision)), w)
+}
+
+// AloneScratch returns the bytes that Alone takes of a worker's scratch memory.
+func (g *GemmArgs) AloneScratch(p *pool.Pool) int64 {
+	s, way := p.Set, PackingOf(p.Set, g.Precision)
+	_, pack, end := g.buffers(s)
+	return pool.FloatBytes(g.packedMatrix(s), min(g.M, ownPanelsHigh*On(s).MR)*g.depth(way)+Spill) +
+		max(pack, pool.FloatBytes(way.Buffer(On(s).MR, way.KSplit(g.K)))+end)
+}
+
+// alone computes product i of a batch.
+func (g *GemmArgs) alone(p *pool.Pool, i, depth, w int) {
+	s, sc := p.Set, p.Scratch(w)
+	nr := On(s).NR
+	panels, high := (g.N+nr-1)/nr, min(g.M, ownPanelsHigh*On(s).MR)
+	start := sc.Mark()
+	b, a := sc.Floats(panels*nr*depth+Spill), sc.Floats(high*depth+Spill)
+	mark := sc.Mark()
+	all := panelPacking{p: p, g: *g, packed: b, i0: i, width: panels}
+	all.Do(0, panels, w)
+	sc.Release(mark)
+	for m := 0; m < g.M; m += high {
+		rows := min(high, g.M-m)
+		g.PackA(s, sc, a, i, m, rows)
+		g.Tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
+		sc.Release(mark)
+	}
+	sc.Release(start)
 }
