@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
@@ -18,8 +19,8 @@ func TestDirect(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
-	if !s.directRuns {
-		t.Fatal("the backend does not serve the run channel")
+	if !s.directRuns || !s.region.HasDoorbell() {
+		t.Fatal("the backend does not serve the run channel, or has no doorbell")
 	}
 	p := rpctest.Program(t)
 	e, err := s.LoadMapped(t.Context(), testLoad(p))
@@ -64,4 +65,38 @@ func TestDirectClosed(t *testing.T) {
 	wantCode(t, err, code.Protocol, "closed its connection")
 	<-s.released
 	wantGone(t, s, opts)
+}
+
+// TestDoorbellLies checks that a backend which announces a message that it has not written, while it computes, is ended
+// as any that breaks the protocol, and that false claims about who waits change nothing.
+func TestDoorbellLies(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"0x7FFFFFFF", "0x100000000", "-1", "0x7000000040"} {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			opts, _ := testOptions(t, "ring="+word+"@run:1")
+			opts.Timeouts.Step = time.Second
+			s := start(t, opts)
+			_, err := runOnce(t.Context(), t, s, 1)
+			if !errors.Is(err, code.Stopped) { // the host has slept, and was not woken
+				wantCode(t, err, code.Protocol)
+			}
+			<-s.released
+			wantGone(t, s, opts)
+		})
+	}
+	opts, _ := testOptions(t, "wait-flags@run:2")
+	s := start(t, opts)
+	p := rpctest.Program(t)
+	e, err := s.LoadMapped(t.Context(), testLoad(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		in := rpctest.Input(3, uint64(i))
+		out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 3}}, [][]byte{in})
+		if err != nil || !bytes.Equal(out[0], rpctest.WantOutput(t, p, 3, in)) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+	}
 }

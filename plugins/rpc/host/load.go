@@ -120,7 +120,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 		return nil, err
 	}
 	e := &Executable{session: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: wire.Binder{Program: p},
-		mapped: w.Mapped && s.newWeights != nil, spins: wire.Accelerated(s.info, o.Device),
+		mapped: w.Mapped && s.newWeights != nil, spins: wire.Spare(s.info, o.Device, o.Threads),
 		constants: constants{is: p.Constant()}}
 	if e.id == 0 {
 		return nil, s.broke(what(), "gave %s the executable number 0, which is reserved", p.Method)
@@ -180,6 +180,9 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 		return device.Info{}, err
 	}
 	s.directRuns = reply.GetDirectRuns() && s.direct != nil
+	if s.directRuns && s.region.HasDoorbell() {
+		s.direct.UseDoorbell(s.region)
+	}
 	info, err := wire.DecodeInfo(reply)
 	if err != nil {
 		return device.Info{}, s.broke(what(), "%w", err)

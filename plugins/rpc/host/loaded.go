@@ -24,7 +24,7 @@ type Executable struct {
 
 	mapped bool // whether new weights are in memory that the backend maps
 	stores bool // whether the program updates its state
-	spins  bool // whether the host may spin while it waits for a result; see shortRun
+	spins  bool // whether the host may spin while it waits for a result; see wire.ShortRun
 
 	// The session's runSlot guards these.
 	binder    wire.Binder

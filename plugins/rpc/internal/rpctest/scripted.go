@@ -150,7 +150,18 @@ func (s *scripted) act(point string) {
 	if s.point != point {
 		return
 	}
+	if word, ok := strings.CutPrefix(s.action, "ring="); ok { // a false message by the doorbell
+		n, err := strconv.ParseInt(word, 0, 64)
+		if err != nil {
+			panic(err)
+		}
+		s.Region.Store(256/8, n)
+		time.Sleep(time.Hour)
+	}
 	switch s.action {
+	case "wait-flags": // claims to wait for the socket, and that the host does
+		s.Region.Store(200/8, -1)
+		s.Region.Store(264/8, -1)
 	case "kill":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		time.Sleep(time.Hour)

@@ -61,7 +61,7 @@ type loaded struct {
 	weights *mapping // nil if there are none or they were sent in chunks
 	memory  *mapping // holds io if there is no region
 	shared  bool     // whether io is in the region
-	spins   bool     // whether to spin after a run of any length; see shortRun
+	spins   bool     // whether to spin after a run of any length; see wire.ShortRun
 	io      []byte   // the IO space
 
 	newWeights []byte   // the space of the weights with replaced ones; nil if none was replaced
@@ -89,6 +89,7 @@ func New(cfg Config, files *wire.Files) (*Server, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the run channel: %w", err)
 			}
+			c.ServeDoorbell(r)
 			s.direct = true
 			go s.ServeRuns(c)
 		}

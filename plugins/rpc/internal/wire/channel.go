@@ -25,17 +25,22 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A RunChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes
-// through several goroutines on each side, and waking them can take longer than the run itself. With the channel, one
-// goroutine waits on each side.
+// A RunChannel connects host and backend for runs whose tensors are in shared memory. A gRPC call passes through
+// several goroutines on each side, and waking them can take longer than the run itself. With the channel, one goroutine
+// waits on each side.
 //
 // A message is preceded by its length (4 bytes, little-endian). The host sends a RunHeader, and the backend answers
-// with a RunResult.
+// with a RunResult. If both sides have a doorbell, messages that fit go through the shared region instead, and the
+// socket carries an empty message when one side has to wake the other.
 type RunChannel struct {
 	Conn net.Conn // blocking
 	raw  syscall.RawConn
 	In   *bufio.Reader // reads from Conn; reading a short message takes one system call
 	buf  []byte
+
+	bell    *doorbell // nil if all messages go through the socket
+	answers bool      // whether this is the backend's end, which answers in the way in which it was asked
+	byBell  bool      // whether the last message that was read came by the doorbell
 
 	crowd crowd
 }
@@ -92,51 +97,103 @@ func (c *RunChannel) interrupt(how int) {
 	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), how) })
 }
 
+// socketEvery is how many polls of a doorbell are made for each poll of the socket, which costs a system call.
+const socketEvery = 64
+
 // Spin polls until there is something to read, the channel fails, or d has passed. It reports false if it gives up
 // early because other threads want this processor; the next calls then give up at once.
 func (c *RunChannel) Spin(d time.Duration) bool {
-	if d <= 0 || c.In.Buffered() > 0 {
+	if d <= 0 || c.In.Buffered() > 0 || c.bell.rung() {
 		return true
 	}
 	if runtime.GOMAXPROCS(0) == 1 || !c.crowd.admits() {
 		return false
 	}
-	var b [1]byte
-	more := true
-	poll := func(fd uintptr) bool {
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		more = err == unix.EAGAIN || err == unix.EINTR
-		return true
-	}
 	// no runtime.Gosched, which would wake another thread of this process each time
-	for last, end := time.Now(), time.Now().Add(d); more && last.Before(end); {
-		yieldThread()                // the other process may wait for this processor
-		if c.raw.Read(poll) != nil { // the channel is closed
-			return true
+	quiet, start := true, time.Now()
+	for i, last, end := 1, start, start.Add(d); quiet && last.Before(end); i++ {
+		yieldThread() // the other process may wait for this processor
+		if c.bell == nil || i%socketEvery == 0 {
+			quiet = c.silent()
+		}
+		for k := 0; k < 64 && quiet && c.bell != nil; k++ {
+			quiet = !c.bell.rung()
 		}
 		now := time.Now()
-		if more && now.Sub(last) > crowded {
+		if quiet && now.Sub(last) > crowded {
 			c.crowd.found()
 			return false
 		}
 		last = now
 	}
-	if !more {
+	if !quiet {
 		c.crowd = crowd{}
 	}
 	return true
 }
 
+// silent reports whether the socket is open and has nothing to read.
+func (c *RunChannel) silent() (silent bool) {
+	var b [1]byte
+	err := c.raw.Read(func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		silent = err == unix.EAGAIN || err == unix.EINTR
+		return true
+	})
+	return silent && err == nil
+}
+
 // Write sends one message.
 func (c *RunChannel) Write(m proto.Message) error {
-	b, err := proto.MarshalOptions{}.MarshalAppend(append(c.buf[:0], 0, 0, 0, 0), m)
+	b, err := c.encode(m)
 	if err != nil {
 		return err
 	}
-	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
-	c.buf = b
+	if rang, err := c.ring(b); rang {
+		return err
+	}
 	_, err = c.Conn.Write(b)
 	return err
+}
+
+// encode returns a message after its length.
+func (c *RunChannel) encode(m proto.Message) ([]byte, error) {
+	b, err := proto.MarshalOptions{}.MarshalAppend(append(c.buf[:0], 0, 0, 0, 0), m)
+	if err != nil {
+		return nil, err
+	}
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
+	c.buf = b
+	return b, nil
+}
+
+// ring sends an encoded message by the doorbell if it can, which does not block.
+func (c *RunChannel) ring(b []byte) (rang bool, err error) {
+	if !c.bell.fits(len(b)-4) || c.answers && !c.byBell {
+		return false, nil
+	}
+	if c.bell.ring(b[4:]) {
+		err = c.wake()
+	}
+	return true, err
+}
+
+// wake sends an empty message. If the socket is full, the other side has not read any of those before, and will look
+// at the doorbell when it does.
+func (c *RunChannel) wake() error {
+	var err error
+	done := c.raw.Control(func(fd uintptr) {
+		for {
+			_, err = unix.SendmsgN(int(fd), make([]byte, 4), nil, nil, unix.MSG_DONTWAIT)
+			if err != unix.EINTR {
+				return
+			}
+		}
+	})
+	if err == unix.EAGAIN {
+		err = nil
+	}
+	return errors.Join(done, err)
 }
 
 // ErrTooLong is returned for a message longer than MaxMessage.
@@ -144,29 +201,78 @@ var ErrTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
 
 // Read receives one message. It returns io.EOF if the other side has closed the channel between two messages.
 func (c *RunChannel) Read(m proto.Message) error {
-	var head [4]byte
-	if _, err := io.ReadFull(c.In, head[:]); err != nil {
-		return err
+	for {
+		if c.byBell = c.bell.rung(); c.byBell {
+			b, err := c.bell.take(c.buf[:0])
+			if err != nil {
+				return err
+			}
+			c.buf = b
+			return decode(b, m)
+		}
+		c.bell.wait(1)
+		if c.bell.rung() { // the other side may have looked before this side said that it waits
+			c.bell.wait(0)
+			continue
+		}
+		n, err := c.readLength()
+		c.bell.wait(0)
+		switch {
+		case err != nil:
+			return err
+		case n == 0 && c.bell != nil:
+			continue
+		}
+		if cap(c.buf) < n {
+			c.buf = make([]byte, n)
+		}
+		if _, err := io.ReadFull(c.In, c.buf[:n]); err != nil {
+			return errors.Join(io.ErrUnexpectedEOF, err)
+		}
+		return decode(c.buf[:n], m)
 	}
-	n := int(binary.LittleEndian.Uint32(head[:]))
+}
+
+// errMessage is returned for bytes that are no message. The other side has then broken the protocol.
+var errMessage = errors.New("a message of the run channel cannot be decoded")
+
+func decode(b []byte, m proto.Message) error {
+	if err := proto.Unmarshal(b, m); err != nil {
+		return fmt.Errorf("%w: %w", errMessage, err)
+	}
+	return nil
+}
+
+// readLength reads the length of the next message from the socket.
+func (c *RunChannel) readLength() (int, error) {
+	head, err := c.In.Peek(4)
+	if err != nil {
+		if len(head) > 0 {
+			err = errors.Join(io.ErrUnexpectedEOF, err)
+		}
+		return 0, err
+	}
+	n := int(binary.LittleEndian.Uint32(head))
+	c.In.Discard(4)
 	if n > MaxMessage {
-		return ErrTooLong
+		return 0, ErrTooLong
 	}
-	if cap(c.buf) < n {
-		c.buf = make([]byte, n)
-	}
-	if _, err := io.ReadFull(c.In, c.buf[:n]); err != nil {
-		return errors.Join(io.ErrUnexpectedEOF, err)
-	}
-	return proto.Unmarshal(c.buf[:n], m)
+	return n, nil
 }
 
 // Send sends the request for a run, until ctx ends. Like gRPC calls, Send and Receive return errors with a gRPC status.
 func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
-	stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
-	err := c.Write(h)
-	if !stop() { // ctx has ended, so conn is shut down
-		return status.FromContextError(ctx.Err()).Err()
+	b, err := c.encode(h)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	rang, err := c.ring(b)
+	if !rang {
+		stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
+		_, err = c.Conn.Write(b)
+		if !stop() { // ctx has ended, so conn is shut down
+			return status.FromContextError(ctx.Err()).Err()
+		}
 	}
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -187,6 +293,8 @@ func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Do
 	switch {
 	case errors.Is(err, ErrTooLong):
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	case errors.Is(err, errMessage):
+		return nil, status.Error(codes.Internal, err.Error())
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	case r.Done != nil && len(r.Status) == 0:

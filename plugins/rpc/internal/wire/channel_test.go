@@ -115,6 +115,20 @@ func FuzzDirect(t *testing.F) {
 	})
 }
 
+// TestSpare checks that a run on some of the processors leaves one to the host, and one on all of them does not.
+func TestSpare(t *testing.T) {
+	info := device.Info{Devices: []device.Device{{ID: "c", Type: "cpu"}, {ID: "g", Type: "gpu"}}}
+	n := runtime.GOMAXPROCS(0)
+	for threads, want := range map[int]bool{0: false, n: false, n + 1: false, 1: n > 1, n - 1: n > 1} {
+		if got := wire.Spare(info, "c", threads); got != want {
+			t.Errorf("%d threads of %d: %v; want %v", threads, n, got, want)
+		}
+		if !wire.Spare(info, "g", threads) {
+			t.Error("a run on a GPU leaves no processor")
+		}
+	}
+}
+
 // TestAccelerated checks which types of devices count as accelerated.
 func TestAccelerated(t *testing.T) {
 	info := device.Info{Devices: []device.Device{{ID: "g", Type: "gpu"}, {ID: "c", Type: "cpu"}, {ID: "n", Type: "npu"},

@@ -23,13 +23,15 @@ const (
 
 type Region struct{ Data []byte }
 
-func (*Region) Load(int) int64   { return 0 }
-func (*Region) Grow(int64) error { return os.ErrInvalid }
-func (*Region) Close()           {}
+func (*Region) Load(int) int64    { return 0 }
+func (*Region) Grow(int64) error  { return os.ErrInvalid }
+func (*Region) Close()            {}
+func (*Region) HasDoorbell() bool { return false }
 
 type RunChannel struct{}
 
 func (*RunChannel) Close()                                       {}
+func (*RunChannel) UseDoorbell(*Region)                          {}
 func (*RunChannel) Send(context.Context, *rlxv1.RunHeader) error { return os.ErrInvalid }
 func (*RunChannel) Receive(context.Context, time.Duration) (*rlxv1.Done, error) {
 	return nil, os.ErrInvalid

@@ -1,14 +1,15 @@
 package wire
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 )
 
 // Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine, which is significant
-// for runs of a millisecond. So both sides spin for a while before they block. If the device is a processor of the
-// host, spinning may take time from the computation, so the host spins only for runs of less than briefRun, and the
+// for runs of a millisecond. So both sides spin for a while before they block. If the device is all processors of the
+// host, spinning takes time from the computation, so the host spins only for runs of less than briefRun, and the
 // backend after short runs only. Runs that take less than ShortRun are short.
 const ShortRun = 3 * time.Millisecond
 
@@ -16,12 +17,18 @@ const ShortRun = 3 * time.Millisecond
 const briefRun, messageTime = 50 * time.Microsecond, 30 * time.Microsecond
 
 // HostSpin returns how long the host spins while a run takes place. last is the time of the last one, 0 before the
-// first.
-func HostSpin(last time.Duration, accelerated bool) time.Duration {
-	if last >= briefRun && !accelerated || last >= ShortRun {
+// first. spare says whether the run leaves the host a processor.
+func HostSpin(last time.Duration, spare bool) time.Duration {
+	if last >= briefRun && !spare || last >= ShortRun {
 		return 0
 	}
 	return 2*last + messageTime
+}
+
+// Spare reports whether a run on the device with this ID leaves the host a processor. threads is the number of its
+// threads, 0 for all.
+func Spare(info device.Info, id string, threads int) bool {
+	return Accelerated(info, id) || 0 < threads && threads < runtime.GOMAXPROCS(0)
 }
 
 // Accelerated reports whether the device with this ID is a GPU or an NPU. The ID "" stands for the first device.
