@@ -19,7 +19,7 @@ const (
 func (g *convolution) few() bool { return g.Packed != nil && g.fewElements() }
 
 func (g *convolution) fewElements() bool {
-	return !g.Transposed && !g.Last && elementwise.Volume(g.out) <= fewest
+	return g.flat() && elementwise.Volume(g.out) <= fewest
 }
 
 // rightSize returns the number of floats of all panels of weights.
@@ -32,8 +32,8 @@ func (g *convolution) rightSize() int {
 func (g *convolution) fewSize() pool.Size {
 	on := product.On(g.p.Set)
 	high := fewHigh * on.MR
-	return pool.Size{Shared: pool.FloatBytes(g.Groups * high * g.k),
-		Worker: pool.FloatBytes(high*on.NR, on.MR*on.NR, g.p.Set.Lanes*product.KBlock)}
+	return pool.Size{Shared: pool.FloatBytes(g.Groups*high*g.k + product.Spill),
+		Worker: max(g.flatScratch(g.N, fewest*g.N), pool.FloatBytes(high*on.NR, on.MR*on.NR, g.p.Set.Lanes*product.KBlock))}
 }
 
 // fewRows computes the convolution.
@@ -53,60 +53,14 @@ func (g *convolution) fewRows() {
 	if direct {
 		g.packed = g.X
 	} else {
-		g.packed = p.Shared.Floats(g.Groups * min(total, fewHigh*on.MR) * g.k)
+		g.packed = p.Shared.Floats(g.Groups*min(total, fewHigh*on.MR)*g.k + product.Spill)
 	}
 	for m := 0; m < total; m += fewHigh * on.MR {
 		g.firstRow, g.rowsNow = m, min(fewHigh*on.MR, total-m)
 		if !direct {
-			p.Share(g.Groups*g.rowsNow, 1+pool.Grain/g.k, (*fewGather)(g))
+			g.packAll(true, m, g.rowsNow, g.rowsNow)
 		}
 		p.Share(g.Groups*g.panels, 1+pool.Grain/(g.rowsNow*g.k), (*fewPanels)(g))
-	}
-}
-
-// fewGather packs rows of the left operands of all groups.
-type fewGather convolution
-
-func (x *fewGather) Do(lo, hi, _ int) {
-	g := (*convolution)(x)
-	for t := lo; t < hi; t++ {
-		g.gatherRow(t/g.rowsNow, t%g.rowsNow)
-	}
-}
-
-// gatherRow packs row r of a group, counted from firstRow.
-func (g *convolution) gatherRow(group, r int) {
-	first, high := 0, 0 // the panel of the row
-	for ; ; first += high {
-		if high = product.PanelHeight(g.p.Set, g.rowsNow-first); r < first+high {
-			break
-		}
-	}
-	area, plane, taps := elementwise.Volume(g.out), elementwise.Volume(g.In), len(g.phaseTaps)
-	n, at := (g.firstRow+r)/area, g.pixel((g.firstRow+r)%area)
-	image := g.X[(n*g.Cin+group*g.cg)*plane:][:g.cg*plane]
-	dst := g.packed[group*g.rowsNow*g.k:][:g.rowsNow*g.k]
-	kb := product.Plain.KSplit(g.k)
-	for t := range g.phaseTaps {
-		from, inside := g.source(at, &g.phaseTaps[t])
-		x := dot3(from, places(g.In))
-		for k := 0; k < g.k; k += kb { // see KSplit
-			size := min(kb, g.k-k)
-			c := max(0, pool.CeilDiv(k-t, taps)) // the first channel whose tap lies in the block
-			end := min(g.cg, max(c, pool.CeilDiv(k+size-t, taps)))
-			i := k*g.rowsNow + first*size + (c*taps+t-k)*high + r - first
-			if !inside {
-				for ; c < end; c++ {
-					dst[i] = 0
-					i += taps * high
-				}
-				continue
-			}
-			for ; c < end; c++ {
-				dst[i] = image[c*plane+x]
-				i += taps * high
-			}
-		}
 	}
 }
 
