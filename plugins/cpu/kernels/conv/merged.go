@@ -114,14 +114,7 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 			packed = g.left[block*g.blockSize():]
 		}
 		q.Tiles(s, sc, 0, 0, rows, 0, wide, packed, g.packed[group*g.panels*nr*g.k:], g.panels, first)
-		for m := first * nr; m < first*nr+cols; {
-			n := min(area-m%area, first*nr+cols-m) // of one image
-			to := g.Out[(m/area*g.Cout+group*g.og+o)*area+m%area:]
-			for r := range rows {
-				copy(to[r*area:][:n], c[r*wide+m-first*nr:])
-			}
-			m += n
-		}
+		g.copyOut(c, wide, first*nr, cols, group*g.og+o, rows)
 		sc.Release(mark)
 	}
 }
