@@ -11,7 +11,7 @@ import (
 // genConv writes the routines with which convolutions read images.
 func genConv(v vec) {
 	gatherRows(v)
-	copyAt(v)
+	copyRuns(v)
 	evens(v)
 	zip(v)
 	stencil(v, false, 1)
@@ -63,30 +63,60 @@ func gatherRows(v vec) {
 	RET()
 }
 
-// copyAt writes the routine that copies vectors from a list of offsets.
-func copyAt(v vec) {
-	name := "copyAt" + v.name
-	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, at *int, rows int)")
-	Doc(name + " is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.")
+// copyRuns writes the routine that copies runs from a list of offsets. Narrow vectors store short runs, since stores that
+// overlap and cross cache lines take several times as long.
+func copyRuns(v vec) {
+	name := "copyRuns" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)")
+	Doc(name + " is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide] for i < rows and j < n, in" +
+		" ascending i and then j; wide is 4, 8 or 16 and at most lanes; rows and n > 0.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	ldd := Load(Param("ldd"), GP64())
 	src := Load(Param("src"), GP64())
 	at := Load(Param("at"), GP64())
 	rows := Load(Param("rows"), GP64())
+	runs := Load(Param("runs"), GP64())
+	n := Load(Param("n"), GP64())
+	wide := Load(Param("wide"), GP64())
 	SHLQ(U8(2), ldd)
-	x := GP64()
-	Label("row")
-	MOVQ(Mem{Base: at}, x)
-	r := v.reg()
-	VMOVUPS(Mem{Base: src, Index: x, Scale: 4}, r)
-	VMOVUPS(r, Mem{Base: dst})
-	ADDQ(Imm(8), at)
-	ADDQ(ldd, dst)
-	DECQ(rows)
-	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	SHLQ(U8(4), n)
+	ADDQ(n, runs) // the end; n counts up to it
+	x, run, to, from := GP64(), GP64(), GP64(), GP64()
+	for _, w := range []struct {
+		lanes int
+		r     VecVirtual
+	}{{4, XMM()}, {8, YMM()}, {16, ZMM()}} {
+		if w.lanes > v.lanes {
+			break
+		}
+		row, next := "row"+strconv.Itoa(w.lanes), "run"+strconv.Itoa(w.lanes)
+		if w.lanes > 4 {
+			Label("wide" + strconv.Itoa(w.lanes))
+		}
+		if w.lanes < v.lanes {
+			CMPQ(wide, Imm(uint64(w.lanes)))
+			JNE(LabelRef("wide" + strconv.Itoa(2*w.lanes)))
+		}
+		Label(row)
+		MOVQ(Mem{Base: at}, x)
+		LEAQ(Mem{Base: src, Index: x, Scale: 4}, x)
+		MOVQ(n, run)
+		NEGQ(run)
+		Label(next)
+		MOVQ(Mem{Base: runs, Index: run, Scale: 1}, to)
+		MOVQ(Mem{Base: runs, Index: run, Scale: 1, Disp: 8}, from)
+		VMOVUPS(Mem{Base: x, Index: from, Scale: 4}, w.r)
+		VMOVUPS(w.r, Mem{Base: dst, Index: to, Scale: 4})
+		ADDQ(Imm(16), run)
+		JNE(LabelRef(next))
+		ADDQ(Imm(8), at)
+		ADDQ(ldd, dst)
+		DECQ(rows)
+		JNE(LabelRef(row))
+		VZEROUPPER()
+		RET()
+	}
 }
 
 // numbers writes consecutive 32-bit constants.

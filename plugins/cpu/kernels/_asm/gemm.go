@@ -93,13 +93,19 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 		macro(fmt.Sprint("BEGIN_ROW", vecs, "_", v.name), append([]any{width - 4}, names(sums[i])...)...)
 	}
 
+	ahead := 8
+	if rows <= 10 {
+		ahead = 24
+	}
+	// Weights may be either operand, and come from memory in each run of a network.
 	step := func(u int) {
 		for j := range bs {
 			VMOVUPS(Mem{Base: productB, Disp: u*width + j*v.bytes()}, bs[j])
 		}
 		for line := 0; line < width; line += 64 {
-			PREFETCHT0(Mem{Base: productB, Disp: (u+8)*width + line})
+			PREFETCHT0(Mem{Base: productB, Disp: (u+ahead)*width + line})
 		}
+		PREFETCHT0(Mem{Base: productA, Disp: u*rows*4 + 1536})
 		for i := range rows {
 			row((u*rows+i)*4, tmp[i%2], bs, sums[i])
 		}

@@ -9,6 +9,7 @@ func neonCopy(file *neonFile) {
 	neonNarrow(file)
 	neonDotRows(file)
 	neonCopyRows(file)
+	neonCopyRuns(file)
 }
 
 func neonTranspose(file *neonFile) {
@@ -211,4 +212,35 @@ func neonCopyRows(file *neonFile) {
 	f.ins("ADD %v, %v, %v", ldd, dst, dst)
 	f.count(rows, "row")
 	f.ret()
+}
+
+func neonCopyRuns(file *neonFile) {
+	f := file.add("copyRuns", "dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int", "",
+		"is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide] for i < rows and j < n, in\n"+
+			"// ascending i and then j; wide is 4 or 8; rows and n > 0.")
+	dst, ldd, src, at := f.param("dst"), f.param("ldd"), f.param("src"), f.param("at")
+	rows, runs, n, wide := f.param("rows"), f.param("runs"), f.param("n"), f.param("wide")
+	x, run, left, to, from := f.gpr(), f.gpr(), f.gpr(), f.gpr(), f.gpr()
+	f.ins("LSL $2, %v, %v", ldd, ldd)
+	f.ins("CMP $4, %v", wide)
+	f.ins("BNE row8")
+	for _, lanes := range []int{4, 8} {
+		row, next := fmt.Sprint("row", lanes), fmt.Sprint("run", lanes)
+		f.label(row)
+		f.ins("MOVD.P 8(%v), %v", at, x)
+		f.ins("ADD %v<<2, %v, %v", x, src, x)
+		f.ins("MOVD %v, %v", runs, run)
+		f.ins("MOVD %v, %v", n, left)
+		f.label(next)
+		f.ins("LDP.P 16(%v), (%v, %v)", run, to, from)
+		f.ins("ADD %v<<2, %v, %v", to, dst, to)
+		f.ins("ADD %v<<2, %v, %v", from, x, from)
+		v := f.pair()
+		f.load(from, 0, v[:lanes/4]...)
+		f.store(to, 0, v[:lanes/4]...)
+		f.count(left, next)
+		f.ins("ADD %v, %v, %v", ldd, dst, dst)
+		f.count(rows, row)
+		f.ret()
+	}
 }

@@ -21,7 +21,7 @@ const (
 // banded reports whether bands computes the convolution.
 func (g *convolution) banded() bool {
 	switch {
-	case g.Last || !g.Transposed && elementwise.Volume(g.Kernel) == 1:
+	case g.Last || g.flat() || !g.Transposed && elementwise.Volume(g.Kernel) == 1:
 		return false
 	case g.Transposed:
 		return true
@@ -363,6 +363,8 @@ func (g *convolution) startRow(row []float32, o int) {
 	vec.Fill(row, g.Bias[o])
 }
 
+var oneRun = [2]int{} // a vector at the offset itself
+
 // packBand packs what a phase reads of a band as panels, in blocks of kb products.
 func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb int) {
 	s, b := g.p.Set, &g.band
@@ -375,7 +377,8 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb
 		}
 		for k := 0; k < f.k; k += kb {
 			n := min(kb, f.k-k)
-			vec.On(s).CopyAt(dst[k*panels*nr+v/nr*nr*n+v%nr:], nr, copied[from:], places[k:k+n], f.most)
+			vec.On(s).CopyRuns(dst[k*panels*nr+v/nr*nr*n+v%nr:], nr, copied[from:], places[k:k+n], f.most, oneRun[:],
+				s.Lanes)
 		}
 	}
 }

@@ -17,8 +17,14 @@ const (
 	panelsMost  = 64
 )
 
-// blockRows returns the number of output channels of a block of packed weights.
-func (g *convolution) blockRows() int { return 4 * product.On(g.p.Set).MR }
+// blockRows returns the number of output channels of a block of packed weights. Several blocks are of about equal size.
+func (g *convolution) blockRows() int {
+	mr := product.On(g.p.Set).MR
+	if g.Transposed || g.integers { // with panels of their own
+		return 4 * mr
+	}
+	return pool.CeilDiv(g.og, pool.CeilDiv(g.og, 5*mr))
+}
 
 // blockSize returns the distance of two blocks of packed weights.
 func (g *convolution) blockSize() int { return g.blockRows()*g.k + product.Spill }
@@ -90,7 +96,11 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	panels := (cols + nr - 1) / nr
 	mark := sc.Mark()
 	b := sc.Floats(panels*nr*g.k + product.Spill)
-	g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
+	if g.flat() {
+		g.packFlat(b, &flatPart{n: n, first: m, total: cols, group: group, end: g.cg, across: panels * nr}, sc)
+	} else {
+		g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
+	}
 	blocks := g.blocks()
 	image := g.Out[(n*g.Cout+group*g.og)*elementwise.Volume(g.out):]
 	ldc := elementwise.Volume(g.out)
@@ -103,7 +113,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		first := k * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
 		c := image[first*ldc+m:]
-		q := product.GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, Wide: true}
+		q := product.GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, Wide: !g.flat()}
 		g.addBias(&q, bias, group*g.og+first)
 		if g.left == nil {
 			g.packBlock(packed, group*blocks+k, sc)

@@ -100,11 +100,14 @@ type convolution struct {
 	phaseTaps []tap
 	weights   []float32
 	packed    []float32
+	integers  bool      // see ConvolveIntegers
 	left      []float32 // packed weights; nil if each block of them is packed where it is used
 	right     []float32
 	panels    int // panels of a group
-	firstRow  int // see few
+	firstRow  int // see packAll
 	rowsNow   int
+	byRows    bool
+	room      int
 	each      []product.GemmArgs // by group
 	wide      int                // pixels of a task
 	across    int                // tasks of an image

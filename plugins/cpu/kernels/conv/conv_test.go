@@ -195,12 +195,15 @@ func drawFew(r *rand.Rand) *Args {
 	for i := 1 + r.IntN(2); i < 3; i++ {
 		g.Kernel[i], g.Stride[i], g.Dilation[i] = 1+r.IntN(3), 1+r.IntN(2), 1+r.IntN(2)
 		g.Pad[i] = r.IntN(g.Kernel[i])
-		g.In[i] = max(1, 1+g.Dilation[i]*(g.Kernel[i]-1)-2*g.Pad[i]) + r.IntN(4)
+		g.In[i] = max(1, 1+g.Dilation[i]*(g.Kernel[i]-1)-2*g.Pad[i]) + r.IntN(4+3*r.IntN(2))
 	}
 	if r.IntN(3) == 0 {
 		g.Kernel, g.Stride, g.Pad = one, one, [3]int{}
 	}
 	g.Cin, g.Cout = g.Groups*(1+r.IntN(70)), g.Groups*(1+r.IntN(90))
+	if r.IntN(4) == 0 {
+		g.Cout = g.Groups * (64 + r.IntN(100))
+	}
 	if r.IntN(4) == 0 { // depthwise
 		g.Groups = 1 + r.IntN(70)
 		g.Cin, g.Cout = g.Groups, g.Groups

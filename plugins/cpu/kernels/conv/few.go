@@ -4,6 +4,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
 // Convolutions with channels first and so few elements per channel that a vector of them would be mostly empty. The
@@ -11,15 +12,23 @@ import (
 // what one element of the result reads, of all images.
 
 const (
-	fewest  = 8 // maximum number of elements of a channel
-	fewHigh = 8 // panels of rows that are gathered at a time
+	fewest   = 8  // that many elements of a channel are few for any weights
+	mostFew  = 63 // maximum number of elements of a channel
+	fewHigh  = 8  // panels of rows that are packed at a time
+	fewParts = 4  // panels of weights, at least, that workers share if there are more than fewest elements
 )
 
 // few reports whether fewRows computes the convolution.
 func (g *convolution) few() bool { return g.Packed != nil && g.fewElements() }
 
+// fewElements reports whether vectors of elements would be emptier than vectors of output channels, for one image. It
+// does not depend on the number of images, which may change from call to call.
 func (g *convolution) fewElements() bool {
-	return !g.Transposed && !g.Last && elementwise.Volume(g.out) <= fewest
+	area, lanes := elementwise.Volume(g.out), g.p.Set.Lanes
+	if !g.flat() || area <= fewest || area > mostFew || g.og < fewParts*product.On(g.p.Set).NR {
+		return g.flat() && area <= fewest
+	}
+	return 5*pool.CeilDiv(area, lanes)*g.og > 6*area*pool.CeilDiv(g.og, lanes)
 }
 
 // rightSize returns the number of floats of all panels of weights.
@@ -32,8 +41,9 @@ func (g *convolution) rightSize() int {
 func (g *convolution) fewSize() pool.Size {
 	on := product.On(g.p.Set)
 	high := fewHigh * on.MR
-	return pool.Size{Shared: pool.FloatBytes(g.Groups * high * g.k),
-		Worker: pool.FloatBytes(high*on.NR, on.MR*on.NR, g.p.Set.Lanes*product.KBlock)}
+	return pool.Size{Shared: pool.FloatBytes(g.Groups*high*g.k + product.Spill),
+		Worker: max(g.flatScratch(g.N, mostFew*g.N), pool.FloatBytes(high*on.NR, (high+g.p.Set.Lanes)*on.NR,
+			on.MR*on.NR, g.p.Set.Lanes*product.KBlock))}
 }
 
 // fewRows computes the convolution.
@@ -53,60 +63,14 @@ func (g *convolution) fewRows() {
 	if direct {
 		g.packed = g.X
 	} else {
-		g.packed = p.Shared.Floats(g.Groups * min(total, fewHigh*on.MR) * g.k)
+		g.packed = p.Shared.Floats(g.Groups*min(total, fewHigh*on.MR)*g.k + product.Spill)
 	}
 	for m := 0; m < total; m += fewHigh * on.MR {
 		g.firstRow, g.rowsNow = m, min(fewHigh*on.MR, total-m)
 		if !direct {
-			p.Share(g.Groups*g.rowsNow, 1+pool.Grain/g.k, (*fewGather)(g))
+			g.packAll(true, m, g.rowsNow, g.rowsNow)
 		}
 		p.Share(g.Groups*g.panels, 1+pool.Grain/(g.rowsNow*g.k), (*fewPanels)(g))
-	}
-}
-
-// fewGather packs rows of the left operands of all groups.
-type fewGather convolution
-
-func (x *fewGather) Do(lo, hi, _ int) {
-	g := (*convolution)(x)
-	for t := lo; t < hi; t++ {
-		g.gatherRow(t/g.rowsNow, t%g.rowsNow)
-	}
-}
-
-// gatherRow packs row r of a group, counted from firstRow.
-func (g *convolution) gatherRow(group, r int) {
-	first, high := 0, 0 // the panel of the row
-	for ; ; first += high {
-		if high = product.PanelHeight(g.p.Set, g.rowsNow-first); r < first+high {
-			break
-		}
-	}
-	area, plane, taps := elementwise.Volume(g.out), elementwise.Volume(g.In), len(g.phaseTaps)
-	n, at := (g.firstRow+r)/area, g.pixel((g.firstRow+r)%area)
-	image := g.X[(n*g.Cin+group*g.cg)*plane:][:g.cg*plane]
-	dst := g.packed[group*g.rowsNow*g.k:][:g.rowsNow*g.k]
-	kb := product.Plain.KSplit(g.k)
-	for t := range g.phaseTaps {
-		from, inside := g.source(at, &g.phaseTaps[t])
-		x := dot3(from, places(g.In))
-		for k := 0; k < g.k; k += kb { // see KSplit
-			size := min(kb, g.k-k)
-			c := max(0, pool.CeilDiv(k-t, taps)) // the first channel whose tap lies in the block
-			end := min(g.cg, max(c, pool.CeilDiv(k+size-t, taps)))
-			i := k*g.rowsNow + first*size + (c*taps+t-k)*high + r - first
-			if !inside {
-				for ; c < end; c++ {
-					dst[i] = 0
-					i += taps * high
-				}
-				continue
-			}
-			for ; c < end; c++ {
-				dst[i] = image[c*plane+x]
-				i += taps * high
-			}
-		}
 	}
 }
 
@@ -116,7 +80,8 @@ type fewPanels convolution
 func (x *fewPanels) Do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	s, sc, nr, area := g.p.Set, g.p.Scratch(worker), product.On(g.p.Set).NR, elementwise.Volume(g.out)
-	tile := sc.Floats(g.rowsNow * nr)
+	pitch := pool.CeilDiv(g.rowsNow, s.Lanes) * s.Lanes
+	tile, turned := sc.Floats(g.rowsNow*nr), sc.Floats(nr*pitch)
 	for t := lo; t < hi; t++ {
 		mark := sc.Mark()
 		group, panel := t/g.panels, t%g.panels
@@ -132,14 +97,27 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
 		if area > 1 {
-			for r := range g.rowsNow {
-				m := g.firstRow + r
-				to := g.Out[(m/area*g.Cout+o)*area+m%area:]
-				for i, v := range tile[r*nr:][:cols] {
-					to[i*area] = v
+			for r := 0; r < g.rowsNow; r += s.Lanes {
+				for c := 0; c < cols; c += s.Lanes {
+					vec.On(s).Transpose(turned[c*pitch+r:], pitch, tile[r*nr+c:], nr, min(s.Lanes, g.rowsNow-r), s.Lanes)
 				}
 			}
+			g.copyOut(turned, pitch, g.firstRow, g.rowsNow, o, cols)
 		}
 		sc.Release(mark)
+	}
+}
+
+// copyOut copies elements [m, m+n), counted over images, of output channels [o, o+rows) to the result. The channels lie
+// ld elements apart.
+func (g *convolution) copyOut(src []float32, ld, m, n, o, rows int) {
+	area := elementwise.Volume(g.out)
+	for end := m + n; m < end; {
+		n := min(area-m%area, end-m) // of one image
+		to := g.Out[(m/area*g.Cout+o)*area+m%area:]
+		for r := range rows {
+			copy(to[r*area:][:n], src[r*ld:])
+		}
+		m, src = m+n, src[n:]
 	}
 }

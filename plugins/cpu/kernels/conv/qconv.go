@@ -55,6 +55,7 @@ func (q *ConvolveIntegers[T]) Run(p *pool.Pool) {
 	}
 	x.ConvolveIntegers, x.Args, x.p, x.by, x.to = *q, q.Size, p, &quad.On(p.Set).Quads[1],
 		quad.RequantizingTo(quad.Signed[T](), q.YZero)
+	x.integers = true
 	x.out = x.OutSize()
 	if elementwise.Volume(x.out)*x.N*x.Cout == 0 {
 		return
@@ -89,7 +90,7 @@ func (g *convolution) groupSize() int { return g.og*g.deep + product.Spill }
 // QConvScratch returns what ConvolveIntegers.Run needs.
 func (g *Args) QConvScratch(p *pool.Pool) pool.Size {
 	s := p.Set
-	c := convolution{Args: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize()}
+	c := convolution{Args: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize(), integers: true}
 	c.cg = quad.On(s).Quads[1].Units(g.Cin / g.Groups)
 	c.reach()
 	by := &quad.On(s).Quads[1]

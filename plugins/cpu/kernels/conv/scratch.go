@@ -33,11 +33,15 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += pool.FloatBytes(g.Groups * blocks * (c.blockRows()*c.k + product.Spill*taps))
 		columns := min(panelsMost, (elementwise.Volume(c.out)+nr-1)/nr) * nr
-		r.Worker = max(
-			pool.FloatBytes(min(max(nr*c.k, columnsRoom), columns*c.k)+product.Spill, mr*nr, taps, c.blockRows()*nr,
-				c.blockSize()), c.productScratch(), pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
+		r.Worker = pool.FloatBytes(min(max(nr*c.k, columnsRoom), columns*c.k)+product.Spill, mr*nr, taps,
+			c.blockRows()*nr, c.blockSize())
+		if c.flat() {
+			r.Worker += c.flatScratch(1, columns)
+		}
+		r.Worker = max(r.Worker, c.productScratch(),
+			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
-	if !g.Last && !g.Transposed {
+	if c.flat() {
 		more := c.mergedSize()
 		more.Shared += pool.FloatBytes(g.Cout * c.k)
 		more.Other = r.Other

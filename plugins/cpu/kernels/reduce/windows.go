@@ -61,6 +61,11 @@ func Windows[T elementwise.Number](p *pool.Pool, g WindowArgs, dst, src []T) {
 		return
 	}
 	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
+		if g.planes() {
+			pool.Split(p, g.Outer, 1+pool.Grain/(elementwise.Volume(g.In)*(2+g.most(1))),
+				windowPlanes{g, p, any(dst).([]float32), x})
+			return
+		}
 		pool.Split(p, g.Outer*g.Out[0]*g.Out[1], 1+pool.Grain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))),
 			windowLines{g, p, any(dst).([]float32), x})
 		return
@@ -358,6 +363,9 @@ func (g *WindowArgs) ScratchSize(p *pool.Pool) pool.Size {
 	}
 	if g.even() && On(p.Set).Folds != nil {
 		return pool.Size{Worker: pool.FloatBytes(g.evenLines()*g.In[2], g.evenLines()*g.Out[2])}
+	}
+	if g.planes() {
+		return pool.Size{Worker: g.planeScratch()}
 	}
 	made := g.Out[2] * g.Inner
 	r := pool.Size{Worker: pool.FloatBytes(g.lineSize(), made, made)}

@@ -95,3 +95,47 @@ func TestWindowLines(t *testing.T) {
 		}
 	})
 }
+
+// TestWindowPlanes compares reductions of windows of images with the same one by one, in float64.
+func TestWindowPlanes(t *testing.T) {
+	r := kerneltest.RNG(53)
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		for i := range kerneltest.Some(100) {
+			g := WindowArgs{Op: []Op{Max, Mean, Sum, Min}[i%4], Outer: 1 + r.IntN(40), Inner: 1, In: [3]int{1, 1, 1},
+				Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}, Out: [3]int{1, 1, 1}}
+			for k := 1; k < 3; k++ {
+				g.Kernel[k], g.Stride[k] = 1+r.IntN(5), 1+r.IntN(2+k%2)
+				g.Pad[k] = r.IntN(g.Kernel[k]/2 + 1)
+				g.In[k] = g.Kernel[k] + r.IntN(30)
+				// a last window that is cut, as with ceil_mode
+				g.Out[k] = (g.In[k]+2*g.Pad[k]-g.Kernel[k]+r.IntN(g.Stride[k]))/g.Stride[k] + 1
+			}
+			x := kerneltest.Randoms(r, g.Outer*elementwise.Volume(g.In))
+			x[len(x)/2], x[len(x)/3] = float32(math.Inf(1)), -1e38
+			want := make([]float64, g.Outer*elementwise.Volume(g.Out))
+			f := reduction[float32, float64](g.Op)
+			for j := range want {
+				plane := x[j/g.Out[1]/g.Out[2]*g.In[1]*g.In[2]:]
+				h0, h1 := g.window(1, j/g.Out[2]%g.Out[1])
+				w0, w1 := g.window(2, j%g.Out[2])
+				want[j] = f.start
+				for h := h0; h < h1; h++ {
+					for w := w0; w < w1; w++ {
+						want[j] = f.step(want[j], plane[h*g.In[2]+w])
+					}
+				}
+				if g.Op == Mean {
+					want[j] /= float64(elementwise.Volume(g.Kernel))
+				}
+			}
+			dst, check := kerneltest.Guarded(len(want))
+			Windows(p, g, dst, x)
+			what := fmt.Sprint(g)
+			check(t, what)
+			kerneltest.Compare(t, what, dst, want, 1e-6, 1e-6)
+			if size := g.ScratchSize(p); size.Worker < p.Scratch(0).Peak() {
+				t.Errorf("%s takes %d bytes, more than %d", what, p.Scratch(0).Peak(), size.Worker)
+			}
+		}
+	})
+}

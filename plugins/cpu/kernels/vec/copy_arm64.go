@@ -37,3 +37,9 @@ func dotRowsNEON(dst *float32, inc int, mat *float32, ld int, rows int, x *float
 //
 //go:noescape
 func copyRowsNEON(dst *float32, ldd int, src *float32, lds int, rows int)
+
+// copyRunsNEON is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide] for i < rows and j < n, in
+// ascending i and then j; wide is 4 or 8; rows and n > 0.
+//
+//go:noescape
+func copyRunsNEON(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)

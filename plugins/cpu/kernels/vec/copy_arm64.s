@@ -393,3 +393,51 @@ row:
 	SUBS $1, R4, R4
 	BNE row
 	RET
+
+// func copyRunsNEON(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)
+TEXT ·copyRunsNEON(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD at+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD runs+40(FP), R5
+	MOVD n+48(FP), R6
+	MOVD wide+56(FP), R7
+	LSL $2, R1, R1
+	CMP $4, R7
+	BNE row8
+row4:
+	MOVD.P 8(R3), R8
+	ADD R8<<2, R2, R8
+	MOVD R5, R9
+	MOVD R6, R10
+run4:
+	LDP.P 16(R9), (R11, R12)
+	ADD R11<<2, R0, R11
+	ADD R12<<2, R8, R12
+	FMOVQ 0(R12), F0
+	FMOVQ F0, 0(R11)
+	SUBS $1, R10, R10
+	BNE run4
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE row4
+	RET
+row8:
+	MOVD.P 8(R3), R8
+	ADD R8<<2, R2, R8
+	MOVD R5, R9
+	MOVD R6, R10
+run8:
+	LDP.P 16(R9), (R11, R12)
+	ADD R11<<2, R0, R11
+	ADD R12<<2, R8, R12
+	FLDPQ 0(R12), (F0, F1)
+	FSTPQ (F0, F1), 0(R11)
+	SUBS $1, R10, R10
+	BNE run8
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE row8
+	RET

@@ -21,6 +21,10 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					vec.On(s).Transpose(f((cols-1)*rows+s.Lanes), rows, f((rows-1)*(cols+1)+cols), cols+1, rows, cols)
 				}
 				vec.On(s).CopyRows(f((rows-1)*3+s.Lanes), 3, f((rows-1)*5+s.Lanes), 5, rows)
+				for wide := 4; wide <= s.Lanes; wide *= 2 {
+					vec.On(s).CopyRuns(f((rows-1)*3+2+wide), 3, f(min(rows-1, 2)+4+wide), []int{0, 1, 2}[:min(rows, 3)],
+						min(rows-1, 2), []int{0, 4, 2, 0}, wide)
+				}
 				vec.On(s).GatherRows(f((rows-1)*3+s.Lanes), 3, f((rows-1)*5+3), 5, rows, index[:])
 				for k := range 40 {
 					vec.On(s).DotRows(f((rows-1)*2+1), 2, f((rows-1)*(k+1)+k), k+1, rows, f(k))

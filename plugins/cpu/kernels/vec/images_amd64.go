@@ -7,10 +7,10 @@ package vec
 //go:noescape
 func gatherRowsAVX2(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 
-// copyAtAVX2 is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.
+// copyRunsAVX2 is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide] for i < rows and j < n, in ascending i and then j; wide is 4, 8 or 16 and at most lanes; rows and n > 0.
 //
 //go:noescape
-func copyAtAVX2(dst *float32, ldd int, src *float32, at *int, rows int)
+func copyRunsAVX2(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)
 
 // evensAVX2 is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.
 //
@@ -47,10 +47,10 @@ func stencilPixelsAVX2(dst *float32, src *float32, at *int, taps int, w *float32
 //go:noescape
 func gatherRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 
-// copyAtAVX512 is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.
+// copyRunsAVX512 is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide] for i < rows and j < n, in ascending i and then j; wide is 4, 8 or 16 and at most lanes; rows and n > 0.
 //
 //go:noescape
-func copyAtAVX512(dst *float32, ldd int, src *float32, at *int, rows int)
+func copyRunsAVX512(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)
 
 // evensAVX512 is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.
 //

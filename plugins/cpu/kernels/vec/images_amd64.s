@@ -34,24 +34,61 @@ row:
 	VZEROUPPER
 	RET
 
-// func copyAtAVX2(dst *float32, ldd int, src *float32, at *int, rows int)
+// func copyRunsAVX2(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)
 // Requires: AVX
-TEXT ·copyAtAVX2(SB), NOSPLIT, $0-40
+TEXT ·copyRunsAVX2(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ src+16(FP), DX
 	MOVQ at+24(FP), BX
 	MOVQ rows+32(FP), SI
+	MOVQ runs+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ wide+56(FP), R9
 	SHLQ $0x02, CX
+	SHLQ $0x04, R8
+	ADDQ R8, DI
+	CMPQ R9, $0x04
+	JNE  wide8
 
-row:
-	MOVQ    (BX), DI
-	VMOVUPS (DX)(DI*4), Y0
-	VMOVUPS Y0, (AX)
+row4:
+	MOVQ (BX), R9
+	LEAQ (DX)(R9*4), R9
+	MOVQ R8, R10
+	NEGQ R10
+
+run4:
+	MOVQ    (DI)(R10*1), R11
+	MOVQ    8(DI)(R10*1), R12
+	VMOVUPS (R9)(R12*4), X0
+	VMOVUPS X0, (AX)(R11*4)
+	ADDQ    $0x10, R10
+	JNE     run4
 	ADDQ    $0x08, BX
 	ADDQ    CX, AX
 	DECQ    SI
-	JNE     row
+	JNE     row4
+	VZEROUPPER
+	RET
+
+wide8:
+row8:
+	MOVQ (BX), R9
+	LEAQ (DX)(R9*4), R9
+	MOVQ R8, R10
+	NEGQ R10
+
+run8:
+	MOVQ    (DI)(R10*1), R11
+	MOVQ    8(DI)(R10*1), R12
+	VMOVUPS (R9)(R12*4), Y0
+	VMOVUPS Y0, (AX)(R11*4)
+	ADDQ    $0x10, R10
+	JNE     run8
+	ADDQ    $0x08, BX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNE     row8
 	VZEROUPPER
 	RET
 
@@ -562,24 +599,85 @@ row:
 	VZEROUPPER
 	RET
 
-// func copyAtAVX512(dst *float32, ldd int, src *float32, at *int, rows int)
+// func copyRunsAVX512(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)
 // Requires: AVX, AVX512F
-TEXT ·copyAtAVX512(SB), NOSPLIT, $0-40
+TEXT ·copyRunsAVX512(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ src+16(FP), DX
 	MOVQ at+24(FP), BX
 	MOVQ rows+32(FP), SI
+	MOVQ runs+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ wide+56(FP), R9
 	SHLQ $0x02, CX
+	SHLQ $0x04, R8
+	ADDQ R8, DI
+	CMPQ R9, $0x04
+	JNE  wide8
 
-row:
-	MOVQ    (BX), DI
-	VMOVUPS (DX)(DI*4), Z0
-	VMOVUPS Z0, (AX)
+row4:
+	MOVQ (BX), R9
+	LEAQ (DX)(R9*4), R9
+	MOVQ R8, R10
+	NEGQ R10
+
+run4:
+	MOVQ    (DI)(R10*1), R11
+	MOVQ    8(DI)(R10*1), R12
+	VMOVUPS (R9)(R12*4), X0
+	VMOVUPS X0, (AX)(R11*4)
+	ADDQ    $0x10, R10
+	JNE     run4
 	ADDQ    $0x08, BX
 	ADDQ    CX, AX
 	DECQ    SI
-	JNE     row
+	JNE     row4
+	VZEROUPPER
+	RET
+
+wide8:
+	CMPQ R9, $0x08
+	JNE  wide16
+
+row8:
+	MOVQ (BX), R9
+	LEAQ (DX)(R9*4), R9
+	MOVQ R8, R10
+	NEGQ R10
+
+run8:
+	MOVQ    (DI)(R10*1), R11
+	MOVQ    8(DI)(R10*1), R12
+	VMOVUPS (R9)(R12*4), Y0
+	VMOVUPS Y0, (AX)(R11*4)
+	ADDQ    $0x10, R10
+	JNE     run8
+	ADDQ    $0x08, BX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNE     row8
+	VZEROUPPER
+	RET
+
+wide16:
+row16:
+	MOVQ (BX), R9
+	LEAQ (DX)(R9*4), R9
+	MOVQ R8, R10
+	NEGQ R10
+
+run16:
+	MOVQ    (DI)(R10*1), R11
+	MOVQ    8(DI)(R10*1), R12
+	VMOVUPS (R9)(R12*4), Z0
+	VMOVUPS Z0, (AX)(R11*4)
+	ADDQ    $0x10, R10
+	JNE     run16
+	ADDQ    $0x08, BX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNE     row16
 	VZEROUPPER
 	RET
 

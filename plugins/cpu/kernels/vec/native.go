@@ -24,6 +24,21 @@ func copyRowsOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, 
 	}
 }
 
+func copyRunsOf(f func(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)) func(
+	[]float32, int, []float32, []int, int, []int, int) {
+	return func(dst []float32, ldd int, src []float32, at []int, most int, runs []int, wide int) {
+		if len(at) == 0 || len(runs) == 0 {
+			return
+		}
+		far := 0
+		for j := 1; j < len(runs); j += 2 {
+			far = max(far, runs[j])
+		}
+		_, _ = dst[(len(at)-1)*ldd+runs[len(runs)-2]+wide-1], src[most+far+wide-1]
+		f(&dst[0], ldd, &src[0], &at[0], len(at), &runs[0], len(runs)/2, wide)
+	}
+}
+
 func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)) func(
 	[]float32, int, []float32, int, int, []float32) {
 	return func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32) {

@@ -15,8 +15,9 @@ type Routines struct {
 	CopyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
 	// GatherRows is dst[i*ldd+j] = src[i*lds+at[j]], i < rows, j < lanes, or 0 if at[j] is negative.
 	GatherRows func(dst []float32, ldd int, src []float32, lds, rows int, at []int32)
-	// CopyAt is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] in ascending order of i; at[i] <= most.
-	CopyAt func(dst []float32, ldd int, src []float32, at []int, most int)
+	// CopyRuns is dst[i*ldd+runs[2*j]:][:wide] = src[at[i]+runs[2*j+1]:][:wide], in ascending order of i and then of
+	// j. wide is 4, 8 or 16, and at most lanes; at[i] <= most; runs[2*j] ascends.
+	CopyRuns func(dst []float32, ldd int, src []float32, at []int, most int, runs []int, wide int)
 	// Reverse is dst[n-1-i] = src[i]; both have n elements.
 	Reverse func(dst, src []float32)
 	// Evens is dst[i] = src[2*i], where dst may be src; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
@@ -96,11 +97,13 @@ func (r *Routines) setStencilsInGo(lanes int) *Routines {
 			}
 		}
 	}
-	r.CopyAt = func(dst []float32, ldd int, src []float32, at []int, _ int) {
+	r.CopyRuns = func(dst []float32, ldd int, src []float32, at []int, _ int, runs []int, wide int) {
 		for i, k := range at {
-			d, from := dst[i*ldd:][:lanes], src[k:][:lanes]
-			for j := range d {
-				d[j] = from[j]
+			for j := 0; j < len(runs); j += 2 {
+				d, from := dst[i*ldd+runs[j]:][:wide], src[k+runs[j+1]:][:wide]
+				for l := range d {
+					d[l] = from[l]
+				}
 			}
 		}
 	}

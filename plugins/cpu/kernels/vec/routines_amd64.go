@@ -23,7 +23,7 @@ func avx2() *Routines {
 		NarrowF16:  convertOf(lanes, narrowF16AVX2, dtype.F32ToF16),
 		NarrowBF16: convertOf(lanes, narrowBF16AVX2, dtype.F32ToBF16),
 	}
-	return r.setCopies(lanes, copyAtAVX2, evensAVX2, zipAVX2).
+	return r.setCopies(lanes, copyRunsOf(copyRunsAVX2), evensAVX2, zipAVX2).
 		setStencils(lanes, gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2).
 		setPixels(lanes, stencilPixelsAVX2)
 }
@@ -41,7 +41,7 @@ func avx512() *Routines {
 		NarrowF16:  convertOf(lanes, narrowF16AVX512, dtype.F32ToF16),
 		NarrowBF16: convertOf(lanes, narrowBF16AVX512, dtype.F32ToBF16),
 	}
-	return r.setCopies(lanes, copyAtAVX512, evensAVX512, zipAVX512).
+	return r.setCopies(lanes, copyRunsOf(copyRunsAVX512), evensAVX512, zipAVX512).
 		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512).
 		setPixels(lanes, stencilPixelsAVX512)
 }
@@ -58,15 +58,10 @@ func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src [
 }
 
 // setCopies gives a set its routines that copy images for convolutions. For the index expressions see native.go.
-func (r *Routines) setCopies(lanes int, at func(dst *float32, ldd int, src *float32, at *int, rows int),
+func (r *Routines) setCopies(lanes int, runs func([]float32, int, []float32, []int, int, []int, int),
 	evens func(dst, src *float32, blocks int),
 	zip func(dst, a, b *float32, blocks int)) *Routines {
-	r.CopyAt = func(dst []float32, ldd int, src []float32, places []int, most int) {
-		if n := len(places); n > 0 {
-			_, _ = dst[(n-1)*ldd+lanes-1], src[most+lanes-1]
-			at(&dst[0], ldd, &src[0], &places[0], n)
-		}
-	}
+	r.CopyRuns = runs
 	r.Evens = func(dst, src []float32) {
 		n := min(len(dst), len(src)/2) / lanes
 		if n > 0 {

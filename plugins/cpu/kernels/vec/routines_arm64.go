@@ -19,5 +19,7 @@ func neon() *Routines {
 		NarrowF16:  convertOf(lanes, narrowF16NEON, dtype.F32ToF16),
 		NarrowBF16: convertOf(lanes, narrowBF16NEON, dtype.F32ToBF16),
 	}
-	return r.setStencilsInGo(lanes)
+	r.setStencilsInGo(lanes)
+	r.CopyRuns = copyRunsOf(copyRunsNEON)
+	return r
 }
