@@ -107,16 +107,23 @@ type TextDraft struct {
 	Token  string `json:"token"`
 }
 
-// TextBatch describes a method like Text.Method for the first B sequences of a state, B from 1 to Sequences, each with
-// its own length. Its inputs are input_ids i64[B,T], position i32[B], recent i64[B,R] and step u32[B,2]; outputs have
-// the axis B likewise. It also takes Count i32[B], the number of valid tokens of each sequence, 1 to T.
+// TextBatch describes a method like Text.Method for B sequences of a state, B from 1 to Sequences, each with its own
+// length and parameters. All inputs and outputs have the axis B: input_ids i64[B,T], position i32[B], temperature
+// f32[B], recent i64[B,R], seed u32[B,2] and so on. It also takes Count i32[B], the number of valid tokens of each
+// sequence, 1 to T, and Sequence i32[B], which sequences of the state these are, all different.
 //
-// Move: From i32[], To i32[] (copies one sequence of the state over another)
+// Move: From i32[], To i32[], Row i32[] (copies Rows rows, from Row on, of one sequence of the state over another's)
+//
+// In artifacts that were compiled before these inputs existed, Sequence and Row are empty. The method then takes the
+// first B sequences and one value of each sampling parameter, and Move copies all rows.
 type TextBatch struct {
 	Count     string `json:"count"`
 	From      string `json:"from"`
 	Method    string `json:"method"`
 	Move      string `json:"move"`
+	Row       string `json:"row"`
+	Rows      int    `json:"rows"`
+	Sequence  string `json:"sequence"`
 	Sequences int    `json:"sequences"`
 	To        string `json:"to"`
 }
@@ -188,7 +195,8 @@ func (t *Text) Fields() []Field {
 	return []Field{
 		{Key: "batch", Value: []Field{
 			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method},
-			{Key: "move", Value: &b.Move},
+			{Key: "move", Value: &b.Move}, {Key: "row", Value: &b.Row, Added: true},
+			{Key: "rows", Value: &b.Rows, Added: true}, {Key: "sequence", Value: &b.Sequence, Added: true},
 			{Key: "sequences", Value: &b.Sequences}, {Key: "to", Value: &b.To},
 		}},
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
@@ -304,6 +312,9 @@ func (t *Text) checkParts() error {
 	named := !slices.Contains([]string{b.Method, b.Count, b.Move, b.From, b.To}, "")
 	if b != (TextBatch{}) && (!named || b.Sequences < 1 || b.Sequences > maxSequences) {
 		return fmt.Errorf("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
+	}
+	if chosen := b.Sequence != ""; chosen != (b.Row != "") || chosen != (b.Rows > 0) || b.Rows > t.Context {
+		return fmt.Errorf("batch is %+v; want sequence, row and 1 to %d rows, or none of them", b, t.Context)
 	}
 	w := t.Slide
 	named = !slices.Contains([]string{w.Method, w.Dropped, w.First}, "")

@@ -26,26 +26,12 @@ func (t *Text) Check(m Methods) error {
 	if err != nil {
 		return err
 	}
-	ids, err := t.checkSequences(f, Exactly(1), nil)
+	ids, err := t.checkSequences(f, Exactly(1), nil, nil)
 	if err != nil {
 		return err
 	}
 	if b := t.Batch; b.Method != "" {
-		g, err := m.Taking(b.Method, append(common, b.Count)...)
-		if err != nil {
-			return err
-		}
-		n := Sizes{Min: 1, Max: int64(b.Sequences)}
-		if _, err = t.checkSequences(g, n, Shape{n}); err != nil {
-			return err
-		}
-		w, err := m.Taking(b.Move, b.From, b.To)
-		if err != nil {
-			return err
-		}
-		_, err = w.Input(b.From, dtype.I32, Shape{})
-		_, wrong := w.Input(b.To, dtype.I32, Shape{})
-		if err = cmp.Or(err, wrong); err != nil {
+		if err := t.checkBatch(m, append(common, b.Count)); err != nil {
 			return err
 		}
 	}
@@ -66,12 +52,36 @@ func (t *Text) Check(m Methods) error {
 	return t.checkDraft(m, f, ids)
 }
 
-// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each. It
-// returns the number of tokens per run, which is a dim of the ids.
-func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, err error) {
+// checkBatch checks the methods for several sequences. inputs are those of the first, but for the sequences.
+func (t *Text) checkBatch(m Methods, inputs []string) error {
+	b, moving := t.Batch, []string{t.Batch.From, t.Batch.To}
+	n := Sizes{Min: 1, Max: int64(b.Sequences)}
+	var sampling Shape
+	if b.Sequence != "" {
+		inputs, moving, sampling = append(inputs, b.Sequence), append(moving, b.Row), Shape{n}
+	}
+	g, err := m.Taking(b.Method, inputs...)
+	if err != nil {
+		return err
+	}
+	if _, err = t.checkSequences(g, n, Shape{n}, sampling); err != nil {
+		return err
+	}
+	w, err := m.Taking(b.Move, moving...)
+	for _, name := range moving {
+		if err == nil {
+			_, err = w.Input(name, dtype.I32, Shape{})
+		}
+	}
+	return err
+}
+
+// checkSequences checks the inputs and outputs of a method for n sequences, each with the leading dims in each, and
+// those in sampling for sampling parameters. It returns the number of tokens per run, which is a dim of the ids.
+func (t *Text) checkSequences(f *Method, n Sizes, each, sampling Shape) (tokens ir.Dim, err error) {
 	in, out := t.Inputs, t.Outputs
 	with := func(s ...Sizes) Shape { return slices.Concat(Shape{}, each, s) }
-	pair, scalar := Exactly(2), Shape{}
+	pair, scalar := Exactly(2), append(Shape{}, sampling...)
 	ids, err := f.Input(in.IDs, dtype.I64, Shape{n, AnySize})
 	if err != nil {
 		return ir.Dim{}, err
@@ -95,10 +105,13 @@ func (t *Text) checkSequences(f *Method, n Sizes, each Shape) (tokens ir.Dim, er
 	value(f.Input, in.TopP, dtype.F32, scalar)
 	value(f.Input, in.MinP, dtype.F32, scalar)
 	value(f.Input, in.RepeatPenalty, dtype.F32, scalar)
-	value(f.Input, in.Seed, dtype.U32, Shape{pair})
+	value(f.Input, in.Seed, dtype.U32, append(scalar[:len(scalar):len(scalar)], pair))
 	value(f.Input, in.Step, dtype.U32, with(pair))
 	if each != nil {
 		value(f.Input, t.Batch.Count, dtype.I32, with())
+	}
+	if sampling != nil {
+		value(f.Input, t.Batch.Sequence, dtype.I32, with())
 	}
 	value(f.Output, out.Logits, dtype.F32, Shape{n, Exactly(t.Vocabulary)})
 	value(f.Output, out.Token, dtype.I32, Shape{n})
@@ -185,6 +198,13 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
 	case method == "":
 		return nil
+	case method == t.Batch.Move && input == t.Batch.Row:
+		if n, most := int32At(v, 0), t.Context-t.Batch.Rows; n < 0 || n > most {
+			return fmt.Errorf("is %d; allowed are 0 to %d", n, most)
+		}
+		return nil
+	case method == t.Batch.Method && input != "" && input == t.Batch.Sequence:
+		return t.checkNumbers(v)
 	case method == t.Batch.Move:
 		if n := int32At(v, 0); n < 0 || n >= t.Batch.Sequences {
 			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)
@@ -199,6 +219,22 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 		return nil
 	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method:
 		return t.checkChoosing(input, v)
+	}
+	return nil
+}
+
+// checkNumbers checks the numbers of the sequences that a run continues.
+func (t *Text) checkNumbers(v tensor.Tensor) error {
+	seen := make([]bool, t.Batch.Sequences)
+	for i := range len(v.Data) / 4 {
+		switch n := int32At(v, i); {
+		case n < 0 || n >= len(seen):
+			return fmt.Errorf("number %d is %d; the state has sequences 0 to %d", i, n, len(seen)-1)
+		case seen[n]:
+			return fmt.Errorf("has sequence %d twice", n)
+		default:
+			seen[n] = true
+		}
 	}
 	return nil
 }
@@ -219,20 +255,28 @@ func (t *Text) checkChoosing(input string, v tensor.Tensor) error {
 			}
 		}
 	case in.TopK:
-		if n := int32At(v, 0); n < 0 || n > t.Vocabulary {
-			return fmt.Errorf("is %d; allowed are 0 (off) to %d", n, t.Vocabulary)
+		for i := range len(v.Data) / 4 {
+			if n := int32At(v, i); n < 0 || n > t.Vocabulary {
+				return fmt.Errorf("is %d; allowed are 0 (off) to %d", n, t.Vocabulary)
+			}
 		}
 	case in.TopP, in.MinP:
-		if x := float32Of(v); !(x >= 0 && x <= 1) {
-			return fmt.Errorf("is %v; allowed are 0 to 1", x)
+		for _, x := range floatsOf(v) {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("is %v; allowed are 0 to 1", x)
+			}
 		}
 	case in.Temperature:
-		if x := float64(float32Of(v)); math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("is %v; want a finite number", x)
+		for _, x := range floatsOf(v) {
+			if x != x || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("is %v; want a finite number", x)
+			}
 		}
 	case in.RepeatPenalty:
-		if x := float64(float32Of(v)); !(x > 0) || math.IsInf(x, 0) {
-			return fmt.Errorf("is %v; want a positive number", x)
+		for _, x := range floatsOf(v) {
+			if !(x > 0) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("is %v; want a positive number", x)
+			}
 		}
 	}
 	return nil
@@ -241,7 +285,11 @@ func (t *Text) checkChoosing(input string, v tensor.Tensor) error {
 // int32At returns element i of an i32 tensor.
 func int32At(v tensor.Tensor, i int) int { return int(int32(binary.NativeEndian.Uint32(v.Data[4*i:]))) }
 
-// float32Of returns the only element of an f32 tensor.
-func float32Of(v tensor.Tensor) float32 {
-	return math.Float32frombits(binary.NativeEndian.Uint32(v.Data))
+// floatsOf returns the elements of an f32 tensor.
+func floatsOf(v tensor.Tensor) []float32 {
+	out := make([]float32, len(v.Data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.NativeEndian.Uint32(v.Data[4*i:]))
+	}
+	return out
 }

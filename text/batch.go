@@ -3,6 +3,7 @@ package text
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 
 // GenerateBatch continues several prompts together, up to Facts.Sequences in each run. When a text ends, the next
 // prompt takes its place. Each text equals the one that Generator.Generate would return for its prompt alone, with the
-// same options and seed. each, if not nil, is used in place of Options.Each: it is called with the number of the prompt
-// and every token as it is chosen. Its error ends all texts.
+// same options and seed, up to rounding. each, if not nil, is used in place of Options.Each: it is called with the
+// number of the prompt and every token as it is chosen. Its error ends all texts.
 //
 // The results are in the order of prompts. Errors match rlx.ErrUsage (the model was compiled for one sequence),
 // ErrPrompt, ErrSampling, ErrContext (a prompt and Tokens exceed the context), or are those of Generator.Generate and
@@ -23,13 +24,13 @@ import (
 func GenerateBatch(ctx context.Context, s *rlx.Session, prompts [][]int, o Options,
 	each func(prompt int, t Token) error) ([]*Result, error) {
 	t, err := specOf(s.Model())
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case t.Batch.Method == "":
-		return nil, diag.New(diag.Usage, s.Model().Path(), "was compiled for one sequence at a time").WithHint(
-			"compile it with rlxc --batch N")
-	case o.Each != nil:
+	}
+	if err := t.checkSequences(s.Model()); err != nil {
+		return nil, err
+	}
+	if o.Each != nil {
 		return nil,
 			diag.New(diag.Usage, "Options.Each",
 				"is set; give GenerateBatch a function that takes the prompt's number too")
@@ -45,187 +46,475 @@ func GenerateBatch(ctx context.Context, s *rlx.Session, prompts [][]int, o Optio
 			return nil, t.tooLong(len(p))
 		}
 	}
-	tok, err := tokenizerOf(s.Model(), t)
+	b, err := NewBatch(ctx, s)
 	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	b.together = true
+	b.SetRunner(o.Runner)
+	texts, next, start := make([]*BatchText, len(prompts)), 0, time.Now()
+	for err = error(nil); err == nil && (next < len(prompts) || b.Len() > 0); {
+		for ; err == nil && next < len(prompts) && b.Free() > 0; next++ {
+			o, i := o, next
+			if each != nil {
+				o.Each = func(t Token) error { return each(i, t) }
+			}
+			texts[i], err = b.Add(ctx, prompts[i], o)
+		}
+		if err == nil {
+			err = b.Step(ctx)
+		}
+		for _, x := range texts[:next] {
+			if x != nil && x.Err() != nil && x.result.Stop != StopContext {
+				err = cmp.Or(err, x.Err())
+			}
+		}
+	}
+	out := make([]*Result, len(prompts))
+	var full error
+	for i, x := range texts {
+		if x == nil {
+			out[i] = &Result{Stop: StopCancelled, Start: start, Prompt: len(prompts[i])}
+		} else {
+			if !x.Done() {
+				b.Remove(x)
+			}
+			out[i], full = x.result, cmp.Or(full, x.Err())
+		}
+		out[i].Start, out[i].Duration = start, cmp.Or(out[i].Duration, time.Since(start))
+	}
+	return out, cmp.Or(err, full)
+}
+
+// checkSequences checks that the model was compiled for several sequences.
+func (t *spec) checkSequences(m *rlx.Model) error {
+	switch {
+	case t.Batch.Method == "":
+		return diag.New(diag.Usage, m.Path(), "was compiled for one sequence at a time").WithHint(
+			"compile it with rlxc --batch N")
+	case t.Batch.Sequence == "":
+		return diag.New(diag.Usage, m.Path(),
+			"was compiled by an rlxc whose batches have one set of parameters for all").WithHint("compile it again with rlxc --batch N")
+	}
+	return nil
+}
+
+// A Batch continues several texts together, each with its own options. All texts share the runs of the model, so that
+// its weights are read once for all of them. Texts join by Add and leave when they end, or by Remove; a Batch keeps the
+// tokens of texts that have left for a while, and a prompt that begins like another text computes only the rest.
+//
+// A Batch is not safe for concurrent use.
+type Batch struct {
+	// Budget is about how many tokens of prompts a step computes at most, in multiples of 64, so that long prompts do
+	// not keep the other texts waiting.
+	Budget int
+	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
+	// the same text bit for bit. On cpu, products of few rows add in another order than those of many, so runs with few
+	// texts compute rows for nothing: a text that is alone may take several times as long. Set it before the first text
+	// joins.
+	Alike bool
+
+	session   *rlx.Session
+	spec      *spec
+	state     *rlx.State
+	tokenizer *Tokenizer
+	runner    rlx.Runner // in place of the session, if not nil
+	run       textRun
+	together  bool // an error of Options.Each ends all texts
+	count     []int32
+	sequence  []int32
+	slots     []batchSlot
+	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns
+	texts     []*BatchText // that get a token in each step
+	clock     int          // of uses
+}
+
+// A batchSlot is a sequence of the state.
+type batchSlot struct {
+	seen []int      // tokens in it
+	pure int        // of these, the first that prompts have brought
+	used int        // when it was last taken
+	text *BatchText // nil if no text has it
+}
+
+// A BatchText is a text of a Batch.
+type BatchText struct {
+	slot    int
+	rest    []int // tokens that are not in the state yet
+	options Options
+	out     *textStream
+	result  *Result
+	err     error
+	done    bool
+}
+
+// Done reports whether the text has ended.
+func (x *BatchText) Done() bool { return x.done }
+
+// Err returns the error that ended the text, such as one that matches ErrContext or rlx.ErrNaN, or that of
+// Options.Each.
+func (x *BatchText) Err() error { return x.err }
+
+// Result returns the text so far.
+func (x *BatchText) Result() *Result { return x.result }
+
+const (
+	promptBudget = 128 // the default of Batch.Budget
+	// fewRows bounds the rows of products, and the queries of attention, for which backends may add in another order
+	// than for more. A piece of a prompt has more of them, unless the prompt has not.
+	fewRows = 16
+	// wholeRows is a number of queries after which another piece may begin without a change of bits: backends compute
+	// attention for so many together, or for a divisor of it.
+	wholeRows = 64
+)
+
+// NewBatch loads the methods for several sequences and makes a state for Facts.Sequences of them. Close the batch after
+// use; closing the session frees its memory, too.
+//
+// Errors match rlx.ErrUsage (the model does not declare the task "text", or was compiled for one sequence),
+// rlx.ErrArtifact (its tokenizer is damaged), or are those of rlx.Session.Load and rlx.Session.NewState.
+func NewBatch(ctx context.Context, s *rlx.Session) (*Batch, error) {
+	t, err := specOf(s.Model())
+	if err == nil {
+		err = t.checkSequences(s.Model())
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{Budget: min(promptBudget, t.Chunk), session: s, spec: t}
+	if b.tokenizer, err = tokenizerOf(s.Model(), t); err != nil {
 		return nil, err
 	}
 	if err := s.Load(ctx, t.Batch.Method, t.Batch.Move); err != nil {
 		return nil, err
 	}
-	state, err := s.NewState(ctx)
-	if err != nil {
+	if b.state, err = s.NewState(ctx); err != nil {
 		return nil, err
 	}
-	defer state.Close()
-	b := newTextBatch(s, t, state, o, prompts)
-	start := time.Now()
-	for i := range b.texts {
-		b.texts[i] = &Result{Stop: StopCancelled, Start: start, Prompt: len(prompts[i])}
-	}
-	run, end := graceful(ctx)
-	defer end()
-	for err = b.fill(run, tok); err == nil && len(b.slots) > 0; {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-			break
-		}
-		if err = b.step(run, each); err == nil {
-			err = b.fill(run, tok)
-		}
-	}
-	for _, q := range b.slots {
-		if q.out != nil {
-			b.texts[q.prompt].ended(q.out)
-		}
-	}
-	for _, x := range b.texts {
-		x.Duration = cmp.Or(x.Duration, time.Since(start))
-	}
-	return b.texts, cmp.Or(err, b.full)
-}
-
-// A textBatch holds the sequences of a GenerateBatch.
-type textBatch struct {
-	s       *rlx.Session
-	task    *spec
-	options Options
-	run     textRun
-	count   []int32
-	slots   []textSlot // the first sequences of the state
-	prompts [][]int
-	texts   []*Result
-	next    int   // the first prompt that has not begun
-	full    error // of a text for which the context was too small
-}
-
-// A textSlot is a sequence of a run.
-type textSlot struct {
-	prompt int
-	seen   []int // tokens in the state
-	rest   []int // tokens that are not in the state yet
-	out    *textStream
-}
-
-func newTextBatch(s *rlx.Session, t *spec, state *rlx.State, o Options, prompts [][]int) *textBatch {
 	n := t.Batch.Sequences
-	b := &textBatch{s: s, task: t, options: o, slots: make([]textSlot, n), prompts: prompts,
-		texts: make([]*Result, len(prompts)), count: make([]int32, n)}
+	b.slots, b.count, b.sequence = make([]batchSlot, n), make([]int32, n), make([]int32, n)
 	b.run.prepare(t, n)
-	b.run.set(s, t, o, false)
-	r := &b.run.request
-	r.Method, r.State, r.Outputs = t.Batch.Method, state, b.run.chosen
-	delete(r.Inputs, t.Slide.Dropped)
-	return b
+	b.run.request.Method, b.run.request.State = t.Batch.Method, b.state
+	delete(b.run.request.Inputs, t.Slide.Dropped)
+	return b, nil
 }
 
-// fill starts prompts in slots whose sequences have ended. If no prompt is left, the last sequence moves there.
-func (b *textBatch) fill(ctx context.Context, tok *Tokenizer) error {
-	for i := 0; i < len(b.slots); i++ {
-		q, last := &b.slots[i], len(b.slots)-1
-		switch {
-		case q.out != nil:
-		case b.next < len(b.prompts):
-			*q = textSlot{prompt: b.next, seen: q.seen[:0], rest: b.prompts[b.next],
-				out: newTextStream(tok, b.options.Stop)}
-			b.next++
-		case b.slots[last].out == nil:
-			b.slots = b.slots[:last]
-			i--
-		default:
-			if err := b.move(ctx, last, i); err != nil {
-				return err
+// Close frees the state.
+func (b *Batch) Close() error { return b.state.Close() }
+
+// Len returns the number of texts.
+func (b *Batch) Len() int { return len(b.prompts) + len(b.texts) }
+
+// Free returns the number of texts that may join.
+func (b *Batch) Free() int { return len(b.slots) - b.Len() }
+
+// SetRunner lets r run methods in place of the session, for example to set Request.CheckNaN in each request.
+func (b *Batch) SetRunner(r rlx.Runner) { b.runner = r }
+
+func (b *Batch) do() rlx.Runner {
+	if b.runner != nil {
+		return b.runner
+	}
+	return b.session
+}
+
+// Add begins a text; Free must not be 0. Options.Each is called by Step; its error ends this text alone.
+// Options.Runner does not apply. Errors match ErrPrompt, ErrSampling or ErrContext, or are those of rlx.Session.Run.
+func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, error) {
+	if err := b.spec.check(o); err != nil {
+		return nil, err
+	}
+	if err := b.spec.checkPrompt(prompt, 0); err != nil {
+		return nil, err
+	}
+	if len(prompt) > b.spec.Context {
+		return nil, b.spec.tooLong(len(prompt))
+	}
+	if b.Free() == 0 {
+		return nil, diag.New(diag.Usage, "Batch", "has %d texts, as many as may be in progress", len(b.slots))
+	}
+	x := &BatchText{rest: slices.Clone(prompt), options: o, out: newTextStream(b.tokenizer, o.Stop),
+		result: &Result{Stop: StopCancelled, Start: time.Now(), Prompt: len(prompt)}}
+	// The tokens of the slot that is given up are those that nobody has used for the longest time, unless the prompt
+	// continues a text.
+	x.slot = -1
+	from, shared := b.longest(prompt, -1)
+	if from >= 0 && b.slots[from].text == nil && len(b.slots[from].seen) < shared+b.spec.Batch.Rows/4 {
+		x.slot = from
+	}
+	for i := range b.slots {
+		if s := &b.slots[i]; from != x.slot || x.slot < 0 {
+			if s.text == nil && (x.slot < 0 || s.used < b.slots[x.slot].used) {
+				x.slot = i
 			}
-			*q, b.slots = b.slots[last], b.slots[:last]
 		}
 	}
-	return nil
+	b.clock++
+	s := &b.slots[x.slot]
+	kept := 0
+	if from == x.slot {
+		kept = shared
+	}
+	s.text, s.used, s.seen, s.pure = x, b.clock, s.seen[:kept], min(s.pure, kept)
+	x.reuse(kept)
+	b.prompts = append(b.prompts, x)
+	return x, nil
 }
 
-// move copies the state of one sequence over that of another.
-func (b *textBatch) move(ctx context.Context, from, to int) error {
+// reuse takes n tokens of the rest as computed.
+func (x *BatchText) reuse(n int) {
+	x.rest = x.rest[n:]
+	x.result.Cached += n
+}
+
+// longest returns the slot, other than except, whose tokens have the longest beginning in common with a prompt, and its
+// length: not more than all tokens but one, from which the next is chosen.
+func (b *Batch) longest(prompt []int, except int) (slot, n int) {
+	slot = -1
+	for i, s := range b.slots {
+		k, most := 0, min(len(s.seen), len(prompt)-1)
+		if b.Alike {
+			most = min(most, s.pure)
+		}
+		for k < most && s.seen[k] == prompt[k] {
+			k++
+		}
+		if b.Alike {
+			k = b.asPieces(k, len(prompt))
+		}
+		if i != except && k > n {
+			slot, n = i, k
+		}
+	}
+	return slot, n
+}
+
+// asPieces reduces a beginning of k tokens of a prompt so that the rest is computed like a part of the whole.
+func (b *Batch) asPieces(k, prompt int) int {
+	k = k / wholeRows * wholeRows
+	// the last piece must have few rows only if it would have few without the beginning
+	if last := (prompt-1)%b.spec.Chunk + 1; last > fewRows && prompt-k <= fewRows {
+		k -= wholeRows
+	}
+	return max(0, k)
+}
+
+// share copies the beginning of a prompt that another sequence has computed.
+func (b *Batch) share(ctx context.Context, x *BatchText) error {
+	s, t := &b.slots[x.slot], &b.spec.Batch
+	all := slices.Concat(s.seen, x.rest)
+	from, n := b.longest(all, x.slot)
+	if n < len(s.seen)+min(t.Rows, 16) { // a few tokens are quickly computed
+		return nil
+	}
 	index := func(i int) rlx.Tensor {
 		return rlx.Tensor{DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes([]int32{int32(i)})}
 	}
-	m := &b.task.Batch
-	_, err := b.run.do.Run(
-		ctx, rlx.Request{Method: m.Move, State: b.run.request.State,
-			Inputs: map[string]rlx.Tensor{m.From: index(from), m.To: index(to)}, Outputs: []string{}})
-	return err
+	for row := len(s.seen); row < n; row += t.Rows {
+		_, err := b.do().Run(
+			ctx, rlx.Request{Method: t.Move, State: b.state,
+				Inputs: map[string]rlx.Tensor{t.From: index(from), t.To: index(x.slot),
+					t.Row: index(min(row, b.spec.Context-t.Rows))}, Outputs: []string{}})
+		if err != nil {
+			return err
+		}
+	}
+	if s.pure == len(s.seen) {
+		s.pure = min(n, b.slots[from].pure)
+	}
+	x.reuse(n - len(s.seen))
+	s.seen = append(s.seen, all[len(s.seen):n]...)
+	return nil
 }
 
-// step makes one run. Sequences with fewer tokens than others are padded. Padding in the state is overwritten before it
-// is read.
-func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error {
-	in, r := &b.task.Inputs, &b.run
-	tokens, room := 1, b.task.Chunk
-	for _, q := range b.slots {
-		tokens, room = max(tokens, len(q.rest)), min(room, b.task.Context-len(q.seen))
+// Remove ends a text early. Its result stays.
+func (b *Batch) Remove(x *BatchText) {
+	if !x.done {
+		x.result.ended(x.out)
+		b.leave(x)
 	}
-	tokens = min(tokens, room)
-	window := 1
-	if r.penalty[0] != 1 {
-		window = b.task.Window
-	}
-	for i, q := range b.slots {
-		at, n := len(q.seen), min(len(q.rest), tokens)
-		ids := r.ids[i*tokens : (i+1)*tokens]
-		clear(ids)
-		for k, id := range q.rest[:n] {
-			ids[k] = int64(id)
+}
+
+func (b *Batch) leave(x *BatchText) {
+	same := func(y *BatchText) bool { return x == y }
+	b.prompts, b.texts = slices.DeleteFunc(b.prompts, same), slices.DeleteFunc(b.texts, same)
+	b.slots[x.slot].text = nil
+	x.result.Duration, x.done = time.Since(x.result.Start), true
+}
+
+// Step computes up to Budget tokens of prompts, in turns, and then continues all texts whose prompt is computed by a
+// token. An error ends all texts: those of rlx.Session.Run, or the cause of ctx, when a run was cancelled
+// or would have begun after ctx was done.
+func (b *Batch) Step(ctx context.Context) error {
+	run, end := graceful(ctx)
+	defer end()
+	for budget := b.Budget; len(b.prompts) > 0; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		fillRecent(r.recent[i*window:(i+1)*window], ids[:n], q.seen)
-		r.position[i], b.count[i] = int32(at), int32(n)
-		next := uint64(at + n)
-		r.step[2*i], r.step[2*i+1] = uint32(next), uint32(next>>32)
+		x := b.prompts[0]
+		if err := b.share(run, x); err != nil {
+			return err
+		}
+		n := b.piece(x)
+		if n > budget && budget < b.Budget {
+			break
+		}
+		budget -= n
+		b.prompts = append(b.prompts[1:], x)
+		if err := b.advance(run, []*BatchText{x}, n); err != nil {
+			return err
+		}
 	}
-	n := len(b.slots)
-	r.request.Inputs[in.IDs] = rlx.Tensor{DType: rlx.I64, Shape: []int{n, tokens}, Data: tensor.Bytes(r.ids[:n*tokens])}
-	r.request.Inputs[in.Recent] = rlx.Tensor{DType: rlx.I64, Shape: []int{n, window},
-		Data: tensor.Bytes(r.recent[:n*window])}
-	r.request.Inputs[in.Position] = rlx.Tensor{DType: rlx.I32, Shape: []int{n}, Data: tensor.Bytes(r.position[:n])}
-	r.request.Inputs[in.Step] = rlx.Tensor{DType: rlx.U32, Shape: []int{n, 2}, Data: tensor.Bytes(r.step[:2*n])}
-	r.request.Inputs[b.task.Batch.Count] = rlx.Tensor{DType: rlx.I32, Shape: []int{n}, Data: tensor.Bytes(b.count[:n])}
-	res, err := r.do.Run(ctx, r.request)
+	switch {
+	case len(b.texts) == 0:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return b.advance(run, slices.Clone(b.texts), 1)
+}
+
+// piece returns the number of tokens of a prompt to compute next. Like a Generator, it ends a piece at each multiple of
+// the chunk, and no piece has few rows that would not have them there. So both give the same bits.
+func (b *Batch) piece(x *BatchText) int {
+	left := min(len(x.rest), b.spec.Chunk-len(b.slots[x.slot].seen)%b.spec.Chunk)
+	if most := max(1, b.Budget/wholeRows) * wholeRows; left > most+fewRows {
+		return most
+	}
+	return left
+}
+
+// padded adds texts of nothing, so that a run has enough rows for Alike. They write to rows that are not in use.
+func (b *Batch) padded(texts []*BatchText) []*BatchText {
+	for i := range b.slots {
+		if len(texts) > min(fewRows/2, len(b.slots)-1) {
+			break
+		}
+		s := &b.slots[i]
+		if slices.ContainsFunc(texts, func(x *BatchText) bool { return x.slot == i }) {
+			continue
+		}
+		if len(s.seen) == b.spec.Context {
+			s.seen = s.seen[:len(s.seen)-1]
+			s.pure = min(s.pure, len(s.seen))
+		}
+		texts = append(texts, &BatchText{slot: i, rest: []int{0}, options: Options{Sampling: &Sampling{}}})
+	}
+	return texts
+}
+
+// advance makes a run with n tokens of each of some texts.
+func (b *Batch) advance(ctx context.Context, texts []*BatchText, n int) error {
+	given := texts
+	if b.Alike && len(b.texts) > 0 && texts[0].result.Tokens != nil {
+		texts = b.padded(slices.Clone(texts))
+	}
+	logits := b.fill(texts, n)
+	r := &b.run
+	r.request.Outputs = []string{}
+	if n == len(texts[0].rest) { // the last tokens of a prompt, or the only one of each text
+		r.request.Outputs = []string{r.token, r.logprob}
+		if logits {
+			r.request.Outputs = append(r.request.Outputs, b.spec.Outputs.Logits)
+		}
+	}
+	res, err := b.do().Run(ctx, r.request)
 	if err != nil {
 		return err
 	}
-	for i := range b.slots {
-		if err := b.chosen(i, int(b.count[i]), res, each); err != nil {
+	for i, x := range given {
+		s := &b.slots[x.slot]
+		if s.seen = append(s.seen, x.rest[:n]...); len(x.result.Tokens) == 0 && s.pure == len(s.seen)-n {
+			s.pure = len(s.seen)
+		}
+		x.rest = x.rest[n:]
+		if len(x.rest) > 0 {
+			continue
+		}
+		if err := b.chosen(x, i, res); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// chosen takes the token that a run chose for a sequence, which had n tokens in the run.
-func (b *textBatch) chosen(i, n int, res *rlx.Result, each func(int, Token) error) error {
-	q := &b.slots[i]
-	q.seen, q.rest = append(q.seen, q.rest[:n]...), q.rest[n:]
-	if len(q.rest) > 0 {
+// fill sets the inputs of a run, and the names of the outputs with its tokens. It reports whether logits are wanted.
+func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
+	in, r, greedy, window := &b.spec.Inputs, &b.run, true, 1
+	for i, x := range texts {
+		sampling := b.spec.sampling(x.options)
+		r.draw(i, sampling, x.options.Seed)
+		logits = logits || x.options.Logits
+		greedy = greedy && sampling.Greedy()
+		if r.penalty[i] != 1 {
+			window = b.spec.Window
+		}
+	}
+	r.choose(b.spec, greedy)
+	for i, x := range texts {
+		seen, ids := b.slots[x.slot].seen, r.ids[i*n:(i+1)*n]
+		for k, id := range x.rest[:n] {
+			ids[k] = int64(id)
+		}
+		fillRecent(r.recent[i*window:(i+1)*window], ids, seen)
+		r.position[i], b.count[i], b.sequence[i] = int32(len(seen)), int32(n), int32(x.slot)
+		next := uint64(len(seen) + n)
+		r.step[2*i], r.step[2*i+1] = uint32(next), uint32(next>>32)
+	}
+	k := len(texts)
+	set := func(name string, d rlx.DType, data []byte, shape ...int) {
+		r.request.Inputs[name] = rlx.Tensor{DType: d, Shape: shape, Data: data}
+	}
+	set(in.IDs, rlx.I64, tensor.Bytes(r.ids[:k*n]), k, n)
+	set(in.Recent, rlx.I64, tensor.Bytes(r.recent[:k*window]), k, window)
+	set(in.Position, rlx.I32, tensor.Bytes(r.position[:k]), k)
+	set(in.Temperature, rlx.F32, tensor.Bytes(r.temperature[:k]), k)
+	set(in.TopK, rlx.I32, tensor.Bytes(r.topK[:k]), k)
+	set(in.TopP, rlx.F32, tensor.Bytes(r.topP[:k]), k)
+	set(in.MinP, rlx.F32, tensor.Bytes(r.minP[:k]), k)
+	set(in.RepeatPenalty, rlx.F32, tensor.Bytes(r.penalty[:k]), k)
+	set(in.Seed, rlx.U32, tensor.Bytes(r.seed[:2*k]), k, 2)
+	set(in.Step, rlx.U32, tensor.Bytes(r.step[:2*k]), k, 2)
+	set(b.spec.Batch.Count, rlx.I32, tensor.Bytes(b.count[:k]), k)
+	set(b.spec.Batch.Sequence, rlx.I32, tensor.Bytes(b.sequence[:k]), k)
+	return logits
+}
+
+// chosen takes the token that a run chose for a text, which had row i in it.
+func (b *Batch) chosen(x *BatchText, i int, res *rlx.Result) error {
+	s, t := &b.slots[x.slot], x.result
+	token := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]),
+		LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
+	if err := checkToken(b.session, b.spec, token, len(s.seen)-1); err != nil {
+		x.err = err
+		if b.together || !errors.Is(err, rlx.ErrNaN) {
+			return err
+		}
+		b.Remove(x)
 		return nil
 	}
-	x := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]),
-		LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
-	if err := checkToken(b.s, b.task, x, len(q.seen)-1); err != nil {
-		return err
+	if v := b.spec.Vocabulary; x.options.Logits {
+		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[b.spec.Outputs.Logits].Data)[i*v:(i+1)*v]...)
 	}
-	t, v := b.texts[q.prompt], b.task.Vocabulary
-	if b.options.Logits {
-		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[b.task.Outputs.Logits].Data)[i*v:(i+1)*v]...)
+	if k := slices.Index(b.prompts, x); k >= 0 {
+		b.prompts, b.texts = slices.Delete(b.prompts, k, k+1), append(b.texts, x)
 	}
-	over, err := t.take(b.task, x, len(q.seen) == b.task.Context, q.out, &b.options)
-	if err == nil && each != nil {
-		err = each(q.prompt, t.Tokens[len(t.Tokens)-1])
-	}
+	over, err := t.take(b.spec, token, len(s.seen) == b.spec.Context, x.out, &x.options)
+	x.rest = []int{token.ID}
 	switch {
 	case err != nil:
-		t.Stop = StopCancelled
-	case over:
-		if t.Stop == StopContext && b.options.Tokens > 0 && b.full == nil {
-			b.full = b.task.full(len(t.Tokens), b.options.Tokens)
+		t.Stop, x.err = StopCancelled, err
+		b.Remove(x)
+		if b.together {
+			return err
 		}
-		t.Duration, q.out = time.Since(t.Start), nil
+	case over:
+		if t.Stop == StopContext && x.options.Tokens > 0 {
+			x.err = b.spec.full(len(t.Tokens), x.options.Tokens)
+		}
+		b.leave(x)
 	}
-	q.rest = slices.Clone([]int{x.ID})
-	return err
+	return nil
 }

@@ -43,12 +43,20 @@ func specOf(m *rlx.Model) (*spec, error) {
 
 func (t *spec) facts() Facts {
 	f := Facts{Vocabulary: t.Vocabulary, Context: t.most(), Sampling: Sampling(t.Sampling), End: t.End,
-		Sequences: t.Batch.Sequences,
+		Sequences: t.sequences(),
 		Tokenizer: t.Tokenizer != "", ChatTemplate: t.ChatTemplate != ""}
 	if t.Draft.Method != "" {
 		f.Drafts = t.drafts()
 	}
 	return f
+}
+
+// sequences returns the number of texts of a Batch.
+func (t *spec) sequences() int {
+	if t.Batch.Sequence == "" {
+		return 0
+	}
+	return t.Batch.Sequences
 }
 
 func (t *spec) slides() bool { return (*task.Text)(t).Slides() }

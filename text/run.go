@@ -33,10 +33,10 @@ type textRun struct {
 func (r *textRun) prepare(t *spec, n int) {
 	in := &t.Inputs
 	r.ids, r.recent = make([]int64, n*t.Chunk), make([]int64, n*t.Window)
-	r.position, r.topK = make([]int32, n), make([]int32, 1)
-	r.temperature, r.topP, r.minP, r.penalty = make([]float32, 1), make([]float32, 1), make([]float32, 1),
-		make([]float32, 1)
-	r.seed, r.step = make([]uint32, 2), make([]uint32, 2*n)
+	r.position, r.topK = make([]int32, n), make([]int32, n)
+	r.temperature, r.topP, r.minP, r.penalty = make([]float32, n), make([]float32, n), make([]float32, n),
+		make([]float32, n)
+	r.seed, r.step = make([]uint32, 2*n), make([]uint32, 2*n)
 	scalar := []int{}
 	r.request = rlx.Request{Method: t.Method, Inputs: map[string]rlx.Tensor{
 		in.Position:      {DType: rlx.I32, Shape: scalar, Data: tensor.Bytes(r.position)},
@@ -56,17 +56,9 @@ func (r *textRun) prepare(t *spec, n int) {
 
 // set sets the options of a call. hidden tells whether hidden states are wanted, too.
 func (r *textRun) set(s *rlx.Session, t *spec, o Options, hidden bool) {
-	off := func(v, otherwise float64) float32 {
-		if v == 0 {
-			return float32(otherwise)
-		}
-		return float32(v)
-	}
 	x := t.sampling(o)
-	r.temperature[0], r.topK[0], r.minP[0] = float32(x.Temperature), int32(x.TopK), float32(x.MinP)
-	r.topP[0], r.penalty[0] = off(x.TopP, 1), off(x.RepeatPenalty, 1)
-	r.seed[0], r.seed[1] = uint32(o.Seed), uint32(o.Seed>>32)
-	r.token, r.logprob = (*task.Text)(t).Chosen(x)
+	r.draw(0, x, o.Seed)
+	r.choose(t, x.Greedy())
 	r.chosen = []string{r.token, r.logprob}
 	if o.Logits {
 		r.chosen = append(r.chosen, t.Outputs.Logits)
@@ -79,6 +71,28 @@ func (r *textRun) set(s *rlx.Session, t *spec, o Options, hidden bool) {
 	if r.do == nil {
 		r.do = s
 	}
+}
+
+// draw sets the parameters of sequence i.
+func (r *textRun) draw(i int, x task.Sampling, seed uint64) {
+	off := func(v, otherwise float64) float32 {
+		if v == 0 {
+			return float32(otherwise)
+		}
+		return float32(v)
+	}
+	r.temperature[i], r.topK[i], r.minP[i] = float32(x.Temperature), int32(x.TopK), float32(x.MinP)
+	r.topP[i], r.penalty[i] = off(x.TopP, 1), off(x.RepeatPenalty, 1)
+	r.seed[2*i], r.seed[2*i+1] = uint32(seed), uint32(seed>>32)
+}
+
+// choose sets the names of the outputs with the tokens. greedy tells that all sequences take the most probable one.
+func (r *textRun) choose(t *spec, greedy bool) {
+	var x task.Sampling
+	if !greedy {
+		x.Temperature = 1
+	}
+	r.token, r.logprob = (*task.Text)(t).Chosen(x)
 }
 
 // check checks ids against the vocabulary and the context. It returns all ids that must be computed before a token can

@@ -92,7 +92,8 @@ type Result struct {
 	Logits []float32 // with Options.Logits: for each token, the row of logits from which it was chosen
 
 	Start    time.Time
-	Prompt   int           // number of tokens that were computed before the first one was chosen
+	Prompt   int           // number of tokens before the first one that was chosen
+	Cached   int           // of these, in a Batch, tokens that another text had computed
 	Drafted  int           // number of tokens that the draft head proposed
 	Accepted int           // number of proposals with which the model agreed
 	Prefill  time.Duration // time until the first token was chosen

@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx"
@@ -23,22 +27,35 @@ type apiFlags struct {
 	keyFile           string
 	cert, certKey     string
 	parallel, waiting int
+	client, budget    int
+	alike             bool
+	log               string
 }
 
 // apiFlagNames lists them.
-var apiFlagNames = []string{"listen", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue"}
+var apiFlagNames = []string{"listen", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
+	"client-requests", "prompt-tokens", "reproducible", "access-log"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("The API (artifacts that declare the task " + task.KindText + ")")
 	fs.StringVar(&f.listen, "listen", "",
 		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port; other machines need a --key-file")
-	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a key that requests must have: Authorization: Bearer KEY")
+	fs.StringVar(&f.keyFile, "key-file", "",
+		"`FILE` with keys, of which requests must have one (Authorization: Bearer KEY): KEY [CLIENT] in each line")
 	fs.StringVar(&f.cert, "tls-cert", "", "`FILE` a certificate in PEM, for https")
 	fs.StringVar(&f.certKey, "tls-key", "", "`FILE` the certificate's private key in PEM")
 	fs.StringVar(&f.name, "name", "", "`NAME` of the model in answers (default the file's)")
-	fs.IntVar(&f.parallel, "parallel", 4, "`N` texts in progress at a time; each has a cache of its own")
+	fs.IntVar(&f.parallel, "parallel", 0,
+		"`N` texts in progress at a time (default as many as rlxc --batch; 4 for an artifact without it)")
 	fs.IntVar(&f.waiting, "queue", 64, "`N` requests that may wait; others are refused with status 429")
+	fs.IntVar(&f.client, "client-requests", 0,
+		"`N` texts of a client in progress or waiting; others are refused with status 429 (default any number)")
+	fs.IntVar(&f.budget, "prompt-tokens", 0,
+		"`N` tokens of prompts between two tokens of the texts in progress (default 128)")
+	fs.BoolVar(&f.alike, "reproducible", false,
+		"the same seed gives the same text, bit for bit, whatever other texts are in progress; slower for few clients")
+	fs.StringVar(&f.log, "access-log", "off", "`FORMAT` of a line for each request on standard error: off, text or json")
 }
 
 // given lists the flags that were used.
@@ -53,8 +70,14 @@ func (f *apiFlags) given() (out []string) {
 
 func (f *apiFlags) settle(all *serveFlags) error {
 	switch {
-	case f.parallel < 1 || f.parallel > 1024:
+	case f.parallel < 0 || f.parallel > 1024 || f.parallel == 0 && f.fs.Changed("parallel"):
 		return cli.Usagef("--parallel", "is %d; allowed are 1 to 1024", f.parallel)
+	case f.client < 0 || f.client > 1<<20:
+		return cli.Usagef("--client-requests", "is %d; allowed are 0 (any number) to %d", f.client, 1<<20)
+	case f.budget < 0 || f.budget > 1<<20:
+		return cli.Usagef("--prompt-tokens", "is %d; allowed are 0 (the default) to %d", f.budget, 1<<20)
+	case !slices.Contains([]string{"off", "text", "json"}, f.log):
+		return cli.Usagef("--access-log", "is %q; allowed are off, text and json", f.log)
 	case f.waiting < 0 || f.waiting > 1<<20:
 		return cli.Usagef("--queue", "is %d; allowed are 0 to %d", f.waiting, 1<<20)
 	case (f.cert == "") != (f.certKey == ""):
@@ -76,23 +99,48 @@ func (f *apiFlags) settle(all *serveFlags) error {
 
 // Bounds of the files of --key-file, --tls-cert and --tls-key in bytes.
 const (
-	maxKey = 4096
+	maxKey = 1 << 20
 	maxPEM = 1 << 20
 )
 
-func (f *apiFlags) key() (string, error) {
+// keys returns the keys of --key-file, and for each the name of its client.
+func (f *apiFlags) keys() (map[string]string, error) {
 	if f.keyFile == "" {
-		return "", nil
+		return nil, nil
 	}
 	b, err := regular.ReadFile(f.keyFile, maxKey)
 	if err != nil {
-		return "", diag.New(diag.Usage, f.keyFile, "cannot be read: %w", unpath(err))
+		return nil, diag.New(diag.Usage, f.keyFile, "cannot be read: %w", unpath(err))
 	}
-	key := strings.TrimSpace(string(b))
-	if key == "" || strings.ContainsAny(key, " \t\r\n") {
-		return "", cli.Usagef("--key-file", "%s does not hold one word", f.keyFile)
+	out, i := map[string]string{}, 0
+	for line := range strings.Lines(string(b)) {
+		i++
+		switch words := strings.Fields(line); len(words) {
+		case 0:
+		case 1:
+			out[words[0]] = fmt.Sprint("key ", i) // a key must not get into a log
+		case 2:
+			out[words[0]] = words[1]
+		default:
+			return nil, cli.Usagef("--key-file", "line %d of %s has %d words; want a key, or a key and the name of its client",
+				i, f.keyFile, len(words))
+		}
 	}
-	return key, nil
+	if len(out) == 0 {
+		return nil, cli.Usagef("--key-file", "%s holds no key", f.keyFile)
+	}
+	return out, nil
+}
+
+// logger returns the log of requests.
+func (f *apiFlags) logger(w io.Writer) *slog.Logger {
+	switch f.log {
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, nil))
+	case "text":
+		return slog.New(slog.NewTextHandler(w, nil))
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // secure wraps a listener for https.
@@ -117,7 +165,7 @@ func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
 
 // serveText serves a language model until ctx ends.
 func (s *session) serveText(ctx context.Context, f *serveFlags, t *task.Text, listener net.Listener) error {
-	key, err := f.api.key()
+	keys, err := f.api.keys()
 	if err != nil {
 		return err
 	}
@@ -125,18 +173,29 @@ func (s *session) serveText(ctx context.Context, f *serveFlags, t *task.Text, li
 	if err != nil {
 		return err
 	}
-	method, err := s.model.Method(t.Method)
+	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting,
+		PerClient: f.api.client, Budget: f.api.budget, Alike: f.api.alike})
+	if err != nil {
+		return err
+	}
+	name := t.Method
+	if t.Batch.Sequence != "" {
+		name = t.Batch.Method
+	} else if f.api.alike {
+		return cli.Usagef("--reproducible", "is for artifacts that were compiled with rlxc --batch N; texts of others do not share runs")
+	}
+	method, err := s.model.Method(name)
 	if err != nil {
 		return err
 	}
 	if err := s.readyToServe(ctx, []*rlx.Method{method}); err != nil {
 		return err
 	}
-	o := openai.Options{Model: f.api.name, Key: key, Local: key == "", Log: s.env.Stderr}
+	o := openai.Options{Model: f.api.name, Keys: keys, Local: keys == nil, Log: f.api.logger(s.env.Stderr)}
 	if o.Model == "" {
 		o.Model = strings.TrimSuffix(filepath.Base(s.model.Path()), ".rlx")
 	}
-	server := openai.New(s.model, openai.NewEngine(s.reopen, f.api.parallel, f.api.waiting), o)
+	server := openai.New(s.model, engine, o)
 	url := scheme + "://" + listener.Addr().String() + "/v1"
 	if err := s.announce(url, "the base URL for clients of OpenAI's API; Ctrl-C ends the server"); err != nil {
 		return err

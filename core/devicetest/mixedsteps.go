@@ -493,12 +493,16 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	}
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
-	in := []*ir.Node{x, k, v, nil, nil, nil, nil}
+	in := []*ir.Node{x, k, v, nil, nil, nil, nil, nil}
 	if s, err := a.Sizes(x.Type, k.Type, v.Type); err == nil && m.IntN(3) == 0 {
 		in[op.AttentionKVLen] = m.number(float64(m.IntN(m.graph.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32)
 	}
 	if m.IntN(4) == 0 {
 		in[op.AttentionSinks] = m.param(x.Type.DType, int64(a.Heads))
+	}
+	if b := x.Type.Shape[0]; m.IntN(4) == 0 && k.Type.Shape[0].IsStatic() {
+		last := op.Const(m.graph, float64(k.Type.Shape[0].Const-1), ir.TypeOf(dtype.I32))
+		in[op.AttentionSequence] = op.Sub(last, op.Iota(m.graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{b}}))
 	}
 	return m.add(op.AttentionDef, a, in...)
 }

@@ -31,6 +31,7 @@ const (
 	AttentionPosition            // with causal and sliding: position of query 0 among the keys
 	AttentionKVLen               // number of keys
 	AttentionSinks               // logit of each head's sink
+	AttentionSequence            // batch element of k and v that each batch element of q reads
 )
 
 // AttentionAttrs are the attributes of attention.
@@ -64,7 +65,7 @@ type AttentionShape struct {
 }
 
 // AttentionOperands are the optional operands of an attention. Any of them may be nil.
-type AttentionOperands struct{ Mask, Position, KVLen, Sinks *ir.Node }
+type AttentionOperands struct{ Mask, Position, KVLen, Sinks, Sequence *ir.Node }
 
 // AttentionDef defines scaled dot-product attention.
 var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
@@ -79,10 +80,10 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"from run to run; keys after the last query's position may be stale rows of a cache. kv_len: i32[] or i32[B], how many keys there are; those after them " +
 		"do not exist, for the default position either. A number outside 0 to Sk is a run error. sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
-		"they may be the same product. Scores need not be stored. " +
+		"they may be the same product. sequence: i32[B], the batch element of k and v that each batch element of q reads, in place of its own number; one that they do not have is a run error. Scores need not be stored. " +
 		"A score s is rounded in f32, which changes p by up to |s|*6e-8 of itself; beyond scores of about 50 that exceeds the tolerance.",
-	Operands: "q, k, v, mask?, position?, kv_len?, sinks?",
-	Checked:  []ir.Checked{{Operand: 5, Safe: 0}},
+	Operands: "q, k, v, mask?, position?, kv_len?, sinks?, sequence?",
+	Checked:  []ir.Checked{{Operand: AttentionKVLen, Safe: 0}, {Operand: AttentionSequence, Safe: 0}},
 	Infer:    func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
 	Eval:     evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
@@ -107,7 +108,7 @@ func Attention(q, k, v *ir.Node, o AttentionOperands, attrs AttentionAttrs) *ir.
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
 	}
-	return q.Graph.Add(AttentionDef, attrs, q, k, v, o.Mask, o.Position, o.KVLen, o.Sinks)
+	return q.Graph.Add(AttentionDef, attrs, q, k, v, o.Mask, o.Position, o.KVLen, o.Sinks, o.Sequence)
 }
 
 // EffectiveScale returns the factor of q·k.
@@ -206,6 +207,18 @@ func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kv
 		offset = of(position)
 	}
 	return keys, offset, nil
+}
+
+// Element returns the batch element of k and v that batch element b of q reads. sequence has the values of that
+// operand, and is empty if there is none; have is the number of batch elements of k.
+func Element[T int32 | int64](sequence []T, b, have int) (int, error) {
+	if len(sequence) == 0 {
+		return b, nil
+	}
+	if e := sequence[b]; e < 0 || int64(e) >= int64(have) {
+		return 0, fmt.Errorf("sequence %d of batch element %d is out of range 0 to %d", e, b, have-1)
+	}
+	return int(sequence[b]), nil
 }
 
 // symbolicOffset returns AttentionGeometry.QOffset for sizes with symbols. ok is false if no dim is equal to it.
@@ -361,6 +374,11 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 	}
 	if sinks := in[AttentionSinks]; sinks.Present() {
 		if err := vectorOf("sinks", sinks, q.DType, ir.Static(s.H)); err != nil {
+			return s, err
+		}
+	}
+	if sequence := in[AttentionSequence]; sequence.Present() {
+		if err := vectorOf("sequence", sequence, dtype.I32, s.B); err != nil {
 			return s, err
 		}
 	}

@@ -81,7 +81,7 @@ var AttentionBackwardDef = ir.DefineTuple(ir.TupleDef[AttentionAttrs]{
 		for _, c := range append(attentionCases(), attentionLongCases()...) {
 			a, in := c.Attrs, c.In
 			if len(a.Packed) > 0 || singleOrDouble("q", in[0]) != nil || in[1].DType != in[0].DType ||
-				in[1].Shape[0] != in[0].Shape[0] {
+				in[1].Shape[0] != in[0].Shape[0] || len(in) > AttentionSequence {
 				continue
 			}
 			all := make([]ir.Type, 7)

@@ -99,7 +99,8 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 		a.Packed, a.HeadDim = nil, 0
 	}
 	in = allWidened(append(in[:len(in):len(in)], dy[0])...)
-	o := AttentionOperands{in[AttentionMask], in[AttentionPosition], in[AttentionKVLen], in[AttentionSinks]}
+	o := AttentionOperands{Mask: in[AttentionMask], Position: in[AttentionPosition], KVLen: in[AttentionKVLen],
+		Sinks: in[AttentionSinks]}
 	if m := n.In[AttentionMask]; a.Mask == MaskCustom {
 		o.Mask = m // is compared and not computed with
 	}
@@ -110,7 +111,11 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 		if len(packed) > 0 {
 			dx[i] = padTo(dx[i], n.In[i].Type.Shape, 2, packed[i])
 		}
-		dx[i] = padTo(dx[i], n.In[i].Type.Shape, 0, 0)
+		if sequence := n.In[AttentionSequence]; sequence != nil && i > 0 {
+			dx[i] = ScatterAdd(dx[i], sequence, n.In[i].Type.Shape[0])
+		} else {
+			dx[i] = padTo(dx[i], n.In[i].Type.Shape, 0, 0)
+		}
 	}
 	d = d[3:]
 	if a.Mask == MaskBias {

@@ -1,6 +1,9 @@
 package op
 
-import "github.com/rlx-go/rlx/core/ir"
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
 
 func attentionCases() []ir.Case[AttentionAttrs] {
 	c := func(a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] {
@@ -28,6 +31,13 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 			}
 			x.Fill = append(x.Fill, r)
 		}
+		return x
+	}
+	// sequence and the position, from lo to hi; k is v, too
+	of := func(lo, hi float64, a AttentionAttrs, q, k, position ir.Type) ir.Case[AttentionAttrs] {
+		x := at(lo, hi, a, q, k, k, position)
+		x.In = append(x.In, none, none, ir.Type{DType: dtype.I32, Shape: q.Shape[:1]})
+		x.Fill = append(x.Fill, ir.Range{}, ir.Range{}, ir.Range{Lo: 0, Hi: float64(k.Shape[0].Const - 1)})
 		return x
 	}
 	q, k := f32(2, 5, 12), f32(2, 7, 12)
@@ -85,6 +95,15 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		more(0, 7, AttentionAttrs{Heads: 2, Layout: BHSD}, f32(1, 2, 5, 4), f32(3, 2, 7, 4), f32(3, 2, 7, 4), none,
 			none, i32()),
 		c(AttentionAttrs{Heads: 3, Layout: BSE}, f32(0, 2, 12), k, k),
+		// Caches whose sequences are chosen.
+		of(0, 40, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskCausal}, f32(3, 1, 64), f32(5, 40, 32),
+			i32(3)),
+		of(0, 40, AttentionAttrs{Heads: 2, Layout: BSE, Mask: MaskSliding, Window: 9}, f32(3, 12, 32), f32(3, 70, 32),
+			i32(3)),
+		of(0, 9, AttentionAttrs{Heads: 1, Layout: BHSD, Mask: MaskCausal}, f32(2, 1, 3, 5), f32(4, 1, 9, 5), i32()),
+		of(500, 1300, AttentionAttrs{Heads: 2, KVHeads: 1, Layout: BSE, Mask: MaskCausal}, f32(2, 2, 32),
+			bf16(3, 1200, 16), i32(2)),
+		of(0, 40, AttentionAttrs{Heads: 1, Layout: BSE, Mask: MaskCausal}, f32(0, 1, 8), f32(3, 9, 8), i32(0)),
 		// Sinks.
 		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE}, q, g, g, none, none, none, f32(4)),
 		more(-2, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, none, i32(2), none, f32(3)),

@@ -12,6 +12,7 @@ type attentionRows struct {
 	g               AttentionGeometry
 	q, k, v, mask   *tensor.Array // mask may be nil
 	position, kvLen []int64
+	sequence        []int64
 	sinks           []float64
 	scale           float64
 	scores          []float64
@@ -33,6 +34,10 @@ func newAttentionRows(a AttentionAttrs, in []*tensor.Array) *attentionRows {
 	if x := in[AttentionSinks]; x != nil {
 		r.sinks = x.Floats
 	}
+	// attention_backward has no such operand
+	if len(in) > AttentionSequence && in[AttentionSequence] != nil {
+		r.sequence = in[AttentionSequence].Ints
+	}
 	r.g = a.Geometry(r.q.Shape, r.k.Shape, r.v.Shape, shape)
 	r.scale, r.scores = a.EffectiveScale(int64(r.g.D)), make([]float64, r.g.Sk)
 	return r
@@ -46,9 +51,13 @@ func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error
 		if err != nil {
 			return err
 		}
+		e, err := Element(r.sequence, b, r.k.Shape[0])
+		if err != nil {
+			return err
+		}
 		for h := range g.H {
-			at := attentionPlace{head: h, k: g.Start[1] + b*g.K.Batch + h*g.HKV/g.H*g.K.Head,
-				v: g.Start[2] + b*g.V.Batch + h*g.HKV/g.H*g.V.Head}
+			at := attentionPlace{head: h, k: g.Start[1] + e*g.K.Batch + h*g.HKV/g.H*g.K.Head,
+				v: g.Start[2] + e*g.V.Batch + h*g.HKV/g.H*g.V.Head}
 			for i := range g.Sq {
 				at.q = g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
 				at.out = b*g.Out.Batch + h*g.Out.Head + i*g.Out.Seq

@@ -92,8 +92,14 @@ func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShap
 	return x
 }
 
-// firstBatches drops the batch elements of k and v from n on.
+// firstBatches replaces k and v by those of their batch elements that the n of q read: the first, or those of the
+// operand sequence, which the result does not have.
 func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
+	if sequence := in[AttentionSequence]; sequence != nil {
+		in = slices.Clone(in)
+		in[1], in[2], in[AttentionSequence] = Gather(in[1], sequence, 0), Gather(in[2], sequence, 0), nil
+		return in
+	}
 	if in[1].Type.Shape[0] == n {
 		return in
 	}

@@ -13,14 +13,18 @@ type KVAppendAttrs struct {
 	Axis int `attr:"axis"`
 }
 
+// KVAppendSequence is the index of the optional operand of kv_append.
+const KVAppendSequence = 3
+
 // KVAppendDef writes rows into a state.
 var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	Name: "kv_append",
 	Doc: "Takes state, rows and pos. The result is state after writing rows to pos, pos+1, ... of the axis, in the memory of state. Rows have state's element type and sizes, " +
 		"but for the axis, where they may have fewer, and axis 0, if it is another: what a state of many sequences has beyond those of rows stays as it is. " +
-		"pos (i32 or i64) is one number, or one for each of these sequences. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
+		"pos (i32 or i64) is one number, or one for each of these sequences. sequence (i32), if the axis is another than 0, has for each element of axis 0 of rows the sequence of state that takes it, " +
+		"in place of its own number; of elements that write to the same place, the last one counts. A sequence that state does not have is a run error, and nothing is written. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
 		"As many rows as the axis has, at 0, replace the whole state.",
-	Operands: "state, rows, pos",
+	Operands: "state, rows, pos, sequence?",
 	Updates:  true,
 	Infer: func(s ir.Sig[KVAppendAttrs]) (ir.Type, error) {
 		state, rows, pos, axis := s.In[0], s.In[1], s.In[2], s.Attrs.Axis
@@ -52,7 +56,14 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			}
 			return ir.Type{}, fmt.Errorf("pos is %v; want %s", pos, want)
 		}
-		return state, nil
+		sequence := s.In[KVAppendSequence]
+		if !sequence.Present() {
+			return state, nil
+		}
+		if axis == 0 {
+			return ir.Type{}, fmt.Errorf("has an operand sequence with axis 0; want it with another axis")
+		}
+		return state, vectorOf("sequence", sequence, dtype.I32, rows.Shape[0])
 	},
 	Eval: func(a KVAppendAttrs, in []*tensor.Array, out *tensor.Array) error {
 		state, rows, pos := in[0], in[1], in[2].Ints
@@ -60,24 +71,39 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		if err := CheckAppend(pos, n, have, a.Axis); err != nil {
 			return err
 		}
+		var sequence []int64
+		if in[KVAppendSequence] != nil {
+			sequence = in[KVAppendSequence].Ints
+			if err := CheckSequences(sequence, state.Shape[0]); err != nil {
+				return err
+			}
+		}
 		copyArray(out, state)
 		inner, outer := tensor.Numel(state.Shape[a.Axis+1:]), tensor.Numel(rows.Shape[:a.Axis])
 		for o := range outer {
-			at := pos[o*len(pos)/outer]
-			copyRange(out, (o*have+int(at))*inner, rows, o*n*inner, n*inner)
+			at, to := pos[o*len(pos)/outer], o
+			if sequence != nil {
+				each := outer / len(sequence)
+				to = int(sequence[o/each])*each + o%each
+			}
+			copyRange(out, (to*have+int(at))*inner, rows, o*n*inner, n*inner)
 		}
 		return nil
 	},
 	FLOPs: noFLOPs[KVAppendAttrs],
 	Tol:   exact[KVAppendAttrs],
 	Cases: func() []ir.Case[KVAppendAttrs] {
-		c := func(axis int, state, rows, pos ir.Type) ir.Case[KVAppendAttrs] {
+		c := func(axis int, state, rows, pos ir.Type, sequence ...ir.Type) ir.Case[KVAppendAttrs] {
 			last := float64(state.Shape[axis].Const - rows.Shape[axis].Const)
 			fill := []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: 0, Hi: last}}
 			if !state.DType.IsFloat() {
 				fill[0], fill[1] = ir.Range{Lo: 0, Hi: 3}, ir.Range{Lo: 0, Hi: 3}
 			}
-			return ir.Case[KVAppendAttrs]{Attrs: KVAppendAttrs{axis}, In: []ir.Type{state, rows, pos}, Fill: fill}
+			if len(sequence) > 0 {
+				fill = append(fill, ir.Range{Lo: 0, Hi: float64(state.Shape[0].Const - 1)})
+			}
+			return ir.Case[KVAppendAttrs]{Attrs: KVAppendAttrs{axis},
+				In: append([]ir.Type{state, rows, pos}, sequence...), Fill: fill}
 		}
 		cases := []ir.Case[KVAppendAttrs]{
 			c(0, f32(7), f32(1), i32()), c(0, f32(5, 3), f32(5, 3), i32()), c(1, f32(2, 9, 3), f32(2, 4, 3), i64()),
@@ -87,7 +113,9 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		}
 		cases = append(cases, c(1, f32(4, 9, 8), f32(3, 2, 8), i32(3)), c(1, f32(3, 9, 5), f32(3, 1, 5), i64(3)),
 			c(2, f32(5, 3, 17, 4), f32(2, 3, 4, 4), i32(2)), c(2, f32(3, 2, 6), f32(2, 2, 1), i32()),
-			c(1, f32(2, 4), f32(0, 2), i32(0)))
+			c(1, f32(2, 4), f32(0, 2), i32(0)), c(1, f32(9, 7, 8), f32(4, 1, 8), i32(4), i32(4)),
+			c(1, f32(5, 9, 3), f32(1, 4, 3), i32(1), i32(1)), c(2, f32(6, 3, 17, 4), f32(2, 3, 4, 4), i32(2), i32(2)),
+			c(1, f32(3, 9, 8), f32(3, 5, 8), i32(), i32(3)), c(1, f32(3, 9, 8), f32(0, 5, 8), i32(0), i32(0)))
 		for _, d := range elementTypes() {
 			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()),
 				c(1, ir.TypeOf(d, 3, 6, 3), ir.TypeOf(d, 2, 1, 3), i32(2)))
@@ -106,10 +134,26 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	return nil
 }
 
+// CheckSequences checks the sequences of a state with so many to which rows are written.
+func CheckSequences[T int32 | int64](sequences []T, have int) error {
+	for i, s := range sequences {
+		if s < 0 || int64(s) >= int64(have) {
+			return fmt.Errorf("sequence %d of element %d is out of range 0 to %d", s, i, have-1)
+		}
+	}
+	return nil
+}
+
 // KVAppend adds an op that writes rows to pos, pos+1, ... of an axis of state, and returns the new value of state. pos
 // is one number, or one for each element of axis 0 of rows.
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
-	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
+	return KVAppendTo(state, rows, pos, nil, axis)
+}
+
+// KVAppendTo is KVAppend with the index in axis 0 of state that each element of axis 0 of rows takes. A nil sequence
+// means their own.
+func KVAppendTo(state, rows, pos, sequence *ir.Node, axis int) *ir.Node {
+	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos, sequence)
 }
 
 var _ = ir.Gradient(KVAppendDef, func(*ir.Node, []*ir.Node) ([]*ir.Node, error) {

@@ -74,8 +74,8 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-func (u *usage) add(prompt int, t Text) {
-	u.Prompt += prompt
+func (u *usage) add(t *text.Result) {
+	u.Prompt += t.Prompt
 	u.Completion += len(t.Tokens)
 	u.Total = u.Prompt + u.Completion
 	u.Details.Cached += t.Cached
@@ -184,11 +184,11 @@ func (j *job) answer(ctx context.Context) {
 		fail(j.w, failureOf(err))
 		return
 	}
-	total := &usage{}
+	total := &recordOf(ctx).usage
 	for i, p := range j.prompts {
 		c, err := j.choice(ctx, i, p, o, total)
 		if err != nil {
-			j.fail(err)
+			j.fail(ctx, err)
 			return
 		}
 		j.head.Choices = append(j.head.Choices, c)
@@ -207,12 +207,14 @@ func (j *job) answer(ctx context.Context) {
 }
 
 // fail reports an error, within the stream if it has begun.
-func (j *job) fail(err error) {
+func (j *job) fail(ctx context.Context, err error) {
+	f := failureOf(err)
+	recordOf(ctx).err = f.message
 	if j.stream == nil {
-		fail(j.w, failureOf(err))
+		fail(j.w, f)
 		return
 	}
-	j.stream.send(failureOf(err).body())
+	j.stream.send(f.body())
 }
 
 func (j *job) partObject() string {
@@ -226,10 +228,7 @@ func (j *job) partObject() string {
 func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, total *usage) (
 	choice, error) {
 	sent, offset := 0, 0
-	o.Each = func(t text.Token) error {
-		if !j.request.Stream {
-			return nil
-		}
+	each := func(t text.Token) error {
 		if j.chat && sent == 0 {
 			empty := ""
 			j.part(choice{Index: i, Delta: &turn{Role: "assistant", Content: &empty}})
@@ -243,11 +242,14 @@ func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, t
 		}
 		return j.part(c)
 	}
-	t, err := j.server.engine.Generate(ctx, prompt, o)
+	if j.request.Stream {
+		o.Each = each
+	}
+	t, err := j.server.engine.Generate(ctx, recordOf(ctx).client, prompt, o)
 	if err != nil {
 		return choice{}, err
 	}
-	total.add(len(prompt), t)
+	total.add(t)
 	c := choice{Index: i, FinishReason: finish(t.Stop)}
 	if !j.request.Stream {
 		j.setText(&c, t.Text, false)

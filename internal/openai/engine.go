@@ -3,180 +3,148 @@ package openai
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/text"
 )
 
-// ErrBusy reports that as many requests wait as may.
-var ErrBusy = errors.New("the server is busy; try again later")
+// Limits bound what an engine does at a time.
+type Limits struct {
+	// Parallel bounds the texts in progress. 0 means as many as share a run, or 4 if the model was compiled for one
+	// sequence: each of these, and of as many that are kept, has a state of rlx.Model.StateSize.
+	Parallel  int
+	Waiting   int  // requests that wait for others; more are refused
+	PerClient int  // texts of one client, in progress or waiting; 0 means any number
+	Budget    int  // see text.Batch.Budget; 0 means its default
+	Alike     bool // see text.Batch.Alike
+}
 
-var errDraining = errors.New("the server is ending")
+// turnsParallel is the default of Limits.Parallel for models that were compiled for one sequence.
+const turnsParallel = 4
 
-// An Engine continues texts. Several may be in progress: their runs take turns token by token, because a session does
-// one run at a time. Sequences of texts that have ended are kept for a while, so that the next request of a
-// conversation computes only what is new.
+// maxTries bounds how often a text is begun, if the backend is lost before anything was sent.
+const maxTries = 4
+
+// An Engine continues texts, several at a time. They share runs if the model was compiled for several sequences, and
+// take turns if not.
 type Engine struct {
-	open     func(context.Context) (*rlx.Session, error)
-	queue    chan struct{} // has an element for each request, in progress or waiting
-	parallel chan struct{} // has an element for each text in progress
+	open    func(context.Context) (*rlx.Session, error)
+	limits  Limits
+	places  *places
+	metrics *metrics
+	way     interface {
+		generate(ctx context.Context, prompt []int, o text.Options) (*text.Result, error)
+	}
 
-	mu       sync.Mutex
-	session  *rlx.Session
-	kept     []*text.Generator // sequences of session that no request uses, the one used last at the end
-	spare    int               // how many may be kept
-	draining bool
-	running  map[*rlx.Session]int // texts in progress, so that a lost session is closed after the last one
+	mu      sync.Mutex
+	session *rlx.Session
+	uses    map[*rlx.Session]int // so that a lost session is closed after its last use
 }
 
-// NewEngine returns an engine. open starts a session; it is called again when the backend is lost. parallel bounds the
-// texts in progress, and waiting the requests that wait for others. Each text in progress, and each of as many that are
-// kept, has a state of rlx.Model.StateSize.
-func NewEngine(open func(context.Context) (*rlx.Session, error), parallel, waiting int) *Engine {
-	return &Engine{open: open, queue: make(chan struct{}, parallel+waiting), parallel: make(chan struct{}, parallel),
-		spare: parallel, running: map[*rlx.Session]int{}}
+// NewEngine returns an engine for a model with the task text. open starts a session; it is called again when the
+// backend is lost.
+func NewEngine(m *rlx.Model, open func(context.Context) (*rlx.Session, error), l Limits) (*Engine, error) {
+	facts, err := text.FactsOf(m)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{open: open, uses: map[*rlx.Session]int{}}
+	if facts.Sequences > 1 {
+		e.way = &together{engine: e}
+		if l.Parallel == 0 || l.Parallel > facts.Sequences {
+			l.Parallel = facts.Sequences
+		}
+	} else {
+		if l.Parallel == 0 {
+			l.Parallel = turnsParallel
+		}
+		e.way = &turns{engine: e, spare: l.Parallel}
+	}
+	e.limits, e.places = l, newPlaces(l)
+	e.metrics = newMetrics(e)
+	return e, nil
 }
+
+// Limits returns the limits, with those that NewEngine has chosen.
+func (e *Engine) Limits() Limits { return e.limits }
 
 // Ready starts the session if none runs, and returns the error if that fails.
 func (e *Engine) Ready() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.draining {
+	if e.places.isDraining() {
 		return errDraining
 	}
-	_, err := e.current(context.Background())
+	_, done, err := e.use(context.Background())
+	if err == nil {
+		done()
+	}
 	return err
 }
 
 // drain refuses requests from now on.
-func (e *Engine) drain() {
+func (e *Engine) drain() { e.places.drain() }
+
+// use returns the session, which it starts if there is none or if it is lost. The caller calls done after use.
+func (e *Engine) use(ctx context.Context) (s *rlx.Session, done func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.draining = true
-}
-
-// current returns the session. The caller holds e.mu.
-func (e *Engine) current(ctx context.Context) (*rlx.Session, error) {
-	if e.session != nil && e.session.Err() == nil {
-		return e.session, nil
-	}
-	if old := e.session; old != nil {
-		e.session, e.kept = nil, nil
-		if e.running[old] == 0 {
-			old.Close()
+	if old := e.session; old == nil || old.Err() != nil {
+		e.session = nil
+		if old != nil {
+			e.metrics.lost.Inc()
+			if e.uses[old] == 0 {
+				old.Close()
+			}
+		}
+		if e.session, err = e.open(context.WithoutCancel(ctx)); err != nil {
+			e.session = nil
+			return nil, nil, err
 		}
 	}
-	s, err := e.open(context.WithoutCancel(ctx))
+	s = e.session
+	e.uses[s]++
+	return s, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.uses[s]--; e.uses[s] == 0 {
+			delete(e.uses, s)
+			if s != e.session {
+				s.Close()
+			}
+		}
+	}, nil
+}
+
+// Generate continues a prompt for a client. It waits while as many texts are in progress as may be. If the backend is
+// lost before o.Each was called, it is started again and the text is begun anew; without Each, nothing counts as sent.
+// Errors match ErrBusy or ErrClient, or are those of text.Generator.Generate; a full context is none.
+func (e *Engine) Generate(ctx context.Context, client string, prompt []int, o text.Options) (*text.Result, error) {
+	began := time.Now()
+	leave, err := e.places.take(ctx, client)
 	if err != nil {
+		e.metrics.refuse(err)
 		return nil, err
 	}
-	e.session = s
-	return s, nil
-}
-
-// A Text is the result of Generate.
-type Text struct {
-	*text.Result
-	Cached int // tokens of the prompt that were not computed again
-}
-
-// Generate continues a prompt. It waits while as many texts are in progress as may be. If the backend is lost before
-// the first token, it is started again and the text is begun anew. Errors match ErrBusy, or are those of
-// text.Generator.Generate.
-func (e *Engine) Generate(ctx context.Context, prompt []int, o text.Options) (Text, error) {
-	select {
-	case e.queue <- struct{}{}:
-		defer func() { <-e.queue }()
-	default:
-		return Text{}, ErrBusy
-	}
-	select {
-	case e.parallel <- struct{}{}:
-		defer func() { <-e.parallel }()
-	case <-ctx.Done():
-		return Text{}, context.Cause(ctx)
-	}
-	sent, each := false, o.Each
-	o.Each = func(t text.Token) error {
-		sent = true
-		return each(t)
-	}
-	t, err := e.generate(ctx, prompt, o)
-	if errors.Is(err, rlx.ErrLost) && !sent && ctx.Err() == nil {
-		return e.generate(ctx, prompt, o)
-	}
-	return t, err
-}
-
-func (e *Engine) generate(ctx context.Context, prompt []int, o text.Options) (Text, error) {
-	g, s, err := e.take(ctx, prompt)
-	if err != nil {
-		return Text{}, err
-	}
-	cached := len(g.IDs())
-	r, err := g.Generate(ctx, prompt[cached:], o)
-	e.put(g, s, err)
-	return Text{r, cached}, err
-}
-
-// take returns the kept sequence with which most of the prompt has been computed, or a new one.
-func (e *Engine) take(ctx context.Context, prompt []int) (*text.Generator, *rlx.Session, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.draining {
-		return nil, nil, errDraining
-	}
-	s, err := e.current(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	best, length := -1, 0
-	for i, g := range e.kept {
-		seen := g.IDs()
-		if len(seen) < len(prompt) && len(seen) > length && slices.Equal(seen, prompt[:len(seen)]) {
-			best, length = i, len(seen)
+	defer leave()
+	e.metrics.queue.Observe(time.Since(began).Seconds())
+	sent := false
+	if each := o.Each; each != nil {
+		o.Each = func(t text.Token) error {
+			sent = true
+			return each(t)
 		}
 	}
-	var g *text.Generator
-	switch {
-	case best >= 0:
-		g = e.kept[best]
-		e.kept = slices.Delete(e.kept, best, best+1)
-	case len(e.kept) == e.spare: // give its memory to the new one
-		g = e.kept[0]
-		e.kept = slices.Delete(e.kept, 0, 1)
-		err = g.Reset(ctx)
-	default:
-		g, err = text.NewGenerator(ctx, s)
-	}
-	if err != nil {
-		if g != nil {
-			g.Close()
+	for try := 1; ; try++ {
+		t, err := e.way.generate(ctx, prompt, o)
+		if errors.Is(err, rlx.ErrLost) && !sent && ctx.Err() == nil && try < maxTries {
+			e.metrics.repeated.Inc()
+			continue
 		}
-		return nil, nil, err
-	}
-	e.running[s]++
-	return g, s, nil
-}
-
-// put keeps the sequence of a text that has ended with err.
-func (e *Engine) put(g *text.Generator, s *rlx.Session, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.running[s]--; e.running[s] == 0 {
-		delete(e.running, s)
-	}
-	switch {
-	case s != e.session: // lost, and replaced
-		g.Close()
-		if e.running[s] == 0 {
-			s.Close()
+		if errors.Is(err, text.ErrContext) && t != nil && len(t.Tokens) > 0 {
+			err = nil // the answer says so in its finish_reason
 		}
-	case err != nil && !errors.Is(err, context.Canceled) || errors.Is(err, rlx.ErrState) || len(e.kept) == e.spare:
-		g.Close()
-	default:
-		e.kept = append(e.kept, g)
+		e.metrics.text(t, err, began)
+		return t, err
 	}
 }

@@ -26,8 +26,13 @@ import (
 func TestMain(m *testing.M) { rlxtest.Main(m, nil) }
 
 // chatModel returns the artifact of the demo model with a chat template.
-var chatModel = sync.OnceValue(func() string {
-	dir, out := rlxtest.Scratch("chat"), rlxtest.Scratch("chat.rlx")
+var chatModel = sync.OnceValue(func() string { return compileChat("chat") })
+
+// batchModel is chatModel for four sequences at a time.
+var batchModel = sync.OnceValue(func() string { return compileChat("batch", "--batch", "4") })
+
+func compileChat(name string, flags ...string) string {
+	dir, out := rlxtest.Scratch(name), rlxtest.Scratch(name+".rlx")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		panic(err)
 	}
@@ -53,9 +58,15 @@ var chatModel = sync.OnceValue(func() string {
 			panic(err)
 		}
 	}
-	rlxtest.Compile(out, dir, "--target", "cpu", "--context", "256")
+	rlxtest.Compile(out, dir, append([]string{"--target", "cpu", "--context", "256"}, flags...)...)
 	return out
-})
+}
+
+// bothWays runs a test for texts that take turns and for texts that share runs.
+func bothWays(t *testing.T, test func(t *testing.T, model string)) {
+	t.Run("turns", func(t *testing.T) { test(t, chatModel()) })
+	t.Run("shared", func(t *testing.T) { test(t, batchModel()) })
+}
 
 // A fixture is a server of the demo model.
 type fixture struct {
@@ -64,19 +75,22 @@ type fixture struct {
 	sessions []*rlx.Session // that the engine has opened
 }
 
-func serve(t *testing.T, parallel, waiting int, o Options) *fixture {
+func serve(t *testing.T, model string, l Limits, o Options) *fixture {
 	t.Helper()
-	m := rlxtest.Open(t, chatModel())
+	m := rlxtest.Open(t, model)
 	f := &fixture{}
-	f.engine = NewEngine(func(ctx context.Context) (*rlx.Session, error) {
+	engine, err := NewEngine(m, func(ctx context.Context) (*rlx.Session, error) {
 		s, err := m.NewSession(ctx, rlx.Options{Backend: rlxtest.CPU("cpu")})
 		if err == nil {
 			f.sessions = append(f.sessions, s)
 			t.Cleanup(func() { s.Close() })
 		}
 		return s, err
-	}, parallel, waiting)
-	o.Model, o.Log = "demo", io.Discard
+	}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.engine, o.Model = engine, "demo"
 	f.Server = httptest.NewServer(New(m, f.engine, o))
 	t.Cleanup(f.Close)
 	return f
@@ -136,8 +150,10 @@ var hello = request{"model": "x", "temperature": 0, "max_tokens": 12,
 
 // TestChat: the answer is the text that the generator gives, whole or in parts, and the next turn of the conversation
 // computes only what is new.
-func TestChat(t *testing.T) {
-	f := serve(t, 2, 2, Options{})
+func TestChat(t *testing.T) { bothWays(t, testChat) }
+
+func testChat(t *testing.T, model string) {
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
 	status, got := f.post(t, "/v1/chat/completions", hello.with(request{"logprobs": true}))
 	content, _ := at(got, "choices", 0, "message", "content").(string)
 	if status != 200 || content != reference(t) || at(got, "choices", 0, "finish_reason") != "length" ||
@@ -168,7 +184,7 @@ func TestChat(t *testing.T) {
 	if cached < 20 || cached >= prompt {
 		t.Errorf("%v of %v tokens were not computed again", cached, prompt)
 	}
-	fresh := serve(t, 1, 0, Options{})
+	fresh := serve(t, model, Limits{Parallel: 1, Waiting: 0}, Options{})
 	_, want := fresh.post(t, "/v1/chat/completions", hello.with(request{"messages": longer}))
 	if a, b := at(got, "choices", 0, "message", "content"), at(want, "choices", 0, "message", "content"); a != b {
 		t.Errorf("after a kept sequence %q; alone %q", a, b)
@@ -225,8 +241,10 @@ func (f *fixture) stream(t *testing.T, path string, r request) (events []map[str
 }
 
 // TestCompletions: several prompts, as texts and as ids; stop texts; probabilities.
-func TestCompletions(t *testing.T) {
-	f := serve(t, 2, 2, Options{})
+func TestCompletions(t *testing.T) { bothWays(t, testCompletions) }
+
+func testCompletions(t *testing.T, model string) {
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
 	base := request{"prompt": "ROMEO:", "max_tokens": 10, "temperature": 0}
 	_, one := f.post(t, "/v1/completions", base)
 	want, _ := at(one, "choices", 0, "text").(string)
@@ -283,7 +301,7 @@ func TestCompletions(t *testing.T) {
 // TestRefused: requests that are wrong or not supported have a status and a code, and the parameter where one is
 // wrong.
 func TestRefused(t *testing.T) {
-	f := serve(t, 1, 0, Options{})
+	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0}, Options{})
 	long := strings.Repeat("word ", 2000)
 	for _, c := range []struct {
 		path    string
@@ -328,13 +346,15 @@ func TestRefused(t *testing.T) {
 
 // TestAccess: the key, the host, and the lists of models.
 func TestAccess(t *testing.T) {
-	f := serve(t, 1, 0, Options{Key: "secret", Local: true})
+	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0},
+		Options{Keys: map[string]string{"secret": "a", "other": "b"}, Local: true})
 	for _, c := range []struct {
 		path, key, host string
 		status          int
 	}{
 		{"/v1/models", "secret", "", 200}, {"/v1/models/demo", "secret", "", 200},
-		{"/v1/models/other", "secret", "", 404}, {"/v1/models", "", "", 401}, {"/v1/models", "Secret", "", 401},
+		{"/v1/models/other", "other", "", 404}, {"/metrics", "", "", 401}, {"/metrics", "other", "", 200},
+		{"/v1/models", "", "", 401}, {"/v1/models", "Secret", "", 401},
 		{"/v1/models", "secret", "evil.example:80", 403}, {"/v1/models", "secret", "localhost:1", 200},
 		{"/livez", "", "", 200}, {"/readyz", "", "", 200}, {"/livez", "", "evil.example", 403}, {"/", "", "", 404},
 	} {
@@ -358,8 +378,10 @@ func TestAccess(t *testing.T) {
 }
 
 // TestMany: texts in progress at a time are those of single requests, and a full queue is refused.
-func TestMany(t *testing.T) {
-	f := serve(t, 3, 9, Options{})
+func TestMany(t *testing.T) { bothWays(t, testMany) }
+
+func testMany(t *testing.T, model string) {
+	f := serve(t, model, Limits{Parallel: 3, Waiting: 9}, Options{})
 	prompts := []string{"ROMEO:", "JULIET:", "The", "My lord"}
 	ask := func(p string) (int, any) {
 		status, got := f.post(t, "/v1/completions", request{"prompt": p, "max_tokens": 12, "temperature": 0})
@@ -380,7 +402,7 @@ func TestMany(t *testing.T) {
 	}
 	all.Wait()
 
-	f = serve(t, 1, 0, Options{})
+	f = serve(t, model, Limits{Parallel: 1, Waiting: 0}, Options{})
 	r, end := f.begin(t)
 	if status, got := f.post(t, "/v1/completions", request{"prompt": "a"}); status != 429 ||
 		at(got, "error", "code") != "server_busy" {
@@ -424,8 +446,10 @@ func (f *fixture) begin(t *testing.T) (io.Reader, func()) {
 
 // TestLost: a backend that is lost between requests is started again; a text that has begun ends with an error in the
 // stream.
-func TestLost(t *testing.T) {
-	f := serve(t, 2, 2, Options{})
+func TestLost(t *testing.T) { bothWays(t, testLost) }
+
+func testLost(t *testing.T, model string) {
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
 	ask := func() (int, any) {
 		status, got := f.post(t, "/v1/completions", request{"prompt": "ROMEO:", "max_tokens": 4, "temperature": 0})
 		return status, at(got, "choices", 0, "text")
@@ -449,12 +473,15 @@ func TestLost(t *testing.T) {
 }
 
 // TestDrain: when the server ends, texts in progress end as usual, and other requests are refused.
-func TestDrain(t *testing.T) {
-	f := serve(t, 2, 2, Options{})
+func TestDrain(t *testing.T) { bothWays(t, testDrain) }
+
+func testDrain(t *testing.T, model string) {
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
 	in, end := f.begin(t)
 	defer end()
 	f.engine.drain()
-	if status, got := f.post(t, "/v1/completions", request{"prompt": "a"}); status != 429 {
+	if status, got := f.post(t, "/v1/completions", request{"prompt": "a"}); status != 503 ||
+		at(got, "error", "code") != "server_ending" {
 		t.Errorf("%d %v", status, got)
 	}
 	rest, err := io.ReadAll(in)

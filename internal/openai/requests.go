@@ -25,6 +25,7 @@ type common struct {
 	Presence    *float64       `json:"presence_penalty"`
 	Frequency   *float64       `json:"frequency_penalty"`
 	Bias        map[string]any `json:"logit_bias"`
+	IgnoreEOS   bool           `json:"ignore_eos"` // as other servers have it
 }
 
 type streamOptions struct {
@@ -133,7 +134,7 @@ func (c *common) options(facts text.Facts) (o text.Options, err error) {
 	if err := sampling.Check(facts); err != nil {
 		return o, err
 	}
-	o = text.Options{Sampling: &sampling, Stop: c.Stop}
+	o = text.Options{Sampling: &sampling, Stop: c.Stop, IgnoreEnd: c.IgnoreEOS}
 	if c.Seed != nil {
 		o.Seed = uint64(*c.Seed)
 	} else {

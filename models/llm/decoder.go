@@ -14,10 +14,12 @@ import (
 // A decoder builds the layers of one method.
 type decoder struct {
 	config
-	root        nn.Scope
-	position    *ir.Node // of the first token, or of that of each sequence; nil means 0
-	cached      bool     // earlier tokens are in states
-	row         *ir.Node // of the first token in the states; one per sequence, if position is
+	root     nn.Scope
+	position *ir.Node // of the first token, or of that of each sequence; nil means 0
+	cached   bool     // earlier tokens are in states
+	row      *ir.Node // of the first token in the states; one per sequence, if position is
+	// sequence has the numbers of the sequences in the states; nil means the first ones.
+	sequence    *ir.Node
 	frequencies *ir.Node // of rotary embedding; nil means those of the base
 }
 
@@ -190,7 +192,7 @@ func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
 	}
-	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row}, a).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence}, a).Named(s.Path())
 	if gate != nil {
 		o = op.Mul(o, gate)
 	}
@@ -231,11 +233,11 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	return op.Rope(x, op.RopeOperands{Frequencies: d.frequencies, Position: d.position}, a)
 }
 
-// cache appends rows [B,T,W] to the caches of the first B sequences and returns the caches. Projections write rows and
+// cache appends rows [B,T,W] to the caches of B sequences and returns the caches. Projections write rows and
 // attention reads them in this layout, so nothing is transposed.
 func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 	state := d.state(s, name)
-	return op.KVAppend(state, rows, d.row, 1).Named(state.Name + "_append")
+	return op.KVAppendTo(state, rows, d.row, d.sequence, 1).Named(state.Name + "_append")
 }
 
 // state returns the state for the keys or values of all sequences, [sequences,context,W], of the attention at scope s.

@@ -80,7 +80,7 @@ type inputs struct {
 	recent, seed, step                     *ir.Node
 }
 
-// declare adds the inputs for B sequences. For a single sequence, inputs other than the ids have no axis for sequences.
+// declare adds the inputs for B sequences. For a single sequence, inputs other than the ids have no axis for it.
 func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	input := func(name string, d dtype.DType, shape ...ir.Dim) *ir.Node {
 		return op.Input(g, name, ir.Type{DType: d, Shape: append(ir.Shape{}, shape...)})
@@ -92,10 +92,11 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 	pair := ir.Static(2)
 	return inputs{
 		ids: input("input_ids", dtype.I64, sequences, ir.Named("T")), position: input("position", dtype.I32, each...),
-		temperature: input("temperature", dtype.F32), topK: input("top_k", dtype.I32), topP: input("top_p", dtype.F32),
-		minP:    input("min_p", dtype.F32),
-		penalty: input("repeat_penalty", dtype.F32), recent: input("recent", dtype.I64, append(each, ir.Named("R"))...),
-		seed: input("seed", dtype.U32, pair), step: input("step", dtype.U32, append(each, pair)...),
+		temperature: input("temperature", dtype.F32, each...), topK: input("top_k", dtype.I32, each...),
+		topP: input("top_p", dtype.F32, each...), minP: input("min_p", dtype.F32, each...),
+		penalty: input("repeat_penalty", dtype.F32, each...),
+		recent:  input("recent", dtype.I64, append(each, ir.Named("R"))...),
+		seed:    input("seed", dtype.U32, append(each, pair)...), step: input("step", dtype.U32, append(each, pair)...),
 	}
 }
 
@@ -130,7 +131,11 @@ func (in inputs) token(c config, logits *ir.Node) *ir.Node {
 		recent = op.Cast(recent, dtype.I32)
 	}
 	count := c.occurrences(op.Reshape(recent, ir.Shape{sequences, ir.Named("R")}))
-	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, in.penalty), op.Mul(logits, in.penalty))
+	penalty := in.penalty
+	if !sequences.Is(1) {
+		penalty = op.Reshape(penalty, ir.Shape{sequences, ir.Static(1)})
+	}
+	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, penalty), op.Mul(logits, penalty))
 	x := op.Where(op.Gt(count, number(0)), penalised, logits)
 
 	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP,

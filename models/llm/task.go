@@ -34,7 +34,7 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	}
 	if n := int(c.sequences); n > 1 {
 		t.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from",
-			To: "to"}
+			To: "to", Sequence: "sequence", Row: "row", Rows: int(c.moveRows())}
 	}
 	if c.mtp {
 		t.Draft = task.TextDraft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden",

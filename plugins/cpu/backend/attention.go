@@ -14,7 +14,7 @@ var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
 	_ = register(
 		kernel{op: "attention",
-			takes:   "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32)",
+			takes:   "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32, sequence: i32)",
 			scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
 
@@ -95,6 +95,9 @@ func (x *attending) run(c *call) error {
 	if err := x.spans(c, &at); err != nil {
 		return err
 	}
+	if err := x.elements(c, &at); err != nil {
+		return err
+	}
 	if len(c.out.Data) == 0 {
 		return nil
 	}
@@ -127,6 +130,25 @@ func (x *attending) spans(c *call, at *op.AttentionGeometry) error {
 			return err
 		}
 		g.Spans = append(g.Spans, attention.KeySpan{Keys: keys, QOffset: offset})
+	}
+	return nil
+}
+
+// elements reads the operand sequence into args.Elements.
+func (x *attending) elements(c *call, at *op.AttentionGeometry) error {
+	g := &x.args
+	g.Elements = g.Elements[:0]
+	if !c.has(op.AttentionSequence) {
+		g.Elements = nil
+		return nil
+	}
+	sequence := view[int32](c.in[op.AttentionSequence])
+	for b := range at.B {
+		element, err := op.Element(sequence, b, c.in[1].Shape[0])
+		if err != nil {
+			return err
+		}
+		g.Elements = append(g.Elements, element)
 	}
 	return nil
 }

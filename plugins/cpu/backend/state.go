@@ -22,7 +22,7 @@ func (Backend) NewState(_ context.Context, id string, size int64) (device.State,
 	return device.NewHostState(data, free), nil
 }
 
-var _ = register(kernel{op: "kv_append", takes: "(any, same, i32|i64)", run: func(c *call) error {
+var _ = register(kernel{op: "kv_append", takes: "(any, same, i32|i64, i32)", run: func(c *call) error {
 	if c.in[2].DType == dtype.I64 {
 		return kvAppend(c, view[int64](c.in[2]))
 	}
@@ -37,6 +37,18 @@ func kvAppend[T int32 | int64](c *call, pos []T) error {
 	}
 	outer, _, inner := around(rows.Shape, axis)
 	inner *= c.out.DType.Size()
+	if c.has(op.KVAppendSequence) {
+		sequence := view[int32](c.in[op.KVAppendSequence])
+		if err := op.CheckSequences(sequence, c.out.Shape[0]); err != nil {
+			return err
+		}
+		for i, to := range sequence {
+			part, at := outer/len(sequence), pos[i*len(pos)/len(sequence)]
+			layout.Place(c.pool, c.out.Data[int(to)*part*have*inner:], rows.Data[i*part*n*inner:], part, have*inner,
+				int(at)*inner, n*inner)
+		}
+		return nil
+	}
 	for i, at := range pos { // one position per sequence, or one for all
 		part := outer / len(pos)
 		to, from := c.out.Data[i*part*have*inner:], rows.Data[i*part*n*inner:]

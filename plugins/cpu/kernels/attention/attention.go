@@ -3,6 +3,7 @@ package attention
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
@@ -50,6 +51,8 @@ type Args struct {
 	// Spans, one for each batch element, replaces SK and QOffset. Keys after the last one that a query attends to are
 	// not read.
 	Spans []KeySpan
+	// Elements has the batch element of K and V that each batch element of Q reads. nil means its own.
+	Elements []int
 	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. nil means none.
 	Sinks []float32
 
@@ -62,6 +65,14 @@ type Args struct {
 
 // KeySpan gives the number of keys of a batch element, at most SK, and the position of query 0 among them.
 type KeySpan struct{ Keys, QOffset int }
+
+// element returns the batch element of k and v that batch element b of q reads.
+func (g *Args) element(b int) int {
+	if g.Elements != nil {
+		return g.Elements[b]
+	}
+	return b
+}
 
 // span returns the number of keys of batch element b and the position of its query 0.
 func (g *Args) span(b int) (keys, offset int) {
@@ -140,13 +151,18 @@ func (x *attending) Do(lo, hi, worker int) {
 }
 
 func (g *Args) check() {
-	short := func(length int, s Strides, heads, n, d int) bool {
-		return n*d > 0 && length < (g.B-1)*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
+	last := g.B - 1 // batch element of k and v
+	if g.Elements != nil {
+		last = slices.Max(g.Elements[:g.B])
+	}
+	short := func(length, last int, s Strides, heads, n, d int) bool {
+		return n*d > 0 && length < last*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
 	}
 	kv := g.KVHeads
-	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.QStride, g.Heads, g.SQ, g.DK) ||
-		short(g.K.Len(), g.KStride, kv, g.SK, g.DK) ||
-		short(g.V.Len(), g.VStride, kv, g.SK, g.DV) || short(len(g.Out), g.OutStride, g.Heads, g.SQ, g.DV) ||
+	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.B-1, g.QStride, g.Heads, g.SQ, g.DK) ||
+		short(g.K.Len(), last, g.KStride, kv, g.SK, g.DK) ||
+		short(g.V.Len(), last, g.VStride, kv, g.SK, g.DV) ||
+		short(len(g.Out), g.B-1, g.OutStride, g.Heads, g.SQ, g.DV) ||
 		g.Spans != nil && len(g.Spans) < g.B || g.Sinks != nil && len(g.Sinks) < g.Heads {
 		panic("BUG: Attention: a slice is short, or KVHeads is out of range")
 	}
@@ -184,13 +200,13 @@ func (g *Args) task(a *attnTile, s *isa.Set, sc *pool.Scratch, b, head, q0, q1 i
 	kv := head * g.KVHeads / g.Heads
 	for k0, n := lo, 0; k0 < hi; k0 += n {
 		n = min(a.tile-k0%a.tile, hi-k0)
-		if at := b*g.KStride.Batch + kv*g.KStride.Head + k0*g.KStride.Seq; g.K.Floats != nil {
+		if at := g.element(b)*g.KStride.Batch + kv*g.KStride.Head + k0*g.KStride.Seq; g.K.Floats != nil {
 			a.packKeys(0, n, g.K.Floats[at:], g.KStride.Seq)
 		} else {
 			gather(g.K, at, g.KStride.Seq, n, g.DK)
 			a.packKeys(0, n, a.rows, g.DK)
 		}
-		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
+		gather(g.V, g.element(b)*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
 		if g.Mask != MaskNone {
 			a.setAside(n)
 		}

@@ -38,7 +38,8 @@ func attention64(g *Args) []float64 {
 				for j := range s {
 					for d := range g.DK {
 						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(
-							kerneltest.WeightAt(g.K, b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
+							kerneltest.WeightAt(g.K,
+								g.element(b)*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
 					}
 					s[j] *= float64(g.Scale)
 					if c := float64(g.Softcap); c != 0 {
@@ -75,7 +76,7 @@ func attention64(g *Args) []float64 {
 					sum += w
 					for d := range o {
 						o[d] += w * round(kerneltest.WeightAt(g.V,
-							b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d))
+							g.element(b)*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d))
 					}
 				}
 				for d := range o {
@@ -119,8 +120,15 @@ func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKi
 		QOffset: sk - sq, Window: r.IntN(sk + 1),
 		QStride: layout(r, sq, heads, dk), KStride: layout(r, sk, kv, dk), VStride: layout(r, sk, kv, dv),
 		OutStride: layout(r, sq, heads, dv)}
-	g.Q, g.K, g.V = kerneltest.Randoms(r, b*g.QStride.Batch), stored.F32(kerneltest.Randoms(r, b*g.KStride.Batch)),
-		stored.F32(kerneltest.Randoms(r, b*g.VStride.Batch))
+	caches := b
+	if r.IntN(3) == 0 { // batch elements of k and v are chosen
+		caches += r.IntN(3)
+		for range b {
+			g.Elements = append(g.Elements, r.IntN(caches))
+		}
+	}
+	g.Q, g.K, g.V = kerneltest.Randoms(r, b*g.QStride.Batch), stored.F32(kerneltest.Randoms(r, caches*g.KStride.Batch)),
+		stored.F32(kerneltest.Randoms(r, caches*g.VStride.Batch))
 	g.Out = make([]float32, b*g.OutStride.Batch)
 	for i := range g.Out {
 		g.Out[i] = guard64

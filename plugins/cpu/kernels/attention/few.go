@@ -120,8 +120,8 @@ func (x *attendingFew) prefetch(t fewPlace, m stored.Values, s Strides, d, part,
 	}
 	lines := pool.CeilDiv(d*size, 64)
 	for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
-		vec.On(x.p.Set).PrefetchRows(base+uintptr((t.b*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size+64*l), uintptr(s.Seq*size),
-			t.hi-t.lo)
+		at := (x.element(t.b)*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size + 64*l
+		vec.On(x.p.Set).PrefetchRows(base+uintptr(at), uintptr(s.Seq*size), t.hi-t.lo)
 	}
 }
 
@@ -178,6 +178,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 	s, nr, lanes := x.p.Set, product.On(x.p.Set).NR, x.p.Set.Lanes
 	t := x.first(task)
 	b, kv, block := t.b, t.kv, t.block
+	e := x.element(b) // of k and v
 	for r := range x.rows {
 		clear(x.part(b, kv, block, r))
 	}
@@ -190,7 +191,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 	for ; t.task == task && t.lo < t.hi; t = next {
 		next = x.after(t)
 		k0, n := t.lo, t.hi-t.lo
-		mat, ld := tileOf(s, x.K, b*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)
+		mat, ld := tileOf(s, x.K, e*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)
 		for r := range x.rows {
 			x.prefetch(next, x.K, x.KStride, x.DK, r, x.rows)
 			q := x.Q[b*x.QStride.Batch+(kv*group+r/x.SQ)*x.QStride.Head+r%x.SQ*x.QStride.Seq:][:x.DK]
@@ -200,7 +201,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 		for r := 0; r < x.rows; r += lanes {
 			masked = x.weigh(w, b, kv, block, r, k0, n, offset) || masked
 		}
-		values, vld := tileOf(s, x.V, b*x.VStride.Batch+kv*x.VStride.Head+k0*x.VStride.Seq, x.VStride.Seq, n, x.DV, w.v)
+		values, vld := tileOf(s, x.V, e*x.VStride.Batch+kv*x.VStride.Head+k0*x.VStride.Seq, x.VStride.Seq, n, x.DV, w.v)
 		if masked && !rowsFinite(s, values, vld, n, x.DV) { // 0 times NaN is NaN
 			x.addOneByOne(w, b, kv, block, n, values, vld)
 			continue

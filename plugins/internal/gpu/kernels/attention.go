@@ -23,13 +23,15 @@ var (
 )
 
 var _ = register(
-	Kernel{Op: "attention", Takes: "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32)",
+	Kernel{Op: "attention",
+		Takes:   "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32, sequence: i32)",
 		Shaders: attention, Scratch: fewBytes})
 
 // attentionFields are the parameters of the attention shaders.
 var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s",
 	"k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
-	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
+	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k",
+	"elements"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	g := attentionGeometry(a, c)
@@ -46,7 +48,7 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}
-	return p
+	return append(p, uint32(c.In[1].Shape[0]))
 }
 
 func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
@@ -66,8 +68,8 @@ type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
 	// Operand indices, 0 for none: the position of query 0 and the number of keys, and whether these operands have a
-	// value per batch element. With FixedOffset an attribute has the position. Sinks is also an operand index.
-	Position, KVLen, Sinks               int
+	// value per batch element. With FixedOffset an attribute has the position. Sinks and Sequence are operand indices.
+	Position, KVLen, Sinks, Sequence     int
 	PositionEach, KVLenEach, FixedOffset bool
 	Layout, Mask                         string
 	// Log2: the product already gives scores in units of log2(e). That is possible if nothing else is applied to them
@@ -86,6 +88,9 @@ type attentionConsts struct {
 	// no table
 	KeyPlaces int
 }
+
+// Reports reports whether an operand may hold numbers that are not allowed.
+func (c attentionConsts) Reports() bool { return c.KVLen > 0 || c.Sequence > 0 }
 
 // VecOut reports whether the result is written in vectors of four.
 func (c attentionConsts) VecOut() bool { return c.SingleCols() == 0 }
@@ -112,7 +117,7 @@ func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 		}
 		out = append(out, b)
 	}
-	if c.KVLen > 0 {
+	if c.Reports() {
 		out = append(out, Binding{Name: "status", Operand: Status, DType: dtype.U32})
 	}
 	return out
@@ -132,8 +137,9 @@ func attention(n *ir.Node, l Limits) []Shader {
 	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: mask != nil &&
 		mask.Type.DType == dtype.Bool,
 		Position: index(op.AttentionPosition), KVLen: index(op.AttentionKVLen), Sinks: index(op.AttentionSinks),
+		Sequence:     index(op.AttentionSequence),
 		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
-	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.KVLen > 0
+	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.Reports()
 	c.Log2 = !c.Masked
 	vectors := fewOperands(n)
 	var few []Shader
@@ -194,7 +200,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 			}).withLoops(n, func(call *Call) int {
 			return simpleLoops(attentionGeometry(a, call).Sk, c)
 		})
-		if c.KVLen > 0 {
+		if c.Reports() {
 			sh = sh.withStatus()
 		}
 		sh.Params = unlessFew(sh.Params)

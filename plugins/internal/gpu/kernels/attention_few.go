@@ -153,7 +153,7 @@ func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewKernel)
 			return 4*loop(count, 0) + loop(f.ValueGroups(), 0)
 		}}
 	for _, b := range c.operands(n, 4) {
-		if i := b.Operand; i == Status || i > 0 && (i == c.Position || i == c.KVLen || i == c.Sinks) {
+		if i := b.Operand; i == Status || i > 0 && slices.Contains([]int{c.Position, c.KVLen, c.Sinks, c.Sequence}, i) {
 			sum.Bindings = append(sum.Bindings, b)
 		}
 	}

@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
   // Scores of all keys of the share.
   let lane = local % {{.C.Lanes}}u;
-  let k_at = (P.k_at + b * P.k_b + kv * P.k_h) / 4u;
+  let k_at = (P.k_at + element * P.k_b + kv * P.k_h) / 4u;
   for (var k0 = 0u; k0 < P.share_keys; k0 = k0 + {{.C.PassKeys}}u) {
     if (k0 < n) {
     let k = k_first + min(k0 + local / {{.C.Lanes}}u, n - 1u);
@@ -149,7 +149,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   // {{.C.ValueGroups}}th value.
   let column = local % {{.C.DV4}}u;
   let first = local / {{.C.DV4}}u;
-  let v_at = (P.v_at + b * P.v_b + kv * P.v_h) / 4u + column;
+  let v_at = (P.v_at + element * P.v_b + kv * P.v_h) / 4u + column;
 {{- range $r := seq .C.FewRows}}
   var o{{$r}} = vec4<f32>(0.0);
 {{- end}}

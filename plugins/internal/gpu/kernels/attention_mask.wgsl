@@ -1,11 +1,14 @@
 {{- /* The range of keys that a query can see, and the mask. */ -}}
 {{- define "span"}}
-// For the current batch element: the number of keys, and the position of query 0 among them.
+// For the current batch element: the number of keys, the position of query 0 among them, and the batch element of k and
+// v.
 var<private> keys: u32;
 var<private> offset: i32;
+var<private> element: u32;
 
 fn set_span(b: u32) {
   keys = P.sk;
+  element = b;
 {{- if .C.KVLen}}
   let n = x{{.C.KVLen}}({{if .C.KVLenEach}}b{{else}}0u{{end}});
   keys = u32(n);
@@ -20,6 +23,14 @@ fn set_span(b: u32) {
   offset = i32(keys) - i32(P.sq);
 {{- else}}
   offset = i32(P.offset);
+{{- end}}
+{{- if .C.Sequence}}
+  element = u32(x{{.C.Sequence}}(b)); // a negative number becomes large
+  if (element >= P.elements) {
+    status_put(0u, 1u);
+    element = 0u;
+    keys = 0u;
+  }
 {{- end}}
 }
 // Returns a range of keys, from .x to .y - 1, that includes all keys visible to any query from q0 to q1 - 1.

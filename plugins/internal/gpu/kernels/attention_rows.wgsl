@@ -95,10 +95,10 @@ fn query_row(b: u32, h: u32, r: u32) -> u32 {
   return (P.q_at + b * P.q_b + r * P.q_s + h * P.q_h) / 4u;
 }
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
-  return (P.k_at + b * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
+  return (P.k_at + element * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
 }
 fn value_row(b: u32, h: u32, row: u32) -> u32 {
-  return (P.v_at + b * P.v_b + min(row, P.sk - 1u) * P.v_s + ((h * P.kv_heads) / P.heads) * P.v_h) / 4u;
+  return (P.v_at + element * P.v_b + min(row, P.sk - 1u) * P.v_s + ((h * P.kv_heads) / P.heads) * P.v_h) / 4u;
 }
 {{- range $i := seq 3}}
 fn fetch_x{{$i}}(row: u32, d4: u32) -> vec4<f32> {

@@ -49,9 +49,9 @@ fn value(i: u32) -> u32 {
 {{- end}}
   let b = i / (P.dim_v * P.sq * P.heads);
   let q_at = P.q_at + b * P.q_b + q * P.q_s + h * P.q_h;
-  let k_at = P.k_at + b * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
-  let v_at = P.v_at + b * P.v_b + ((h * P.kv_heads) / P.heads) * P.v_h + d;
   set_span(b);
+  let k_at = P.k_at + element * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
+  let v_at = P.v_at + element * P.v_b + ((h * P.kv_heads) / P.heads) * P.v_h + d;
   let seen = visible(q, q + 1u);
   let k_first = seen.x;
   let k_end = seen.y;

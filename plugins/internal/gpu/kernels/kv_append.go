@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -13,6 +14,7 @@ var kvAppendWGSL string
 
 var _ = register(Kernel{
 	Op: "kv_append", Takes: "(any, same, i32)",
+	Also: "(f32|i32|u32, same, i32, sequence: i32)", // elements are whole words
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		d := n.Type.DType
 		axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
@@ -35,28 +37,45 @@ var _ = register(Kernel{
 			}
 			return numel(c.In[1].Shape) / per
 		}
+		bindings := []Binding{
+			{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)},
+			{Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
+			{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)},
+			{Name: "status", Operand: Status, DType: dtype.U32},
+		}
+		if n.In[op.KVAppendSequence] != nil {
+			bindings = append(bindings, Binding{Name: "x3", Operand: op.KVAppendSequence, DType: dtype.I32})
+		}
 		const group = 64
 		return []Shader{{
-			Name: "kv_append", Body: part(kvAppendWGSL, body), Fields: append([]string{"n"}, appendFields...),
+			Name: "kv_append", Body: part(kvAppendWGSL, body),
+			Fields: slices.Concat([]string{"n"}, appendFields, []string{"sequences", "blocks", "room"}),
 			Consts: map[string]any{"Group": group, "Words": u.words, "PerWord": 4 / d.Size(), "Bits": 8 * d.Size(),
-				"Mask": uint32(1<<(8*d.Size()%32) - 1)},
-			Bindings: []Binding{
-				{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)},
-				{Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
-				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)},
-				{Name: "status", Operand: Status, DType: dtype.U32},
-			},
+				"Mask": uint32(1<<(8*d.Size()%32) - 1), "Sequence": n.In[op.KVAppendSequence] != nil},
+			Bindings: bindings,
 			Params: func(c *Call) []uint32 {
 				if numel(c.Out.Shape) == 0 || len(c.In[2].Shape) > 0 && c.In[2].Shape[0] == 0 {
 					return nil
 				}
-				return append([]uint32{uint32(count(c))}, appendSizes(c, axis, per)...)
+				return slices.Concat([]uint32{uint32(count(c))}, appendSizes(c, axis, per), sequenceSizes(c, axis))
 			},
 			Groups: func(c *Call) int { return max(1, ceilDiv(ceilDiv(count(c), each), group)) },
-			Loops:  func(c *Call) int { return loop(numel(c.In[2].Shape), 0) + loop(4/d.Size(), 0) },
+			Loops: func(c *Call) int {
+				sequences := numel(c.In[op.KVAppendSequence].Shape)
+				return loop(numel(c.In[2].Shape), 0) + loop(4/d.Size(), 0) + 2*loop(sequences, 0)
+			},
 		}}
 	},
 })
+
+// sequenceSizes returns the number of elements of the operand sequence, how many blocks of rows each stands for, and
+// the number of sequences of the state.
+func sequenceSizes(c *Call, axis int) []uint32 {
+	if axis == 0 {
+		return []uint32{0, 1, 0}
+	}
+	return []uint32{uint32(c.In[1].Shape[0]), uint32(numel(c.Out.Shape[1:axis])), uint32(c.Out.Shape[0])}
+}
 
 // appendUnit returns the unit in which a kv_append moves its rows.
 func appendUnit(n *ir.Node, axis int) unit {

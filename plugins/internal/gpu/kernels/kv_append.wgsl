@@ -19,7 +19,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
   let run = i / P.rows;
+{{- if .C.Sequence}}
+  let b = run / P.blocks;
+  let at = u32(x2(run / P.alike)) + (i % P.rows) / P.inner;
+  for (var k = 0u; k < P.sequences; k = k + 1u) {
+    if (u32(x3(k)) >= P.room) {
+      status_put(0u, 1u);
+      return;
+    }
+  }
+  for (var k = b + 1u; k < P.sequences; k = k + 1u) {
+    let first = u32(x2((k * P.blocks) / P.alike));
+    if (x3(k) == x3(b) && at >= first && at - first < P.rows / P.inner) {
+      return; // a later element writes there
+    }
+  }
+  let to = (u32(x3(b)) * P.blocks + run % P.blocks) * P.state + u32(x2(run / P.alike)) * P.inner + i % P.rows;
+{{- else}}
   let to = run * P.state + u32(x2(run / P.alike)) * P.inner + i % P.rows;
+{{- end}}
 {{- if eq .C.Words 4}}
   y4_put(to, x14(i));
 {{- else}}

@@ -142,6 +142,6 @@ func movesFours(n *ir.Node) bool {
 // ropesOrAppends reports whether n is a rope or kv_append of f32.
 func ropesOrAppends(n *ir.Node) bool {
 	return n.Type.DType == dtype.F32 &&
-		(n.Is(op.KVAppendDef) || n.Is(op.RopeDef) &&
+		(n.Is(op.KVAppendDef) && n.In[op.KVAppendSequence] == nil || n.Is(op.RopeDef) &&
 			!slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x != nil && x.Type.DType.Size() < 4 }))
 }

@@ -1,0 +1,233 @@
+// Serve is a load test of a server with the API of OpenAI, such as `rlxrun serve` or llama-server:
+//
+//	rlxc llama/ --quantize q8_0 --batch 16 -o llama.rlx
+//	rlxrun serve llama.rlx --port 8080 &
+//	go run ./bench/serve -url http://127.0.0.1:8080/v1 -clients 1,4,8,16
+//
+// Each client sends requests one after the other: a prompt of random ids and a number of tokens to generate. For each
+// number of clients the table has the tokens per second of all together, the time to the first token, and the time from
+// token to token, in milliseconds (medians and 95th percentiles). Prompts differ, so nothing is computed once for
+// several of them, but for what -shared asks for. The last round counts as much as the others: a figure is the median
+// of the rounds.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A load says what the clients ask for.
+type load struct {
+	url, key                           string
+	prompt, tokens, shared, vocabulary int
+	requests                           int
+	seed                               uint64
+}
+
+func main() {
+	var l load
+	flag.StringVar(&l.url, "url", "http://127.0.0.1:8080/v1", "base URL of the API")
+	flag.StringVar(&l.key, "key", "", "key of the server")
+	flag.IntVar(&l.prompt, "prompt", 128, "tokens of a prompt")
+	flag.IntVar(&l.shared, "shared", 0, "tokens with which all prompts begin")
+	flag.IntVar(&l.tokens, "tokens", 128, "tokens to generate")
+	flag.IntVar(&l.vocabulary, "vocabulary", 1000, "ids of prompts are less than this")
+	flag.IntVar(&l.requests, "requests", 2, "requests of each client in a round")
+	flag.Uint64Var(&l.seed, "seed", 1, "of the prompts")
+	clients := flag.String("clients", "1,4,8,16", "numbers of clients")
+	rounds := flag.Int("rounds", 3, "rounds, in each of which every number of clients has its turn")
+	flag.Parse()
+	if err := run(l, *clients, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
+
+func run(l load, clients string, rounds int) error {
+	if l.prompt < 1 || l.tokens < 1 || l.requests < 1 || rounds < 1 || l.vocabulary < 1 || l.shared > l.prompt {
+		return errors.New("-prompt, -tokens, -requests, -vocabulary and -rounds must be 1 or more, -shared at most -prompt")
+	}
+	var counts []int
+	for s := range strings.SplitSeq(clients, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 4096 {
+			return fmt.Errorf("-clients: %q; want numbers from 1 to 4096, as in 1,4,16", s)
+		}
+		counts = append(counts, n)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if _, err := l.round(ctx, 1, 1); err != nil { // loads the model, and finds mistakes
+		return err
+	}
+	results := map[int][]figures{}
+	for range rounds {
+		for _, n := range counts {
+			l.seed++
+			f, err := l.round(ctx, n, l.requests)
+			if err != nil {
+				return err
+			}
+			results[n] = append(results[n], f)
+		}
+	}
+	fmt.Printf("%8s %10s %10s %10s %10s %10s\n", "clients", "tokens/s", "first p50", "first p95", "next p50", "next p95")
+	for _, n := range counts {
+		of := func(value func(figures) float64) float64 {
+			var all []float64
+			for _, f := range results[n] {
+				all = append(all, value(f))
+			}
+			return percentile(all, 50)
+		}
+		fmt.Printf("%8d %10.1f %10.1f %10.1f %10.2f %10.2f\n", n, of(func(f figures) float64 { return f.rate }),
+			of(func(f figures) float64 { return f.first[0] }), of(func(f figures) float64 { return f.first[1] }),
+			of(func(f figures) float64 { return f.next[0] }), of(func(f figures) float64 { return f.next[1] }))
+	}
+	return nil
+}
+
+// figures are the result of a round: generated tokens per second; milliseconds to the first token and from token to
+// token, each the median and the 95th percentile.
+type figures struct {
+	rate        float64
+	first, next [2]float64
+}
+
+// round lets n clients send requests.
+func (l load) round(ctx context.Context, n, requests int) (figures, error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var first, next []float64
+	var failed error
+	tokens, start := 0, time.Now()
+	for i := range n {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
+			for range requests {
+				one, err := l.request(ctx, rng)
+				mu.Lock()
+				tokens += one.tokens
+				if err != nil && failed == nil {
+					failed = err
+				}
+				first, next = append(first, one.first), append(next, one.next...)
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	f := figures{rate: float64(tokens) / time.Since(start).Seconds()}
+	for k, p := range []float64{50, 95} {
+		f.first[k], f.next[k] = percentile(first, p), percentile(next, p)
+	}
+	return f, failed
+}
+
+func percentile(x []float64, p float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	return x[min(len(x)-1, int(float64(len(x))*p/100))]
+}
+
+// An answer has the times of the events of a stream, in milliseconds.
+type answer struct {
+	tokens int
+	first  float64
+	next   []float64
+}
+
+func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error) {
+	ids := make([]int, l.prompt)
+	for i := range ids {
+		ids[i] = i % l.vocabulary
+		if i >= l.shared {
+			ids[i] = rng.IntN(l.vocabulary)
+		}
+	}
+	// logprobs makes an event of every token, also of those without text
+	body, err := json.Marshal(map[string]any{"model": "any", "prompt": ids, "max_tokens": l.tokens, "temperature": 0.7,
+		"seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
+		"stream_options": map[string]any{"include_usage": true}})
+	if err != nil {
+		return a, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/completions", bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+l.key)
+	start := time.Now()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return a, fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	in := bufio.NewScanner(resp.Body)
+	in.Buffer(nil, 1<<20)
+	for last := time.Duration(0); in.Scan(); {
+		data, ok := strings.CutPrefix(in.Text(), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var event struct {
+			Choices []struct {
+				FinishReason *string `json:"finish_reason"`
+			}
+			Usage *struct {
+				Completion int `json:"completion_tokens"`
+			}
+			Error any
+		}
+		if err := json.Unmarshal([]byte(data), &event); err != nil || event.Error != nil {
+			return a, fmt.Errorf("the stream has %s, %w", data, err)
+		}
+		if event.Usage != nil {
+			a.tokens = event.Usage.Completion
+		}
+		if len(event.Choices) == 0 || event.Choices[0].FinishReason != nil {
+			continue
+		}
+		now := time.Since(start)
+		if last == 0 {
+			a.first = ms(now)
+		} else {
+			a.next = append(a.next, ms(now-last))
+		}
+		last = now
+	}
+	if err := in.Err(); err != nil {
+		return a, err
+	}
+	if a.tokens != l.tokens {
+		return a, fmt.Errorf("an answer has %d tokens; want %d", a.tokens, l.tokens)
+	}
+	return a, nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

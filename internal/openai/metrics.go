@@ -1,0 +1,129 @@
+package openai
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rlx-go/rlx/text"
+)
+
+// metrics are what GET /metrics tells, in the format of Prometheus.
+type metrics struct {
+	registry *prometheus.Registry
+
+	requests                  *prometheus.CounterVec // by path and status
+	refused                   *prometheus.CounterVec // by reason
+	ended                     *prometheus.CounterVec // texts, by the reason of their end
+	prompt, cached, generated prometheus.Counter
+	lost, repeated            prometheus.Counter
+	queue, first, whole       prometheus.Histogram
+	steps, sharing            prometheus.Histogram
+}
+
+func newMetrics(e *Engine) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "rlx", Name: name, Help: help})
+		m.registry.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rlx", Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "rlx", Name: name, Help: help,
+			Buckets: buckets})
+		m.registry.MustRegister(h)
+		return h
+	}
+	gauge := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "rlx", Name: name, Help: help}, value))
+	}
+	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
+	m.requests = counters("http_requests_total", "Requests that were answered.", "path", "status")
+	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
+		"(client), the server was ending (ending), or the client went while it waited (gone).", "reason")
+	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
+		"reason")
+	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
+	m.cached = counter("cached_tokens_total", "Tokens of prompts that were not computed again.")
+	m.generated = counter("generated_tokens_total", "Tokens that were generated.")
+	m.lost = counter("backend_lost_total", "Times that the backend was lost and started again.")
+	m.repeated = counter("repeated_total", "Texts that were begun anew because the backend was lost.")
+	m.queue = histogram("queue_seconds", "Time that texts waited for a place.", seconds)
+	m.first = histogram("first_token_seconds", "Time from a request to its first token.", seconds)
+	m.whole = histogram("text_seconds", "Time from a request to the end of its text.", seconds)
+	m.steps = histogram("step_seconds", "Time of a step of all texts that share runs.", seconds)
+	m.sharing = histogram("step_texts", "Texts in a step.", prometheus.ExponentialBuckets(1, 2, 7))
+	gauge("texts_in_progress", "Texts in progress.", func() float64 {
+		n, _ := e.places.counts()
+		return float64(n)
+	})
+	gauge("texts_waiting", "Texts that wait for a place.", func() float64 {
+		_, n := e.places.counts()
+		return float64(n)
+	})
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) refuse(err error) {
+	reason := "gone"
+	switch {
+	case errors.Is(err, ErrBusy):
+		reason = "busy"
+	case errors.Is(err, ErrClient):
+		reason = "client"
+	case errors.Is(err, errDraining):
+		reason = "ending"
+	}
+	m.refused.WithLabelValues(reason).Inc()
+}
+
+// step counts a step of n texts.
+func (m *metrics) step(n int, took time.Duration) {
+	m.steps.Observe(took.Seconds())
+	m.sharing.Observe(float64(n))
+}
+
+// text counts a text that has ended. t may be nil.
+func (m *metrics) text(t *text.Result, err error, began time.Time) {
+	reason := "error"
+	if t != nil {
+		m.prompt.Add(float64(t.Prompt))
+		m.cached.Add(float64(t.Cached))
+		m.generated.Add(float64(len(t.Tokens)))
+		if len(t.Tokens) > 0 {
+			m.first.Observe(t.Start.Add(t.Prefill).Sub(began).Seconds())
+		}
+		if err == nil || t.Stop == text.StopCancelled && !isFailure(err) {
+			reason = string(t.Stop)
+		}
+	}
+	m.ended.WithLabelValues(reason).Inc()
+	m.whole.Observe(time.Since(began).Seconds())
+}
+
+// isFailure tells errors of the server from clients that have gone.
+func isFailure(err error) bool {
+	return err != nil && failureOf(err).status >= http.StatusInternalServerError
+}
+
+// request counts an answer.
+func (m *metrics) request(pattern string, status int) {
+	m.requests.WithLabelValues(pattern, strconv.Itoa(status)).Inc()
+}
