@@ -1,5 +1,6 @@
 // Command campaign runs fuzz tests as campaigns: one after another on all processors, each for a share of the time. It
-// keeps what they did in a file, so that the next call continues, and prints the totals.
+// keeps what they did in a file, so that the next call continues, and prints the totals. SIGINT and SIGTERM end it early;
+// nothing is lost.
 //
 //	go run ./bench/campaign -build bin/campaign        # the tests as static binaries, and this command
 //	bin/campaign/campaign -time 280s -state state.json # needs only that folder
@@ -10,15 +11,19 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rlx-go/rlx/internal/campaign"
@@ -155,17 +160,24 @@ func run(total time.Duration, state, only, seed string, first uint64) error {
 	for _, x := range list {
 		shares += x.share
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	failed := 0
 	for _, x := range list {
-		cmd := exec.Command(filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$", "-test.timeout=0",
-			"-test.v")
+		if ctx.Err() != nil {
+			break
+		}
+		cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(self), x.binary()), "-test.run=^"+x.test+"$",
+			"-test.timeout=0", "-test.v")
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		if info, err := os.Stat(filepath.FromSlash(x.pkg)); err == nil && info.IsDir() {
 			cmd.Dir = filepath.FromSlash(x.pkg) // for seeds from files
 		}
 		share := total * time.Duration(x.share) / time.Duration(shares)
 		cmd.Env = append(os.Environ(), campaign.EnvState+"="+state, campaign.EnvTime+"="+share.String(),
 			campaign.EnvSeed+"="+seed)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		// after a signal, the test has written its state and ends with success
+		if out, err := cmd.CombinedOutput(); err != nil && !errors.Is(err, context.Canceled) {
 			failed++
 			fmt.Printf("%s %s: %v\n%s\n", x.row, x.name(), err, out[:min(len(out), 4000)])
 		} else if bytes.Contains(out, []byte("PASS: "+x.test)) { // a campaign ends as skipped

@@ -7,17 +7,19 @@
 //		f.Fuzz(func(t testing.TB, b []byte) { ... })
 //	}
 //
-// It stays a fuzz test, with the same seeds, unless the variable RLX_CAMPAIGN names a state file. Then it makes as many
-// inputs as RLX_CAMPAIGN_TIME allows, continues where the file says that an earlier campaign ended, and adds what it
-// did to the file. RLX_CAMPAIGN_SEED repeats the input with one number. Command bench/campaign runs many tests this
-// way.
+// It stays a fuzz test, with the same seeds, unless the variable RLX_CAMPAIGN names a state file. Then it makes inputs
+// for RLX_CAMPAIGN_TIME or until SIGINT or SIGTERM, continues where the file says that an earlier campaign ended, and
+// adds what it did to the file. RLX_CAMPAIGN_SEED repeats the input with one number. Command bench/campaign runs many
+// tests this way.
 package campaign
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"os/signal"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -25,6 +27,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -136,9 +139,13 @@ func (f *F) campaign(path string, body reflect.Value) {
 		debug.SetGCPercent(2000)
 	}
 	start, from := time.Now(), s.Next
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() { run.work(start.Add(limit)) })
+		wg.Go(func() { run.work(ctx) })
 	}
 	wg.Wait()
 	s.Next = run.next.Load()
@@ -207,9 +214,9 @@ func (r *run) hash() uint64 {
 	return h.Sum64()
 }
 
-func (r *run) work(end time.Time) {
+func (r *run) work(ctx context.Context) {
 	m := newMaker(r)
-	for now := time.Now(); now.Before(end); {
+	for now := time.Now(); ctx.Err() == nil; {
 		r.mu.Lock()
 		enough := len(r.finds)+len(r.slow) >= maxFinds
 		r.mu.Unlock()
