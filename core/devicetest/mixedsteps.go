@@ -500,7 +500,8 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	if m.IntN(4) == 0 {
 		in[op.AttentionSinks] = m.param(x.Type.DType, int64(a.Heads))
 	}
-	if b := x.Type.Shape[0]; m.IntN(4) == 0 && k.Type.Shape[0].IsStatic() {
+	if m.IntN(4) == 0 && x.Type.Rank() > 2 && k.Type.Rank() > 2 && k.Type.Shape[0].IsStatic() {
+		b := x.Type.Shape[0]
 		last := op.Const(m.graph, float64(k.Type.Shape[0].Const-1), ir.TypeOf(dtype.I32))
 		in[op.AttentionSequence] = op.Sub(last, op.Iota(m.graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{b}}))
 	}

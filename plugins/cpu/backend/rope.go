@@ -47,7 +47,7 @@ func newRope(n *ir.Node, sign float32) *rope {
 	a := n.Attrs.(op.RopeAttrs)
 	r := &rope{RopeAttrs: a, sign: sign}
 	r.args.Dim, r.args.Half, r.args.Adjacent, r.args.Kind = a.HeadDim, a.Rotated()/2, a.Style == op.GPTJ, n.Type.DType
-	r.args.Angles = r.computed
+	r.args.Angles, r.args.Position = r.computed, r.at
 	switch {
 	case n.In[op.RopeCos] != nil:
 		r.args.Angles = r.tabled

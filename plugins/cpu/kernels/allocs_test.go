@@ -59,7 +59,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		rope := attention.RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst,
 			XStride: attention.Strides{Batch: 216, Seq: 24, Head: 8}, Stride: attention.Strides{Batch: 216, Seq: 24,
 				Head: 8},
-			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}
+			Angles:   func(int, int, []float32) (cos, sin []float32) { return x, y },
+			Position: func(_, s int) int64 { return int64(s) }}
 		att := attention.Args{B: 1, Heads: 2, KVHeads: 1, SQ: 40, SK: 300, DK: 16, DV: 16, Scale: 0.25,
 			Mask:    attention.MaskCausal,
 			QOffset: 260, Q: x, QStride: attention.Strides{Batch: 1280, Seq: 32, Head: 16}, K: stored.F32(y),

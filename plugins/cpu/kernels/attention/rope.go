@@ -19,8 +19,9 @@ type RopeArgs struct {
 	XStride, Stride Strides
 
 	// Angles returns the Half cosines and sines of token s of batch element b. It may store them in buf, which has
-	// 2*Half floats.
-	Angles func(b, s int, buf []float32) (cos, sin []float32)
+	// 2*Half floats. They depend only on Position.
+	Angles   func(b, s int, buf []float32) (cos, sin []float32)
+	Position func(b, s int) int64
 }
 
 // Rope computes rotary position embedding.
@@ -58,9 +59,15 @@ func (g *roping) Do(lo, hi, worker int) {
 		narrow = dtype.F32ToF16
 	}
 	bits := stored.Values{Halves: g.XBits, Kind: g.Kind}
+	var cos, sin []float32
+	var position int64
 	for t := lo; t < hi; t++ {
-		b, s := t/g.S, t%g.S
-		cos, sin := g.Angles(b, s, buf)
+		// one token of all batch elements after another: mostly their positions are equal
+		b, s := t%g.B, t/g.B
+		if at := g.Position(b, s); t == lo || at != position {
+			cos, sin = g.Angles(b, s, buf)
+			position = at
+		}
 		for h := range g.Heads {
 			from := b*g.XStride.Batch + s*g.XStride.Seq + h*g.XStride.Head
 			to := b*g.Stride.Batch + s*g.Stride.Seq + h*g.Stride.Head

@@ -135,6 +135,11 @@ func (g *GemmArgs) PackA(s *isa.Set, sc *pool.Scratch, dst []float32, i, m, rows
 			at += w.Rows(rows) * w.Depth(n)
 			continue
 		}
+		if g.TransA && w == Plain {
+			packRowsTrans(s, dst[at:], g.A[i*g.StrideA+k*g.LDA+m:], g.LDA, rows, n)
+			at += rows * n
+			continue
+		}
 		for r, h := 0, 0; r < rows; r += h {
 			h = PanelHeight(s, rows-r)
 			panel := dst[at:]
@@ -142,7 +147,7 @@ func (g *GemmArgs) PackA(s *isa.Set, sc *pool.Scratch, dst []float32, i, m, rows
 				panel = buf
 			}
 			if g.TransA {
-				packRowsTrans(panel, g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, h, n)
+				copyShort(s, panel, h, g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, n)
 			} else {
 				PackRows(s, panel, g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
 			}

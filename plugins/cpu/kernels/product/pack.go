@@ -47,10 +47,34 @@ func PackRows(s *isa.Set, dst, a []float32, lda, rows, k int) {
 	}
 }
 
-// packRowsTrans packs the same panel from A stored [k, m]: dst[l*rows+i] = a[l*lda+i].
-func packRowsTrans(dst, a []float32, lda, rows, k int) {
-	for l := range k {
-		copy(dst[l*rows:l*rows+rows], a[l*lda:])
+// packRowsTrans packs panels of rows of A stored [k, m], one after the other: for a panel of h rows from row r on,
+// dst[r*k+l*h+i] = a[l*lda+r+i]. A few rows of k at a time stay in the first-level cache while all panels take their
+// parts.
+func packRowsTrans(s *isa.Set, dst, a []float32, lda, rows, k int) {
+	const few = 32
+	for l := 0; l < k; l += few {
+		n := min(few, k-l)
+		for r, h := 0, 0; r < rows; r += h {
+			h = PanelHeight(s, rows-r)
+			copyShort(s, dst[r*k+l*h:], h, a[l*lda+r:], lda, n)
+		}
+	}
+}
+
+// copyShort is dst[i*n+j] = src[i*lds+j], i < rows, j < n.
+func copyShort(s *isa.Set, dst []float32, n int, src []float32, lds, rows int) {
+	i := 0
+	if n <= s.Lanes {
+		// Whole vectors are written, so the last row is left: what follows it is not ours.
+		if i = min(rows-1, (len(src)-s.Lanes)/lds+1); len(src) < s.Lanes {
+			i = 0
+		}
+		if i > 0 {
+			vec.On(s).CopyRows(dst, n, src, lds, i)
+		}
+	}
+	for ; i < rows; i++ {
+		copy(dst[i*n:i*n+n], src[i*lds:])
 	}
 }
 
