@@ -39,9 +39,11 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for _, o := range g.Outputs {
 		needed[o.Node.ID] = true
 	}
+	folds := func(n *ir.Node) bool { return f.known[n.ID] && needed[n.ID] && !isLeaf(n) && !isParamView(n) }
+	f.countUses(g, folds)
 	defer func() { c.release(folding, f.reserved) }()
 	return c.rebuild(g, func(out *ir.Graph, n *ir.Node) *ir.Node {
-		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
+		if !folds(n) {
 			return nil
 		}
 		by, _ := n.Maker()
@@ -59,6 +61,7 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 		}
 		f.c.fired(by.OpName(), n)
 		t := v.Tensor()
+		f.used(n)
 		if s, ok := splat(t); ok {
 			return op.Const(out, s, n.Type)
 		}
@@ -69,10 +72,41 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 type folder struct {
 	c      *context
 	known  []bool
-	values map[*ir.Node]*tensor.Array // values of params and results
+	values map[*ir.Node]*tensor.Array // values of params and results that are still needed
+	uses   []int                      // by node: how often its value will still be asked for
 
 	reserved int64 // bytes of memory for values
 	refused  error // of reserving more, or of a compilation that is stopped
+}
+
+// countUses counts how often each value will be asked for: once for each node that is computed from it, and once if it
+// is to be stored itself.
+func (f *folder) countUses(g *ir.Graph, folds func(*ir.Node) bool) {
+	f.uses = make([]int, len(g.Nodes))
+	for _, n := range g.Nodes {
+		if folds(n) {
+			f.uses[n.ID]++
+		}
+		if f.known[n.ID] && !n.Is(ir.ResultDef) {
+			for _, x := range n.Operands() {
+				f.uses[x.ID]++
+			}
+		}
+	}
+}
+
+// used counts a use of n's value, and drops the value after the last one: the values of all weights that are folded,
+// and of all that comes between, may be larger than the memory.
+func (f *folder) used(n *ir.Node) {
+	if f.uses[n.ID]--; f.uses[n.ID] <= 0 && f.values[n] != nil {
+		delete(f.values, n)
+		f.release(tensor.ArrayBytes(n.Type.DType, n.Graph.Syms.MaxElems(n.Type)))
+	}
+}
+
+func (f *folder) release(bytes int64) {
+	f.reserved -= bytes
+	f.c.release(folding, bytes)
 }
 
 // canKnow reports whether a node can be folded. It must be called for the operands first. A tuple node stands for its
@@ -119,30 +153,38 @@ func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
 	}
 	for k, v := range by.Values() {
 		f.values[v] = results[k]
+		if f.uses[v.ID] == 0 {
+			f.used(v)
+		}
 	}
 	return results[result], nil
 }
 
-// reserve reserves memory for the results of n and for computing them. It includes an encoded copy of a param.
-func (f *folder) reserve(n *ir.Node) error {
-	_, bytes := n.EvalMemory()
+// reserve reserves memory for the results of n and for computing them. The latter, which includes an encoded copy of a
+// param, is returned.
+func (f *folder) reserve(n *ir.Node) (scratch int64, err error) {
+	_, scratch = n.EvalMemory()
+	bytes := scratch
 	for _, t := range n.ResultTypes() {
 		bytes += tensor.ArrayBytes(t.DType, n.Graph.Syms.MaxElems(t))
 		if n.Is(op.ParamDef) {
 			bytes += t.Bytes(nil)
+			scratch += t.Bytes(nil)
 		}
 	}
 	if f.refused = f.c.reserve(folding, bytes); f.refused == nil {
 		f.reserved += bytes
 	}
-	return f.refused
+	return scratch, f.refused
 }
 
 func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	if n.Is(op.ParamDef) {
-		if err := f.reserve(n); err != nil {
+		scratch, err := f.reserve(n)
+		if err != nil {
 			return nil, err
 		}
+		defer f.release(scratch)
 		if t, ok := f.c.report.Folded[n.Name]; ok {
 			return []*tensor.Array{t.Array()}, nil
 		}
@@ -156,9 +198,11 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 			return nil, err
 		}
 	}
-	if err := f.reserve(n); err != nil {
+	scratch, err := f.reserve(n)
+	if err != nil {
 		return nil, err
 	}
+	defer f.release(scratch)
 	types := n.ResultTypes()
 	out := make([]*tensor.Array, len(types))
 	for k, t := range types {
@@ -167,10 +211,13 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	if err := n.Op.Eval(n.Attrs, in, out...); err != nil {
 		return nil, err
 	}
-	for k, x := range out {
+	for _, x := range out {
 		if x.DType == dtype.F32 { // the reference does not round f32, and a step of a run does: a sort may depend on it
-			out[k] = x.Tensor().Array()
+			x.Round()
 		}
+	}
+	for _, x := range n.Operands() {
+		f.used(x)
 	}
 	return out, nil
 }

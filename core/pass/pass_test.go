@@ -15,6 +15,7 @@ import (
 	_ "github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -324,5 +325,50 @@ func TestHalvesRoundOnce(t *testing.T) {
 		if c, _ := diag.CodeOf(err); (err == nil) != runs || !runs && c != code.Untaken {
 			t.Errorf("%s: %v", op, err)
 		}
+	}
+}
+
+// TestFoldMemory checks that folding keeps no value longer than it is needed: a chain of steps on each of many weights
+// takes the memory of a few values, and in the end all is given back.
+func TestFoldMemory(t *testing.T) {
+	const elems, weights, steps = 1000, 20, 10
+	g, params := ir.NewGraph("fold"), known{}
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, elems))
+	for i := range weights {
+		name := fmt.Sprint("w", i)
+		w := op.Param(g, name, ir.TypeOf(dtype.F32, elems))
+		params[name] = tensor.NewArray(dtype.F32, elems)
+		for k := range elems {
+			params[name].Floats[k] = float64(k%7 + i)
+		}
+		for range steps {
+			w = op.Sqrt(op.Add(op.Square(w), w))
+		}
+		x = op.Add(x, w)
+	}
+	g.Return("y", x)
+	m := &meter{}
+	if _, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{Params: params, Memory: m}); err != nil {
+		t.Fatal(err)
+	}
+	if m.most > 6*8*elems || m.now != 0 || m.most == 0 {
+		t.Errorf("folding took up to %d bytes, of which %d were not given back; a value has %d", m.most, m.now, 8*elems)
+	}
+}
+
+// meter records how many bytes folding has reserved.
+type meter struct{ now, most int64 }
+
+func (m *meter) Reserve(what string, bytes int64) error {
+	if what == "constant folding" {
+		m.now += bytes
+		m.most = max(m.most, m.now)
+	}
+	return nil
+}
+
+func (m *meter) Release(what string, bytes int64) {
+	if what == "constant folding" {
+		m.now -= bytes
 	}
 }

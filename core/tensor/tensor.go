@@ -194,11 +194,15 @@ func (a *Array) Set(t Tensor) {
 		return
 	}
 	le := binary.LittleEndian
+	if t.DType == dtype.F32 { // most arrays are
+		for i := range a.Floats {
+			a.Floats[i] = float64(math.Float32frombits(le.Uint32(t.Data[4*i:])))
+		}
+		return
+	}
 	for i := range a.Len() {
 		b := t.Data[i*t.DType.Size():]
 		switch t.DType {
-		case dtype.F32:
-			a.Floats[i] = float64(math.Float32frombits(le.Uint32(b)))
 		case dtype.F16:
 			a.Floats[i] = float64(dtype.F16ToF32(le.Uint16(b)))
 		case dtype.BF16:
@@ -226,6 +230,17 @@ func (a *Array) Set(t Tensor) {
 	}
 }
 
+// Round rounds the elements of a to its element type, as Tensor does.
+func (a *Array) Round() {
+	if a.DType != dtype.F32 {
+		a.Set(a.Tensor())
+		return
+	}
+	for i, v := range a.Floats {
+		a.Floats[i] = float64(float32(v))
+	}
+}
+
 // Tensor rounds a to its element type, once and ties to even.
 func (a *Array) Tensor() Tensor {
 	t := New(a.DType, a.Shape...)
@@ -240,11 +255,15 @@ func (a *Array) Store(data []byte) {
 		return
 	}
 	le := binary.LittleEndian
+	if a.DType == dtype.F32 {
+		for i, v := range a.Floats {
+			le.PutUint32(data[4*i:], math.Float32bits(float32(v)))
+		}
+		return
+	}
 	for i := range a.Len() {
 		b := data[i*a.DType.Size():]
 		switch a.DType {
-		case dtype.F32:
-			le.PutUint32(b, math.Float32bits(float32(a.Floats[i])))
 		case dtype.F16:
 			le.PutUint16(b, dtype.F64ToF16(a.Floats[i]))
 		case dtype.BF16:

@@ -63,7 +63,7 @@ func (g *normRows) Do(lo, hi, worker int) {
 	gamma, beta := g.Gamma.Row(s, 0, gains, g.Gamma.Buffer(sc, gains)),
 		g.Beta.Row(s, 0, gains, g.Beta.Buffer(sc, gains))
 	var one, two []float32
-	if g.Area > 1 {
+	if g.Area > longArea {
 		one, two = sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)
 	}
 	for r := lo; r < hi; r++ {
@@ -78,8 +78,12 @@ func (g *normRows) Do(lo, hi, worker int) {
 		} else {
 			mean, scale, shift := moments(s, x, g.Eps, true)
 			for c := range per {
-				normalizeRow(s, d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean,
-					scale, shift, one, two)
+				d, x := d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area]
+				if g.Area > longArea {
+					normalizeRow(s, d, x, gamma[first+c], beta[first+c], mean, scale, shift, one, two)
+				} else {
+					scaleRow(s, d, x, mean, -shift/scale, scale*gamma[first+c], beta[first+c])
+				}
 			}
 		}
 		g.Dst.Put(s, r*n, d)
@@ -121,6 +125,24 @@ func normalizeRow(s *isa.Set, dst, x []float32, gamma, beta, mean, scale, shift 
 		m := min(elementwise.Spread, len(x)-i)
 		reduce.On(s).Normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale, shift)
 	}
+}
+
+// A call of a routine costs as much as about shortArea elements. Up to longArea elements, spreading gamma and beta over
+// a row takes longer than to pass over it three times.
+const shortArea, longArea = 16, 1 << 10
+
+// scaleRow is dst = ((x-mean)-rest)*scale + beta. dst may be x.
+func scaleRow(s *isa.Set, dst, x []float32, mean, rest, scale, beta float32) {
+	f := reduce.On(s).Softmax
+	if f == nil || len(x) < shortArea {
+		for i, v := range x {
+			dst[i] = float32(((v-mean)-rest)*scale) + beta // rounded, so that no processor fuses the sum
+		}
+		return
+	}
+	f.ShiftRow(&dst[0], &x[0], len(x), mean, rest)
+	f.ScaleRow(&dst[0], len(x), scale)
+	f.ShiftRow(&dst[0], &dst[0], len(x), -beta, 0)
 }
 
 // moments returns the mean of a row, or 0 if center is false, and scale, 1/sqrt(the mean square distance from it +
