@@ -115,7 +115,8 @@ func (g *batchNorm) Do(lo, hi, worker int) {
 		scale := 1 / math.Sqrt(float64(g.variance[c])+float64(g.eps))
 		by := scale * float64(g.gamma[c])
 		shift := float64(g.beta[c]) - float64(g.mean[c])*by
-		if len(x) <= len(row) && math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32 {
+		near := math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
+		if near && len(x) <= len(row) {
 			weight[0] = float32(by)
 			copy(row, x) // dst may be x
 			vec.On(s).Stencil(dst, row, oneTap[:], 0, weight, float32(shift))

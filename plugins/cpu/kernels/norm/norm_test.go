@@ -224,7 +224,8 @@ func TestBatchNorm(t *testing.T) {
 			want := make([]float64, len(x))
 			for j, v := range x {
 				c := j / area % channels
-				want[j] = (float64(v)-float64(mean[c]))/math.Sqrt(float64(variance[c])+1e-5)*float64(gamma[c]) + float64(beta[c])
+				scale := float64(gamma[c]) / math.Sqrt(float64(variance[c])+1e-5)
+				want[j] = (float64(v)-float64(mean[c]))*scale + float64(beta[c])
 			}
 			what := fmt.Sprint("batch norm of ", batch, channels, area)
 			dst, check := kerneltest.Guarded(len(x))

@@ -15,13 +15,20 @@ type windowPlanes windowLines
 const (
 	planeRoom = 1 << 13 // maximum number of elements of the copy of a plane
 	planesNow = 1 << 12 // about how many are computed at a time, in the first-level cache
+	divisors  = 1 << 8  // how many means are divided at a time
 )
 
 // planes reports whether windowPlanes computes the windows.
-func (g *WindowArgs) planes() bool {
+func (g *WindowArgs) planes() bool { return g.inPlanes() && g.planeSize() <= planeRoom }
+
+// inPlanes reports whether windowPlanes computes the windows of images that are small enough.
+func (g *WindowArgs) inPlanes() bool {
 	return !g.Adaptive && g.Inner == 1 && g.In[0] == 1 && g.Out[0] == 1 && g.Pad[0] == 0 && g.Kernel[0] == 1 &&
-		g.Stride[2] <= 2 && g.planeLines()*g.Stride[1]*g.planePitch() <= planeRoom
+		g.Stride[2] <= 2
 }
+
+// planeSize returns the number of elements of the copy of a plane.
+func (g *WindowArgs) planeSize() int { return g.planeLines() * g.Stride[1] * g.planePitch() }
 
 // planeLines returns the number of lines of a plane that have the same remainder.
 func (g *WindowArgs) planeLines() int {
@@ -32,30 +39,27 @@ func (g *WindowArgs) planeLines() int {
 // planePitch returns the distance of two lines of the copy.
 func (g *WindowArgs) planePitch() int { return pool.CeilDiv(g.lineSize(), g.Stride[2]) * g.Stride[2] }
 
-// planesNow returns how many planes are computed at a time.
-func (g *WindowArgs) planesNow() int {
-	return min(max(1, g.Outer), max(1, planesNow/(g.planeLines()*g.Stride[1]*g.planePitch())))
-}
+// planesAtOnce returns how many planes are computed at a time.
+func (g *WindowArgs) planesAtOnce() int { return min(max(1, g.Outer), max(1, planesNow/g.planeSize())) }
 
-// planeScratch returns what a worker needs, in bytes.
+// planeScratch returns what a worker needs, also for smaller images, in bytes.
 func (g *WindowArgs) planeScratch() int64 {
-	each := g.planesNow() * g.planeLines() * g.planePitch()
-	part := each / g.Stride[2]
-	return pool.FloatBytes(each*g.Stride[1], each+g.Stride[2], part, part, part, 256)
+	n := max(planesNow, min(planeRoom, g.planeSize()))
+	return pool.FloatBytes(n, n+2, n, n, n, divisors)
 }
 
 func (x *windowPlanes) Do(lo, hi, worker int) {
 	g := (*windowLines)(x)
 	s, sc := g.p.Set, g.p.Scratch(worker)
 	fold, start := elementwise.On(s).Binary[windowFolds[g.Op].by], windowFolds[g.Op].start
-	lines, pitch, down, step, most := g.planeLines(), g.planePitch(), g.Stride[1], g.Stride[2], g.planesNow()
+	lines, pitch, down, step, most := g.planeLines(), g.planePitch(), g.Stride[1], g.Stride[2], g.planesAtOnce()
 	mark := sc.Mark()
 	copied, rows := sc.Floats(most*lines*pitch*down), sc.Floats(most*lines*pitch+step)
 	first, second := rows, rows // every step-th element of rows, from the first and from the second on
 	if step == 2 {
 		first, second = sc.Floats(most*lines*pitch/2), sc.Floats(most*lines*pitch/2)
 	}
-	folded, count := sc.Floats(most*lines*pitch/step), sc.Floats(min(256, most*g.Out[1]*g.Out[2]))
+	folded, count := sc.Floats(most*lines*pitch/step), sc.Floats(divisors)
 	vec.Fill(count, float32(elementwise.Volume(g.Kernel)))
 	vec.Fill(copied, start)
 	for ; lo < hi; lo += most {
@@ -126,8 +130,8 @@ func (g *windowLines) copyLines(dst []float32, ld int, src []float32, n int, sc 
 	short := n >= wide && n < 48 && len(sc.At) > 1 // long lines gain nothing
 	for l := 0; short && l < lines; l += 2 {
 		for i := 0; i < n; i += wide { // the last vector overlaps the one before
-			i := min(i, n-wide)
-			sc.Place = append(sc.Place, sc.Place[l]+i, sc.Place[l+1]+i)
+			at := min(i, n-wide)
+			sc.Place = append(sc.Place, sc.Place[l]+at, sc.Place[l+1]+at)
 		}
 	}
 	if runs := sc.Place[lines:]; len(runs) > 0 {
