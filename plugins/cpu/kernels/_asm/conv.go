@@ -63,8 +63,8 @@ func gatherRows(v vec) {
 	RET()
 }
 
-// copyRuns writes the routine that copies runs from a list of offsets. Narrow vectors store short runs, since stores that
-// overlap and cross cache lines take several times as long.
+// copyRuns writes the routine that copies runs from a list of offsets. Narrow vectors store short runs, since stores
+// that overlap and cross cache lines take several times as long.
 func copyRuns(v vec) {
 	name := "copyRuns" + v.name
 	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, at *int, rows int, runs *int, n int, wide int)")

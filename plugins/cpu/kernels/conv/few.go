@@ -99,7 +99,8 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		if area > 1 {
 			for r := 0; r < g.rowsNow; r += s.Lanes {
 				for c := 0; c < cols; c += s.Lanes {
-					vec.On(s).Transpose(turned[c*pitch+r:], pitch, tile[r*nr+c:], nr, min(s.Lanes, g.rowsNow-r), s.Lanes)
+					vec.On(s).Transpose(turned[c*pitch+r:], pitch, tile[r*nr+c:], nr, min(s.Lanes, g.rowsNow-r),
+						s.Lanes)
 				}
 			}
 			g.copyOut(turned, pitch, g.firstRow, g.rowsNow, o, cols)

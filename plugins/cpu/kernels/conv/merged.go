@@ -32,8 +32,9 @@ func (g *convolution) mergedSize() pool.Size {
 	wide := pool.CeilDiv(g.N*elementwise.Volume(g.out), on.NR) * on.NR
 	columns := min(g.Groups*wide*g.k, mergedRoom) // there may be fewer elements
 	return pool.Size{Shared: pool.FloatBytes(columns + product.Spill),
-		Worker: max(g.flatScratch(g.N, mergedRoom/(g.Groups*g.k)), pool.FloatBytes(g.blockSize(), g.blockRows()*min(wide, columns/g.k),
-			g.blockRows()*on.NR, on.MR*on.NR, g.blockRows()*elementwise.Volume(g.Kernel)))}
+		Worker: max(g.flatScratch(g.N, mergedRoom/(g.Groups*g.k)), pool.FloatBytes(g.blockSize(),
+			g.blockRows()*min(wide, columns/g.k), g.blockRows()*on.NR, on.MR*on.NR,
+			g.blockRows()*elementwise.Volume(g.Kernel)))}
 }
 
 // mergedColumns computes the convolution.
@@ -80,8 +81,8 @@ func (x *flatPacking) Do(lo, hi, worker int) {
 	for t := lo; t < hi; t++ {
 		group, part := t/g.chunks, t%g.chunks
 		g.packFlat(g.packed[group*g.room*g.k:], &flatPart{n: g.firstRow / area, first: g.firstRow % area,
-			total: g.rowsNow, group: group, c: part * g.cg / g.chunks, end: (part + 1) * g.cg / g.chunks, rows: g.byRows, across: g.room},
-			g.p.Scratch(worker))
+			total: g.rowsNow, group: group, c: part * g.cg / g.chunks, end: (part + 1) * g.cg / g.chunks,
+			rows: g.byRows, across: g.room}, g.p.Scratch(worker))
 	}
 }
 

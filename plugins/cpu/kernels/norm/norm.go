@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
 // Args are the arguments of Norm, for rows of N elements. All tensors have one type. If Residual is not empty, X +
@@ -111,12 +112,32 @@ type batchNorm struct {
 func (g *batchNorm) Do(lo, hi, worker int) {
 	s, sc := g.p.Set, g.p.Scratch(worker)
 	gamma, beta := sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)
+	weight, row := sc.Floats(1), sc.Floats(min(g.area, shortRow))
 	for r := lo; r < hi; r++ {
 		c := r % g.channels
-		normalizeRow(s, g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area], g.gamma[c], g.beta[c], g.mean[c],
-			float32(1/math.Sqrt(float64(g.variance[c])+float64(g.eps))), 0, gamma, beta)
+		dst, x := g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area]
+		scale := 1 / math.Sqrt(float64(g.variance[c])+float64(g.eps))
+		by := scale * float64(g.gamma[c])
+		shift := float64(g.beta[c]) - float64(g.mean[c])*by
+		near := math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
+		if near && len(x) <= len(row) {
+			weight[0] = float32(by)
+			copy(row, x) // dst may be x
+			vec.On(s).Stencil(dst, row, oneTap[:], 0, weight, float32(shift))
+			continue
+		}
+		normalizeRow(s, dst, x, g.gamma[c], g.beta[c], g.mean[c], float32(scale), 0, gamma, beta)
 	}
 }
+
+// A batch norm of short rows, for which spreading gamma and beta takes most of the time, is one multiplication and one
+// addition if the mean is at most so many standard deviations. That costs as many units in the last place of gamma.
+const (
+	nearMean = 16
+	shortRow = 1 << 10
+)
+
+var oneTap = [1]int{}
 
 // normalizeRow is dst = ((x-mean)*scale + shift)*gamma + beta. one and two are buffers of spread elements.
 func normalizeRow(s *isa.Set, dst, x []float32, gamma, beta, mean, scale, shift float32, one, two []float32) {

@@ -200,3 +200,40 @@ func TestLongSoftmax(t *testing.T) {
 		})
 	}
 }
+
+// TestBatchNorm compares batch norms with the formula in float64, also in place, with means near and far and with
+// values that are not finite.
+func TestBatchNorm(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(61)
+		for i := range kerneltest.Some(60) {
+			batch, channels, area := 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN([]int{5, 70, 1500}[i%3])
+			x := kerneltest.Randoms(r, batch*channels*area)
+			gamma, beta := kerneltest.Randoms(r, channels), kerneltest.Randoms(r, channels)
+			mean, variance := kerneltest.Randoms(r, channels), kerneltest.Randoms(r, channels)
+			for c := range variance {
+				variance[c] = variance[c]*variance[c] + 0.01
+				if r.IntN(3) == 0 {
+					mean[c] *= 500
+				}
+			}
+			if r.IntN(4) == 0 {
+				x[r.IntN(len(x))], gamma[r.IntN(channels)] = float32(math.Inf(1)), 0
+				variance[r.IntN(channels)] = float32(math.NaN())
+			}
+			want := make([]float64, len(x))
+			for j, v := range x {
+				c := j / area % channels
+				scale := float64(gamma[c]) / math.Sqrt(float64(variance[c])+1e-5)
+				want[j] = (float64(v)-float64(mean[c]))*scale + float64(beta[c])
+			}
+			what := fmt.Sprint("batch norm of ", batch, channels, area)
+			dst, check := kerneltest.Guarded(len(x))
+			BatchNorm(p, dst, x, gamma, beta, mean, variance, batch, channels, area, 1e-5)
+			check(t, what)
+			kerneltest.Compare(t, what, dst, want, 1e-5, 1e-5)
+			BatchNorm(p, x, x, gamma, beta, mean, variance, batch, channels, area, 1e-5)
+			kerneltest.Compare(t, what+" in place", x, want, 1e-5, 1e-5)
+		}
+	})
+}

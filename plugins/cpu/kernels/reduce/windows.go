@@ -364,13 +364,13 @@ func (g *WindowArgs) ScratchSize(p *pool.Pool) pool.Size {
 	if g.even() && On(p.Set).Folds != nil {
 		return pool.Size{Worker: pool.FloatBytes(g.evenLines()*g.In[2], g.evenLines()*g.Out[2])}
 	}
-	if g.planes() {
-		return pool.Size{Worker: g.planeScratch()}
-	}
 	made := g.Out[2] * g.Inner
 	r := pool.Size{Worker: pool.FloatBytes(g.lineSize(), made, made)}
 	if g.halves() {
 		r.Worker += pool.FloatBytes(made*g.Stride[2]/2, made*g.Stride[2]/2)
+	}
+	if g.inPlanes() {
+		r.Worker = max(r.Worker, g.planeScratch())
 	}
 	return r
 }
