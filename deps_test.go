@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 		"task", "internal/atomicfile", "internal/ctxio", "internal/owned", "internal/regular"},
 	"segment": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
 	"patches": {".", "core/code", "core/diag", "core/tensor", "internal/imaging", "task"},
-	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/regular",
+	"text": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/op", "core/tensor", "internal/regular",
 		"internal/peft", "internal/safetensors", "internal/tokenizer", "task", "task/text/chat"},
 	"train": {".", "core/code", "core/device", "core/diag", "core/dtype", "core/tensor", "internal/atomicfile",
 		"internal/imaging", "internal/peft", "internal/ply", "internal/regular", "internal/safetensors",

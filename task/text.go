@@ -84,9 +84,12 @@ type TextOutputs struct {
 	// random numbers and no penalties. Both are empty in artifacts that were compiled before these outputs existed.
 	Greedy        string `json:"greedy"`
 	GreedyLogProb string `json:"greedy_logprob"`
-	LogProb       string `json:"logprob"`
-	Logits        string `json:"logits"`
-	Token         string `json:"token"`
+	// Hidden f32[1,T,W] has what the last layer computes from, of each token: an embedding of the tokens up to it.
+	// Empty if there is no such output.
+	Hidden  string `json:"hidden"`
+	LogProb string `json:"logprob"`
+	Logits  string `json:"logits"`
+	Token   string `json:"token"`
 }
 
 // TextDraft describes a head that predicts one more token from the last hidden state of the model. It keeps its keys
@@ -219,6 +222,7 @@ func (t *Text) Fields() []Field {
 		{Key: "outputs", Value: []Field{
 			{Key: "greedy", Value: &out.Greedy, Added: true},
 			{Key: "greedy_logprob", Value: &out.GreedyLogProb, Added: true},
+			{Key: "hidden", Value: &out.Hidden, Added: true},
 			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb},
 			{Key: "token", Value: &out.Token},
 		}},

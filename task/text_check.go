@@ -30,6 +30,15 @@ func (t *Text) Check(m Methods) error {
 	if err != nil {
 		return err
 	}
+	if name := t.Outputs.Hidden; name != "" {
+		hidden, err := f.Output(name, dtype.F32, Shape{Exactly(1), AnySize, AnySize})
+		if err != nil {
+			return err
+		}
+		if hidden.Shape[1] != ids || !hidden.Shape[2].IsStatic() {
+			return f.Bad("%s is %v; want a row of known size for each of %v tokens", name, hidden, ids)
+		}
+	}
 	if b := t.Batch; b.Method != "" {
 		if err := t.checkBatch(m, append(common, b.Count)); err != nil {
 			return err

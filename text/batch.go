@@ -446,7 +446,7 @@ func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
 	for i, x := range texts {
 		sampling := b.spec.sampling(x.options)
 		r.draw(i, sampling, x.options.Seed)
-		logits = logits || x.options.Logits
+		logits = logits || x.options.Logits || x.options.onHost()
 		greedy = greedy && sampling.Greedy()
 		if r.penalty[i] != 1 {
 			window = b.spec.Window
@@ -495,8 +495,17 @@ func (b *Batch) chosen(x *BatchText, i int, res *rlx.Result) error {
 		b.Remove(x)
 		return nil
 	}
-	if v := b.spec.Vocabulary; x.options.Logits {
-		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[b.spec.Outputs.Logits].Data)[i*v:(i+1)*v]...)
+	if o, v := &x.options, b.spec.Vocabulary; o.Logits || o.onHost() {
+		logits := tensor.View[float32](res.Outputs[b.spec.Outputs.Logits].Data)[i*v : (i+1)*v]
+		if o.Logits {
+			t.Logits = append(t.Logits, logits...)
+		}
+		if o.onHost() {
+			var err error
+			if token, err = b.spec.choose(token, o, logits, s.seen, t.Tokens); err != nil {
+				return err
+			}
+		}
 	}
 	if k := slices.Index(b.prompts, x); k >= 0 {
 		b.prompts, b.texts = slices.Delete(b.prompts, k, k+1), append(b.texts, x)

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/rlx-go/rlx"
@@ -11,8 +12,11 @@ import (
 
 // A Message is one turn of a conversation.
 type Message struct {
-	Role    string // "system", "user" or "assistant"
+	Role    string // "system", "user", "assistant" or "tool"
 	Content string
+	// Calls has the tool calls of a turn of the model, as JSON in the form of OpenAI's API; CallID the call that a turn
+	// of a tool answers; Name the name of who speaks. They are empty in most turns.
+	Calls, CallID, Name string
 }
 
 // ChatPrompt applies the model's chat template to a conversation. The prompt ends where the assistant's turn begins. It
@@ -21,6 +25,12 @@ type Message struct {
 // The error matches ErrPrompt if the artifact has no template, rlx.ErrArtifact if it is damaged, or has the code
 // RLX3085 or RLX3086 if the template is not supported or rejects the conversation.
 func ChatPrompt(m *rlx.Model, messages []Message) (string, error) {
+	return ToolPrompt(m, messages, nil)
+}
+
+// ToolPrompt is ChatPrompt for a model that may call tools. tools lists them as JSON in the form of OpenAI's API. The
+// error also matches ErrPrompt if there are tools and the template takes none.
+func ToolPrompt(m *rlx.Model, messages []Message, tools []byte) (string, error) {
 	t, err := specOf(m)
 	if err != nil {
 		return "", err
@@ -37,7 +47,10 @@ func ChatPrompt(m *rlx.Model, messages []Message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	in := chat.Input{AddGenerationPrompt: true, BOS: t.BOS, EOS: t.EOS}
+	if len(tools) > 0 && !bytes.Contains(source, []byte("tools")) {
+		return "", diag.New(code.TextPrompt, m.Path(), "has a chat template that takes no tools")
+	}
+	in := chat.Input{AddGenerationPrompt: true, BOS: t.BOS, EOS: t.EOS, Tools: tools}
 	for _, x := range messages {
 		in.Messages = append(in.Messages, chat.Message(x))
 	}

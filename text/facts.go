@@ -82,7 +82,7 @@ func (t *spec) check(o Options) error {
 	if o.Tokens < 0 {
 		return diag.New(diag.Usage, "Options.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
 	}
-	return nil
+	return t.checkHost(o)
 }
 
 // Check checks the parameters for a model. Generate does the same. The error matches ErrSampling.

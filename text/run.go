@@ -60,7 +60,7 @@ func (r *textRun) set(s *rlx.Session, t *spec, o Options, hidden bool) {
 	r.draw(0, x, o.Seed)
 	r.choose(t, x.Greedy())
 	r.chosen = []string{r.token, r.logprob}
-	if o.Logits {
+	if o.Logits || o.onHost() {
 		r.chosen = append(r.chosen, t.Outputs.Logits)
 	}
 	r.none = []string{}
@@ -229,12 +229,12 @@ func (t *Result) ended(out *textStream) *Result {
 }
 
 // chooseOne runs the tokens that are not in the state yet, and returns the token that follows.
-func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Result, logits bool) ([]Token, error) {
+func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Result, o *Options) ([]Token, error) {
 	res, err := g.step(ctx, ids, g.run.chosen)
 	if err != nil {
 		return nil, err
 	}
-	x, err := g.chosen(res, t, logits)
+	x, err := g.chosen(res, t, o)
 	if err == nil && g.draft.count > 0 {
 		g.draft.ran(len(g.seen)-len(ids), ids, tensor.View[float32](res.Outputs[g.spec.Draft.Hidden].Data))
 	}
@@ -242,14 +242,21 @@ func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Result, logits 
 }
 
 // chosen returns the token that a run chose.
-func (g *Generator) chosen(res *rlx.Result, t *Result, logits bool) (x Token, err error) {
+func (g *Generator) chosen(res *rlx.Result, t *Result, o *Options) (x Token, err error) {
 	id := tensor.View[int32](res.Outputs[g.run.token].Data)[0]
 	x.ID, x.LogProb = int(id), tensor.View[float32](res.Outputs[g.run.logprob].Data)[0]
 	if err := checkToken(g.session, g.spec, x, len(g.seen)-1); err != nil {
 		return x, err
 	}
-	if logits {
-		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[g.spec.Outputs.Logits].Data)...)
+	if !o.Logits && !o.onHost() {
+		return x, nil
+	}
+	logits := tensor.View[float32](res.Outputs[g.spec.Outputs.Logits].Data)
+	if o.Logits {
+		t.Logits = append(t.Logits, logits...)
+	}
+	if o.onHost() {
+		return g.spec.choose(x, o, logits, g.seen, t.Tokens)
 	}
 	return x, nil
 }

@@ -68,6 +68,8 @@ type Options struct {
 	Stop      []string // texts that end generation; they are not part of the result
 	IgnoreEnd bool     // continue after tokens that end a text
 	Logits    bool     // keep the logits, in Result.Logits
+	Top       int      // tokens to list in Token.Top
+	Adjust    *Adjust  // changes logits before a token is drawn, if not nil
 	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with
 	// the result.
 	Each func(Token) error
@@ -82,6 +84,8 @@ type Token struct {
 	// the text that it adds: whole characters, or nothing while a character is incomplete or a stop text may have begun
 	Text string
 	Time time.Duration // since Generate was called
+	// with Options.Top: the most probable tokens in its place, the most probable one first
+	Top []TokenLogProb
 }
 
 // A Result is a text that was generated.
@@ -252,7 +256,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 		if g.draft.count > 0 && len(t.Tokens) > 0 {
 			chosen, err = g.speculate(run, t)
 		} else {
-			chosen, err = g.chooseOne(run, rest, t, o.Logits)
+			chosen, err = g.chooseOne(run, rest, t, &o)
 		}
 		if err != nil {
 			return t.ended(out), err

@@ -13,7 +13,9 @@ for await (const part of await client.chat.completions.create({ ...ask, stream: 
   text += part.choices[0]?.delta?.content ?? "";
 }
 assert.equal(text, answer);
-await assert.rejects(client.chat.completions.create({ ...ask, n: 2 }), (e) => e.status === 400 && e.param === "n");
+await assert.rejects(client.chat.completions.create({ ...ask, n: 0 }), (e) => e.status === 400 && e.param === "n");
+assert.equal((await client.chat.completions.create({ ...ask, n: 2 })).choices[1].message.content, answer);
+assert((await client.embeddings.create({ model, input: "Hello" })).data[0].embedding.length > 0);
 const stopped = await client.chat.completions.create({ ...ask, stream: true, max_tokens: 200 });
 for await (const _ of stopped) break; // the client goes
 assert.equal((await client.chat.completions.create(ask)).choices[0].message.content, answer);

@@ -23,7 +23,17 @@ more = client.chat.completions.create(messages=messages, **ask)
 assert more.usage.prompt_tokens_details.cached_tokens > 0
 two = client.completions.create(prompt=["ROMEO:", "JULIET:"], **ask)
 assert [c.index for c in two.choices] == [0, 1] and all(c.text for c in two.choices)
-for bad in ({"n": 2}, {"temperature": 3}, {"max_tokens": 0}):
+many = client.chat.completions.create(messages=messages, n=2, logprobs=True, top_logprobs=2, **ask)
+assert [c.index for c in many.choices] == [0, 1] and many.choices[0].message.content == more.choices[0].message.content
+assert all(len(t.top_logprobs) == 2 for t in many.choices[0].logprobs.content)
+biased = client.chat.completions.create(messages=messages, logit_bias={"40": 100}, frequency_penalty=0.1, **ask)
+assert biased.choices[0].message.content != more.choices[0].message.content
+vectors = client.embeddings.create(model=name, input=["ROMEO:", "JULIET:"]).data
+assert len(vectors) == 2 and abs(sum(x * x for x in vectors[0].embedding) - 1) < 1e-5
+tools = [{"type": "function", "function": {"name": "time", "parameters": {"type": "object", "properties": {}}}}]
+told = client.chat.completions.create(messages=messages, tools=tools, **ask)
+assert told.usage.prompt_tokens > many.usage.prompt_tokens and told.choices[0].message.content is not None
+for bad in ({"n": 0}, {"temperature": 3}, {"max_tokens": 0}, {"top_logprobs": 2}):
     try:
         client.chat.completions.create(messages=messages, **{**ask, **bad})
         raise AssertionError(bad)

@@ -11,12 +11,12 @@ python3 - "$dir/tokenizer_config.json" <<'END'
 import json, sys
 with open(sys.argv[1]) as f:
     config = json.load(f)
-config["chat_template"] = ("{% for m in messages %}{{ m.role|upper }}:\n{{ m.content }}\n\n{% endfor %}"
+config["chat_template"] = ("{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.role|upper }}:\n{{ m.content }}\n\n{% endfor %}"
                            "{% if add_generation_prompt %}ASSISTANT:\n{% endif %}")
 with open(sys.argv[1], "w") as f:
     json.dump(config, f)
 END
-../../bin/rlxc "$dir" -o "$dir/chat.rlx" --target cpu
+../../bin/rlxc "$dir" -o "$dir/chat.rlx" --target cpu --batch 8
 ../../bin/rlxrun serve "$dir/chat.rlx" >"$dir/url" &
 server=$!
 until [ -s "$dir/url" ]; do kill -0 $server && sleep 0.1; done

@@ -41,10 +41,15 @@ func check(ctx context.Context, url string) error {
 		return fmt.Errorf("stream %q, %v; whole %q", all.Choices[0].Message.Content, stream.Err(),
 			whole.Choices[0].Message.Content)
 	}
-	ask.N = openai.Int(2)
+	vector, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: models.Data[0].ID,
+		Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("Hello")}})
+	if err != nil || len(vector.Data) != 1 || len(vector.Data[0].Embedding) == 0 {
+		return fmt.Errorf("embedding: %v, %w", vector, err)
+	}
+	ask.N = openai.Int(0)
 	var failure *openai.Error
 	if _, err := client.Chat.Completions.New(ctx, ask); !errors.As(err, &failure) || failure.Param != "n" {
-		return fmt.Errorf("two choices: %v", err)
+		return fmt.Errorf("no choices: %v", err)
 	}
 	return nil
 }

@@ -7,13 +7,16 @@
 // Each client sends requests one after the other: a prompt of random ids and a number of tokens to generate. For each
 // number of clients the table has the tokens per second of all together, the time to the first token, and the time from
 // token to token, in milliseconds (medians and 95th percentiles). Prompts differ, so nothing is computed once for
-// several of them, but for what -shared asks for. The last round counts as much as the others: a figure is the median
-// of the rounds.
+// several of them, but for what -shared asks for. A figure is the median of the rounds.
+//
+// With -check, all requests are first sent one by one, and every later answer must be the same: no token is lost, doubled
+// or another's. The server needs `--reproducible` for it.
 package main
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +40,8 @@ type load struct {
 	prompt, tokens, shared, vocabulary int
 	requests                           int
 	seed                               uint64
+	check                              bool
+	want                               map[[2]int]string // with check: the answer to a request of a client
 }
 
 func main() {
@@ -49,6 +54,7 @@ func main() {
 	flag.IntVar(&l.vocabulary, "vocabulary", 1000, "ids of prompts are less than this")
 	flag.IntVar(&l.requests, "requests", 2, "requests of each client in a round")
 	flag.Uint64Var(&l.seed, "seed", 1, "of the prompts")
+	flag.BoolVar(&l.check, "check", false, "compare the answers with those of single requests")
 	clients := flag.String("clients", "1,4,8,16", "numbers of clients")
 	rounds := flag.Int("rounds", 3, "rounds, in each of which every number of clients has its turn")
 	flag.Parse()
@@ -75,10 +81,23 @@ func run(l load, clients string, rounds int) error {
 	if _, err := l.round(ctx, 1, 1); err != nil { // loads the model, and finds mistakes
 		return err
 	}
+	if l.check {
+		l.want = map[[2]int]string{}
+		for i := range slices.Max(counts) {
+			if err := l.client(ctx, i, l.requests, func(k int, a answer) error {
+				l.want[[2]int{i, k}] = a.text.String()
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
 	results := map[int][]figures{}
 	for range rounds {
 		for _, n := range counts {
-			l.seed++
+			if !l.check {
+				l.seed++
+			}
 			f, err := l.round(ctx, n, l.requests)
 			if err != nil {
 				return err
@@ -118,19 +137,21 @@ func (l load) round(ctx context.Context, n, requests int) (figures, error) {
 	tokens, start := 0, time.Now()
 	for i := range n {
 		all.Go(func() {
-			rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
-			for range requests {
-				one, err := l.request(ctx, rng)
+			err := l.client(ctx, i, requests, func(k int, one answer) error {
 				mu.Lock()
+				defer mu.Unlock()
 				tokens += one.tokens
-				if err != nil && failed == nil {
-					failed = err
-				}
 				first, next = append(first, one.first), append(next, one.next...)
-				mu.Unlock()
-				if err != nil {
-					return
+				if want, ok := l.want[[2]int{i, k}]; ok && want != one.text.String() {
+					return fmt.Errorf("request %d of client %d has another answer than alone:\n%s\n%s", k, i,
+						one.text.String(), want)
 				}
+				return nil
+			})
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = cmp.Or(failed, err)
 			}
 		})
 	}
@@ -140,6 +161,21 @@ func (l load) round(ctx context.Context, n, requests int) (figures, error) {
 		f.first[k], f.next[k] = percentile(first, p), percentile(next, p)
 	}
 	return f, failed
+}
+
+// client sends the requests of client i, one after the other.
+func (l load) client(ctx context.Context, i, requests int, got func(k int, a answer) error) error {
+	rng := rand.New(rand.NewPCG(l.seed, uint64(i)))
+	for k := range requests {
+		one, err := l.request(ctx, rng)
+		if err == nil {
+			err = got(k, one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func percentile(x []float64, p float64) float64 {
@@ -155,9 +191,11 @@ type answer struct {
 	tokens int
 	first  float64
 	next   []float64
+	text   *strings.Builder // tokens and their log probabilities
 }
 
 func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error) {
+	a.text = &strings.Builder{}
 	ids := make([]int, l.prompt)
 	for i := range ids {
 		ids[i] = i % l.vocabulary
@@ -198,6 +236,7 @@ func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error)
 		var event struct {
 			Choices []struct {
 				FinishReason *string `json:"finish_reason"`
+				LogProbs     json.RawMessage
 			}
 			Usage *struct {
 				Completion int `json:"completion_tokens"`
@@ -213,6 +252,7 @@ func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error)
 		if len(event.Choices) == 0 || event.Choices[0].FinishReason != nil {
 			continue
 		}
+		a.text.Write(event.Choices[0].LogProbs)
 		now := time.Since(start)
 		if last == 0 {
 			a.first = ms(now)

@@ -32,8 +32,8 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "serve", Args: "FILE [flags]", Short: "a language model for programs that speak OpenAI's API; or a page in your browser with an image or a scene",
 		Long: `Serves an artifact, prints the address, and runs until Ctrl-C.
-A language model (task text) is served over the HTTP API of OpenAI: chat completions, completions and models, streamed or not. Point a client at the address, as its base URL. Texts
-of several clients take turns token by token. Without --listen only this machine can connect.
+A language model (task text) is served over the HTTP API of OpenAI: chat completions, completions, embeddings and models, streamed or not. Point a client at the address, as its base URL.
+If it was compiled with rlxc --batch N, up to N texts of all clients share every run; otherwise they take turns token by token. Without --listen only this machine can connect.
 Of other artifacts it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
 an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
 the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The page's server listens on

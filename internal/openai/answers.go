@@ -6,7 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/rlx-go/rlx/text"
@@ -44,14 +47,15 @@ type choice struct {
 }
 
 type turn struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
-	Refusal *string `json:"refusal"`
+	Role    string     `json:"role,omitempty"`
+	Content *string    `json:"content,omitempty"`
+	Refusal *string    `json:"refusal"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
 // logProbs has the form of chat completions in Content, and that of completions in the others.
 type logProbs struct {
-	Content []tokenLogProb   `json:"content,omitempty"`
+	Content []chosenLogProb  `json:"content,omitempty"`
 	Tokens  []string         `json:"tokens,omitempty"`
 	Values  []float32        `json:"token_logprobs,omitempty"`
 	Top     []map[string]any `json:"top_logprobs,omitempty"`
@@ -62,7 +66,12 @@ type tokenLogProb struct {
 	Token   string  `json:"token"`
 	LogProb float32 `json:"logprob"`
 	Bytes   []int   `json:"bytes"`
-	Top     []any   `json:"top_logprobs"`
+}
+
+// A chosenLogProb is that of a token in a text, with the most probable ones in its place.
+type chosenLogProb struct {
+	tokenLogProb
+	Top []tokenLogProb `json:"top_logprobs"`
 }
 
 type usage struct {
@@ -99,27 +108,43 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	var prompt []int
 	if err == nil {
-		prompt, err = s.encodeChat(in.Messages)
+		prompt, err = s.encodeChat(&in)
 	}
 	if err != nil {
 		fail(w, failureOf(err))
 		return
 	}
 	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
+		top: in.TopLogProbs, tools: in.callsTools(),
 		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
 	j.answer(r.Context())
 }
 
-func (s *Server) encodeChat(messages []message) ([]int, error) {
+func (s *Server) encodeChat(in *chatRequest) ([]int, error) {
 	var all []text.Message
-	for _, m := range messages {
+	for _, m := range in.Messages {
 		role := m.Role
 		if role == "developer" { // the newer name
 			role = "system"
 		}
-		all = append(all, text.Message{Role: role, Content: string(m.Content)})
+		calls := string(m.Calls)
+		if calls == "null" {
+			calls = ""
+		}
+		all = append(all, text.Message{Role: role, Content: string(m.Content), Calls: calls, CallID: m.CallID,
+			Name: m.Name})
 	}
-	prompt, err := text.ChatPrompt(s.model, all)
+	var tools []byte
+	if in.callsTools() {
+		var err error
+		if tools, err = json.Marshal(in.Tools); err != nil {
+			return nil, err
+		}
+	}
+	prompt, err := text.ToolPrompt(s.model, all, tools)
+	if errors.Is(err, text.ErrPrompt) && tools != nil {
+		return nil, refuse("tools", err.Error())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +168,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	var prompts [][]int
 	if err == nil {
-		prompts, err = in.prompts(t)
+		prompts, err = in.prompts(t, "prompt")
 	}
 	if err != nil {
 		fail(w, failureOf(err))
@@ -155,6 +180,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	j := &job{server: s, w: w, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil,
 		head: body{ID: randomID("cmpl-"), Object: "text_completion"}}
+	if in.LogProbs != nil {
+		j.top = *in.LogProbs
+	}
+	for i := 0; in.Echo && i < len(prompts); i++ {
+		j.echo = append(j.echo, t.Decode(prompts[i], true))
+	}
 	j.answer(r.Context())
 }
 
@@ -166,8 +197,13 @@ type job struct {
 	request  *common
 	prompts  [][]int
 	logProbs bool
+	top      int      // tokens beside each in logProbs
+	tools    bool     // the answer may have calls of tools
+	echo     []string // texts of the prompts, which the answer repeats; nil if it does not
 	head     body
-	stream   *stream // nil until the first part is sent, or if the answer is not streamed
+
+	mu     sync.Mutex // the texts of several choices come at the same time
+	stream *stream    // nil until the first part is sent, or if the answer is not streamed
 }
 
 func (j *job) answer(ctx context.Context) {
@@ -184,15 +220,14 @@ func (j *job) answer(ctx context.Context) {
 		fail(j.w, failureOf(err))
 		return
 	}
-	total := &recordOf(ctx).usage
-	for i, p := range j.prompts {
-		c, err := j.choice(ctx, i, p, o, total)
-		if err != nil {
-			j.fail(ctx, err)
-			return
-		}
-		j.head.Choices = append(j.head.Choices, c)
+	o.Top = j.top
+	choices, err := j.choices(ctx, o)
+	if err != nil {
+		j.fail(ctx, err)
+		return
 	}
+	total := &recordOf(ctx).usage
+	j.head.Choices = choices
 	if !j.request.Stream {
 		j.head.Usage = total
 		answer(j.w, j.head)
@@ -204,6 +239,47 @@ func (j *job) answer(ctx context.Context) {
 		j.stream.send(last)
 	}
 	j.stream.end()
+}
+
+// choices continues each prompt as often as the request says, several at a time. The first error ends all.
+func (j *job) choices(ctx context.Context, o text.Options) ([]choice, error) {
+	n := j.request.choices()
+	if len(j.prompts)*n > maxPrompts {
+		return nil, refuse("n", fmt.Sprintf("makes more than %d choices of all prompts", maxPrompts))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := make([]choice, len(j.prompts)*n)
+	var all sync.WaitGroup
+	var once sync.Once
+	var failed error
+	entered := make(chan struct{}) // the first choice is let in, or refused, for all
+	for i := range out {
+		all.Go(func() {
+			client := Client{Name: recordOf(ctx).client, Begun: i > 0}
+			if i == 0 {
+				client.Entered = func() { close(entered) }
+			} else {
+				select {
+				case <-entered:
+				case <-ctx.Done():
+					return
+				}
+			}
+			one := o
+			one.Seed += uint64(i % n) // or they would be the same text
+			var err error
+			if out[i], err = j.choice(ctx, i, j.prompts[i/n], one, client); err != nil {
+				once.Do(func() { failed = err })
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+	return out, failed
 }
 
 // fail reports an error, within the stream if it has begun.
@@ -224,15 +300,22 @@ func (j *job) partObject() string {
 	return j.head.Object
 }
 
-// choice continues the prompt of number i.
-func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, total *usage) (
-	choice, error) {
-	sent, offset := 0, 0
-	each := func(t text.Token) error {
-		if j.chat && sent == 0 {
-			empty := ""
+// choice continues a prompt, for the choice of number i.
+func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, client Client) (choice, error) {
+	sent, offset, begun := 0, 0, false
+	begin := func() { // sends what precedes the text
+		empty := ""
+		switch {
+		case begun:
+		case j.chat:
 			j.part(choice{Index: i, Delta: &turn{Role: "assistant", Content: &empty}})
+		case j.echo != nil:
+			j.part(choice{Index: i, Text: &j.echo[i/j.request.choices()]})
 		}
+		begun = true
+	}
+	each := func(t text.Token) error {
+		begin()
 		c := choice{Index: i, LogProbs: j.logProbsOf([]text.Token{t}, offset)}
 		j.setText(&c, t.Text, true)
 		sent += len(t.Text)
@@ -242,19 +325,42 @@ func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, t
 		}
 		return j.part(c)
 	}
-	if j.request.Stream {
+	if j.request.Stream && !j.tools {
 		o.Each = each
 	}
-	t, err := j.server.engine.Generate(ctx, recordOf(ctx).client, prompt, o)
+	about := recordOf(ctx)
+	t, err := j.server.engine.Generate(ctx, client, prompt, o)
 	if err != nil {
 		return choice{}, err
 	}
-	total.add(t)
+	j.mu.Lock()
+	about.add(t)
+	j.mu.Unlock()
 	c := choice{Index: i, FinishReason: finish(t.Stop)}
+	var calls []toolCall
+	if j.tools {
+		if calls, t.Text = toolCalls(t.Text); len(calls) > 0 {
+			reason := "tool_calls"
+			c.FinishReason = &reason
+		}
+	}
 	if !j.request.Stream {
+		if j.echo != nil {
+			t.Text = j.echo[i/j.request.choices()] + t.Text
+		}
 		j.setText(&c, t.Text, false)
+		if calls != nil {
+			c.Message.Calls = calls
+		}
 		c.LogProbs = j.logProbsOf(t.Tokens, 0)
 		return c, nil
+	}
+	begin()
+	for k := range calls {
+		calls[k].Index = &k
+	}
+	if calls != nil {
+		j.part(choice{Index: i, Delta: &turn{Calls: calls}})
 	}
 	if rest := t.Text[min(sent, len(t.Text)):]; rest != "" {
 		more := choice{Index: i}
@@ -290,22 +396,45 @@ func (j *job) logProbsOf(tokens []text.Token, offset int) *logProbs {
 	out := &logProbs{}
 	for _, t := range tokens {
 		if j.chat {
-			bytes := []int{}
-			for _, b := range []byte(t.Text) {
-				bytes = append(bytes, int(b))
+			one := chosenLogProb{logProbOf(t.Text, t.LogProb), []tokenLogProb{}}
+			for _, x := range t.Top {
+				one.Top = append(one.Top, logProbOf(j.server.tokenText(x.ID), x.LogProb))
 			}
-			out.Content = append(out.Content, tokenLogProb{t.Text, t.LogProb, bytes, []any{}})
+			out.Content = append(out.Content, one)
 			continue
 		}
 		out.Tokens, out.Values = append(out.Tokens, t.Text), append(out.Values, t.LogProb)
-		out.Top = append(out.Top, map[string]any{t.Text: t.LogProb})
+		top := map[string]any{t.Text: t.LogProb}
+		for _, x := range t.Top {
+			top[j.server.tokenText(x.ID)] = x.LogProb
+		}
+		out.Top = append(out.Top, top)
 		out.Offsets = append(out.Offsets, offset)
 		offset += len(t.Text)
 	}
 	return out
 }
 
+func logProbOf(token string, p float32) tokenLogProb {
+	bytes := []int{}
+	for _, b := range []byte(token) {
+		bytes = append(bytes, int(b))
+	}
+	return tokenLogProb{token, p, bytes}
+}
+
+// tokenText returns the text of a single token.
+func (s *Server) tokenText(id int) string {
+	t, err := text.NewTokenizer(s.model)
+	if err != nil {
+		return ""
+	}
+	return t.Decode([]int{id}, false)
+}
+
 func (j *job) part(c choice) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	b := j.head
 	b.Object, b.Choices = j.partObject(), []choice{c}
 	if j.stream == nil {

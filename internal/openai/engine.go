@@ -38,6 +38,10 @@ type Engine struct {
 		generate(ctx context.Context, prompt []int, o text.Options) (*text.Result, error)
 	}
 
+	embedding  sync.Mutex // held while embedder is in use
+	embedder   *text.Generator
+	embedderOf *rlx.Session
+
 	mu      sync.Mutex
 	session *rlx.Session
 	uses    map[*rlx.Session]int // so that a lost session is closed after its last use
@@ -116,10 +120,19 @@ func (e *Engine) use(ctx context.Context) (s *rlx.Session, done func(), err erro
 	}, nil
 }
 
+// A Client is who sends a request.
+type Client struct {
+	Name string
+	// Begun tells that the request has texts in progress already. More of them wait, but are not refused.
+	Begun bool
+	// Entered, if not nil, is called when the text has a place or waits for one.
+	Entered func()
+}
+
 // Generate continues a prompt for a client. It waits while as many texts are in progress as may be. If the backend is
 // lost before o.Each was called, it is started again and the text is begun anew; without Each, nothing counts as sent.
 // Errors match ErrBusy or ErrClient, or are those of text.Generator.Generate; a full context is none.
-func (e *Engine) Generate(ctx context.Context, client string, prompt []int, o text.Options) (*text.Result, error) {
+func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o text.Options) (*text.Result, error) {
 	began := time.Now()
 	leave, err := e.places.take(ctx, client)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // more.
 func TestPlaces(t *testing.T) {
 	p := newPlaces(Limits{Parallel: 1, Waiting: 6, PerClient: 4})
-	leave, err := p.take(t.Context(), "first")
+	leave, err := p.take(t.Context(), Client{Name: "first"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPlaces(t *testing.T) {
 		for range n {
 			_, before := p.counts()
 			all.Go(func() {
-				done, err := p.take(t.Context(), name)
+				done, err := p.take(t.Context(), Client{Name: name})
 				if err != nil {
 					t.Error(err)
 					return
@@ -46,11 +46,11 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	wait("many", 4)
-	if _, err := p.take(t.Context(), "many"); !errors.Is(err, ErrClient) {
+	if _, err := p.take(t.Context(), Client{Name: "many"}); !errors.Is(err, ErrClient) {
 		t.Errorf("a fifth text of a client: %v", err)
 	}
 	wait("few", 2)
-	if _, err := p.take(t.Context(), "other"); !errors.Is(err, ErrBusy) {
+	if _, err := p.take(t.Context(), Client{Name: "other"}); !errors.Is(err, ErrBusy) {
 		t.Errorf("a full queue: %v", err)
 	}
 	leave()
@@ -58,11 +58,11 @@ func TestPlaces(t *testing.T) {
 	if want := []string{"many", "few", "many", "few", "many", "many"}; !slices.Equal(order, want) {
 		t.Errorf("order %v; want %v", order, want)
 	}
-	leave, _ = p.take(t.Context(), "first")
+	leave, _ = p.take(t.Context(), Client{Name: "first"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	all.Go(func() {
-		if _, err := p.take(ctx, "second"); err != gone {
+		if _, err := p.take(ctx, Client{Name: "second"}); err != gone {
 			t.Error(err)
 		}
 	})
@@ -76,7 +76,7 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%d taken, %d wait, %d clients, %d turns; want none", taken, queued, len(p.clients), len(p.turns))
 	}
 	p.drain()
-	if _, err := p.take(t.Context(), "late"); !errors.Is(err, errDraining) {
+	if _, err := p.take(t.Context(), Client{Name: "late"}); !errors.Is(err, errDraining) {
 		t.Error(err)
 	}
 }
@@ -96,13 +96,15 @@ func TestSlow(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
-		if _, err := f.engine.Generate(t.Context(), "slow", []int{1, 2, 3}, slow); err != nil || tokens != 8 {
+		_, err := f.engine.Generate(t.Context(), Client{Name: "slow"}, []int{1, 2, 3}, slow)
+		if err != nil || tokens != 8 {
 			t.Errorf("%d tokens, %v", tokens, err)
 		}
 	})
 	<-begun
 	for range 3 {
-		if r, err := f.engine.Generate(t.Context(), "quick", []int{4, 5}, o); err != nil || len(r.Tokens) != 8 {
+		r, err := f.engine.Generate(t.Context(), Client{Name: "quick"}, []int{4, 5}, o)
+		if err != nil || len(r.Tokens) != 8 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
@@ -157,7 +159,7 @@ func testKilled(t *testing.T, model string) {
 				s.Close()
 			}
 			// the next one lives for a request
-			f.engine.Generate(t.Context(), "killer", []int{1}, text.Options{Tokens: 12, IgnoreEnd: true})
+			f.engine.Generate(t.Context(), Client{Name: "killer"}, []int{1}, text.Options{Tokens: 12, IgnoreEnd: true})
 		}
 	})
 	for i := range clients {

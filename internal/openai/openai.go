@@ -1,7 +1,7 @@
 // Package openai serves a language model over the HTTP API of OpenAI, which many programs speak: chat completions,
-// completions and models (https://platform.openai.com/docs/api-reference). Answers may be streamed. What the server
-// cannot do, such as tools and several choices, is refused with status 400 and the name of the parameter; parameters
-// that the API does not have are ignored, as other servers do.
+// completions, embeddings and models (https://platform.openai.com/docs/api-reference). Answers may be streamed. What
+// the server cannot do, such as images, is refused with status 400 and the name of the parameter; parameters that the
+// API does not have are ignored, as other servers do.
 package openai
 
 import (
@@ -77,6 +77,7 @@ func New(m *rlx.Model, e *Engine, o Options) *Server {
 	s.mux.HandleFunc("GET /v1/models/{name}", s.models)
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	s.mux.HandleFunc("POST /v1/completions", s.complete)
+	s.mux.HandleFunc("POST /v1/embeddings", s.embed)
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	s.mux.Handle("GET /metrics", e.metrics.handler())

@@ -310,12 +310,20 @@ func TestRefused(t *testing.T) {
 		code    string
 		param   any
 	}{
-		{"/v1/chat/completions", hello.with(request{"n": 2}), 400, "invalid_value", "n"},
+		{"/v1/chat/completions", hello.with(request{"n": 0}), 400, "invalid_value", "n"},
+		{"/v1/chat/completions", hello.with(request{"n": 65}), 400, "invalid_value", "n"},
+		{"/v1/chat/completions", hello.with(request{"top_logprobs": 2}), 400, "invalid_value", "top_logprobs"},
+		{"/v1/chat/completions", hello.with(request{"presence_penalty": 3}), 400, "invalid_value", "presence_penalty"},
+		{"/v1/embeddings", request{"input": []any{}}, 400, "invalid_value", "input"},
+		{"/v1/embeddings", request{"input": "a", "dimensions": 5}, 400, "invalid_value", "dimensions"},
+		{"/v1/embeddings", request{"input": "a", "pooling": "most"}, 400, "invalid_value", nil},
+		{"/v1/chat/completions", hello.with(request{"tools": []any{1}, "tool_choice": "required"}), 400,
+			"invalid_value", "tool_choice"},
 		{"/v1/chat/completions", hello.with(request{"temperature": 2.5}), 400, "invalid_value", "temperature"},
 		{"/v1/chat/completions", hello.with(request{"top_p": -1}), 400, "invalid_value", nil},
 		{"/v1/chat/completions", hello.with(request{"max_tokens": 0}), 400, "invalid_value", "max_tokens"},
 		{"/v1/chat/completions", hello.with(request{"tools": []any{1}}), 400, "invalid_value", "tools"},
-		{"/v1/chat/completions", hello.with(request{"logit_bias": request{"5": 1}}), 400, "invalid_value",
+		{"/v1/chat/completions", hello.with(request{"logit_bias": request{"99999": 1}}), 400, "invalid_value",
 			"logit_bias"},
 		{"/v1/chat/completions", hello.with(request{"stop": 5}), 400, "invalid_value", "stop"},
 		{"/v1/chat/completions", hello.with(request{"messages": []any{}}), 400, "invalid_value", "messages"},
@@ -330,8 +338,8 @@ func TestRefused(t *testing.T) {
 		{"/v1/completions", request{"prompt": []any{}}, 400, "invalid_value", "prompt"},
 		{"/v1/completions", request{"prompt": []any{1.5}}, 400, "invalid_value", "prompt"},
 		{"/v1/completions", request{"prompt": []any{99999}}, 400, "invalid_value", nil},
-		{"/v1/completions", request{"prompt": "a", "echo": true}, 400, "invalid_value", "echo"},
-		{"/v1/embeddings", request{"input": "a"}, 404, "unknown_url", nil},
+		{"/v1/completions", request{"prompt": "a", "echo": true, "logprobs": 1}, 400, "invalid_value", "echo"},
+		{"/v1/images", request{"input": "a"}, 404, "unknown_url", nil},
 	} {
 		status, got := f.post(t, c.path, c.request)
 		if status != c.status || at(got, "error", "code") != c.code || at(got, "error", "param") != c.param ||

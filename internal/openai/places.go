@@ -60,10 +60,13 @@ func (p *places) counts() (taken, queued int) {
 }
 
 // take waits for a place; leave gives it back. Errors are ErrBusy, ErrClient, errDraining, or the cause of ctx.
-func (p *places) take(ctx context.Context, name string) (leave func(), err error) {
-	c, ready, err := p.enter(name)
+func (p *places) take(ctx context.Context, who Client) (leave func(), err error) {
+	c, ready, err := p.enter(who)
 	if err != nil {
 		return nil, err
+	}
+	if who.Entered != nil {
+		who.Entered()
 	}
 	leave = func() { p.leave(c) }
 	if ready == nil {
@@ -89,20 +92,21 @@ func (p *places) take(ctx context.Context, name string) (leave func(), err error
 }
 
 // enter takes a place, or waits in the queue: then ready is closed when it gets one.
-func (p *places) enter(name string) (c *client, ready chan struct{}, err error) {
+func (p *places) enter(who Client) (c *client, ready chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c = p.clients[name]
+	c = p.clients[who.Name]
 	switch {
-	case p.draining:
+	case p.draining && !who.Begun:
 		return nil, nil, errDraining
-	case c != nil && p.perClient > 0 && c.all >= p.perClient:
+	case c != nil && p.perClient > 0 && c.all >= p.perClient && !who.Begun:
 		return nil, nil, ErrClient
-	case p.taken >= p.parallel && p.queued >= p.waiting:
+	case p.taken >= p.parallel && p.queued >= p.waiting && !who.Begun:
 		return nil, nil, ErrBusy
-	case c == nil:
-		c = &client{name: name}
-		p.clients[name] = c
+	}
+	if c == nil {
+		c = &client{name: who.Name}
+		p.clients[who.Name] = c
 	}
 	c.all++
 	if p.taken < p.parallel {

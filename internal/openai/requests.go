@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/text"
@@ -11,21 +13,21 @@ import (
 
 // common are the parameters that both kinds of completions have.
 type common struct {
-	Model       string         `json:"model"`
-	Stream      bool           `json:"stream"`
-	StreamOpts  *streamOptions `json:"stream_options"`
-	MaxTokens   *int           `json:"max_tokens"`
-	Temperature *float64       `json:"temperature"`
-	TopP        *float64       `json:"top_p"`
-	TopK        *int           `json:"top_k"` // as other servers have it
-	MinP        *float64       `json:"min_p"` // likewise
-	Seed        *int64         `json:"seed"`
-	Stop        texts          `json:"stop"`
-	N           *int           `json:"n"`
-	Presence    *float64       `json:"presence_penalty"`
-	Frequency   *float64       `json:"frequency_penalty"`
-	Bias        map[string]any `json:"logit_bias"`
-	IgnoreEOS   bool           `json:"ignore_eos"` // as other servers have it
+	Model       string             `json:"model"`
+	Stream      bool               `json:"stream"`
+	StreamOpts  *streamOptions     `json:"stream_options"`
+	MaxTokens   *int               `json:"max_tokens"`
+	Temperature *float64           `json:"temperature"`
+	TopP        *float64           `json:"top_p"`
+	TopK        *int               `json:"top_k"` // as other servers have it
+	MinP        *float64           `json:"min_p"` // likewise
+	Seed        *int64             `json:"seed"`
+	Stop        texts              `json:"stop"`
+	N           *int               `json:"n"`
+	Presence    *float64           `json:"presence_penalty"`
+	Frequency   *float64           `json:"frequency_penalty"`
+	Bias        map[string]float64 `json:"logit_bias"`
+	IgnoreEOS   bool               `json:"ignore_eos"` // as other servers have it
 }
 
 type streamOptions struct {
@@ -48,12 +50,13 @@ func (t *texts) UnmarshalJSON(b []byte) error {
 
 type chatRequest struct {
 	common
-	Messages       []message       `json:"messages"`
-	MaxCompletion  *int            `json:"max_completion_tokens"`
-	LogProbs       bool            `json:"logprobs"`
-	TopLogProbs    int             `json:"top_logprobs"`
-	Tools          []any           `json:"tools"`
-	ResponseFormat *responseFormat `json:"response_format"`
+	Messages       []message         `json:"messages"`
+	MaxCompletion  *int              `json:"max_completion_tokens"`
+	LogProbs       bool              `json:"logprobs"`
+	TopLogProbs    int               `json:"top_logprobs"`
+	Tools          []json.RawMessage `json:"tools"`
+	ToolChoice     json.RawMessage   `json:"tool_choice"`
+	ResponseFormat *responseFormat   `json:"response_format"`
 }
 
 type responseFormat struct {
@@ -61,8 +64,11 @@ type responseFormat struct {
 }
 
 type message struct {
-	Role    string  `json:"role"`
-	Content content `json:"content"`
+	Role    string          `json:"role"`
+	Content content         `json:"content"`
+	Calls   json.RawMessage `json:"tool_calls"`
+	CallID  string          `json:"tool_call_id"`
+	Name    string          `json:"name"`
 }
 
 // content is a text, or a list of parts that are texts.
@@ -116,14 +122,12 @@ func (c *common) options(facts text.Facts) (o text.Options, err error) {
 		sampling.MinP = *c.MinP
 	}
 	switch {
-	case c.N != nil && *c.N != 1:
-		return o, refuse("n", "only 1 is supported")
-	case c.Presence != nil && *c.Presence != 0:
-		return o, refuse("presence_penalty", "only 0 is supported")
-	case c.Frequency != nil && *c.Frequency != 0:
-		return o, refuse("frequency_penalty", "only 0 is supported")
-	case len(c.Bias) > 0:
-		return o, refuse("logit_bias", "is not supported")
+	case c.N != nil && (*c.N < 1 || *c.N > maxPrompts):
+		return o, refuse("n", fmt.Sprintf("must be from 1 to %d", maxPrompts))
+	case c.Presence != nil && !(math.Abs(*c.Presence) <= 2):
+		return o, refuse("presence_penalty", "must be from -2 to 2")
+	case c.Frequency != nil && !(math.Abs(*c.Frequency) <= 2):
+		return o, refuse("frequency_penalty", "must be from -2 to 2")
 	case c.MaxTokens != nil && *c.MaxTokens < 1:
 		return o, refuse("max_tokens", "must be at least 1")
 	case c.Temperature != nil && (*c.Temperature < 0 || *c.Temperature > 2):
@@ -143,7 +147,39 @@ func (c *common) options(facts text.Facts) (o text.Options, err error) {
 	if c.MaxTokens != nil {
 		o.Tokens = *c.MaxTokens
 	}
-	return o, nil
+	o.Adjust, err = c.adjust(facts)
+	return o, err
+}
+
+// adjust returns the changes of logits that are asked for, or nil.
+func (c *common) adjust(facts text.Facts) (*text.Adjust, error) {
+	a := &text.Adjust{Bias: map[int]float64{}}
+	if c.Presence != nil {
+		a.Presence = *c.Presence
+	}
+	if c.Frequency != nil {
+		a.Frequency = *c.Frequency
+	}
+	for key, b := range c.Bias {
+		id, err := strconv.Atoi(key)
+		if err != nil || id < 0 || id >= facts.Vocabulary || !(math.Abs(b) <= 100) {
+			return nil, refuse("logit_bias", fmt.Sprintf(
+				"has %.20q: %v; want an id from 0 to %d, and a number from -100 to 100", key, b, facts.Vocabulary-1))
+		}
+		a.Bias[id] = b
+	}
+	if a.Presence == 0 && a.Frequency == 0 && len(a.Bias) == 0 {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// choices returns how many texts continue each prompt.
+func (c *common) choices() int {
+	if c.N == nil {
+		return 1
+	}
+	return *c.N
 }
 
 func (r *chatRequest) check() error {
@@ -153,35 +189,45 @@ func (r *chatRequest) check() error {
 	switch {
 	case len(r.Messages) == 0:
 		return refuse("messages", "is empty")
-	case r.TopLogProbs != 0:
-		return refuse("top_logprobs", "only 0 is supported")
-	case len(r.Tools) > 0:
-		return refuse("tools", "is not supported")
+	case r.TopLogProbs < 0 || r.TopLogProbs > 20:
+		return refuse("top_logprobs", "must be from 0 to 20")
+	case r.TopLogProbs > 0 && !r.LogProbs:
+		return refuse("top_logprobs", "needs logprobs")
+	case len(r.Tools) > maxTools:
+		return refuse("tools", fmt.Sprintf("has more than %d", maxTools))
+	case len(r.ToolChoice) > 0 && !slices.Contains([]string{`"auto"`, `"none"`, "null"}, string(r.ToolChoice)):
+		return refuse("tool_choice", "only auto and none are supported")
 	case r.ResponseFormat != nil && r.ResponseFormat.Type != "text":
 		return refuse("response_format", "only text is supported")
 	}
 	return nil
 }
 
+// callsTools reports whether the answer may have calls of tools.
+func (r *chatRequest) callsTools() bool { return len(r.Tools) > 0 && string(r.ToolChoice) != `"none"` }
+
 func (r *completionRequest) check() error {
 	switch {
-	case r.Echo:
-		return refuse("echo", "is not supported")
+	case r.Echo && r.LogProbs != nil:
+		return refuse("echo", "is not supported with logprobs")
 	case r.Suffix != "":
 		return refuse("suffix", "is not supported")
 	case r.BestOf != nil && *r.BestOf != 1:
 		return refuse("best_of", "only 1 is supported")
-	case r.LogProbs != nil && (*r.LogProbs < 0 || *r.LogProbs > 1):
-		return refuse("logprobs", "only 0 and 1 are supported")
+	case r.LogProbs != nil && (*r.LogProbs < 0 || *r.LogProbs > 5):
+		return refuse("logprobs", "must be from 0 to 5")
 	}
 	return nil
 }
 
-// maxPrompts bounds the prompts of a request.
-const maxPrompts = 64
+const (
+	maxPrompts = 64 // of a request, and texts that continue each of them
+	maxTools   = 128
+)
 
-// prompts returns the tokens of each prompt: a text, a list of texts, a list of ids, or a list of these.
-func (r *completionRequest) prompts(t *text.Tokenizer) (out [][]int, err error) {
+// prompts returns the tokens of each prompt of the parameter called name: a text, a list of texts, a list of ids, or a
+// list of these.
+func (r *completionRequest) prompts(t *text.Tokenizer, name string) (out [][]int, err error) {
 	var many []string
 	var lists [][]float64
 	if one, ok := decode[string](r.Prompt); ok {
@@ -194,10 +240,10 @@ func (r *completionRequest) prompts(t *text.Tokenizer) (out [][]int, err error) 
 		lists = all
 	}
 	if len(many)+len(lists) == 0 || len(lists) > 0 && len(lists[0]) == 0 {
-		return nil, refuse("prompt", "is neither a text nor a list of texts, of ids, or of lists of ids")
+		return nil, refuse(name, "is neither a text nor a list of texts, of ids, or of lists of ids")
 	}
 	if len(many) > maxPrompts || len(lists) > maxPrompts {
-		return nil, refuse("prompt", fmt.Sprintf("has more than %d prompts", maxPrompts))
+		return nil, refuse(name, fmt.Sprintf("has more than %d prompts", maxPrompts))
 	}
 	for _, s := range many {
 		p, err := t.Encode(s, true)
@@ -210,7 +256,7 @@ func (r *completionRequest) prompts(t *text.Tokenizer) (out [][]int, err error) 
 		var p []int
 		for _, id := range list {
 			if id != math.Trunc(id) || math.Abs(id) > 1<<40 {
-				return nil, refuse("prompt", fmt.Sprintf("%v is not an id", id))
+				return nil, refuse(name, fmt.Sprintf("%v is not an id", id))
 			}
 			p = append(p, int(id))
 		}

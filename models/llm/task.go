@@ -29,6 +29,7 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if err := c.sampling(cfg, t); err != nil {
 		return err
 	}
+	t.Outputs.Hidden = "hidden"
 	if n := int(c.kept()); n > 0 {
 		t.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
 	}

@@ -30,8 +30,11 @@ var limits = jinja.Limits{Steps: 5e6, Bytes: 64 << 20}
 
 // A Message is one turn of a conversation.
 type Message struct {
-	Role    string // "system", "user", "assistant"
+	Role    string // "system", "user", "assistant", "tool"
 	Content string
+	// Calls has the tool calls of a turn of the model, as JSON in the form of OpenAI's API; CallID the call that a turn
+	// of a tool answers; Name the name of who speaks. They are empty in most turns.
+	Calls, CallID, Name string
 }
 
 // Input holds the arguments of a template.
@@ -40,6 +43,8 @@ type Input struct {
 	// AddGenerationPrompt appends the text that introduces the turn of the model.
 	AddGenerationPrompt bool
 	BOS, EOS            string // the special tokens that templates call bos_token and eos_token
+	// Tools lists the tools that the model may call, as JSON in the form of OpenAI's API; empty means none.
+	Tools []byte
 	// Variables holds further arguments, such as enable_thinking. Values are nil, bool, int, float64, string, []any or
 	// map[string]any.
 	Variables map[string]any
@@ -65,7 +70,11 @@ func Parse(source string) (*Template, error) {
 
 // Render returns the prompt. An error is a *diag.Error with CodeRender.
 func (t *Template) Render(in Input) (string, error) {
-	prompt, err := t.jinja.Render(in.variables(), limits)
+	vars, err := in.variables()
+	if err != nil {
+		return "", diag.New(CodeRender, "chat template", "%w", err)
+	}
+	prompt, err := t.jinja.Render(vars, limits)
 	if err != nil {
 		return "", diag.New(CodeRender, "chat template", "%w", err)
 	}
@@ -73,7 +82,7 @@ func (t *Template) Render(in Input) (string, error) {
 }
 
 // variables returns what Transformers passes to a template.
-func (in Input) variables() map[string]any {
+func (in Input) variables() (map[string]any, error) {
 	now := in.Now
 	if now.IsZero() {
 		now = time.Now()
@@ -92,12 +101,33 @@ func (in Input) variables() map[string]any {
 	maps.Copy(vars, in.Variables)
 	messages := make([]any, len(in.Messages))
 	for i, m := range in.Messages {
-		messages[i] = jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}
+		one := jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}
+		if len(m.Calls) > 0 {
+			calls, err := fromJSON([]byte(m.Calls))
+			if err != nil {
+				return nil, fmt.Errorf("tool calls of message %d: %w", i, err)
+			}
+			one = append(one, jinja.Item{Key: "tool_calls", Value: calls})
+		}
+		if m.CallID != "" {
+			one = append(one, jinja.Item{Key: "tool_call_id", Value: m.CallID})
+		}
+		if m.Name != "" {
+			one = append(one, jinja.Item{Key: "name", Value: m.Name})
+		}
+		messages[i] = one
+	}
+	if len(in.Tools) > 0 {
+		tools, err := fromJSON(in.Tools)
+		if err != nil {
+			return nil, fmt.Errorf("tools: %w", err)
+		}
+		vars["tools"] = tools
 	}
 	vars["messages"] = messages
 	vars["add_generation_prompt"] = in.AddGenerationPrompt
 	vars["bos_token"], vars["eos_token"] = in.BOS, in.EOS
-	return vars
+	return vars, nil
 }
 
 // raiseException fails with a template's own message, such as that the roles must alternate.

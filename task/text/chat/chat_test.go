@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 	} {
 		tmpl, err := Parse(c.source)
 		if err == nil {
-			_, err = tmpl.Render(Input{Messages: []Message{{"user", "Hello"}}, Now: now})
+			_, err = tmpl.Render(Input{Messages: []Message{{Role: "user", Content: "Hello"}}, Now: now})
 		}
 		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.80s: %v; want %s with %s", c.source, err, c.code, c.want)
@@ -113,4 +113,27 @@ func FuzzStrftime(f *testing.F) {
 		f.Add(format)
 	}
 	f.Fuzz(func(_ *testing.T, format string) { _, _ = strftime(format, now) })
+}
+
+// TestTools: tools, their calls and their answers reach the template, with the keys of objects in order.
+func TestTools(t *testing.T) {
+	tmpl, err := Parse("{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}|{{ m.role }}:{{ m.content }}" +
+		"{% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments | tojson }}{% endfor %}" +
+		"{{ m.tool_call_id or '' }}{{ m.name or '' }}{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Tools: []byte(`[{"z": 1, "a": [true, null, 1.5]}]`), Messages: []Message{
+		{Role: "assistant", Calls: `[{"function": {"name": "f", "arguments": {"y": 1, "b": "x"}}}]`},
+		{Role: "tool", Content: "7", CallID: "id", Name: "f"}}}
+	got, err := tmpl.Render(in)
+	if want := `{"z": 1, "a": [true, null, 1.5]}|assistant:f={"y": 1, "b": "x"}|tool:7idf`; err != nil || got != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	for _, bad := range []string{"[", "[] []", `{"a"}`, strings.Repeat("[", 100) + strings.Repeat("]", 100)} {
+		in.Tools = []byte(bad)
+		if _, err := tmpl.Render(in); err == nil {
+			t.Errorf("tools %.20s are taken", bad)
+		}
+	}
 }

@@ -1,0 +1,116 @@
+package openai
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/text"
+)
+
+type embeddingRequest struct {
+	Model      string          `json:"model"`
+	Input      json.RawMessage `json:"input"`
+	Format     string          `json:"encoding_format"`
+	Dimensions *int            `json:"dimensions"`
+	Pooling    text.Pooling    `json:"pooling"` // as other servers have it
+}
+
+type embedding struct {
+	Object string `json:"object"`
+	Index  int    `json:"index"`
+	Vector any    `json:"embedding"`
+}
+
+// embed answers a request for embeddings.
+func (s *Server) embed(w http.ResponseWriter, r *http.Request) {
+	var in embeddingRequest
+	err := read(w, r, &in)
+	switch {
+	case err != nil:
+	case in.Format != "" && in.Format != "float" && in.Format != "base64":
+		err = refuse("encoding_format", "must be float or base64")
+	case in.Dimensions != nil:
+		err = refuse("dimensions", "is not supported")
+	case in.Pooling == "":
+		in.Pooling = text.PoolMean
+	}
+	var prompts [][]int
+	if err == nil {
+		var t *text.Tokenizer
+		if t, err = text.NewTokenizer(s.model); err == nil {
+			prompts, err = (&completionRequest{Prompt: in.Input}).prompts(t, "input")
+		}
+	}
+	about := recordOf(r.Context())
+	var out []embedding
+	for i := 0; err == nil && i < len(prompts); i++ {
+		var v []float32
+		client := Client{Name: about.client, Begun: i > 0}
+		if v, err = s.engine.Embed(r.Context(), client, prompts[i], in.Pooling); err == nil {
+			out = append(out, embedding{"embedding", i, encoded(v, in.Format)})
+			about.Prompt += len(prompts[i])
+		}
+	}
+	if err != nil {
+		f := failureOf(err)
+		about.err = f.message
+		fail(w, f)
+		return
+	}
+	answer(w, map[string]any{"object": "list", "data": out, "model": s.options.Model,
+		"usage": map[string]int{"prompt_tokens": about.Prompt, "total_tokens": about.Prompt}})
+}
+
+// encoded returns a vector in a format of the API.
+func encoded(v []float32, format string) any {
+	if format != "base64" {
+		return v
+	}
+	var b []byte
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+// Embed returns a vector for tokens. It waits for a place like Generate.
+func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Pooling) ([]float32, error) {
+	leave, err := e.places.take(ctx, client)
+	if err != nil {
+		e.metrics.refuse(err)
+		return nil, err
+	}
+	defer leave()
+	for try := 1; ; try++ {
+		v, err := e.embed(ctx, ids, p)
+		if errors.Is(err, rlx.ErrLost) && ctx.Err() == nil && try < maxTries {
+			e.metrics.repeated.Inc()
+			continue
+		}
+		return v, err
+	}
+}
+
+func (e *Engine) embed(ctx context.Context, ids []int, p text.Pooling) ([]float32, error) {
+	s, done, err := e.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	e.embedding.Lock()
+	defer e.embedding.Unlock()
+	if e.embedder == nil || e.embedderOf != s {
+		if e.embedder, err = text.NewGenerator(ctx, s); err != nil {
+			e.embedder = nil
+			return nil, err
+		}
+		e.embedderOf = s
+	}
+	return e.embedder.Embed(ctx, ids, p)
+}
