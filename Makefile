@@ -7,6 +7,7 @@
 #   make test-quick             the compiler, the format, the models and the reference; about two minutes on two cores
 #   make conformance            all checks of all ops on the cpu and wgpu backends, of which make test makes a sample
 #   make test-arm64             the cpu backend as arm64 runs it; needs qemu-user-static, binutils-aarch64-linux-gnu
+#   make test-windows           the programs for Windows under wine, 9 or newer; says so where there is none
 #   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
@@ -41,7 +42,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -117,6 +118,12 @@ test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
 	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels/... ./plugins/cpu/backend
 
+test-windows: build
+	@mkdir -p bin/windows
+	GOOS=windows GOARCH=amd64 $(GO) build -trimpath -ldflags='-s -w' -o bin/windows/ ./cmd/rlxc ./cmd/rlxrun
+	GOOS=windows GOARCH=amd64 $(GO) build -trimpath -ldflags='-s -w' -o bin/windows/rlx-backend-cpu.exe ./plugins/cpu
+	.ci/windows
+
 test-metal:
 	@GO="$(GO)" plugins/metal/test-metal.sh
 
@@ -167,9 +174,9 @@ endif
 
 check: test check-source staticcheck vulncheck
 
-# Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. On
-# FreeBSD and Windows rlxc works; rlxrun and the backends build there and say that the system cannot run backends. Of
-# these, only the package with the stand-ins is vetted.
+# Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. Of
+# Windows, the programs of a release are; test-windows runs them. On FreeBSD rlxc works; rlxrun and the backends build
+# there and say that the system cannot run backends.
 check-source: generated
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 ./internal/style
@@ -181,7 +188,7 @@ check-source: generated
 	bin/crossvet darwin/arm64 ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
-	bin/crossvet windows/amd64 ./plugins/rpc/...
+	bin/crossvet -notests windows/amd64 ./cmd/... ./plugins/cpu ./plugins/rpc/...
 
 # .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the
 # path of the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it

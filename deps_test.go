@@ -83,8 +83,8 @@ var mayImport = map[string][]string{
 	"plugins/rpc/serve": {"plugins/rpc/internal/server", "plugins/rpc/internal/wire", "core/device",
 		"core/program", "internal/release"}, // for --version
 	"plugins/rpc/host": {"plugins/rpc/rlxv1", "plugins/rpc/internal/sandbox", "plugins/rpc/internal/wire",
-		"core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/owned",
-		"internal/peakrss"},
+		"core/code", "core/device", "core/program", "core/diag", "core/tensor", "core/ir", "internal/filelock",
+		"internal/owned", "internal/peakrss"},
 	"plugins/rpc/protocoltest": {"plugins/rpc/rlxv1", "plugins/rpc/host", "plugins/rpc/internal/wire", "core/code",
 		"core/device", "core/program", "core/diag", "core/ir"},
 	// for tests only
@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"plugins/cpu": {"plugins/cpu/backend", "plugins/rpc/serve", "core/device",
 		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend": {"core/code", "core/runner", "plugins/cpu/kernels/...", "core/device", "core/target", "core/op",
-		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "internal/sysmem"},
 	// the kernels, in layers: see plugins/cpu/kernels/doc.go
 	"plugins/cpu/kernels":      {},
 	"plugins/cpu/kernels/isa":  {"core/code", "core/diag"},
@@ -182,6 +182,8 @@ var mayImport = map[string][]string{
 
 	"internal/...":                {"core/...", "task", "internal/..."},
 	"internal/peakrss":            {},
+	"internal/filelock":           {},
+	"internal/sysmem":             {},
 	"internal/values":             {"core/...", "format", "internal/..."},
 	"internal/capsule":            {"core/...", "format", "internal/..."},
 	"internal/installed":          {"core/code", "core/diag", "internal/...", "plugins/rpc/host"},

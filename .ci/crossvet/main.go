@@ -5,7 +5,7 @@
 // but it type-checks what they import from source. go vet compiles all of that for the other system, with the standard
 // library, which takes ten times as long and is of no other use.
 //
-// usage: go run ./internal/crossvet GOOS/GOARCH PATTERN...
+// usage: go run ./internal/crossvet [-notests] GOOS/GOARCH PATTERN...
 package main
 
 import (
@@ -71,12 +71,16 @@ func main() {
 }
 
 func run(args []string) error {
+	tests := true
+	if len(args) > 0 && args[0] == "-notests" {
+		tests, args = false, args[1:]
+	}
 	if len(args) < 2 {
-		return fmt.Errorf("usage: crossvet GOOS/GOARCH PATTERN...")
+		return fmt.Errorf("usage: crossvet [-notests] GOOS/GOARCH PATTERN...")
 	}
 	system, arch, _ := strings.Cut(args[0], "/")
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.LoadAllSyntax | packages.NeedModule, Tests: true,
+		Mode: packages.LoadAllSyntax | packages.NeedModule, Tests: tests,
 		Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
 	}, args[1:]...)
 	if err != nil {

@@ -134,7 +134,7 @@ func (r *Runner) Operand(n *ir.Node) *program.Operand { return &r.values.Operand
 // Run executes the steps in order. Between two steps it checks ctx.
 func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) {
 	stats := device.Stats{FirstNaN: -1}
-	start := time.Now()
+	start := clock()
 	if err := r.bind(run); err != nil {
 		return stats, err
 	}
@@ -167,7 +167,7 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 		}
 		var begin time.Duration
 		if run.Opts.Profile {
-			begin = time.Since(start)
+			begin = clock() - start
 		}
 		var err error
 		if done, err = r.step(i, alone, needed); err != nil {
@@ -177,7 +177,7 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 			r.know(i, done)
 		}
 		if run.Opts.Profile {
-			stats.Steps = append(stats.Steps, r.profiled(i, begin, time.Since(start)))
+			stats.Steps = append(stats.Steps, r.profiled(i, begin, clock()-start))
 		}
 		if r.bound.observed {
 			if err := r.examine(i, run.Opts, &stats); err != nil {
@@ -191,7 +191,7 @@ func (r *Runner) Run(ctx context.Context, run device.Run) (device.Stats, error) 
 	if run.Progress != nil {
 		run.Progress(len(r.calls))
 	}
-	stats.Total = time.Since(start)
+	stats.Total = clock() - start
 	return stats, nil
 }
 

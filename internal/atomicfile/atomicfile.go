@@ -6,7 +6,7 @@
 // has no name until it is complete, so the kernel removes it. Otherwise it is called .rlx-RANDOM.tmp and locked while
 // it is written. The next process that writes to the directory removes such files that nobody has locked.
 //
-// The package imports only core/diag and internal/ctxio.
+// The package imports only core/diag, internal/ctxio and internal/filelock.
 package atomicfile
 
 import (
@@ -166,7 +166,7 @@ func (f *File) Commit() error {
 		}
 		f.temp = temp
 	}
-	if err := os.Rename(f.temp, f.path); err != nil {
+	if err := replace(f.File, f.temp, f.path); err != nil {
 		return fail(f.path, err)
 	}
 	f.done = true
@@ -186,10 +186,10 @@ func (f *File) Abort() {
 		return
 	}
 	f.done = true
+	f.File.Close() // first, because some systems cannot remove a file that is open
 	if f.temp != "" {
 		os.Remove(f.temp)
 	}
-	f.File.Close()
 }
 
 // WriteFile writes the file path by calling write. If write returns an error with a code, WriteFile returns it

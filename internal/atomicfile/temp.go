@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+
+	"github.com/rlx-go/rlx/internal/filelock"
 )
 
 // tempNames matches the names of our temporary files.
@@ -32,10 +34,9 @@ func createTemp(dir string) (f *os.File, name string, err error) {
 		lock(f)
 		return f, "", nil
 	}
-	// os.CreateTemp would set mode 0600. Opening the file directly lets the umask decide.
 	for range retries {
 		name := tempName(dir)
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := newTemp(name)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -51,6 +52,10 @@ func createTemp(dir string) (f *os.File, name string, err error) {
 	}
 	return nil, "", errNoName
 }
+
+// lock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it
+// returns true, because nobody can remove files there.
+func lock(f *os.File) bool { return !errors.Is(filelock.Try(f), filelock.ErrHeld) }
 
 func sameFile(f *os.File, name string) bool {
 	a, aerr := f.Stat()

@@ -52,7 +52,7 @@ func In(dir string) []Found {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".exe"), Prefix)
 		path := filepath.Join(dir, e.Name())
 		st, err := os.Stat(path)
-		if ok && name != "" && err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+		if ok && name != "" && err == nil && host.MayExecute(st) {
 			out = append(out, Found{Name: name, Path: path, Dir: dir})
 		}
 	}

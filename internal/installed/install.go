@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/filelock"
 	"github.com/rlx-go/rlx/internal/owned"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/plugins/rpc/host"
@@ -352,7 +353,7 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, s.unwritable(err)
 	}
-	for !tryLock(f) {
+	for errors.Is(filelock.Try(f), filelock.ErrHeld) {
 		select {
 		case <-ctx.Done():
 			f.Close()

@@ -11,6 +11,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
+// inMemory reports whether what has a digest is executed as a copy in memory.
+const inMemory = true
+
 // sealedCopy copies f to memory that can no longer be written to, and hashes it.
 func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
 	m, err := wire.NewMemfd(name, unix.MFD_EXEC)

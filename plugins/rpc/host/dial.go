@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package host
 
@@ -48,7 +48,7 @@ func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration, log *pro
 				return nil, errors.New("the connection to the backend has ended")
 			}
 			var d net.Dialer
-			conn, err := d.DialContext(ctx, "unix", h.socket)
+			conn, err := d.DialContext(ctx, network, h.socket)
 			if err != nil {
 				return nil, err
 			}

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +11,15 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// handshake holds the fields of the line that a backend prints to stdout: core|version|unix|socket|grpc|certificate
+// handshake holds the fields of the line that a backend prints to stdout: core|version|network|socket|grpc|certificate
 type handshake struct {
 	version int
-	socket  string // absolute and clean
+	socket  string // absolute and clean; on Windows an address and a port
 	cert    []byte // DER of the backend's certificate
 }
 
 // exampleLine shows the form of the line in messages.
-var exampleLine = fmt.Sprintf("1|%d|unix|SOCKET|grpc|CERTIFICATE", wire.Version)
+var exampleLine = fmt.Sprintf("1|%d|%s|SOCKET|grpc|CERTIFICATE", wire.Version, network)
 
 // coreVersion is go-plugin's own protocol number, the first field of the line.
 const coreVersion = 1
@@ -33,7 +32,7 @@ func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol ve
 
 // parseHandshake parses and checks the line before go-plugin reads it. go-plugin would dial any address, accept
 // net/rpc, and connect without a certificate. parseHandshake accepts only gRPC with a TLS certificate on a unix socket
-// inside dir.
+// inside dir, or on Windows on a port of this machine.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > wire.MaxLine {
@@ -54,16 +53,13 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	if !slices.Contains(versions, h.version) {
 		return h, versionMismatch{h.version}
 	}
-	if f[2] != "unix" {
-		return h, fmt.Errorf("handshake: address %q %q; want unix and a socket in the private directory",
-			wire.Abridge(wire.Clean(f[2]), 20), wire.Abridge(wire.Clean(f[3]), 80))
+	if f[2] != network {
+		return h, fmt.Errorf("handshake: address %q %q; want %s", wire.Abridge(wire.Clean(f[2]), 20),
+			wire.Abridge(wire.Clean(f[3]), 80), addressForm)
 	}
 	h.socket = f[3]
-	rel, err := filepath.Rel(dir, h.socket)
-	if err != nil || !filepath.IsAbs(h.socket) || filepath.Clean(h.socket) != h.socket || !filepath.IsLocal(rel) ||
-		rel == "." {
-		return h, fmt.Errorf("handshake: socket %q is outside the private directory that the host created",
-			wire.Abridge(wire.Clean(h.socket), 120))
+	if err := checkAddress(h.socket, dir); err != nil {
+		return h, err
 	}
 	if f[4] != "grpc" {
 		return h, fmt.Errorf("handshake: transport %q; want grpc", wire.Abridge(wire.Clean(f[4]), 20))
@@ -79,5 +75,5 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 
 // line returns the handshake to pass on to go-plugin. It has no certificate, because this package sets up TLS itself.
 func (h handshake) line() string {
-	return fmt.Sprintf("%d|%d|unix|%s|grpc\n", coreVersion, h.version, h.socket)
+	return fmt.Sprintf("%d|%d|%s|%s|grpc\n", coreVersion, h.version, network, h.socket)
 }

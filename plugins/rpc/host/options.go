@@ -12,6 +12,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
+// Version is the version of the protocol that this host speaks.
+const Version = wire.Version
+
 // Options select the backend to start and configure its process.
 type Options struct {
 	Path   string            // path of the executable
@@ -51,7 +54,7 @@ func (o Options) backendName() string {
 	if o.Name != "" {
 		return o.Name
 	}
-	return strings.TrimPrefix(filepath.Base(o.Path), "rlx-backend-")
+	return strings.TrimPrefix(strings.TrimSuffix(filepath.Base(o.Path), ".exe"), "rlx-backend-")
 }
 
 // A Folder describes the files of an installed plugin.
@@ -71,6 +74,7 @@ var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK",
+	"LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", // as Windows calls what the first ones are
 	"CUDA_VISIBLE_DEVICES", "DRI_PRIME", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "WGPU_BACKEND",
 }
 

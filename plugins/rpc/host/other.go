@@ -1,9 +1,10 @@
-//go:build !linux && !darwin
+//go:build !linux && !darwin && !windows
 
 package host
 
 import (
 	"context"
+	"io/fs"
 	"os/exec"
 	"runtime"
 
@@ -18,6 +19,9 @@ import (
 func Start(_ context.Context, opts Options) (*Session, error) {
 	return nil, lost(code.Platform, "backend "+opts.backendName(), "cannot be started on %s", runtime.GOOS)
 }
+
+// MayExecute is false: no file can be a backend here.
+func MayExecute(fs.FileInfo) bool { return false }
 
 type backendRunner struct{}
 

@@ -52,6 +52,12 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// inherit lets the command inherit files, and returns those whose numbers it is told.
+func (r *backendRunner) inherit(files []*os.File) ([]*os.File, error) {
+	r.cmd.ExtraFiles = files
+	return files, nil
+}
+
 // keepFiles marks the host's descriptors close-on-exec. Those that the host itself inherited may not be marked yet, and
 // a backend must inherit only the files in ExtraFiles.
 func keepFiles() {

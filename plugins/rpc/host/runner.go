@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package host
 
@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -40,6 +41,7 @@ type backendRunner struct {
 	log      *logSink
 
 	cmd        *exec.Cmd
+	copies     []*os.File                 // made for the process; closed when it has started
 	proc       atomic.Pointer[process]    // nil until the process is started
 	accepted   atomic.Pointer[handshake]  // nil until the handshake is accepted
 	reached    atomic.Int32               // the last part of the start that was completed
@@ -59,15 +61,18 @@ func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e)
 // build implements go-plugin's RunnerFunc. The environment of cmd contains only the variables that go-plugin sets for
 // the backend.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
-	files, fds := r.files.List()
+	files, names := r.files.List()
 	r.cmd = &exec.Cmd{
-		Path:       execPath(r.exe, 3+len(files)-1),
-		Args:       []string{r.exe.Name()},
-		Env:        append(append(append([]string{}, r.env...), cmd.Env...), fds),
-		Dir:        r.dir,
-		ExtraFiles: files,
+		Path: execPath(r.exe, 3+len(files)-1),
+		Args: []string{r.exe.Name()},
+		Dir:  r.dir,
 		// Stdin is nil, so the backend reads from /dev/null. go-plugin would pass on the host's stdin.
 	}
+	files, err := r.inherit(files)
+	if err != nil {
+		return nil, err
+	}
+	r.cmd.Env = slices.Concat(r.env, cmd.Env, []string{wire.Env(files, names)})
 	return r, nil
 }
 
@@ -85,6 +90,9 @@ func (r *backendRunner) Start(context.Context) error {
 	}
 	r.cmd.Stdout, r.cmd.Stderr = outW, errW
 	p, err := r.startProcess()
+	for _, f := range r.copies {
+		f.Close()
+	}
 	outW.Close()
 	errW.Close()
 	if err != nil {
@@ -321,15 +329,15 @@ func (r *backendRunner) kill() {
 
 // PluginToHost is called with the address from the handshake. It checks the address once more, because go-plugin dials
 // it.
-func (r *backendRunner) PluginToHost(network, addr string) (string, string, error) {
-	if network != "unix" {
-		return "", "", errors.New("address is not a unix socket")
+func (r *backendRunner) PluginToHost(kind, addr string) (string, string, error) {
+	if kind != network {
+		return "", "", errors.New("address is not " + addressForm)
 	}
-	return network, addr, checkSocket(addr, r.dir)
+	return kind, addr, checkSocket(addr, r.dir)
 }
 
-func (r *backendRunner) HostToPlugin(network, addr string) (string, string, error) {
-	return network, addr, nil
+func (r *backendRunner) HostToPlugin(kind, addr string) (string, string, error) {
+	return kind, addr, nil
 }
 
 // unwrapAll returns the innermost error. Its text is that of the system, without the /proc paths of the wrappers, which

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package host
 
@@ -23,9 +23,6 @@ import (
 
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
-
-// Version is the version of the protocol that this host speaks.
-const Version = wire.Version
 
 // offered lists the protocol versions that this host supports.
 var offered = []int{Version}
@@ -144,7 +141,7 @@ func (s *Session) launch(ctx context.Context) error {
 		return lost(code.Host, s.name, "creating the certificate for the session: %w", err)
 	}
 	env = append(env, "PLUGIN_CLIENT_CERT="+id.pem)
-	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: wire.HaveShared && s.opts.pinned(),
+	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: inMemory && s.opts.pinned(),
 		files: files, env: env,
 		dir: s.dir.path, folder: folderDir(s.opts.Folder), confined: s.confined, versions: offered, log: s.log}
 	s.runner = r

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package server
 
@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
@@ -21,7 +19,7 @@ type mapping struct {
 // errOutside is the error of mapFile for a range that is empty or not inside the file.
 var errOutside = errors.New("want a range inside it")
 
-// mapFile maps size bytes of f at offset, read-only. offset need not be a multiple of the page size.
+// mapFile maps size bytes of f at offset, read-only. offset need not be a multiple of wire.Granularity.
 func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -30,8 +28,8 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 	if !wire.InRange(offset, size, st.Size()) || size == 0 {
 		return nil, fmt.Errorf("%d bytes at %d of an artifact of %d bytes: %w", size, offset, st.Size(), errOutside)
 	}
-	lead := offset % int64(os.Getpagesize())
-	b, err := unix.Mmap(int(f.Fd()), offset-lead, int(size+lead), unix.PROT_READ, unix.MAP_SHARED)
+	lead := offset % wire.Granularity()
+	b, err := wire.Map(f, offset-lead, size+lead, false)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func mapFile(f *os.File, offset, size int64) (*mapping, error) {
 
 // mapMemory maps size zeroed bytes without a file. size must be positive.
 func mapMemory(size int64) (*mapping, error) {
-	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := wire.MapMemory(size)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +48,7 @@ func mapMemory(size int64) (*mapping, error) {
 
 func (m *mapping) close() {
 	if m != nil && m.whole != nil {
-		unix.Munmap(m.whole)
+		wire.Unmap(m.whole)
 		m.whole, m.data = nil, nil
 	}
 }

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package server
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -52,13 +51,4 @@ func EndWith(lifeline *os.File) {
 		io.Copy(io.Discard, lifeline)
 		endGroup()
 	}()
-}
-
-// endGroup kills this process and all processes that it started. If this process does not lead its group, only this
-// process ends.
-func endGroup() {
-	if syscall.Getpgrp() == os.Getpid() {
-		syscall.Kill(0, syscall.SIGKILL)
-	}
-	os.Exit(1)
 }

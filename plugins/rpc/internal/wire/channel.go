@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package wire
 
@@ -10,12 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"runtime"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -45,56 +42,12 @@ type RunChannel struct {
 	crowd crowd
 }
 
-// NewRunChannel returns the host's end, and the backend's end as a file to inherit.
-func NewRunChannel() (*RunChannel, *os.File, error) {
-	syscall.ForkLock.RLock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	far := os.NewFile(uintptr(fds[1]), "runs")
-	c, err := OpenRunChannel(os.NewFile(uintptr(fds[0]), "runs"))
-	if err != nil {
-		far.Close()
-		return nil, nil, err
-	}
-	return c, far, nil
-}
-
-// OpenRunChannel returns a channel for one end of the socket, and closes f.
-func OpenRunChannel(f *os.File) (*RunChannel, error) {
-	defer f.Close()
-	conn, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	c := &RunChannel{Conn: conn, In: bufio.NewReader(conn)}
-	if c.raw, err = conn.(syscall.Conn).SyscallConn(); err == nil {
-		err = errors.Join(c.raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), false) }), err)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
 // Close closes this end, which ends a Read. It does nothing for a nil channel.
 func (c *RunChannel) Close() {
 	if c != nil {
-		c.interrupt(unix.SHUT_RDWR)
+		c.interrupt()
 		c.Conn.Close()
 	}
-}
-
-// interrupt ends system calls that wait for this socket: closing it does not, and deadlines have no effect on it.
-func (c *RunChannel) interrupt(how int) {
-	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), how) })
 }
 
 // socketEvery is how many polls of a doorbell are made for each poll of the socket, which costs a system call.
@@ -132,17 +85,6 @@ func (c *RunChannel) Spin(d time.Duration) bool {
 	return true
 }
 
-// silent reports whether the socket is open and has nothing to read.
-func (c *RunChannel) silent() (silent bool) {
-	var b [1]byte
-	err := c.raw.Read(func(fd uintptr) bool {
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		silent = err == unix.EAGAIN || err == unix.EINTR
-		return true
-	})
-	return silent && err == nil
-}
-
 // Write sends one message.
 func (c *RunChannel) Write(m proto.Message) error {
 	b, err := c.encode(m)
@@ -176,24 +118,6 @@ func (c *RunChannel) ring(b []byte) (rang bool, err error) {
 		err = c.wake()
 	}
 	return true, err
-}
-
-// wake sends an empty message. If the socket is full, the other side has not read any of those before, and will look
-// at the doorbell when it does.
-func (c *RunChannel) wake() error {
-	var err error
-	done := c.raw.Control(func(fd uintptr) {
-		for {
-			_, err = unix.SendmsgN(int(fd), make([]byte, 4), nil, nil, unix.MSG_DONTWAIT)
-			if err != unix.EINTR {
-				return
-			}
-		}
-	})
-	if err == unix.EAGAIN {
-		err = nil
-	}
-	return errors.Join(done, err)
 }
 
 // ErrTooLong is returned for a message longer than MaxMessage.
@@ -268,7 +192,7 @@ func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
 	}
 	rang, err := c.ring(b)
 	if !rang {
-		stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
+		stop := context.AfterFunc(ctx, func() { c.interrupt() })
 		_, err = c.Conn.Write(b)
 		if !stop() { // ctx has ended, so conn is shut down
 			return status.FromContextError(ctx.Err()).Err()
@@ -283,7 +207,7 @@ func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
 // Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error
 // that did not come from the backend, the channel is unusable.
 func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Done, error) {
-	stop := context.AfterFunc(ctx, func() { c.interrupt(unix.SHUT_RDWR) })
+	stop := context.AfterFunc(ctx, func() { c.interrupt() })
 	c.Spin(spin)
 	var r rlxv1.RunResult
 	err := c.Read(&r)

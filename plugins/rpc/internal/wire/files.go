@@ -1,17 +1,14 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package wire
 
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
-// Files are the files that a backend inherits, as descriptors from 3 up.
+// Files are the files that a backend inherits, as descriptors from 3 up, or on Windows as handles.
 type Files struct {
 	Lifeline   *os.File // read end of a pipe; only the host has the write end
 	IO         *os.File // shared region; nil for none
@@ -21,17 +18,12 @@ type Files struct {
 	Executable *os.File // executable; the backend itself does not use it
 }
 
-// List returns the files in order, the executable last, and the environment variable RLX_FDS that lists them.
-func (c *Files) List() (files []*os.File, env string) {
+// List returns the files in order, the executable last, and their names.
+func (c *Files) List() (files []*os.File, names []string) {
 	add := func(name string, f *os.File) {
-		if f == nil {
-			return
+		if f != nil {
+			files, names = append(files, f), append(names, name)
 		}
-		if env != "" {
-			env += ","
-		}
-		env += name + "=" + strconv.Itoa(3+len(files))
-		files = append(files, f)
 	}
 	add("lifeline", c.Lifeline)
 	add("io", c.IO)
@@ -39,26 +31,33 @@ func (c *Files) List() (files []*os.File, env string) {
 	add("runs", c.Runs)
 	add("weights", c.Weights)
 	add("executable", c.Executable)
-	return files, FilesEnv + "=" + env
+	return files, names
 }
 
-// InheritedFiles opens the descriptors listed in RLX_FDS and marks them close-on-exec.
+// Env returns the environment variable RLX_FDS for files that a child inherits.
+func Env(files []*os.File, names []string) string {
+	list := make([]string, len(files))
+	for i, f := range files {
+		list[i] = names[i] + "=" + number(f, i)
+	}
+	return FilesEnv + "=" + strings.Join(list, ",")
+}
+
+// InheritedFiles opens the files listed in RLX_FDS, and keeps them from this process's own children.
 func InheritedFiles(env string) (*Files, error) {
 	c := &Files{}
 	if env == "" {
 		return c, nil
 	}
 	for entry := range strings.SplitSeq(env, ",") {
-		name, num, _ := strings.Cut(entry, "=")
-		fd, err := strconv.Atoi(num)
-		if err != nil || fd < 3 || fd > 1023 {
-			return nil, fmt.Errorf("%s: %q is not NAME=DESCRIPTOR", FilesEnv, entry)
+		name, number, ok := strings.Cut(entry, "=")
+		if !ok {
+			return nil, fmt.Errorf("%s: %q is not NAME=NUMBER", FilesEnv, entry)
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
-			return nil, fmt.Errorf("%s: descriptor %d is not open", FilesEnv, fd)
+		f, err := inherited(number, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", FilesEnv, name, err)
 		}
-		unix.CloseOnExec(fd)
-		f := os.NewFile(uintptr(fd), name)
 		switch name {
 		case "lifeline":
 			c.Lifeline = f

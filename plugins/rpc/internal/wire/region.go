@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package wire
 
@@ -11,15 +11,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // The shared region is one file: a header for heartbeats, followed by the program's IO space. spec/protocol.md defines
 // the layout. Neither side trusts its contents: sizes and offsets are sent in messages.
 const (
-	RegionHeader  = 64 << 10 // size of the header in bytes, a multiple of every page size in use
+	RegionHeader  = 64 << 10 // size of the header in bytes, a multiple of every Granularity
 	regionMagic   = "RLXIOREG"
 	regionVersion = 1
 
@@ -41,7 +39,7 @@ type Region struct {
 // NewRegion creates the region on the host, with only the header. So the backend can be started before the program is
 // known. Grow sets the final size.
 func NewRegion() (*Region, error) {
-	f, err := NewMemfd("rlx-io", 0)
+	f, err := newShared("rlx-io")
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +74,7 @@ func OpenRegion(f *os.File) (*Region, error) {
 
 // mapHeader maps the header of the region in f.
 func mapHeader(f *os.File) (*Region, error) {
-	b, err := unix.Mmap(int(f.Fd()), 0, RegionHeader, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b, err := Map(f, 0, RegionHeader, true)
 	if err != nil {
 		return nil, fmt.Errorf("mapping the shared region: %w", err)
 	}
@@ -108,7 +106,7 @@ func (r *Region) MapData(size int64) error {
 		r.Data = []byte{}
 		return nil
 	}
-	b, err := unix.Mmap(int(r.File.Fd()), RegionHeader, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b, err := Map(r.File, RegionHeader, size, true)
 	if err != nil {
 		return fmt.Errorf("mapping the shared region: %w", err)
 	}
@@ -127,9 +125,9 @@ func (r *Region) Close() {
 		return
 	}
 	r.words = nil
-	unix.Munmap(r.Header)
+	Unmap(r.Header)
 	if len(r.Data) > 0 {
-		unix.Munmap(r.Data)
+		Unmap(r.Data)
 	}
 	r.Header, r.Data = nil, nil
 	r.File.Close()

@@ -11,12 +11,11 @@ const HaveShared = false
 
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")
 
-// NewMemfd returns an error on this system.
-func NewMemfd(string, int) (*os.File, error) { return nil, errNoShared }
-func sealShrink(*os.File) error              { return errNoShared }
-func sealShape(*os.File) error               { return errNoShared }
-func sealWrites(*os.File)                    {}
-func isSealed(*os.File) bool                 { return false }
+func newShared(string) (*os.File, error) { return nil, errNoShared }
+func sealShrink(*os.File) error          { return errNoShared }
+func sealShape(*os.File) error           { return errNoShared }
+func sealWrites(*os.File)                {}
+func isSealed(*os.File) bool             { return false }
 
 // yieldThread does nothing, because only the C library offers the call.
 func yieldThread() {}

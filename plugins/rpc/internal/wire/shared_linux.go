@@ -23,6 +23,9 @@ func NewMemfd(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// newShared creates an anonymous file that can be shared by descriptor, for data.
+func newShared(name string) (*os.File, error) { return NewMemfd(name, 0) }
+
 // sealShrink forbids making f smaller. sealShape forbids all changes of its size, and further seals. Without seals, one
 // process could truncate the file, and the other process would receive SIGBUS.
 func sealShrink(f *os.File) error { return AddSeals(f, unix.F_SEAL_SHRINK) }

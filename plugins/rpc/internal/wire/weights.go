@@ -1,12 +1,10 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package wire
 
 import (
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // NewWeights is memory for weights that replace those of the artifact, each at its offset in the space of the weights.
@@ -18,7 +16,7 @@ type NewWeights struct {
 
 // MakeNewWeights creates the memory on the host, without any bytes. So the backend can inherit it before it is needed.
 func MakeNewWeights() (*NewWeights, error) {
-	f, err := NewMemfd("rlx-weights", 0)
+	f, err := newShared("rlx-weights")
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +27,7 @@ func MakeNewWeights() (*NewWeights, error) {
 func (w *NewWeights) Grow(size int64) error {
 	err := w.File.Truncate(size)
 	if err == nil {
-		w.Data, err = unix.Mmap(int(w.File.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		w.Data, err = Map(w.File, 0, size, true)
 	}
 	if err == nil {
 		sealWrites(w.File) // now, because the host's own mapping stays writable
@@ -44,7 +42,7 @@ func (w *NewWeights) Close() {
 		return
 	}
 	if w.Data != nil {
-		unix.Munmap(w.Data)
+		Unmap(w.Data)
 		w.Data = nil
 	}
 	w.File.Close()
@@ -60,7 +58,7 @@ func MapNewWeights(f *os.File, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("the memory for new weights has %d bytes, sealed %v; want at least %d, sealed", st.Size(),
 			isSealed(f), size)
 	}
-	b, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	b, err := Map(f, 0, st.Size(), false)
 	if err != nil {
 		return nil, fmt.Errorf("mapping new weights: %w", err)
 	}

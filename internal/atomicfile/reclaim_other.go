@@ -1,10 +1,6 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package atomicfile
-
-import "os"
-
-func lock(*os.File) bool { return true }
 
 // reclaim does nothing: without locks it cannot tell whether the file is in use.
 func reclaim(string) {}

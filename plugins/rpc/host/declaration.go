@@ -1,5 +1,3 @@
-//go:build linux || darwin
-
 package host
 
 import (
@@ -9,8 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
@@ -23,7 +20,7 @@ const maxDeclaration = 4 << 10 // bytes
 // readDeclaration reads the declaration of the backend at path. The declaration is empty if the file does not exist.
 func readDeclaration(path string) (declaration, error) {
 	d := declaration{path: path + declarationSuffix}
-	f, err := os.OpenFile(d.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(d.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
 	}

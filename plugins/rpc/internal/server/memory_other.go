@@ -1,3 +1,5 @@
+//go:build darwin || windows
+
 package server
 
 // adviseHuge does nothing, because this system chooses the size of pages itself.

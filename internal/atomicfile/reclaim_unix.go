@@ -3,22 +3,12 @@
 package atomicfile
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
-)
 
-// lock locks f until it is closed. It returns false if another process has the lock. On a file system without locks it
-// returns true, because nobody can remove files there.
-func lock(f *os.File) bool {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return !errors.Is(err, unix.EWOULDBLOCK)
-		}
-	}
-}
+	"github.com/rlx-go/rlx/internal/filelock"
+)
 
 // reclaim removes a temporary file that no process is writing.
 func reclaim(name string) {
@@ -38,7 +28,7 @@ func reclaim(name string) {
 		return
 	}
 	// Remove the name only if it still refers to the locked file: its owner may have renamed that file meanwhile.
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, name) {
+	if filelock.Try(f) == nil && sameFile(f, name) {
 		os.Remove(name)
 	}
 }

@@ -1,0 +1,4 @@
+// Package sysmem reports the memory of a machine with Windows.
+//
+// The package imports nothing of this module.
+package sysmem
