@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ type candidate struct {
 	device rlx.Device // the one that it would use
 	why    string     // why it cannot be used; empty if it can
 	ms     float64    // measured time of a method on device; 0 if none is remembered
+
+	session *rlx.Session // on device, if the backend had to be started to find it
 }
 
 // auto reports whether the flags leave the choice of the backend to us.
@@ -32,32 +35,42 @@ func (f *hostFlags) auto() bool {
 	return f.device == "" && (f.backend == "" || f.backend == autoBackend)
 }
 
-// chooseAuto returns the backend for --backend auto, its device, and the choice in words, empty if there was none.
-func (f *hostFlags) chooseAuto(ctx context.Context, env *cli.Env, reg *registry, m *rlx.Model) (
-	b found, device, about string, err error) {
+// chooseAuto returns the backend for --backend auto, on a session with options o if it had to be started, and the
+// choice in words, empty if there was none. Sessions of other backends end in the background.
+func (s *session) chooseAuto(ctx context.Context, reg *registry, o rlx.Options) (_ *candidate, about string,
+	err error) {
+	m, f := s.model, s.flags
 	all := candidates(reg, m)
 	switch len(all) {
 	case 0:
-		b, err = reg.find(defaultBackend)
-		return b, "", "", err
+		b, err := reg.find(defaultBackend)
+		return &candidate{found: b}, "", err
 	case 1:
-		return all[0].found, "", "", nil
+		return all[0], "", nil
 	}
-	f.examine(ctx, env, m, all)
+	s.examine(ctx, reg, o, all)
+	var best *candidate
+	defer func() {
+		for _, c := range all {
+			if c.session != nil && (c != best || err != nil) {
+				s.ending.Go(func() { c.session.Close() })
+			}
+		}
+	}()
 	if err := ctx.Err(); err != nil {
-		return found{}, "", "", err
+		return nil, "", err
 	}
 	rememberedSpeeds(m.Facts().Identity, all)
-	best := slices.MinFunc(all, compareCandidates)
+	best = slices.MinFunc(all, compareCandidates)
 	if best.why != "" {
-		return found{}, "", "", diag.New(code.Device, m.Path(), "no backend of it can be used: %s", unusable(all)).
+		return nil, "", diag.New(code.Device, m.Path(), "no backend of it can be used: %s", unusable(all)).
 			WithHint("rlxrun doctor says more")
 	}
 	if f.strict && slices.ContainsFunc(all, func(c *candidate) bool { return c.why != "" }) {
-		return found{}, "", "", diag.New(code.Device, "--strict", "allows no other backend in place of one: %s",
+		return nil, "", diag.New(code.Device, "--strict", "allows no other backend in place of one: %s",
 			unusable(all)).WithHint("choose one with --backend %s", best.Name)
 	}
-	return best.found, best.device.ID, best.reason(all), nil
+	return best, best.reason(all), nil
 }
 
 // candidates returns the backends that can run all methods of an artifact.
@@ -75,12 +88,10 @@ func candidates(reg *registry, m *rlx.Model) (out []*candidate) {
 	return out
 }
 
-// examine finds the devices of the candidates. It starts all backends but cpu, which has a device on every machine.
-func (f *hostFlags) examine(ctx context.Context, env *cli.Env, m *rlx.Model, all []*candidate) {
-	precision, err := m.Precision(f.precision)
-	if err != nil {
-		return // openSession reports it
-	}
+// examine finds the devices of the candidates. It starts a session with each of them but cpu, which has a device on
+// every machine.
+func (s *session) examine(ctx context.Context, reg *registry, o rlx.Options, all []*candidate) {
+	defer s.trace.span("start backends")()
 	var g errgroup.Group
 	for _, c := range all {
 		if c.Name == defaultBackend {
@@ -91,20 +102,32 @@ func (f *hostFlags) examine(ctx context.Context, env *cli.Env, m *rlx.Model, all
 			continue
 		}
 		g.Go(func() error {
-			info, err := c.Describe(ctx, f.describing(env))
-			if err != nil {
-				c.why = err.Error()
-				return nil
-			}
-			if c.device, c.why = usable(info); c.why != "" {
+			host, err := s.model.NewSession(ctx, s.on(o, reg, c.Backend))
+			switch {
+			case errors.Is(err, device.ErrSoftware):
+				c.why = "has only devices that the processor emulates"
 				rememberLack(c.Path, c.why)
-				return nil
+			case err != nil:
+				c.why = err.Error()
+			default:
+				c.session, c.device = host, host.Device()
+				c.why = suits(c, s.model)
 			}
-			c.why = suits(c, info, m, precision)
 			return nil
 		})
 	}
 	g.Wait()
+}
+
+// on returns options for a backend, with those of reg, which knows --plugin, for what it lacks.
+func (s *session) on(o rlx.Options, reg *registry, b rlx.Backend) rlx.Options {
+	o.Backend, o.Fallbacks = b, []rlx.Backend{}
+	for _, other := range reg.first() {
+		if helps(s.model, b.Name, other.Name) {
+			o.Fallbacks = append(o.Fallbacks, other.Backend)
+		}
+	}
+	return o
 }
 
 // usable returns the first device of a backend that is not emulated, or why there is none.
@@ -121,10 +144,7 @@ func usable(info rlx.BackendInfo) (d rlx.Device, why string) {
 }
 
 // suits returns why an artifact does not fit a device, or "".
-func suits(c *candidate, info rlx.BackendInfo, m *rlx.Model, precision string) string {
-	if precision != device.DefaultPrecision && !slices.Contains(info.Precisions, precision) {
-		return "does not have the precision " + precision
-	}
+func suits(c *candidate, m *rlx.Model) string {
 	need := m.Facts().Weights
 	for _, x := range m.Methods() {
 		for _, s := range x.Schedules {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -29,8 +30,9 @@ type session struct {
 	log     *messageLog
 
 	cancel  context.CancelFunc
-	options rlx.Options   // of host
-	started chan struct{} // closed once host and err are set
+	options rlx.Options    // of host
+	started chan struct{}  // closed once host and err are set
+	ending  sync.WaitGroup // sessions of backends that were not chosen
 	host    *rlx.Session
 	err     error
 
@@ -85,34 +87,29 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	done()
-	if auto {
-		if s.backend, o.Device, s.chosen, err = f.chooseAuto(ctx, env, reg, s.model); err != nil {
-			s.model.Close()
-			return nil, err
-		}
-		s.backend.warn(env)
-	}
-	o.Backend = s.backend.Backend
-	o.Fallbacks = []rlx.Backend{} // only those of reg, which knows --plugin
-	for _, b := range reg.first() {
-		if helps(s.model, s.backend.Name, b.Name) {
-			b.warn(env)
-			o.Fallbacks = append(o.Fallbacks, b.Backend)
-		}
-	}
 	if o.Precision, err = s.model.Precision(o.Precision); err != nil {
 		s.model.Close()
 		return nil, err
 	}
+	if auto {
+		var best *candidate
+		if best, s.chosen, err = s.chooseAuto(ctx, reg, o); err != nil {
+			s.ending.Wait()
+			s.model.Close()
+			return nil, err
+		}
+		s.backend, s.host, o.Device = best.found, best.session, best.device.ID
+		s.backend.warn(env)
+	}
+	o = s.on(o, reg, s.backend.Backend)
+	for _, b := range reg.first() {
+		if helps(s.model, s.backend.Name, b.Name) {
+			b.warn(env)
+		}
+	}
 	s.options = o
 	ctx, s.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(s.started)
-		defer s.trace.span("start backend")()
-		if s.host, s.err = s.model.NewSession(ctx, o); s.err == nil {
-			s.err = s.replaceWeights(ctx, f.weights.Values, f.lora)
-		}
-	}()
+	go s.start(ctx)
 	if f.verify.Value == verifyLazy {
 		return s, nil
 	}
@@ -124,6 +121,18 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	return s, nil
+}
+
+// start starts the backend, unless choosing it did, and replaces weights.
+func (s *session) start(ctx context.Context) {
+	defer close(s.started)
+	if s.host == nil {
+		defer s.trace.span("start backend")()
+		if s.host, s.err = s.model.NewSession(ctx, s.options); s.err != nil {
+			return
+		}
+	}
+	s.err = s.replaceWeights(ctx, s.flags.weights.Values, s.flags.lora)
 }
 
 // helps reports whether other runs a segment of one of the methods that the model has for backend.
@@ -346,6 +355,7 @@ func (s *session) close() {
 	if s.host != nil {
 		s.host.Close()
 	}
+	s.ending.Wait()
 	if s.graphs != nil {
 		s.graphs.Close()
 	}
