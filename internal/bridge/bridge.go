@@ -7,12 +7,12 @@
 // # Frames
 //
 // Both sides send frames: the length of a JSON object in bytes (u32, little-endian), the length of a payload in bytes
-// (u32), the object, and the payload. A request has an id, which the program chooses, the name of a call, and its
-// arguments:
+// (u32), in requests an id, which the program chooses (u64), and the name of a call, 16 bytes with zeros at the end;
+// then the object and the payload. The object of a request has the arguments of the call:
 //
-//	{"id": 7, "call": "run", "args": {"session": 1, "method": "encode", ...}}
+//	{"session": 1, "method": "encode", ...}
 //
-// Its answer has the same id, and either the result or an error. Answers come in any order, because calls run
+// That of its answer has the same id, and either the result or an error. Answers come in any order, because calls run
 // concurrently. Calls that generate text send events before:
 //
 //	{"id": 7, "event": {"token": 29871, "text": " "}}
@@ -41,6 +41,8 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -57,9 +59,9 @@ type Options struct {
 }
 
 type request struct {
-	ID   int64           `json:"id"`
-	Call string          `json:"call"`
-	Args json.RawMessage `json:"args"`
+	ID   int64
+	Call string
+	Args []byte // a JSON object
 
 	payload []byte
 	file    int // descriptor of the request region; otherwise -1
@@ -83,6 +85,9 @@ type server struct {
 	options Options
 	stream  *stream
 	objects objects
+
+	work  sync.WaitGroup
+	ended chan error // why the last goroutine that read requests has stopped
 
 	mu    sync.Mutex
 	calls map[int64]context.CancelFunc
@@ -124,40 +129,64 @@ func with[A any](f func(*call, context.Context, A) (any, error)) func(context.Co
 // ctx is done. It closes conn, and everything that the program has opened.
 func Serve(ctx context.Context, conn *net.UnixConn, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{options: o, stream: newStream(conn), calls: map[int64]context.CancelFunc{}}
+	s := &server{options: o, stream: newStream(conn), calls: map[int64]context.CancelFunc{},
+		ended: make(chan error, 1)}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	defer conn.Close()
-	var work sync.WaitGroup
 	defer s.objects.closeAll()
-	defer work.Wait()
+	defer s.work.Wait()
 	defer cancel()
+	s.work.Go(func() { s.read(ctx) })
+	err := <-s.ended
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+// patience is how long a call may take before another goroutine reads the next request.
+const patience = 500 * time.Microsecond
+
+// read reads requests and answers them. To wake another goroutine for each call would take longer than a short call
+// itself, so this one answers, and only if that takes longer than patience does another one read on. Then this one ends
+// with its call.
+func (s *server) read(ctx context.Context) {
 	for {
 		r, err := s.stream.receive()
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
+		if err != nil {
+			s.ended <- err
+			return
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		s.mu.Lock()
-		s.calls[r.ID] = cancel
-		s.mu.Unlock()
-		work.Go(func() {
-			defer cancel()
-			s.serve(ctx, r)
-			s.mu.Lock()
-			delete(s.calls, r.ID)
-			s.mu.Unlock()
+		var passed atomic.Bool // whether reading has passed to another goroutine, or cannot any more
+		timer := time.AfterFunc(patience, func() {
+			if passed.CompareAndSwap(false, true) {
+				s.work.Go(func() { s.read(ctx) })
+			}
 		})
+		s.serve(ctx, r)
+		if !passed.CompareAndSwap(false, true) {
+			return
+		}
+		timer.Stop()
 	}
 }
 
 // serve answers a request. An answer that cannot be sent is lost, because the program is gone then.
 func (s *server) serve(ctx context.Context, r *request) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.calls[r.ID] = cancel
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.calls, r.ID)
+		s.mu.Unlock()
+	}()
 	c, out := &call{request: r, server: s}, response{ID: r.ID}
 	handler, ok := handlers[r.Call]
 	err := error(diag.New(diag.Usage, "call", "%.40q is unknown", r.Call))

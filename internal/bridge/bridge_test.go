@@ -51,20 +51,23 @@ func served(t testing.TB) (*net.UnixConn, func() error) {
 	return ours, end
 }
 
-func frame(object, payload string) []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(object)))
+func frame(call, args, payload string) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(args)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
-	return append(append(b, object...), payload...)
+	b = binary.LittleEndian.AppendUint64(b, 5)
+	name := make([]byte, 16)
+	copy(name, call)
+	return slices.Concat(b, name, []byte(args), []byte(payload))
 }
 
 // ask sends a request, with a descriptor if file is not negative, and returns the answer.
-func ask(t *testing.T, c *net.UnixConn, object, payload string, file int) response {
+func ask(t *testing.T, c *net.UnixConn, call, args string, file int) response {
 	t.Helper()
 	var rights []byte
 	if file >= 0 {
 		rights = unix.UnixRights(file)
 	}
-	if _, _, err := c.WriteMsgUnix(frame(object, payload), rights, nil); err != nil {
+	if _, _, err := c.WriteMsgUnix(frame(call, args, ""), rights, nil); err != nil {
 		t.Fatal(err)
 	}
 	var head [8]byte
@@ -85,23 +88,24 @@ func ask(t *testing.T, c *net.UnixConn, object, payload string, file int) respon
 // TestBadRequests: a request that cannot be answered gets an error with a code, and the next one is served.
 func TestBadRequests(t *testing.T) {
 	c, end := served(t)
-	for object, want := range map[string]string{
-		`{"id":1}`:                                                           "call: \"\" is unknown",
-		`{"id":1,"call":"fly"}`:                                              "is unknown",
-		`{"id":1,"call":"run","args":[]}`:                                    "does not take",
-		`{"id":1,"call":"run","args":{"session":"a"}}`:                       "does not take",
-		`{"id":1,"call":"run","args":{"session":9}}`:                         "object 9 is closed, or is no model",
-		`{"id":1,"call":"region","args":{"size":64}}`:                        "without a descriptor",
-		`{"id":1,"call":"masks","args":{"image":1}}`:                         "is no image",
-		`{"id":1,"call":"open","args":{"threads":-1}}`:                       "negative",
-		`{"id":1,"call":"open","args":{"path":"/dev/null","backend":"cpu"}}`: "RLX4",
+	for _, x := range []struct{ call, args, want string }{
+		{"", `{}`, "call: \"\" is unknown"},
+		{"fly", `{}`, "is unknown"},
+		{"run", `[]`, "does not take"},
+		{"run", `{`, "does not take"},
+		{"run", `{"session":"a"}`, "does not take"},
+		{"run", `{"session":9}`, "object 9 is closed, or is no model"},
+		{"region", `{"size":64}`, "without a descriptor"},
+		{"masks", `{"image":1}`, "is no image"},
+		{"open", `{"threads":-1}`, "negative"},
+		{"open", `{"path":"/dev/null","backend":"cpu"}`, "RLX4"},
 	} {
-		r := ask(t, c, object, "", -1)
-		if r.Error == nil || !strings.Contains(r.Error.Code+r.Error.Message, want) || r.Error.Code == "" {
-			t.Errorf("%s: %+v; want %q", object, r.Error, want)
+		r := ask(t, c, x.call, x.args, -1)
+		if r.Error == nil || !strings.Contains(r.Error.Code+r.Error.Message, x.want) || r.Error.Code == "" {
+			t.Errorf("%s %s: %+v; want %q", x.call, x.args, r.Error, x.want)
 		}
 	}
-	if r := ask(t, c, `{"id":5,"call":"close","args":{"object":77}}`, "", -1); r.Error != nil || r.ID != 5 {
+	if r := ask(t, c, "close", `{"object":77}`, -1); r.Error != nil || r.ID != 5 {
 		t.Errorf("close of what is not open: %+v", r)
 	}
 	if err := end(); err != nil {
@@ -112,11 +116,10 @@ func TestBadRequests(t *testing.T) {
 // TestBadFrames: a frame that cannot be read ends the connection.
 func TestBadFrames(t *testing.T) {
 	for name, bytes := range map[string][]byte{
-		"object":  {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
-		"payload": append([]byte{2, 0, 0, 0, 1, 0, 2, 0}, "{}"...),
-		"json":    frame("{", ""),
-		"list":    frame("[]", ""),
-		"cut":     frame(`{"id":1}`, "payload")[:12],
+		"object":  append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 24)...),
+		"payload": append([]byte{2, 0, 0, 0, 1, 0, 2, 0}, make([]byte, 26)...),
+		"head":    frame("run", `{}`, "")[:12],
+		"cut":     frame("run", `{}`, "payload")[:36],
 	} {
 		c, end := served(t)
 		if _, err := c.Write(bytes); err != nil {
@@ -142,16 +145,16 @@ func TestRegions(t *testing.T) {
 	defer f.Close()
 	fd := int(f.Fd())
 	for _, size := range []string{"0", "-1", "8193", "9223372036854775807"} {
-		if r := ask(t, c, `{"id":1,"call":"region","args":{"size":`+size+`}}`, "", fd); r.Error == nil {
+		if r := ask(t, c, "region", `{"size":`+size+`}`, fd); r.Error == nil {
 			t.Errorf("size %s: no error", size)
 		}
 	}
-	r := ask(t, c, `{"id":1,"call":"region","args":{"size":8192}}`, "", fd)
+	r := ask(t, c, "region", `{"size":8192}`, fd)
 	if r.Error != nil {
 		t.Fatal(r.Error)
 	}
 	for range 2 {
-		if r := ask(t, c, `{"id":2,"call":"close","args":{"object":1}}`, "", -1); r.Error != nil {
+		if r := ask(t, c, "close", `{"object":1}`, -1); r.Error != nil {
 			t.Error(r.Error)
 		}
 	}
@@ -202,8 +205,8 @@ func TestObjects(t *testing.T) {
 
 // FuzzReceive: no bytes make receive panic or reserve more than a frame may have.
 func FuzzReceive(f *testing.F) {
-	f.Add(frame(`{"id":1,"call":"run","args":{}}`, "abc"))
-	f.Add(append(frame(`{}`, ""), frame(`{"id":2}`, "")...))
+	f.Add(frame("run", `{}`, "abc"))
+	f.Add(append(frame("", `{}`, ""), frame("fly", `{}`, "")...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ours, theirs := pair(t)
 		defer theirs.Close()

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -60,9 +61,12 @@ func (s *stream) read(b []byte) (int, error) {
 	return n, nil
 }
 
+// headSize is the number of bytes of a request before its object: two lengths, the id and the name of the call.
+const headSize = 4 + 4 + 8 + 16
+
 // receive returns the next request. The error is io.EOF if the other side has closed the socket between two frames.
 func (s *stream) receive() (*request, error) {
-	var head [8]byte
+	var head [headSize]byte
 	if _, err := io.ReadFull(s.in, head[:]); err != nil {
 		return nil, err
 	}
@@ -75,10 +79,8 @@ func (s *stream) receive() (*request, error) {
 	if _, err := io.ReadFull(s.in, body); err != nil {
 		return nil, fmt.Errorf("bridge: a frame ends early: %v", err)
 	}
-	r := &request{payload: body[object:], file: -1}
-	if err := json.Unmarshal(body[:object], r); err != nil {
-		return nil, fmt.Errorf("bridge: the JSON of a frame: %w", err)
-	}
+	r := &request{ID: int64(binary.LittleEndian.Uint64(head[8:])), Call: string(bytes.TrimRight(head[16:], "\x00")),
+		Args: body[:object], payload: body[object:], file: -1}
 	if r.Call == "region" && len(s.files) > 0 {
 		r.file, s.files = s.files[0], s.files[1:]
 	}

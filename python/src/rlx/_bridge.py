@@ -27,6 +27,7 @@ from .errors import BackendError, error
 INLINE_MAX = 64 << 10  # bytes of tensors that a frame may carry
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<II")
+_REQUEST = struct.Struct("<IIQ16s")  # with the id and the name of the call
 # json.dumps and json.loads would look for their options in each call, and for the encoding
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().decode
@@ -118,8 +119,8 @@ class Bridge:
         return self.start(name, args, payload, file).next()[0]["result"]
 
     def send(self, name: str, args: dict[str, Any], payload: bytes = b"", file: int = -1, id: int = 0) -> None:
-        body = _encode({"id": id, "call": name, "args": args}).encode()
-        frame = b"".join((_HEAD.pack(len(body), len(payload)), body, payload))
+        body = _encode(args).encode()
+        frame = b"".join((_REQUEST.pack(len(body), len(payload), id, name.encode()), body, payload))
         try:
             with self.sending:
                 if file < 0:
