@@ -68,14 +68,28 @@ def summary(rows):
     return text
 
 
+def overview(rows):
+    """A table that counts ops by their ratio, and names those that are slower than the peer's."""
+    means = ops(rows)
+    edges = [2, MEAN, 1, LEAST, 0]
+    names = ["%g and more" % edges[0]] + ["%g to %g" % (low, high) for high, low in zip(edges, edges[1:-1])]
+    lines = ["| ratio | ops | those below 1 |", "|---|---|---|"]
+    for name, low, high in zip(names + ["below %g" % LEAST], edges, [math.inf] + edges):
+        group = sorted((v, k) for k, v in means.items() if low <= v < high)
+        listed = ", ".join("%s %.2f" % (k, v) for v, k in group) if high <= 1 else ""
+        lines.append("| %s | %d | %s |" % (name, len(group), listed))
+    return lines
+
+
 def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
+             "The time of PyTorch, or of another peer where a row says so, over ours. An op with several rows below counts by\nthe geometric mean of their ratios.", "", *overview(rows), "", summary(rows), "",
              "Made by `make bench-ops`; do not edit. bench/ops/README.md explains how it measures.", "",
              "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
                  peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"],
                  peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
              "A ratio is the peer's time divided by ours; above 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.",
-             "", summary(rows), "",
+             "",
              "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         if "ratio" in r:

@@ -64,6 +64,9 @@ from a GPU count. The first run is reported separately; it and the other runs of
 					return cli.Usagef("--csv -", "cannot be combined with --json")
 				}
 				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error {
+					if csv := f.pace.csv; csv != "" && csv != "-" {
+						s.outputs = []string{csv}
+					}
 					if f.text {
 						return s.benchText(ctx, &f)
 					}

@@ -37,6 +37,7 @@ type session struct {
 	err     error
 
 	files   stateFlags
+	outputs []string        // of other flags, which ready checks
 	weights []string        // files of --weights
 	state   *rlx.State      // state of methods that have one; nil before the first run
 	text    *text.Generator // nil unless text is generated
@@ -193,7 +194,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if path := s.debug.capsule.path; path != "" {
 		more = append(more, path)
 	}
-	more = append(more, s.files.outputs()...)
+	more = slices.Concat(more, s.files.outputs(), s.outputs)
 	inputs = append(inputs[:len(inputs):len(inputs)], s.weights...)
 	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
 		return err

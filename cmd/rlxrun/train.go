@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -226,6 +227,7 @@ func (s *session) train(ctx context.Context, f *trainFlags) error {
 	if err != nil {
 		return err
 	}
+	s.outputs = f.outputs(s.model)
 	t, err := kind.begin(ctx, s, f)
 	if err != nil {
 		return f.inFlags(err)
@@ -267,6 +269,21 @@ func (s *session) train(ctx context.Context, f *trainFlags) error {
 	}
 	io.WriteString(s.env.Stdout, curve.Text(64, 8)) // Exec checks standard output at the end
 	return s.env.Table(f.summary(out, t.about, s))
+}
+
+// outputs returns the files that training writes at its end, so that what prevents that is found before.
+func (f *trainFlags) outputs(m *rlx.Model) []string {
+	save := f.save
+	if about, ok := m.Task().(*task.Train); ok && about.Rank > 0 && filepath.Ext(save) != ".safetensors" && save != "" {
+		// a folder, which is made with those above it
+		for dir := save; ; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+				save = filepath.Join(dir, "adapter_model.safetensors")
+				break
+			}
+		}
+	}
+	return slices.DeleteFunc([]string{save, f.plot, f.checkpoint}, func(p string) bool { return p == "" })
 }
 
 func (f *trainFlags) summary(out trainJSON, about fmt.Stringer, s *session) [][]string {

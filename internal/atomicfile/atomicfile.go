@@ -115,7 +115,12 @@ func stat(path string) (fs.FileInfo, error) {
 
 // create starts a file that replaces the file described by old, or a new file if old is nil.
 func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
-	f, temp, err := createTemp(filepath.Dir(path))
+	dir := filepath.Dir(path)
+	f, temp, err := createTemp(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, diag.New(code.OfWrite(err), path, "cannot be written: there is no folder %s", dir).WithHint(
+			"make it first, or name another")
+	}
 	if err != nil {
 		return nil, fail(path, err)
 	}
