@@ -15,8 +15,8 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
-// NAME=1,2,3. Every input must be given exactly once. Before it reads a tensor, it compares the type in the file with
+// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.npz:KEY,
+// NAME=@FILE.safetensors:KEY, or NAME=1,2,3. Every input must be given exactly once. Before it reads a tensor, it compares the type in the file with
 // the input, and calls fits with the total size of the inputs in bytes. fill may generate inputs that are not given.
 func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error,
 	fill func(missing []rlx.Value) (map[string]rlx.Tensor, error)) (map[string]rlx.Tensor, error) {
@@ -31,7 +31,7 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 			return nil,
 				cli.Usagef(
 					"-i "+arg,
-					"is not NAME=VALUE; allowed are NAME=@FILE.npy, NAME=@FILE.safetensors:KEY and NAME=1,2,3")
+					"is not NAME=VALUE; allowed are NAME=@FILE.npy, NAME=@FILE.npz:NAME, NAME=@FILE.safetensors:KEY and NAME=1,2,3")
 		case !known:
 			return nil, cli.Usagef("-i "+arg, "%s has no input %q; its inputs are %s", m.Name, name, inputList(m))
 		case twice:
@@ -101,10 +101,13 @@ func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype
 	case key != "":
 		return readSafetensors(path+".safetensors", key, accept)
 	}
+	if path, key, keyed := strings.Cut(file, ".npz:"); keyed || strings.HasSuffix(file, ".npz") {
+		return npy.ReadArchive(ctx, strings.TrimSuffix(path, ".npz")+".npz", key, accept)
+	}
 	return tensor.Tensor{},
 		cli.Usagef(
 			"-i "+v.Name+"="+value,
-			"not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
+			"not a kind of file that can be read; allowed are @FILE.npy, @FILE.npz:NAME and @FILE.safetensors:KEY")
 }
 
 // parseNumbers parses numbers on the command line. They get the input's shape; one unknown size is derived from how

@@ -91,8 +91,8 @@ func (s sink) checkKind(arg string) error {
 	case s.dest == "-" || device:
 	case s.offer.pictures != nil && ext != ".png":
 		return cli.Usagef("-o "+arg, "images are written as PNG; name a file that ends in .png")
-	case s.offer.pictures == nil && ext != ".npy" && ext != ".txt":
-		return cli.Usagef("-o "+arg, "tensors are written to .npy and .txt files, or to stdout as text (%s=-)",
+	case s.offer.pictures == nil && ext != ".npy" && ext != ".npz" && ext != ".txt":
+		return cli.Usagef("-o "+arg, "tensors are written to .npy, .npz and .txt files, or to stdout as text (%s=-)",
 			s.offer.name)
 	}
 	return nil
@@ -224,7 +224,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	for _, s := range sinks {
 		p := products[s.offer.name]
 		for i, path := range s.paths() {
-			if err := w.add(ctx, path, p.writer(i, strings.ToLower(filepath.Ext(path)))); err != nil {
+			if err := w.add(ctx, path, p.writer(s.offer.name, i, strings.ToLower(filepath.Ext(path)))); err != nil {
 				return err
 			}
 		}
@@ -253,7 +253,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 		if toStdout > 1 && s.offer.pictures == nil {
 			fmt.Fprintf(out, "# %s\n", s.offer.name)
 		}
-		if err := products[s.offer.name].writer(0, "")(out); err != nil {
+		if err := products[s.offer.name].writer("", 0, "")(out); err != nil {
 			return writeFailed("stdout", err)
 		}
 	}
@@ -263,13 +263,16 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	return nil
 }
 
-// writer returns a function that writes image i, or the tensor in the format of the extension: .npy or text.
-func (p product) writer(i int, ext string) func(io.Writer) error {
+// writer returns a function that writes image i, or the tensor of a name in the format of the extension: .npy, .npz or
+// text.
+func (p product) writer(name string, i int, ext string) func(io.Writer) error {
 	switch {
 	case p.image != nil:
 		return func(w io.Writer) error { return png.Encode(w, p.image(i)) }
 	case ext == ".npy":
 		return func(w io.Writer) error { return npy.Write(w, writable(p.tensor)) }
+	case ext == ".npz":
+		return func(w io.Writer) error { return npy.WriteArchive(w, name, writable(p.tensor)) }
 	}
 	return func(w io.Writer) error { return writeText(w, p.tensor) }
 }

@@ -56,6 +56,7 @@ func TestPaths(t *testing.T) {
 	list := []clitest.Path{
 		{Flag: "run FILE", Args: "run PATH -i x=1 -o y.npy" + b},
 		{Flag: "run -i npy", Args: "run f.rlx -i x=@PATH.npy -o y.npy" + b},
+		{Flag: "run -i npz", Args: "run f.rlx -i x=@PATH.npz:x -o y.npy" + b},
 		{Flag: "run -i safetensors", Args: "run f.rlx -i x=@PATH.safetensors:x -o y.npy" + b},
 		{Flag: "run --output", Args: "run f.rlx -i x=1 -o PATH.npy" + b, Output: true},
 		{Flag: "run --output picture", Args: sam + " --image in.png --point 1,1 -o PATH.png", Output: true},

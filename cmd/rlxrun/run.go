@@ -85,7 +85,7 @@ func (f *runFlags) declareMethod(fs *cli.FlagSet) {
 	fs.Group("Running a method on tensors")
 	fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
 	fs.ListVarP(
-		&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+		&f.inputs, "input", "i", "`NAME=VALUE` an input: @FILE.npy, @FILE.npz:NAME, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
 	fs.StringVar(
 		&f.random, "random", "",
 		"`SEED` generate the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
