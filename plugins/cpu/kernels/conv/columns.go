@@ -23,7 +23,7 @@ func (g *convolution) blockRows() int {
 	if g.Transposed || g.integers { // with panels of their own
 		return 4 * mr
 	}
-	return pool.CeilDiv(g.og, pool.CeilDiv(g.og, 5*mr))
+	return max(1, pool.CeilDiv(g.og, max(1, pool.CeilDiv(g.og, 5*mr))))
 }
 
 // blockSize returns the distance of two blocks of packed weights.

@@ -96,7 +96,17 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
-		if area > 1 {
+		switch {
+		case area == 1:
+		case area <= fewest: // too short for vectors
+			for r := range g.rowsNow {
+				m := g.firstRow + r
+				to := g.Out[(m/area*g.Cout+o)*area+m%area:]
+				for i, v := range tile[r*nr:][:cols] {
+					to[i*area] = v
+				}
+			}
+		default:
 			for r := 0; r < g.rowsNow; r += s.Lanes {
 				for c := 0; c < cols; c += s.Lanes {
 					vec.On(s).Transpose(turned[c*pitch+r:], pitch, tile[r*nr+c:], nr, min(s.Lanes, g.rowsNow-r),

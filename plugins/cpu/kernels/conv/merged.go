@@ -31,9 +31,10 @@ func (g *convolution) mergedSize() pool.Size {
 	on := product.On(g.p.Set)
 	wide := pool.CeilDiv(g.N*elementwise.Volume(g.out), on.NR) * on.NR
 	columns := min(g.Groups*wide*g.k, mergedRoom) // there may be fewer elements
+	k := max(1, g.k)
 	return pool.Size{Shared: pool.FloatBytes(columns + product.Spill),
-		Worker: max(g.flatScratch(g.N, mergedRoom/(g.Groups*g.k)), pool.FloatBytes(g.blockSize(),
-			g.blockRows()*min(wide, columns/g.k), g.blockRows()*on.NR, on.MR*on.NR,
+		Worker: max(g.flatScratch(g.N, mergedRoom/(g.Groups*k)), pool.FloatBytes(g.blockSize(),
+			g.blockRows()*min(wide, columns/k), g.blockRows()*on.NR, on.MR*on.NR,
 			g.blockRows()*elementwise.Volume(g.Kernel)))}
 }
 

@@ -62,7 +62,7 @@ func Windows[T elementwise.Number](p *pool.Pool, g WindowArgs, dst, src []T) {
 	}
 	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
 		if g.planes() {
-			pool.Split(p, g.Outer, 1+pool.Grain/(elementwise.Volume(g.In)*(2+g.most(1))),
+			pool.Split(p, g.Outer, 1+pool.Grain/(elementwise.Volume(g.Out)*(2+g.most(1))*g.Stride[1]),
 				windowPlanes{g, p, any(dst).([]float32), x})
 			return
 		}
