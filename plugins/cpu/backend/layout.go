@@ -25,14 +25,23 @@ var (
 		value.Fill(n.Attrs.(op.PadAttrs).Value)
 		return pads[sizeClass(n.Type.DType)](value.Tensor())
 	}})
-	_ = register(kernel{op: "iota", takes: "() -> f32|i32", run: func(c *call) error {
+	_ = register(kernel{op: "iota", takes: "() -> f32|i32|i64", run: func(c *call) error {
 		axis := c.node.Attrs.(op.IotaAttrs).Axis
-		if c.out.DType == dtype.I32 {
+		switch c.out.DType {
+		case dtype.I32:
 			layout.Iota(c.pool, view[int32](c.out), c.out.Shape, axis)
-		} else {
+		case dtype.I64:
+			layout.Iota(c.pool, view[int64](c.out), c.out.Shape, axis)
+		default:
 			layout.Iota(c.pool, f32(c.out), c.out.Shape, axis)
 		}
 		return nil
+	}})
+	// a step only if its size depends on the run
+	_ = register(kernel{op: "const", takes: "() -> any", prepare: func(n *ir.Node) func(*call) error {
+		value := tensor.NewArray(n.Type.DType)
+		value.Fill(n.Attrs.(op.ConstAttrs).Value)
+		return fills[sizeClass(n.Type.DType)](value.Tensor())
 	}})
 )
 
@@ -42,6 +51,16 @@ var (
 )
 
 var pads = [4]func(tensor.Tensor) func(*call) error{pad[uint8], pad[uint16], pad[uint32], pad[int64]}
+
+var fills = [4]func(tensor.Tensor) func(*call) error{fill[uint8], fill[uint16], fill[uint32], fill[int64]}
+
+func fill[T tensor.Element](value tensor.Tensor) func(*call) error {
+	v := view[T](value)
+	return func(c *call) error {
+		elementwise.Expand(c.pool, view[T](c.out), c.out.Shape, v, nil)
+		return nil
+	}
+}
 
 func pad[T tensor.Element](value tensor.Tensor) func(*call) error {
 	v := view[T](value)[0]

@@ -79,11 +79,11 @@ func (g *normRows) Do(lo, hi, worker int) {
 		} else {
 			mean, scale, shift := moments(s, x, g.Eps, true)
 			for c := range per {
-				d, x := d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area]
+				to, from := d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area]
 				if g.Area > longArea {
-					normalizeRow(s, d, x, gamma[first+c], beta[first+c], mean, scale, shift, one, two)
+					normalizeRow(s, to, from, gamma[first+c], beta[first+c], mean, scale, shift, one, two)
 				} else {
-					scaleRow(s, d, x, mean, -shift/scale, scale*gamma[first+c], beta[first+c])
+					scaleRow(s, to, from, mean, -shift/scale, scale*gamma[first+c], beta[first+c])
 				}
 			}
 		}
