@@ -1,6 +1,6 @@
 // Command campaign runs fuzz tests as campaigns: one after another on all processors, each for a share of the time. It
-// keeps what they did in a file, so that the next call continues, and prints the totals. SIGINT and SIGTERM end it early;
-// nothing is lost.
+// keeps what they did in a file, so that the next call continues, and prints the totals. SIGINT and SIGTERM end it
+// early; nothing is lost.
 //
 //	go run ./bench/campaign -build bin/campaign        # the tests as static binaries, and this command
 //	bin/campaign/campaign -time 280s -state state.json # needs only that folder

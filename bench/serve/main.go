@@ -9,8 +9,8 @@
 // token to token, in milliseconds (medians and 95th percentiles). Prompts differ, so nothing is computed once for
 // several of them, but for what -shared asks for. A figure is the median of the rounds.
 //
-// With -check, all requests are first sent one by one, and every later answer must be the same: no token is lost, doubled
-// or another's. The server needs `--reproducible` for it.
+// With -check, all requests are first sent one by one, and every later answer must be the same: no token is lost,
+// doubled or another's. The server needs `--reproducible` for it.
 package main
 
 import (

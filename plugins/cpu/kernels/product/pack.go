@@ -66,10 +66,8 @@ func copyShort(s *isa.Set, dst []float32, n int, src []float32, lds, rows int) {
 	i := 0
 	if n <= s.Lanes {
 		// Whole vectors are written, so the last row is left: what follows it is not ours.
-		if i = min(rows-1, (len(src)-s.Lanes)/lds+1); len(src) < s.Lanes {
-			i = 0
-		}
-		if i > 0 {
+		if len(src) >= s.Lanes {
+			i = min(rows-1, (len(src)-s.Lanes)/lds+1)
 			vec.On(s).CopyRows(dst, n, src, lds, i)
 		}
 	}
