@@ -292,7 +292,8 @@ release-files:
 
 # goreleaser takes long to build, so one that is installed is used. Images need docker with buildx and its daemon.
 # GOFLAGS is not that of CI's tests, because it would change the programs. Without a remote in git, as in a work tree
-# that was never pushed, goreleaser knows neither the commit nor its date; release-same builds in clones, which have one.
+# that was never pushed, goreleaser knows neither the commit nor its date; release-same builds in clones, which have
+# one.
 RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
 release-dry:
 	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \

@@ -83,8 +83,9 @@ def overview(rows):
 
 def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
-             "The time of PyTorch, or of another peer where a row says so, over ours. An op with several rows below counts by\nthe geometric mean of their ratios.", "", *overview(rows), "", summary(rows), "",
              "Made by `make bench-ops`; do not edit. bench/ops/README.md explains how it measures.", "",
+             "The time of PyTorch, or of another peer where a row says so, over ours. An op with several rows below "
+             "counts by\nthe geometric mean of their ratios.", "", *overview(rows), "", summary(rows), "",
              "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
                  peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"],
                  peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),

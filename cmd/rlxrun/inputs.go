@@ -16,8 +16,9 @@ import (
 )
 
 // readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.npz:KEY,
-// NAME=@FILE.safetensors:KEY, or NAME=1,2,3. Every input must be given exactly once. Before it reads a tensor, it compares the type in the file with
-// the input, and calls fits with the total size of the inputs in bytes. fill may generate inputs that are not given.
+// NAME=@FILE.safetensors:KEY, or NAME=1,2,3. Every input must be given exactly once. Before it reads a tensor, it
+// compares the type in the file with the input, and calls fits with the total size of the inputs in bytes. fill may
+// generate inputs that are not given.
 func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error,
 	fill func(missing []rlx.Value) (map[string]rlx.Tensor, error)) (map[string]rlx.Tensor, error) {
 	in := map[string]rlx.Tensor{}

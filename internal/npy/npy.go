@@ -1,5 +1,5 @@
-// Package npy reads and writes NumPy's .npy files, dense little-endian tensors in C order, and .npz files, which are zip
-// files of them.
+// Package npy reads and writes NumPy's .npy files, dense little-endian tensors in C order, and .npz files, which are
+// zip files of them.
 //
 // It imports only core/dtype, core/tensor, core/diag, internal/atomicfile, internal/ctxio and internal/regular.
 package npy

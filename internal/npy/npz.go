@@ -19,8 +19,8 @@ import (
 // maxDirectory bounds the list of arrays in a .npz file, in bytes: archive/zip reads it as a whole.
 const maxDirectory = 1 << 20
 
-// ReadArchive reads the array called key from the .npz file path, in which numpy.savez or numpy.savez_compressed has put
-// some. An empty key is the only array of a file. ctx ends reading. accept is as for ReadFile.
+// ReadArchive reads the array called key from the .npz file path, in which numpy.savez or numpy.savez_compressed has
+// put some. An empty key is the only array of a file. ctx ends reading. accept is as for ReadFile.
 func ReadArchive(ctx context.Context, path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor,
 	error) {
 	f, st, err := regular.Open(path)
