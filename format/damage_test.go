@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
@@ -333,11 +334,22 @@ func checkAccepted(t testing.TB, programs []*program.Program) {
 	}
 }
 
+// iterations returns how often the bodies of the graph's loops run at most. A forged length may be 2^31.
+func iterations(g *ir.Graph) int {
+	all := 0
+	for _, n := range g.Nodes {
+		if a, ok := n.Attrs.(op.LoopAttrs); ok {
+			all = min(1<<31, all+a.Length*(1+iterations(a.Body)))
+		}
+	}
+	return all
+}
+
 // checkRun runs a small program on memory that is poisoned wherever the plan does not protect it. The results must be
 // those of its graph without a plan.
 func checkRun(t testing.TB, p *program.Program) {
 	t.Helper()
-	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 {
+	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 || iterations(p.Graph) > 1<<12 {
 		return
 	}
 	r := rand.New(rand.NewPCG(9, 9))
