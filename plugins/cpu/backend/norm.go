@@ -102,13 +102,18 @@ var _ = register(
 			return nil
 		}})
 
-var _ = register(kernel{op: "batch_norm", takes: "(f32...)", run: func(c *call) error {
-	shape := c.out.Shape
-	norm.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
-		shape[0], shape[1],
-		tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
-	return nil
-}})
+var _ = register(kernel{op: "batch_norm", takes: "(f32...)",
+	scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
+		shape := n.Graph.Syms.Largest(n.Type.Shape)
+		return norm.BatchNormScratch(shape[1], tensor.Numel(shape[2:]))
+	},
+	run: func(c *call) error {
+		shape := c.out.Shape
+		norm.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
+			shape[0], shape[1],
+			tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
+		return nil
+	}})
 
 var (
 	_ = register(softmax("softmax", false))

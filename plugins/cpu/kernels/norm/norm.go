@@ -98,8 +98,54 @@ func BatchNorm(p *pool.Pool, dst, x, gamma, beta, mean, variance []float32, batc
 		min(len(gamma), len(beta), len(mean), len(variance)) < channels {
 		panic("BUG: BatchNorm: a slice is short")
 	}
-	pool.Split(p, batch*channels, pool.RowGrain(area), batchNorm{dst, x, gamma, beta, mean, variance, channels, area,
-		eps, p})
+	g := batchNorm{dst, x, gamma, beta, mean, variance, channels, area, eps, p}
+	if area <= shortArea && batch > 0 {
+		p.Shared.Reset()
+		n := channels * area
+		if x := (batchNormRows{g, p.Shared.Floats(n), p.Shared.Floats(n)}); x.fill() {
+			pool.Split(p, batch, pool.RowGrain(n), x)
+			return
+		}
+	}
+	pool.Split(p, batch*channels, pool.RowGrain(area), g)
+}
+
+// BatchNormScratch returns what BatchNorm needs for images of so many channels and pixels.
+func BatchNormScratch(channels, area int) pool.Size {
+	r := pool.Size{Worker: pool.FloatBytes(elementwise.Spread, elementwise.Spread, 1, min(area, shortRow))}
+	n := channels * min(area, shortArea) // smaller images may come, too
+	r.Shared = pool.FloatBytes(n, n)
+	return r
+}
+
+// batchNormRows multiplies and adds rows of all channels, because those of one channel would be too short.
+type batchNormRows struct {
+	batchNorm
+	by, shift []float32 // [channels, area]
+}
+
+// fill sets by and shift. It reports whether that is as exact for all channels; see nearMean.
+func (g *batchNormRows) fill() bool {
+	for c := range g.channels {
+		by, shift, near := g.affine(c)
+		for i := c * g.area; i < (c+1)*g.area; i++ {
+			g.by[i], g.shift[i] = float32(by), float32(shift)
+		}
+		if !near {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *batchNormRows) Do(lo, hi, _ int) {
+	n := len(g.by)
+	for i := lo * n; i < hi*n; {
+		at := i % n
+		m := min(elementwise.Spread, n-at)
+		reduce.On(g.p.Set).Normalize(g.dst[i:i+m], g.x[i:i+m], g.by[at:at+m], g.shift[at:at+m], 0, 1, 0)
+		i += m
+	}
 }
 
 type batchNorm struct {
@@ -116,18 +162,24 @@ func (g *batchNorm) Do(lo, hi, worker int) {
 	for r := lo; r < hi; r++ {
 		c := r % g.channels
 		dst, x := g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area]
-		scale := 1 / math.Sqrt(float64(g.variance[c])+float64(g.eps))
-		by := scale * float64(g.gamma[c])
-		shift := float64(g.beta[c]) - float64(g.mean[c])*by
-		near := math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
-		if near && len(x) <= len(row) {
+		if by, shift, near := g.affine(c); near && len(x) <= len(row) {
 			weight[0] = float32(by)
 			copy(row, x) // dst may be x
 			vec.On(s).Stencil(dst, row, oneTap[:], 0, weight, float32(shift))
 			continue
 		}
-		normalizeRow(s, dst, x, g.gamma[c], g.beta[c], g.mean[c], float32(scale), 0, gamma, beta)
+		normalizeRow(s, dst, x, g.gamma[c], g.beta[c], g.mean[c], float32(g.scale(c)), 0, gamma, beta)
 	}
+}
+
+func (g *batchNorm) scale(c int) float64 { return 1 / math.Sqrt(float64(g.variance[c])+float64(g.eps)) }
+
+// affine returns the function x*by + shift of a channel, and whether it is exact enough in float32; see nearMean.
+func (g *batchNorm) affine(c int) (by, shift float64, near bool) {
+	scale := g.scale(c)
+	by = scale * float64(g.gamma[c])
+	shift = float64(g.beta[c]) - float64(g.mean[c])*by
+	return by, shift, math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
 }
 
 // A batch norm of short rows, for which spreading gamma and beta takes most of the time, is one multiplication and one
