@@ -38,7 +38,7 @@ func TestParseSinks(t *testing.T) {
 	}
 	for arg, text := range map[string]string{
 		"m.jpg":     "ends in .png",
-		"iou=m.png": ".npy and .txt",
+		"iou=m.png": ".npy, .npz and .txt",
 		"what=x":    `no output "what"; outputs are mask, overlay, iou`,
 		"iou=":      "name is missing",
 		"mask=-":    "2 images cannot go to stdout together",
