@@ -63,17 +63,17 @@ func BackwardScratch(p *pool.Pool, g BackwardArgs) (r pool.Size) {
 		{M: g.SK, N: g.ValueDim, K: t, TransA: true}, {M: g.SK, N: g.KeyDim, K: t, TransA: true},
 		{M: t, N: g.KeyDim, K: g.SK},
 	}
-	// A smaller batch may not be computed by heads.
-	r = pool.Size{Other: strips, Worker: pool.FloatBytes(g.SK, 1)}
-	for _, x := range products {
-		// Strips of fewer keys and rows may take other routes.
-		r = r.With(x.ScratchSize(p, false))
-	}
+	each := pool.FloatBytes(g.SK, 1)
+	r = pool.Size{Other: strips, Worker: each}
 	if g.byHead() {
-		for _, x := range products {
-			r.Worker = max(r.Worker, x.AloneScratch(p)+pool.FloatBytes(g.SK, 1))
+		r.Other *= int64(p.Threads())
+	}
+	for _, x := range products {
+		// Strips of fewer keys and rows may take other routes, and a smaller batch may not be computed by heads.
+		r = r.With(x.ScratchSize(p, false))
+		if g.byHead() {
+			r.Worker = max(r.Worker, x.AloneScratch(p)+each)
 		}
-		r.Other = int64(p.Threads()) * strips
 	}
 	return r
 }
@@ -151,20 +151,20 @@ func (x *headGradients) Do(lo, hi, worker int) {
 	}
 }
 
-// group adds the gradients of head h of the keys and values of all batch elements.
-func (x *strip) group(h int) {
-	t := x.rows()
-	x.b = h / x.KVHeads
-	keys, offset := x.Span(x.b)
-	x.offset = offset
-	share := x.Heads / x.KVHeads
-	for x.head = h % x.KVHeads * share; x.head < (h%x.KVHeads+1)*share; x.head++ {
-		for x.first = 0; x.first < x.SQ; x.first += t {
-			n := min(t, x.SQ-x.first)
-			lo, _ := x.keyRange(x.first+offset, keys)
-			_, hi := x.keyRange(x.first+n-1+offset, keys)
-			if x.lo, x.keys = lo, hi-lo; x.keys > 0 {
-				x.add(n)
+// group adds the gradients that one head of keys and values has a part in: number h, counted over batch elements.
+func (g *strip) group(h int) {
+	t := g.rows()
+	g.b = h / g.KVHeads
+	keys, offset := g.Span(g.b)
+	g.offset = offset
+	share := g.Heads / g.KVHeads
+	for g.head = h % g.KVHeads * share; g.head < (h%g.KVHeads+1)*share; g.head++ {
+		for g.first = 0; g.first < g.SQ; g.first += t {
+			n := min(t, g.SQ-g.first)
+			lo, _ := g.keyRange(g.first+offset, keys)
+			_, hi := g.keyRange(g.first+n-1+offset, keys)
+			if g.lo, g.keys = lo, hi-lo; g.keys > 0 {
+				g.add(n)
 			}
 		}
 	}
@@ -183,13 +183,13 @@ func (g *BackwardArgs) keyRange(position, keys int) (lo, hi int) {
 }
 
 // multiply computes a product, by this worker if the strip is computed alone.
-func (x *strip) multiply(g product.GemmArgs) {
-	x.product = g
-	if x.alone {
-		x.product.Alone(x.p, x.worker)
+func (g *strip) multiply(x product.GemmArgs) {
+	g.product = x
+	if g.alone {
+		g.product.Alone(g.p, g.worker)
 		return
 	}
-	product.Gemm(x.p, &x.product)
+	product.Gemm(g.p, &g.product)
 }
 
 // add adds the gradients that n queries give.

@@ -1,6 +1,9 @@
 package product
 
-import "github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+import (
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+)
 
 // ownPanels holds the panels of a small B, one copy for each worker. Every worker packs its own copy, because fetching
 // cache lines that another worker has just written takes longer than packing. Either takes little time compared to the
@@ -71,9 +74,14 @@ func (g *GemmArgs) Alone(p *pool.Pool, w int) {
 
 // AloneScratch returns the bytes that Alone takes of a worker's scratch memory.
 func (g *GemmArgs) AloneScratch(p *pool.Pool) int64 {
-	s, way := p.Set, PackingOf(p.Set, g.Precision)
+	return g.aloneScratch(p.Set, g.packedMatrix(p.Set))
+}
+
+// aloneScratch is AloneScratch for a B that takes so many floats, packed.
+func (g *GemmArgs) aloneScratch(s *isa.Set, matrix int) int64 {
+	way := PackingOf(s, g.Precision)
 	_, pack, end := g.buffers(s)
-	return pool.FloatBytes(g.packedMatrix(s), min(g.M, ownPanelsHigh*On(s).MR)*g.depth(way)+Spill) +
+	return pool.FloatBytes(matrix, min(g.M, ownPanelsHigh*On(s).MR)*g.depth(way)+Spill) +
 		max(pack, pool.FloatBytes(way.Buffer(On(s).MR, way.KSplit(g.K)))+end)
 }
 

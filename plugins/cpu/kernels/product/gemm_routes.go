@@ -130,9 +130,7 @@ func panelScratch(p *pool.Pool, g *GemmArgs) (r pool.Size) {
 	r.Worker = pool.FloatBytes(way.Rows(high)*depth+Spill, way.Buffer(On(s).MR, kb)) + transposed + end + pack
 	own := ownSize + On(s).NR*(depth+g.K)
 	if g.Batch >= ownProducts*p.Threads() && way != Tiled {
-		r.Worker = max(
-			r.Worker, pool.FloatBytes(min(matrix, own), high*depth+Spill)+
-				max(pack, pool.FloatBytes(way.Buffer(On(s).MR, kb))+end))
+		r.Worker = max(r.Worker, g.aloneScratch(s, min(matrix, own)))
 	}
 	r.Shared = pool.FloatBytes(max(On(s).NR*depth, min(p.PackedLimit, max(1, g.Batch)*min(matrix, p.PackedLimit))) +
 		Spill)
