@@ -11,7 +11,7 @@
 #   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
-#   make test-openai            OpenAI's clients for Python, Node and Go against rlxrun serve
+#   make test-openai            OpenAI's clients for Python, Node and Go, and Triton's, against rlxrun serve
 #   make wheel                  python/: a wheel for this system, or for RLX_WHEEL=linux/arm64; needs Python and build
 #   make test-wheel             the wheel in an empty environment; needs pip's package index
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
@@ -42,7 +42,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -69,11 +69,17 @@ demo-llama: build
 # These tests take longest. They begin first, so that no processor waits for one of them at the end.
 LONGEST := ./sdk/python ./cmd/rlxrun ./plugins/cpu/...
 
-# What go vet has seen go test need not see again.
+# The wgpu backend's tests compile shaders on one processor, so they run beside the others. What go vet has seen go test
+# need not see again.
 test: test-deps
 	$(GO) mod download
+	+@$(MAKE) --no-print-directory -j2 test-go test-wgpu
+
+test-go:
 	$(GO) vet ./...
 	$(GO) test -vet=off -timeout 20m $(LONGEST) ./...
+
+test-wgpu:
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
 	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...

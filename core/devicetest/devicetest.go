@@ -43,6 +43,10 @@ type Options struct {
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
+	// Share is the part of each op's checks that a sample takes, such as 0.05; 0 means an eighth. At least one check of
+	// each kind and of each element type is taken. A backend whose checks are slow, because they compile shaders, sets
+	// it.
+	Share float64
 	// Compile compiles for the backend. If it is set, ops that the backend lacks for some element types are compiled,
 	// and compared with what they mean.
 	Compile Compiler
@@ -73,6 +77,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	chosen.share = opts.Share
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
 	run := func(t *testing.T, c check) (refused error) {

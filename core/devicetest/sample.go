@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,15 +13,16 @@ import (
 // of a sample. Without it the seed is 1.
 const SampleEnv = "RLX_CONFORMANCE"
 
-// share is the probability with which a sample takes a check. About 99% of the checks are in at least one of 35
-// samples.
-const share = 0.125
+// usualShare is the probability with which a sample takes a check, unless Options.Share says otherwise. About 99% of the
+// checks are in at least one of 35 samples.
+const usualShare = 0.125
 
 // sample chooses some of the checks of ops. Equal seeds choose equal checks. The checks themselves do not depend on the
 // seed, so a check that fails in a sample also fails when all run.
 type sample struct {
-	all  bool
-	seed uint64
+	all   bool
+	seed  uint64
+	share float64 // probability of a check; 0 means usualShare
 }
 
 // sampleFromEnv returns the sample that SampleEnv asks for.
@@ -58,7 +60,7 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
-// pick chooses among the checks of an op, in their order. It takes about share of them, and more if needed to have one
+// pick chooses among the checks of an op, in their order. It takes about s.share of them, and more if needed to have one
 // check of each kind, and one for each element type of operands and results.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
@@ -67,7 +69,7 @@ func (s sample) pick(op string, checks []check) []check {
 	rng := rand.New(rand.NewPCG(s.seed, seedOf(op)))
 	seen, taken := map[string]bool{}, make([]bool, len(checks))
 	for _, i := range rng.Perm(len(checks)) {
-		taken[i] = rng.Float64() < share
+		taken[i] = rng.Float64() < cmp.Or(s.share, usualShare)
 		for _, tag := range checks[i].tags {
 			if !seen[tag] {
 				seen[tag], taken[i] = true, true

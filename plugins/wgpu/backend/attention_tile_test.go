@@ -7,6 +7,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -26,7 +27,9 @@ func TestTilesOfAttention(t *testing.T) {
 	windows := op.GridAttentionAttrs{Heads: 1, Window: 12}
 	causal := op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSHD, Mask: op.MaskCausal}
 	masked := op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCustom}
-	for _, tile := range kernels.AttentionTiles {
+	tiles := kernels.AttentionTiles
+	for _, i := range devicetest.Some(t, 2, uint64(len(tiles))) {
+		tile := tiles[i]
 		b := New(Options{AttentionTile: &tile})
 		for _, c := range []struct {
 			name string

@@ -22,6 +22,8 @@ func TestConformance(t *testing.T) {
 		// borders.
 		{Name: "conv1d/4/spread", Reason: "a convolution in tiles multiplies the padding by the weights"},
 	}
-	devicetest.Run(
-		t, open, devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing, Compile: compiled})
+	devicetest.Run(t, open, devicetest.Options{
+		MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing, Compile: compiled,
+		Share: 0.03, // a software adapter takes 0.1 s to compile a shader
+	})
 }

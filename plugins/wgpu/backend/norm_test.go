@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -22,7 +23,9 @@ func TestNormSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.BF16} {
 		tol := map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3, dtype.BF16: 8e-3}[d]
-		for _, width := range []int{5, 64, 100, 768, 1280, 8192, 8196} {
+		widths := []int{5, 64, 100, 768, 1280, 8192, 8196}
+		for _, i := range devicetest.Some(t, 4, uint64(len(widths))) {
+			width := widths[i]
 			for _, rows := range []int{1, 33} {
 				if rows == 1 && width != 768 || d != dtype.F32 && width > 100 {
 					continue
