@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs OpenAI's clients for Python, Node and Go against rlxrun serve with the demo model. Needs make build, and the
-# package indexes of these languages.
+# Runs OpenAI's clients for Python, Node and Go, and Triton's for Python, against rlxrun serve with the demo models. Needs
+# make build, and the package indexes of these languages.
 set -euo pipefail
 cd "$(dirname "$0")"
 dir=$(mktemp -d)
@@ -17,7 +17,8 @@ with open(sys.argv[1], "w") as f:
     json.dump(config, f)
 END
 ../../bin/rlxc "$dir" -o "$dir/chat.rlx" --target cpu --batch 8
-../../bin/rlxrun serve "$dir/chat.rlx" >"$dir/url" &
+../../bin/rlxc ../../demo/sam-nano.safetensors -o "$dir/sam.rlx" --target cpu
+../../bin/rlxrun serve "$dir/chat.rlx" "$dir/sam.rlx" --grpc 127.0.0.1:0 >"$dir/url" 2> >(tee "$dir/notes" >&2) &
 server=$!
 until [ -s "$dir/url" ]; do kill -0 $server && sleep 0.1; done
 url=$(cat "$dir/url")
@@ -29,5 +30,6 @@ else
 	echo "node: skipped, npm is not here"
 fi
 "${PYTHON:-python3}" -m venv "$dir/venv"
-"$dir/venv/bin/pip" install -q openai
+"$dir/venv/bin/pip" install -q openai 'tritonclient[all]'
 "$dir/venv/bin/python" check.py "$url"
+"$dir/venv/bin/python" check_triton.py "$url" "$(sed -n 's/^gRPC at //p' "$dir/notes")"

@@ -30,11 +30,12 @@ type serveFlags struct {
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "serve", Args: "FILE [flags]", Short: "a language model for programs that speak OpenAI's API; or a page in your browser with an image or a scene",
-		Long: `Serves an artifact, prints the address, and runs until Ctrl-C.
+		Name: "serve", Args: "FILE... [flags]", Short: "models for programs: OpenAI's API, the Open Inference Protocol; or a page in your browser with an image or a scene",
+		Long: `Serves artifacts, prints the address, and runs until Ctrl-C.
 A language model (task text) is served over the HTTP API of OpenAI: chat completions, completions, embeddings and models, streamed or not. Point a client at the address, as its base URL.
 If it was compiled with rlxc --batch N, up to N texts of all clients share every run; otherwise they take turns token by token. Without --listen only this machine can connect.
-Of other artifacts it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
+Several files, files without a task, and others with --api are served over the Open Inference Protocol, version 2, which clients of KServe and Triton speak: every method that keeps no state, over REST and, with --grpc, gRPC.
+Otherwise it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
 an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
 the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The page's server listens on
 127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
@@ -43,6 +44,7 @@ network, and images stay on this machine. A backend that ends is started again. 
 			{About: "a language model at http://127.0.0.1:8080/v1", Line: "rlxrun serve llama.rlx --port 8080"},
 			{About: "for other machines, with a key and TLS",
 				Line: "rlxrun serve llama.rlx --listen :8443 --key-file key.txt --tls-cert cert.pem --tls-key key.pem"},
+			{About: "methods of two artifacts, over REST and gRPC", Line: "rlxrun serve sam.rlx resnet.rlx --port 8000 --grpc 127.0.0.1:8001"},
 			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
 			{About: "look around in a scene of Gaussian splats", Line: "rlxrun serve scene.rlx"},
 			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
@@ -66,23 +68,43 @@ network, and images stay on this machine. A backend that ends is started again. 
 				if err := (&splatsFlags{camera: f.camera}).settle(); err != nil {
 					return err
 				}
-				return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error {
-					return s.serve(ctx, &f)
+				if len(args) < 2 {
+					return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error {
+						return s.serve(ctx, &f)
+					})
+				}
+				if f.api.name != "" {
+					return cli.Usagef("--name", "is for one file; several have the names of their files")
+				}
+				return inSessions(ctx, env, args, &f.host, func(ctx context.Context, all []*session) error {
+					return f.toPrograms(ctx, all...)
 				})
 			}
 		},
 	}
 }
 
-// serve serves the page until ctx ends, and returns the reason. A backend that is lost is started again.
+// toPrograms serves artifacts to programs.
+func (f *serveFlags) toPrograms(ctx context.Context, all ...*session) error {
+	if f.camera != "" || f.image != "" {
+		return cli.Usagef("serve", "--image and --camera are for pages, and programs are served here")
+	}
+	return serveAPI(ctx, f, all)
+}
+
+// serve serves a page, or programs, until ctx ends, and returns the reason. A backend that is lost is started again.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
+	switch s.model.Task().(type) {
+	case *task.Segment, *task.Splats:
+		if !f.api.api {
+			break
+		}
+		return f.toPrograms(ctx, s)
+	default:
+		return f.toPrograms(ctx, s)
+	}
 	var page func(net.Listener) error
 	switch t := s.model.Task().(type) {
-	case *task.Text:
-		if f.camera != "" || f.image != "" {
-			return cli.Usagef("serve", "--image and --camera are for pages; %s is a language model", s.model.Path())
-		}
-		page = func(l net.Listener) error { return s.serveText(ctx, f, t, l) }
 	case *task.Segment:
 		if f.camera != "" {
 			return cli.Usagef("--camera", "is for scenes; %s segments images", s.model.Path())
@@ -93,24 +115,35 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 			return cli.Usagef("--image", "is for artifacts that segment images; %s is a scene", s.model.Path())
 		}
 		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
-	default:
-		return cli.Usagef(s.model.Path(), "declares none of the tasks %s, %s and %s; it offers the methods %s",
-			task.KindText, task.KindSegment, task.KindSplats, methodNames(s.model))
 	}
-	if _, ok := s.model.Task().(*task.Text); !ok && len(f.api.given()) > 0 {
-		return cli.Usagef(f.api.given()[0], "is for language models; %s gets a page", s.model.Path())
+	if given := f.api.given(); len(given) > 0 {
+		return cli.Usagef(given[0], "is for servers of programs; %s gets a page in your browser", s.model.Path()).WithHint(
+			"--api serves its methods to programs")
 	}
-	address := cmp.Or(f.api.listen, net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen(f.address())
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	return page(listener)
+}
+
+// address returns where to listen.
+func (f *serveFlags) address() string {
+	return cmp.Or(f.api.listen, net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+}
+
+// listen listens at HOST:PORT.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err // the rest repeats the address
 		}
-		return cli.Usagef("address "+address, "cannot be used: %w", err)
+		return nil, cli.Usagef("address "+address, "cannot be used: %w", err)
 	}
-	defer listener.Close()
-	return page(listener)
+	return l, nil
 }
 
 // serveImages serves the page with images until ctx ends.

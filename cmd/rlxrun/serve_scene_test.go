@@ -137,7 +137,7 @@ func TestServeScene(t *testing.T) {
 	}
 }
 
-// TestServeWrongFlags checks flags of the other kind of page, and that an artifact without either task is refused.
+// TestServeWrongFlags checks flags of the other kind of page.
 func TestServeWrongFlags(t *testing.T) {
 	scene, _ := sceneSession(t, image.Pt(8, 6))
 	for _, c := range []struct {
@@ -148,8 +148,6 @@ func TestServeWrongFlags(t *testing.T) {
 		{scene, serveFlags{image: "x.png"}, "is for artifacts that segment images"},
 		{scene, serveFlags{camera: "roll=1"}, `"roll" is unknown`},
 		{tinySession(t, debugFlags{}), serveFlags{camera: "fov=60"}, "is for scenes"},
-		{graphSession(t, copyGraph, debugFlags{}), serveFlags{},
-			"declares none of the tasks text, segment and splats"},
 	} {
 		err := c.s.serve(t.Context(), &c.f)
 		if !errors.Is(err, diag.Usage) || !strings.Contains(err.Error(), c.text) {

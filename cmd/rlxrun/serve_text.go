@@ -1,18 +1,17 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
@@ -20,10 +19,12 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// apiFlags are the flags of `rlxrun serve` for language models.
+// apiFlags are the flags of `rlxrun serve` for programs.
 type apiFlags struct {
 	fs                *cli.FlagSet
-	listen, name      string
+	api               bool
+	listen, grpc      string
+	name              string
 	keyFile           string
 	cert, certKey     string
 	parallel, waiting int
@@ -33,14 +34,17 @@ type apiFlags struct {
 }
 
 // apiFlagNames lists them.
-var apiFlagNames = []string{"listen", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
+var apiFlagNames = []string{"api", "listen", "grpc", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
 	"client-requests", "prompt-tokens", "reproducible", "access-log"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
-	fs.Group("The API (artifacts that declare the task " + task.KindText + ")")
+	fs.Group("The APIs (language models, several files, and others with --api)")
+	fs.BoolVar(&f.api, "api", false, "serve programs, and not a page in your browser")
 	fs.StringVar(&f.listen, "listen", "",
 		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port; other machines need a --key-file")
+	fs.StringVar(&f.grpc, "grpc", "",
+		"`HOST:PORT` where to serve the Open Inference Protocol over gRPC, too (default nowhere)")
 	fs.StringVar(&f.keyFile, "key-file", "",
 		"`FILE` with keys, of which requests must have one (Authorization: Bearer KEY): KEY [CLIENT] in each line")
 	fs.StringVar(&f.cert, "tls-cert", "", "`FILE` a certificate in PEM, for https")
@@ -82,17 +86,20 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--queue", "is %d; allowed are 0 to %d", f.waiting, 1<<20)
 	case (f.cert == "") != (f.certKey == ""):
 		return cli.Usagef("--tls-cert", "and --tls-key go together")
-	case f.listen == "":
-		return nil
-	case all.port != 0:
+	case f.listen != "" && all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
 	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return cli.Usagef("--listen", "%q is not HOST:PORT", f.listen)
-	}
-	if f.keyFile == "" && !localpage.IsLocal(f.listen) {
-		return cli.Usagef("--listen", "%s lets other machines in, which needs a key", f.listen).WithHint(
-			"put a long random word in a file and name it with --key-file")
+	for _, flag := range []struct{ name, address string }{{"--listen", f.listen}, {"--grpc", f.grpc}} {
+		if flag.address == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(flag.address); err != nil {
+			return cli.Usagef(flag.name, "%q is not HOST:PORT", flag.address)
+		}
+		if f.keyFile == "" && !localpage.IsLocal(flag.address) {
+			return cli.Usagef(flag.name, "%s lets other machines in, which needs a key", flag.address).WithHint(
+				"put a long random word in a file and name it with --key-file")
+		}
 	}
 	return nil
 }
@@ -143,75 +150,43 @@ func (f *apiFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// secure wraps a listener for https.
-func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
+// tls returns the configuration for https, or nil.
+func (f *apiFlags) tls() (*tls.Config, error) {
 	if f.cert == "" {
-		return l, "http", nil
+		return nil, nil
 	}
 	var pem [2][]byte
 	for i, path := range []string{f.cert, f.certKey} {
 		var err error
 		if pem[i], err = regular.ReadFile(path, maxPEM); err != nil {
-			return nil, "", diag.New(diag.Usage, path, "cannot be read: %w", unpath(err))
+			return nil, diag.New(diag.Usage, path, "cannot be read: %w", unpath(err))
 		}
 	}
 	pair, err := tls.X509KeyPair(pem[0], pem[1])
 	if err != nil {
-		return nil, "", cli.Usagef("--tls-cert", "cannot be used: %w", err)
+		return nil, cli.Usagef("--tls-cert", "cannot be used: %w", err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	return tls.NewListener(l, config), "https", nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// serveText serves a language model until ctx ends.
-func (s *session) serveText(ctx context.Context, f *serveFlags, t *task.Text, listener net.Listener) error {
-	keys, err := f.api.keys()
-	if err != nil {
-		return err
-	}
-	listener, scheme, err := f.api.secure(listener)
-	if err != nil {
-		return err
-	}
-	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting,
-		PerClient: f.api.client, Budget: f.api.budget, Alike: f.api.alike})
-	if err != nil {
-		return err
-	}
+// addText adds OpenAI's API for a language model to a server. It returns the method that the server runs.
+func (s *session) addText(f *apiFlags, t *task.Text, to *api.Server) (*rlx.Method, error) {
 	name := t.Method
 	if t.Batch.Sequence != "" {
 		name = t.Batch.Method
-	} else if f.api.alike {
-		return cli.Usagef("--reproducible", "is for artifacts that were compiled with rlxc --batch N; texts of others do not share runs")
+	} else if f.alike {
+		return nil, cli.Usagef("--reproducible",
+			"is for artifacts that were compiled with rlxc --batch N; texts of others do not share runs")
 	}
 	method, err := s.model.Method(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.readyToServe(ctx, []*rlx.Method{method}); err != nil {
-		return err
+	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.parallel, Waiting: f.waiting,
+		PerClient: f.client, Budget: f.budget, Alike: f.alike})
+	if err != nil {
+		return nil, err
 	}
-	o := openai.Options{Model: f.api.name, Keys: keys, Local: keys == nil, Log: f.api.logger(s.env.Stderr)}
-	if o.Model == "" {
-		o.Model = strings.TrimSuffix(filepath.Base(s.model.Path()), ".rlx")
-	}
-	server := openai.New(s.model, engine, o)
-	url := scheme + "://" + listener.Addr().String() + "/v1"
-	if err := s.announce(url, "the base URL for clients of OpenAI's API; Ctrl-C ends the server"); err != nil {
-		return err
-	}
-	err = server.Serve(ctx, listener)
-	if cli.AskedToStop(ctx) {
-		return nil
-	}
-	return err
-}
-
-// reopen returns the session, or another one if its backend is lost.
-func (s *session) reopen(ctx context.Context) (*rlx.Session, error) {
-	why := s.host.Err()
-	if why == nil {
-		return s.host, nil
-	}
-	return s.host, s.renew(ctx, why)
+	openai.Add(to, s.model, engine, f.nameOf(s))
+	return method, nil
 }

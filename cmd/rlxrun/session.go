@@ -29,12 +29,13 @@ type session struct {
 	trace   *trace
 	log     *messageLog
 
-	cancel  context.CancelFunc
-	options rlx.Options    // of host
-	started chan struct{}  // closed once host and err are set
-	ending  sync.WaitGroup // sessions of backends that were not chosen
-	host    *rlx.Session
-	err     error
+	cancel   context.CancelFunc
+	options  rlx.Options    // of host
+	started  chan struct{}  // closed once host and err are set
+	ending   sync.WaitGroup // sessions of backends that were not chosen
+	host     *rlx.Session
+	renewing sync.Mutex // held while reopen looks at host
+	err      error
 
 	files   stateFlags
 	outputs []string        // of other flags, which ready checks

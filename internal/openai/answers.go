@@ -207,7 +207,7 @@ type job struct {
 }
 
 func (j *job) answer(ctx context.Context) {
-	j.head.Created, j.head.Model = time.Now().Unix(), j.server.options.Model
+	j.head.Created, j.head.Model = time.Now().Unix(), j.server.name
 	facts, err := text.FactsOf(j.server.model)
 	var o text.Options
 	if err == nil {
@@ -256,7 +256,7 @@ func (j *job) choices(ctx context.Context, o text.Options) ([]choice, error) {
 	entered := make(chan struct{}) // the first choice is let in, or refused, for all
 	for i := range out {
 		all.Go(func() {
-			client := Client{Name: recordOf(ctx).client, Begun: i > 0}
+			client := Client{Name: recordOf(ctx).Client, Begun: i > 0}
 			if i == 0 {
 				client.Entered = func() { close(entered) }
 			} else {
@@ -285,7 +285,7 @@ func (j *job) choices(ctx context.Context, o text.Options) ([]choice, error) {
 // fail reports an error, within the stream if it has begun.
 func (j *job) fail(ctx context.Context, err error) {
 	f := failureOf(err)
-	recordOf(ctx).err = f.message
+	recordOf(ctx).Err = f.message
 	if j.stream == nil {
 		fail(j.w, f)
 		return

@@ -51,7 +51,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) {
 	var out []embedding
 	for i := 0; err == nil && i < len(prompts); i++ {
 		var v []float32
-		client := Client{Name: about.client, Begun: i > 0}
+		client := Client{Name: about.Client, Begun: i > 0}
 		if v, err = s.engine.Embed(r.Context(), client, prompts[i], in.Pooling); err == nil {
 			out = append(out, embedding{"embedding", i, encoded(v, in.Format)})
 			about.Prompt += len(prompts[i])
@@ -59,11 +59,11 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		f := failureOf(err)
-		about.err = f.message
+		about.Err = f.message
 		fail(w, f)
 		return
 	}
-	answer(w, map[string]any{"object": "list", "data": out, "model": s.options.Model,
+	answer(w, map[string]any{"object": "list", "data": out, "model": s.name,
 		"usage": map[string]int{"prompt_tokens": about.Prompt, "total_tokens": about.Prompt}})
 }
 

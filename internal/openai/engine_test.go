@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -83,7 +84,7 @@ func TestPlaces(t *testing.T) {
 
 // TestSlow: a client that takes no tokens keeps no other waiting, and gets all of its tokens later.
 func TestSlow(t *testing.T) {
-	f := serve(t, batchModel(), Limits{}, Options{})
+	f := serve(t, batchModel(), Limits{}, api.Options{})
 	o := text.Options{Tokens: 8, IgnoreEnd: true, Sampling: &text.Sampling{}}
 	begun, free := make(chan struct{}), make(chan struct{})
 	slow, tokens := o, 0
@@ -118,7 +119,7 @@ func TestKilled(t *testing.T) { bothWays(t, testKilled) }
 
 func testKilled(t *testing.T, model string) {
 	const clients, each = 4, 4
-	f := serve(t, model, Limits{Parallel: 4, Waiting: 100}, Options{})
+	f := serve(t, model, Limits{Parallel: 4, Waiting: 100}, api.Options{})
 	ask := func(i int, stream bool) string {
 		r := request{"prompt": fmt.Sprintf("Line %d:", i), "max_tokens": 10, "temperature": 0}
 		if stream {
@@ -188,7 +189,7 @@ func testKilled(t *testing.T, model string) {
 func TestMetrics(t *testing.T) { bothWays(t, testMetrics) }
 
 func testMetrics(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 2}, api.Options{})
 	for range 2 {
 		f.post(t, "/v1/completions", request{"prompt": []int{1, 2, 3}, "max_tokens": 5, "temperature": 0})
 	}

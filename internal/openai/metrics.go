@@ -3,21 +3,17 @@ package openai
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rlx-go/rlx/text"
 )
 
-// metrics are what GET /metrics tells, in the format of Prometheus.
+// metrics are the numbers of an engine, which GET /metrics tells.
 type metrics struct {
 	registry *prometheus.Registry
 
-	requests                  *prometheus.CounterVec // by path and status
 	refused                   *prometheus.CounterVec // by reason
 	ended                     *prometheus.CounterVec // texts, by the reason of their end
 	prompt, cached, generated prometheus.Counter
@@ -49,7 +45,6 @@ func newMetrics(e *Engine) *metrics {
 			prometheus.GaugeOpts{Namespace: "rlx", Name: name, Help: help}, value))
 	}
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
-	m.requests = counters("http_requests_total", "Requests that were answered.", "path", "status")
 	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
 		"(client), the server was ending (ending), or the client went while it waited (gone).", "reason")
 	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
@@ -72,13 +67,7 @@ func newMetrics(e *Engine) *metrics {
 		_, n := e.places.counts()
 		return float64(n)
 	})
-	m.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 func (m *metrics) refuse(err error) {
@@ -121,9 +110,4 @@ func (m *metrics) text(t *text.Result, err error, began time.Time) {
 // isFailure tells errors of the server from clients that have gone.
 func isFailure(err error) bool {
 	return err != nil && failureOf(err).status >= http.StatusInternalServerError
-}
-
-// request counts an answer.
-func (m *metrics) request(pattern string, status int) {
-	m.requests.WithLabelValues(pattern, strconv.Itoa(status)).Inc()
 }

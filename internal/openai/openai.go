@@ -6,200 +6,70 @@ package openai
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"strings"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/internal/localpage"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
-// Options holds what a server needs to know.
-type Options struct {
-	Model string // the name that /v1/models lists; requests may give any name
-	// Keys are bearer tokens, of which requests must have one, with the name of the client that has it. None means that
-	// none is needed; then a client is an address.
-	Keys map[string]string
-	// Local refuses requests whose Host is not this machine, so that no page of a browser can reach the server by a
-	// name of its own.
-	Local bool
-	Log   *slog.Logger // a line for each request, and connections that fail; nil means none
-}
-
 const (
-	maxBody        = 16 << 20 // bytes of a request
-	maxHeader      = 64 << 10
-	maxConnections = 1024
-	headerTimeout  = 10 * time.Second
-	bodyTimeout    = time.Minute
-	idleTimeout    = 2 * time.Minute
-	// drainTime is how long texts in progress may continue when the server ends.
-	drainTime = 10 * time.Second
+	maxBody     = 16 << 20 // bytes of a request
+	bodyTimeout = time.Minute
 )
 
-// A Server is an http.Handler.
+// A Server answers the requests of the API for one model.
 type Server struct {
-	options Options
+	name    string // that /v1/models lists; requests may give any name
 	model   *rlx.Model
 	engine  *Engine
-	mux     http.ServeMux
 	started time.Time
-	keys    []clientKey
 }
 
-// A clientKey is the digest of a key, and the name of the client that has it.
-type clientKey struct {
-	digest [sha256.Size]byte
-	name   string
-}
-
-// New returns a server. facts and the tokenizer are those of the engine's model, which must have the task text.
-func New(m *rlx.Model, e *Engine, o Options) *Server {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+// Add adds the API to a server. m is the engine's model, which must have the task text. name is what /v1/models lists.
+func Add(to *api.Server, m *rlx.Model, e *Engine, name string) {
+	s := &Server{name: name, model: m, engine: e, started: time.Now()}
+	to.Add(api.Part{Prefix: "/v1/", Ready: e.Ready, Drain: e.drain, Gather: e.metrics.registry,
+		Refuse: func(w http.ResponseWriter, status int, reason, message string) {
+			fail(w, &failure{status, message, "", reason})
+		}})
+	for pattern, f := range map[string]http.HandlerFunc{
+		"GET /v1/models": s.models, "GET /v1/models/{name}": s.models, "POST /v1/chat/completions": s.chat,
+		"POST /v1/completions": s.complete, "POST /v1/embeddings": s.embed,
+	} {
+		to.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { f(w, recorded(r)) })
 	}
-	s := &Server{options: o, model: m, engine: e, started: time.Now()}
-	for key, name := range o.Keys {
-		s.keys = append(s.keys, clientKey{sha256.Sum256([]byte(key)), name})
-	}
-	s.mux.HandleFunc("GET /v1/models", s.models)
-	s.mux.HandleFunc("GET /v1/models/{name}", s.models)
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	s.mux.HandleFunc("POST /v1/completions", s.complete)
-	s.mux.HandleFunc("POST /v1/embeddings", s.embed)
-	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.Handle("GET /metrics", e.metrics.handler())
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &failure{http.StatusNotFound, r.Method + " " + r.URL.Path + " is not part of the API of this server",
-			"", "unknown_url"})
-	})
-	return s
-}
-
-// Serve answers requests to a listener until ctx ends or the listener fails. When ctx ends, texts in progress may
-// continue for ten seconds.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn)}
-	drained := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(drained)
-		s.engine.drain()
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-		defer cancel()
-		if server.Shutdown(limit) != nil {
-			server.Close()
-		}
-	})
-	defer stop()
-	err := server.Serve(netutil.LimitListener(l, maxConnections))
-	if ctx.Err() != nil {
-		<-drained
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began, out, about := time.Now(), &recorder{ResponseWriter: w}, &record{}
-	about.client, _, _ = net.SplitHostPort(r.RemoteAddr)
-	r = r.WithContext(context.WithValue(r.Context(), recordKey{}, about))
-	s.serve(out, r)
-	status := out.status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	s.engine.metrics.request(r.Pattern, status)
-	s.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
-		slog.String("path", r.URL.Path), slog.Int("status", status), slog.String("client", about.client),
-		slog.Duration("took", time.Since(began)), slog.Int("prompt_tokens", about.Prompt),
-		slog.Int("cached_tokens", about.Details.Cached), slog.Int("completion_tokens", about.Completion),
-		slog.String("error", about.err))
 }
 
 // A record is what the log tells about a request.
 type record struct {
-	client string
-	err    string
+	*api.Record
 	usage
 }
 
 type recordKey struct{}
+
+// recorded returns the request with a record.
+func recorded(r *http.Request) *http.Request {
+	about := &record{Record: api.RecordOf(r.Context())}
+	about.More = func() []slog.Attr {
+		return []slog.Attr{slog.Int("prompt_tokens", about.Prompt), slog.Int("cached_tokens", about.Details.Cached),
+			slog.Int("completion_tokens", about.Completion)}
+	}
+	return r.WithContext(context.WithValue(r.Context(), recordKey{}, about))
+}
 
 // recordOf returns the record of a request.
 func recordOf(ctx context.Context) *record {
 	if r, ok := ctx.Value(recordKey{}).(*record); ok {
 		return r
 	}
-	return &record{}
-}
-
-// A recorder notes the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if s.options.Local && !localpage.IsLocal(r.Host) {
-		fail(w, &failure{http.StatusForbidden, "the host " + diag.Printable(r.Host) + " is not this machine", "",
-			"host_not_allowed"})
-		return
-	}
-	if (strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == "/metrics") && !s.allowed(r) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		fail(w, &failure{http.StatusUnauthorized, "the request needs a key of the server: Authorization: Bearer KEY",
-			"", "invalid_api_key"})
-		return
-	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// allowed compares the key in time that does not depend on it, and notes whose it is.
-func (s *Server) allowed(r *http.Request) bool {
-	if len(s.keys) == 0 {
-		return true
-	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	digest, found := sha256.Sum256([]byte(given)), false
-	for _, k := range s.keys {
-		if subtle.ConstantTimeCompare(digest[:], k.digest[:]) == 1 && ok {
-			recordOf(r.Context()).client, found = k.name, true
-		}
-	}
-	return found
-}
-
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := s.engine.Ready(); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	io.WriteString(w, "ok\n")
+	return &record{Record: &api.Record{}}
 }
 
 type modelInfo struct {
@@ -210,7 +80,7 @@ type modelInfo struct {
 }
 
 func (s *Server) models(w http.ResponseWriter, r *http.Request) {
-	m := modelInfo{s.options.Model, "model", s.started.Unix(), "rlx"}
+	m := modelInfo{s.name, "model", s.started.Unix(), "rlx"}
 	switch r.PathValue("name") {
 	case "":
 		answer(w, map[string]any{"object": "list", "data": []modelInfo{m}})

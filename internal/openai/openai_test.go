@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/rlxtest"
 	"github.com/rlx-go/rlx/text"
 )
@@ -75,7 +76,7 @@ type fixture struct {
 	sessions []*rlx.Session // that the engine has opened
 }
 
-func serve(t *testing.T, model string, l Limits, o Options) *fixture {
+func serve(t *testing.T, model string, l Limits, o api.Options) *fixture {
 	t.Helper()
 	m := rlxtest.Open(t, model)
 	f := &fixture{}
@@ -90,8 +91,10 @@ func serve(t *testing.T, model string, l Limits, o Options) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.engine, o.Model = engine, "demo"
-	f.Server = httptest.NewServer(New(m, f.engine, o))
+	f.engine = engine
+	server := api.New(o)
+	Add(server, m, engine, "demo")
+	f.Server = httptest.NewServer(server)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -153,7 +156,7 @@ var hello = request{"model": "x", "temperature": 0, "max_tokens": 12,
 func TestChat(t *testing.T) { bothWays(t, testChat) }
 
 func testChat(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, api.Options{})
 	status, got := f.post(t, "/v1/chat/completions", hello.with(request{"logprobs": true}))
 	content, _ := at(got, "choices", 0, "message", "content").(string)
 	if status != 200 || content != reference(t) || at(got, "choices", 0, "finish_reason") != "length" ||
@@ -184,7 +187,7 @@ func testChat(t *testing.T, model string) {
 	if cached < 20 || cached >= prompt {
 		t.Errorf("%v of %v tokens were not computed again", cached, prompt)
 	}
-	fresh := serve(t, model, Limits{Parallel: 1, Waiting: 0}, Options{})
+	fresh := serve(t, model, Limits{Parallel: 1, Waiting: 0}, api.Options{})
 	_, want := fresh.post(t, "/v1/chat/completions", hello.with(request{"messages": longer}))
 	if a, b := at(got, "choices", 0, "message", "content"), at(want, "choices", 0, "message", "content"); a != b {
 		t.Errorf("after a kept sequence %q; alone %q", a, b)
@@ -244,7 +247,7 @@ func (f *fixture) stream(t *testing.T, path string, r request) (events []map[str
 func TestCompletions(t *testing.T) { bothWays(t, testCompletions) }
 
 func testCompletions(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, api.Options{})
 	base := request{"prompt": "ROMEO:", "max_tokens": 10, "temperature": 0}
 	_, one := f.post(t, "/v1/completions", base)
 	want, _ := at(one, "choices", 0, "text").(string)
@@ -301,7 +304,7 @@ func testCompletions(t *testing.T, model string) {
 // TestRefused: requests that are wrong or not supported have a status and a code, and the parameter where one is
 // wrong.
 func TestRefused(t *testing.T) {
-	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0}, Options{})
+	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0}, api.Options{})
 	long := strings.Repeat("word ", 2000)
 	for _, c := range []struct {
 		path    string
@@ -355,7 +358,7 @@ func TestRefused(t *testing.T) {
 // TestAccess: the key, the host, and the lists of models.
 func TestAccess(t *testing.T) {
 	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0},
-		Options{Keys: map[string]string{"secret": "a", "other": "b"}, Local: true})
+		api.Options{Keys: map[string]string{"secret": "a", "other": "b"}, Local: true})
 	for _, c := range []struct {
 		path, key, host string
 		status          int
@@ -364,7 +367,8 @@ func TestAccess(t *testing.T) {
 		{"/v1/models/other", "other", "", 404}, {"/metrics", "", "", 401}, {"/metrics", "other", "", 200},
 		{"/v1/models", "", "", 401}, {"/v1/models", "Secret", "", 401},
 		{"/v1/models", "secret", "evil.example:80", 403}, {"/v1/models", "secret", "localhost:1", 200},
-		{"/livez", "", "", 200}, {"/readyz", "", "", 200}, {"/livez", "", "evil.example", 403}, {"/", "", "", 404},
+		{"/livez", "", "", 200}, {"/readyz", "", "", 200}, {"/livez", "", "evil.example", 403}, {"/", "", "", 401},
+		{"/", "other", "", 404},
 	} {
 		r, err := http.NewRequest("GET", f.URL+c.path, nil)
 		if err != nil {
@@ -389,7 +393,7 @@ func TestAccess(t *testing.T) {
 func TestMany(t *testing.T) { bothWays(t, testMany) }
 
 func testMany(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 3, Waiting: 9}, Options{})
+	f := serve(t, model, Limits{Parallel: 3, Waiting: 9}, api.Options{})
 	prompts := []string{"ROMEO:", "JULIET:", "The", "My lord"}
 	ask := func(p string) (int, any) {
 		status, got := f.post(t, "/v1/completions", request{"prompt": p, "max_tokens": 12, "temperature": 0})
@@ -410,7 +414,7 @@ func testMany(t *testing.T, model string) {
 	}
 	all.Wait()
 
-	f = serve(t, model, Limits{Parallel: 1, Waiting: 0}, Options{})
+	f = serve(t, model, Limits{Parallel: 1, Waiting: 0}, api.Options{})
 	r, end := f.begin(t)
 	if status, got := f.post(t, "/v1/completions", request{"prompt": "a"}); status != 429 ||
 		at(got, "error", "code") != "server_busy" {
@@ -457,7 +461,7 @@ func (f *fixture) begin(t *testing.T) (io.Reader, func()) {
 func TestLost(t *testing.T) { bothWays(t, testLost) }
 
 func testLost(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, api.Options{})
 	ask := func() (int, any) {
 		status, got := f.post(t, "/v1/completions", request{"prompt": "ROMEO:", "max_tokens": 4, "temperature": 0})
 		return status, at(got, "choices", 0, "text")
@@ -484,7 +488,7 @@ func testLost(t *testing.T, model string) {
 func TestDrain(t *testing.T) { bothWays(t, testDrain) }
 
 func testDrain(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 2, Waiting: 2}, api.Options{})
 	in, end := f.begin(t)
 	defer end()
 	f.engine.drain()

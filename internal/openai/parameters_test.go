@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/internal/api"
 )
 
 // TestChoices: several texts of a prompt differ by their seeds and are those of single requests; a stream has them all.
 func TestChoices(t *testing.T) { bothWays(t, testChoices) }
 
 func testChoices(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 3, PerClient: 2}, Options{})
+	f := serve(t, model, Limits{Parallel: 3, PerClient: 2}, api.Options{})
 	ask := request{"prompt": []string{"ROMEO:", "JULIET:"}, "max_tokens": 8, "temperature": 1, "seed": 5, "n": 2,
 		"echo": true}
 	status, got := f.post(t, "/v1/completions", ask)
@@ -53,7 +55,7 @@ func testChoices(t *testing.T, model string) {
 func TestLogits(t *testing.T) { bothWays(t, testLogits) }
 
 func testLogits(t *testing.T, model string) {
-	f := serve(t, model, Limits{Parallel: 3}, Options{})
+	f := serve(t, model, Limits{Parallel: 3}, api.Options{})
 	ask := hello.with(request{"max_tokens": 6, "temperature": 0, "logprobs": true, "top_logprobs": 3})
 	_, got := f.post(t, "/v1/chat/completions", ask)
 	for i := range 6 {
@@ -91,7 +93,7 @@ func testLogits(t *testing.T, model string) {
 func TestEmbeddings(t *testing.T) { bothWays(t, testEmbeddings) }
 
 func testEmbeddings(t *testing.T, model string) {
-	f := serve(t, model, Limits{}, Options{})
+	f := serve(t, model, Limits{}, api.Options{})
 	of := func(r request) (out [][]float64) {
 		status, got := f.post(t, "/v1/embeddings", r)
 		if status != 200 {
@@ -135,7 +137,7 @@ func testEmbeddings(t *testing.T, model string) {
 
 // TestTools: tools and their answers reach the template, and calls are found in a text.
 func TestTools(t *testing.T) {
-	f := serve(t, chatModel(), Limits{}, Options{})
+	f := serve(t, chatModel(), Limits{}, api.Options{})
 	tool := request{"type": "function", "function": request{"name": "weather"}}
 	status, got := f.post(t, "/v1/chat/completions", hello.with(request{"tools": []any{tool}}))
 	if status != 400 || at(got, "error", "param") != "tools" {

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/inference"
+	"github.com/rlx-go/rlx/internal/release"
+	"github.com/rlx-go/rlx/task"
+)
+
+// nameOf returns the name of an artifact in requests and answers.
+func (f *apiFlags) nameOf(s *session) string {
+	if f.name != "" {
+		return f.name
+	}
+	return strings.TrimSuffix(filepath.Base(s.model.Path()), ".rlx")
+}
+
+// serveAPI serves artifacts to programs until ctx ends: a language model over OpenAI's API, and all methods without a
+// state over the Open Inference Protocol.
+func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
+	keys, err := f.api.keys()
+	if err != nil {
+		return err
+	}
+	config, err := f.api.tls()
+	if err != nil {
+		return err
+	}
+	first := sessions[0]
+	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: f.api.logger(first.env.Stderr)})
+	base, err := addAPIs(ctx, f, sessions, server)
+	if err != nil {
+		return err
+	}
+	listener, err := f.listen()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	scheme, plain := "http", listener
+	if config != nil {
+		scheme, plain = "https", tls.NewListener(listener, config)
+	}
+	note := "the address for clients of the Open Inference Protocol; Ctrl-C ends the server"
+	if base.path != "" {
+		note = "the base URL for clients of OpenAI's API; Ctrl-C ends the server"
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan error, 2)
+	wait := 1
+	if f.api.grpc != "" {
+		calls, err := listen(f.api.grpc)
+		if err != nil {
+			return err
+		}
+		defer calls.Close()
+		var o []grpc.ServerOption
+		if config != nil {
+			o = append(o, grpc.Creds(credentials.NewTLS(config)))
+		}
+		g := base.inference.NewGRPC(server, release.Own().Version, o...)
+		first.env.Notef("gRPC at %s", calls.Addr())
+		go func() { ended <- g.Serve(ctx, calls) }()
+		wait++
+	}
+	if err := first.announce(scheme+"://"+listener.Addr().String()+base.path, note); err != nil {
+		return err
+	}
+	go func() { ended <- server.Serve(ctx, plain) }()
+	err = <-ended
+	cancel(err)
+	for range wait - 1 {
+		<-ended
+	}
+	if cli.AskedToStop(ctx) {
+		return nil
+	}
+	return err
+}
+
+// apis are what a server of artifacts offers.
+type apis struct {
+	inference *inference.Service // nil if no artifact has a method without a state
+	path      string             // of the base URL: /v1 if there is a language model
+}
+
+// addAPIs starts the sessions and adds what they can serve to a server.
+func addAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *api.Server) (out apis, err error) {
+	var artifacts []inference.Artifact
+	var text *session
+	for _, s := range sessions {
+		name := f.api.nameOf(s)
+		if slices.ContainsFunc(artifacts, func(a inference.Artifact) bool { return a.Name == name }) {
+			return out, cli.Usagef(s.model.Path(), "is the second artifact of the name %s: rename one of the files", name)
+		}
+		methods := slices.DeleteFunc(slices.Clone(s.model.Methods()), func(m *rlx.Method) bool { return m.Stateful })
+		if len(methods) > 0 {
+			artifacts = append(artifacts, inference.Artifact{Name: name, Runner: &apiRunner{s}})
+		}
+		if t, ok := s.model.Task().(*task.Text); ok {
+			if text != nil {
+				return out, cli.Usagef(s.model.Path(), "is the second language model beside %s; a server has one",
+					text.model.Path()).WithHint("start another server for it, at another port")
+			}
+			text, out.path = s, "/v1"
+			m, err := s.addText(&f.api, t, server)
+			if err != nil {
+				return out, err
+			}
+			methods = []*rlx.Method{m} // requests load the others
+		}
+		if err := s.readyToServe(ctx, methods); err != nil {
+			return out, err
+		}
+		for _, m := range methods {
+			if err := s.strictly(ctx, m.Name); err != nil {
+				return out, err
+			}
+		}
+	}
+	if len(artifacts) > 0 {
+		out.inference, err = inference.New(artifacts, inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting})
+		if err != nil {
+			return out, err
+		}
+		out.inference.Add(server, release.Own().Version)
+	} else if f.api.grpc != "" || text == nil {
+		return out, cli.Usagef(sessions[0].model.Path(),
+			"has no method without a state, which the Open Inference Protocol could run; it offers the methods %s",
+			methodNames(sessions[0].model))
+	}
+	return out, nil
+}
+
+// An apiRunner runs methods for requests. If the backend is lost, it is started again and the run repeated once.
+type apiRunner struct{ s *session }
+
+// Model returns the open artifact.
+func (r *apiRunner) Model() *rlx.Model { return r.s.model }
+
+// Run executes a method. The error matches rlx.ErrLost if the backend was lost twice.
+func (r *apiRunner) Run(ctx context.Context, q rlx.Request) (*rlx.Result, error) {
+	host, err := r.s.reopen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := host.Run(ctx, q)
+	if !errors.Is(err, rlx.ErrLost) || ctx.Err() != nil {
+		return res, err
+	}
+	if host, err = r.s.reopen(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	return host.Run(ctx, q)
+}
+
+// reopen returns the session, or another one if its backend is lost.
+func (s *session) reopen(ctx context.Context) (*rlx.Session, error) {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	why := s.host.Err()
+	if why == nil {
+		return s.host, nil
+	}
+	old := s.host
+	if err := s.renew(context.WithoutCancel(ctx), why); err != nil {
+		return nil, err
+	}
+	old.Close()
+	return s.host, nil
+}
+
+// inSessions opens several artifacts and a backend for each, calls work, and closes all.
+func inSessions(ctx context.Context, env *cli.Env, args []string, f *hostFlags,
+	work func(context.Context, []*session) error, opened ...*session) error {
+	if len(args) == 0 {
+		return work(ctx, opened)
+	}
+	return inSession(ctx, env, args[:1], f, &debugFlags{}, func(ctx context.Context, s *session) error {
+		return inSessions(ctx, env, args[1:], f, work, append(opened, s)...)
+	})
+}
+
+// listen listens for the page or the APIs.
+func (f *serveFlags) listen() (net.Listener, error) { return listen(f.address()) }

@@ -1,0 +1,269 @@
+// Package inference serves methods of models over the Open Inference Protocol, version 2, which KServe, Triton and
+// other servers speak (https://github.com/kserve/open-inference-protocol): REST with JSON or binary tensors, and gRPC.
+//
+// A method is a model of the protocol, called ARTIFACT.METHOD, or ARTIFACT alone if that has one method. Methods that
+// keep a state from run to run are not served. Sizes that requests choose have -1 in shapes of metadata.
+package inference
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// version is the only version of each model.
+const version = "1"
+
+// An Artifact has methods to serve.
+type Artifact struct {
+	Name   string
+	Runner rlx.Runner
+}
+
+// Limits bound what requests may take.
+type Limits struct {
+	Parallel int // requests whose tensors are in memory at a time; 0 means 4
+	Waiting  int // requests that may wait; others are refused
+}
+
+// A Service runs methods of artifacts.
+type Service struct {
+	models map[string]*model
+	places chan struct{} // one for each request in progress
+	limits Limits
+
+	mu       sync.Mutex
+	waiting  int
+	draining bool
+}
+
+type model struct {
+	name   string
+	method *rlx.Method
+	runner rlx.Runner
+}
+
+// New returns a service for artifacts. Their names must differ. The error says which artifact has no method to serve.
+func New(artifacts []Artifact, l Limits) (*Service, error) {
+	l.Parallel = cmp.Or(l.Parallel, 4)
+	s := &Service{models: map[string]*model{}, places: make(chan struct{}, l.Parallel), limits: l}
+	for _, a := range artifacts {
+		methods := slices.DeleteFunc(slices.Clone(a.Runner.Model().Methods()),
+			func(m *rlx.Method) bool { return m.Stateful })
+		if len(methods) == 0 {
+			return nil, diag.New(diag.Usage, a.Name, "has no method without a state, so requests cannot run it")
+		}
+		for _, m := range methods {
+			name := a.Name + "." + m.Name
+			s.models[name] = &model{name, m, a.Runner}
+			if len(methods) == 1 {
+				s.models[a.Name] = &model{a.Name, m, a.Runner}
+			}
+		}
+	}
+	return s, nil
+}
+
+// Names lists the models, in alphabetical order.
+func (s *Service) Names() []string { return slices.Sorted(maps.Keys(s.models)) }
+
+// model returns the model with a name and a version, which may be empty.
+func (s *Service) model(name, v string) (*model, error) {
+	m := s.models[name]
+	if m == nil {
+		return nil, &failure{http.StatusNotFound, codes.NotFound, fmt.Sprintf("there is no model %s; this server has %s",
+			diag.Printable(name), strings.Join(s.Names(), ", "))}
+	}
+	if v != "" && v != version {
+		return nil, &failure{http.StatusNotFound, codes.NotFound,
+			fmt.Sprintf("model %s has version 1 only; found %s", name, diag.Printable(v))}
+	}
+	return m, nil
+}
+
+// Ready returns why the service takes no requests, or nil.
+func (s *Service) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return errDraining
+	}
+	return nil
+}
+
+// Drain refuses requests from now on.
+func (s *Service) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+}
+
+// enter waits for a place, before the tensors of a request are read. The caller calls leave.
+func (s *Service) enter(ctx context.Context) (leave func(), err error) {
+	leave = func() { <-s.places }
+	select {
+	case s.places <- struct{}{}:
+	default:
+		if err := s.wait(); err != nil {
+			return nil, err
+		}
+		defer func() {
+			s.mu.Lock()
+			s.waiting--
+			s.mu.Unlock()
+		}()
+		select {
+		case s.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if err := s.Ready(); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// wait counts a request that waits.
+func (s *Service) wait() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting >= s.limits.Waiting {
+		return &failure{http.StatusTooManyRequests, codes.ResourceExhausted,
+			fmt.Sprintf("%d requests are in progress and %d wait; try again later", s.limits.Parallel, s.waiting)}
+	}
+	s.waiting++
+	return nil
+}
+
+// run runs a method with inputs, and returns the outputs with the given names, or all of them in their order.
+func (m *model) run(ctx context.Context, in map[string]rlx.Tensor, names []string) ([]rlx.Value, []rlx.Tensor, error) {
+	values := m.method.Outputs
+	if names != nil {
+		values = nil
+		for _, name := range names {
+			i := slices.IndexFunc(m.method.Outputs, func(v rlx.Value) bool { return v.Name == name })
+			if i < 0 {
+				return nil, nil, refusef("output %s: %s has none of that name; its outputs are %s", diag.Printable(name),
+					m.name, namesOf(m.method.Outputs))
+			}
+			values = append(values, m.method.Outputs[i])
+		}
+	}
+	r, err := m.runner.Run(ctx, rlx.Request{Method: m.method.Name, Inputs: in, Outputs: names})
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []rlx.Tensor
+	for _, v := range values {
+		out = append(out, r.Outputs[v.Name])
+	}
+	return values, out, nil
+}
+
+// input returns an input after checks of its name, datatype and number of elements. Run checks the shape.
+func (m *model) input(name, datatype string, shape []int64) (rlx.Value, []int, error) {
+	v, ok := m.method.Input(name)
+	if !ok {
+		return v, nil, refusef("input %s: %s has none of that name; its inputs are %s", diag.Printable(name), m.name,
+			namesOf(m.method.Inputs))
+	}
+	if want := datatypes[v.DType]; datatype != want {
+		return v, nil, refusef("input %s: its datatype is %s; found %s", name, want, diag.Printable(datatype))
+	}
+	most := v.MaxBytes() / int64(v.DType.Size())
+	var out []int
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 || d > most && most > 0 || d > 0 && n > max(most, 1)/d {
+			return v, nil, refusef("input %s: shape %v is not one that %v allows", name, shape, v)
+		}
+		n *= d
+		out = append(out, int(d))
+	}
+	return v, out, nil
+}
+
+// limit returns how many bytes a request with the method's inputs may have, in JSON or not.
+func (m *model) limit() int64 {
+	n := int64(1 << 20)
+	for _, v := range m.method.Inputs {
+		n += min(maxBody, v.MaxBytes()/int64(v.DType.Size())*numberBytes)
+	}
+	return min(maxBody, n)
+}
+
+// maxBody is the limit for methods whose inputs may be very large, so that a few requests cannot fill the memory.
+const maxBody = 256 << 20
+
+// numberBytes is the largest length of a number of a tensor in JSON, with a comma and a space.
+const numberBytes = 28
+
+func namesOf(values []rlx.Value) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// shapeOf returns a shape as metadata has it.
+func shapeOf(v rlx.Value) []int64 {
+	out := []int64{}
+	for _, d := range v.Shape {
+		size := int64(-1)
+		if d.Min == d.Max {
+			size = d.Min
+		}
+		out = append(out, size)
+	}
+	return out
+}
+
+// A failure is an error of a request, as both transports report it.
+type failure struct {
+	status  int
+	code    codes.Code
+	message string
+}
+
+func (f *failure) Error() string { return f.message }
+
+func refusef(format string, args ...any) *failure {
+	return &failure{http.StatusBadRequest, codes.InvalidArgument, fmt.Sprintf(format, args...)}
+}
+
+var errDraining = &failure{http.StatusServiceUnavailable, codes.Unavailable, "the server is ending"}
+
+// statusClientGone is what nginx logs for clients that have gone. No client sees it.
+const statusClientGone = 499
+
+// failureOf returns the failure for an error.
+func failureOf(err error) *failure {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, context.Canceled):
+		return &failure{statusClientGone, codes.Canceled, "the client has gone"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &failure{http.StatusGatewayTimeout, codes.DeadlineExceeded, "the request took longer than its deadline"}
+	case errors.Is(err, rlx.ErrInput), errors.Is(err, rlx.ErrUsage):
+		return &failure{http.StatusBadRequest, codes.InvalidArgument, err.Error()}
+	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
+		return &failure{http.StatusServiceUnavailable, codes.Unavailable, err.Error()}
+	}
+	return &failure{http.StatusInternalServerError, codes.Internal, err.Error()}
+}
