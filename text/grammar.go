@@ -1,10 +1,12 @@
 package text
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"sync"
 
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/grammar"
@@ -34,6 +36,33 @@ func ParseGrammar(source string) (*Grammar, error) { return newGrammar(grammar.P
 // additionalProperties is given. The error matches ErrGrammar, and names a keyword that is not supported with its
 // place.
 func ParseSchema(json []byte) (*Grammar, error) { return newGrammar(grammar.ParseSchema(json)) }
+
+// A Tool is a function that a model may call.
+type Tool struct {
+	Name       string
+	Parameters []byte // JSON schema of its arguments; nothing means that there are none
+}
+
+// CallGrammar returns the grammar of a call of one of the tools, in the form that the model's chat template teaches:
+// that of Hermes and Qwen, of Mistral, or otherwise of Llama 3. Errors are those of ParseSchema, or match ErrPrompt if
+// the artifact has no chat template.
+func CallGrammar(m *rlx.Model, tools []Tool) (*Grammar, error) {
+	source, err := templateOf(m)
+	if err != nil {
+		return nil, err
+	}
+	var list []grammar.Tool
+	for _, t := range tools {
+		list = append(list, grammar.Tool(t))
+	}
+	switch {
+	case bytes.Contains(source, []byte("<tool_call>")):
+		return newGrammar(grammar.Calls("<tool_call>\n", "arguments", "\n</tool_call>", list))
+	case bytes.Contains(source, []byte("[TOOL_CALLS]")):
+		return newGrammar(grammar.Calls("[TOOL_CALLS][", "arguments", "]", list))
+	}
+	return newGrammar(grammar.Calls("", "parameters", "", list))
+}
 
 func newGrammar(g *grammar.Grammar, err error) (*Grammar, error) {
 	if err != nil {

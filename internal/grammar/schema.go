@@ -18,34 +18,28 @@ import (
 //
 // Errors have the code code.TextGrammar and name a keyword that is not supported, and its place as a JSON pointer.
 func ParseSchema(source []byte) (*Grammar, error) {
+	g := &Grammar{}
+	var err error
+	if g.root, err = schemaRule(g, source); err != nil {
+		return nil, err
+	}
+	return g, g.finish(func(i int) string { return "the schema at " + g.names[i] })
+}
+
+// schemaRule adds the rules of a schema to a grammar. It returns the first.
+func schemaRule(g *Grammar, source []byte) (int, error) {
 	if len(source) > MaxSource {
-		return nil, fail("the schema has %d bytes; allowed are %d", len(source), MaxSource)
+		return 0, fail("the schema has %d bytes; allowed are %d", len(source), MaxSource)
 	}
 	v, err := parseJSON(source)
 	if err != nil {
-		return nil, fail("the schema is no JSON: %v", err)
+		return 0, fail("the schema is no JSON: %v", err)
 	}
-	s := &schemas{document: v, g: &Grammar{}, made: map[string]int{}, checked: map[string]bool{}}
+	s := &schemas{document: v, g: g, made: map[string]int{}, checked: map[string]bool{}}
 	if err := s.check(v, "#"); err != nil {
-		return nil, err
+		return 0, err
 	}
-	s.g.root, err = s.rule(v, "#")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.g.finish(func(i int) string { return "the schema at " + s.g.names[i] }); err != nil {
-		return nil, err
-	}
-	return s.g, nil
-}
-
-// AnyObject returns the grammar of all JSON objects.
-func AnyObject() *Grammar {
-	g, err := ParseSchema([]byte(`{"type": "object"}`))
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return g
+	return s.rule(v, "#")
 }
 
 // schemas makes the rules of a grammar of the schemas of a document.

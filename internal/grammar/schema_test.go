@@ -407,7 +407,11 @@ func FuzzParseSchema(f *testing.F) {
 
 // TestForget checks that matchers go on when all states are forgotten.
 func TestForget(t *testing.T) {
-	e := NewEngine(AnyObject(), bytesOnly())
+	g, err := ParseSchema([]byte(`{"type": "object"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEngine(g, bytesOnly())
 	m, err := e.Begin()
 	if err != nil {
 		t.Fatal(err)
@@ -429,5 +433,28 @@ func TestForget(t *testing.T) {
 	}
 	if _, must := m.Ends(); !must {
 		t.Error("the text does not end")
+	}
+}
+
+func TestCalls(t *testing.T) {
+	g, err := Calls("<call>", "arguments", "</call>", []Tool{
+		{Name: "time"}, {"weather", []byte(`{"type": "object", "properties": {"city": {"$ref": "#/$defs/c"}},
+			"required": ["city"], "$defs": {"c": {"enum": ["Bern", "Z\u00fcrich"]}}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[string]bool{
+		`<call>{"name": "time", "arguments": {}}</call>`:                    true,
+		`<call>{"name": "weather", "arguments": {"city": "Zürich"}}</call>`: true,
+		`<call>{"name": "weather", "arguments": {"city": "Paris"}}</call>`:  false,
+		`<call>{"name": "time", "arguments": {"city": "Bern"}}</call>`:      false,
+		`<call>{"name": "weather", "arguments": {"city": "Bern"}}</call>\n`: false,
+	} {
+		if ok, _ := fits(t, g, s); ok != want {
+			t.Errorf("%s fits: %v", s, ok)
+		}
+	}
+	if _, err := Calls("", "a", "", []Tool{{"x", []byte(`{"not": {}}`)}}); err == nil {
+		t.Error("a schema that is not supported is taken")
 	}
 }

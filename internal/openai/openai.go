@@ -56,6 +56,8 @@ type Server struct {
 	mux     http.ServeMux
 	started time.Time
 	keys    []clientKey
+
+	grammars grammars
 }
 
 // A clientKey is the digest of a key, and the name of the client that has it.
