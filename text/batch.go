@@ -238,6 +238,9 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 		result: &Result{Stop: StopCancelled, Start: time.Now(), Prompt: len(prompt)}}
 	// The tokens of the slot that is given up are those that nobody has used for the longest time, unless the prompt
 	// continues a text.
+	if err := x.options.begin(b.spec, b.tokenizer); err != nil {
+		return nil, err
+	}
 	x.slot = -1
 	from, shared := b.longest(prompt, -1)
 	if from >= 0 && b.slots[from].text == nil && len(b.slots[from].seen) < shared+b.spec.Batch.Rows/4 {
@@ -341,6 +344,7 @@ func (b *Batch) leave(x *BatchText) {
 	b.prompts, b.texts = slices.DeleteFunc(b.prompts, same), slices.DeleteFunc(b.texts, same)
 	b.slots[x.slot].text = nil
 	x.result.Duration, x.done = time.Since(x.result.Start), true
+	x.result.Unfinished = x.options.guide.unfinished()
 }
 
 // Step computes up to Budget tokens of prompts, in turns, and then continues all texts whose prompt is computed by a
@@ -482,18 +486,27 @@ func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
 	return logits
 }
 
+// fail ends a text, and all others if they end together.
+func (b *Batch) fail(x *BatchText, err error) error {
+	x.err = err
+	if b.together {
+		return err
+	}
+	b.Remove(x)
+	return nil
+}
+
 // chosen takes the token that a run chose for a text, which had row i in it.
 func (b *Batch) chosen(x *BatchText, i int, res *rlx.Result) error {
 	s, t := &b.slots[x.slot], x.result
 	token := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]),
 		LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
 	if err := checkToken(b.session, b.spec, token, len(s.seen)-1); err != nil {
-		x.err = err
-		if b.together || !errors.Is(err, rlx.ErrNaN) {
+		if !errors.Is(err, rlx.ErrNaN) {
+			x.err = err
 			return err
 		}
-		b.Remove(x)
-		return nil
+		return b.fail(x, err)
 	}
 	if o, v := &x.options, b.spec.Vocabulary; o.Logits || o.onHost() {
 		logits := tensor.View[float32](res.Outputs[b.spec.Outputs.Logits].Data)[i*v : (i+1)*v]
@@ -503,7 +516,7 @@ func (b *Batch) chosen(x *BatchText, i int, res *rlx.Result) error {
 		if o.onHost() {
 			var err error
 			if token, err = b.spec.choose(token, o, logits, s.seen, t.Tokens); err != nil {
-				return err
+				return b.fail(x, err)
 			}
 		}
 	}

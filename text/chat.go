@@ -35,11 +35,7 @@ func ToolPrompt(m *rlx.Model, messages []Message, tools []byte) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if t.ChatTemplate == "" {
-		return "", diag.New(code.TextPrompt, m.Path(), "has no chat template").WithHint(
-			"give a prompt that has the model's own marks in it")
-	}
-	source, err := m.Attachment(t.ChatTemplate, chat.MaxSource)
+	source, err := templateOf(m)
 	if err != nil {
 		return "", err
 	}
@@ -55,6 +51,19 @@ func ToolPrompt(m *rlx.Model, messages []Message, tools []byte) (string, error) 
 		in.Messages = append(in.Messages, chat.Message(x))
 	}
 	return template.Render(in)
+}
+
+// templateOf returns the source of the model's chat template.
+func templateOf(m *rlx.Model) ([]byte, error) {
+	t, err := specOf(m)
+	if err != nil {
+		return nil, err
+	}
+	if t.ChatTemplate == "" {
+		return nil, diag.New(code.TextPrompt, m.Path(), "has no chat template").WithHint(
+			"give a prompt that has the model's own marks in it")
+	}
+	return m.Attachment(t.ChatTemplate, chat.MaxSource)
 }
 
 // EncodeChat turns a conversation into tokens. If the sequence is not empty, the conversation must begin with it, and

@@ -32,6 +32,7 @@ type drafter struct {
 	base    int   // number of tokens in the state before the run that checks proposals
 	pending []int // tokens of that run before the proposals
 	drafts  []int // proposals in that run
+	pause   bool  // the next run has no proposals, because the logits after its first tokens are needed
 }
 
 // Draft makes Generate decode speculatively: the draft head of the model proposes n tokens at a time, and one run of
@@ -130,20 +131,27 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 }
 
 // speculate makes one run with the proposals after the tokens that are not in the state yet. It returns the tokens that
-// the model chooses, one more than the number of proposals that it agrees with. The caller takes some of them and calls
-// accept.
-func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, err error) {
+// the model chooses, one more than the number of proposals that it agrees with; or fewer, perhaps none, if the next
+// does not fit a grammar and the logits in its place are not known. The caller takes some of them and calls accept.
+func (g *Generator) speculate(ctx context.Context, t *Result, o *Options) (chosen []Token, err error) {
 	d, out := &g.draft, &g.spec.Draft
 	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
 	room := min(d.count, g.spec.Context-len(g.seen)-len(g.last))
-	if len(d.pending) > d.count+1 {
+	if len(d.pending) > d.count+1 || d.pause {
 		room = 0 // first put the tokens into the state that are repeated after wrong proposals
 	}
+	d.pause = false
+	ahead := o.guide.ahead()
 	for i := range room {
 		if i > 0 {
 			if err := g.propose(ctx, d.hidden, d.drafts[i-1:], d.base+len(d.pending)-2+i); err != nil {
 				return nil, err
 			}
+		}
+		if ok, err := ahead.takes(d.next); err != nil {
+			return nil, err
+		} else if !ok { // the model cannot choose it
+			break
 		}
 		d.drafts = append(d.drafts, d.next)
 	}
@@ -154,7 +162,11 @@ func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, e
 		d.copied = true
 	}
 	copied := d.copied
-	res, err := g.step(ctx, slices.Concat(d.pending, d.drafts), []string{out.Choices, out.LogProbs, out.Hidden})
+	outputs := []string{out.Choices, out.LogProbs, out.Hidden}
+	if o.guide != nil {
+		outputs = append(outputs, g.spec.Outputs.Logits)
+	}
+	res, err := g.step(ctx, slices.Concat(d.pending, d.drafts), outputs)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +175,8 @@ func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, e
 	ids, logprobs := tensor.View[int32](res.Outputs[out.Choices].Data)[from:],
 		tensor.View[float32](res.Outputs[out.LogProbs].Data)[from:]
 	d.hidden = tensor.View[float32](res.Outputs[out.Hidden].Data)
-	for i := range ids {
+	accepted := 0
+	for i, after := 0, o.guide.ahead(); i < len(ids) && !after.over(); i++ {
 		x := Token{ID: int(ids[i]), LogProb: logprobs[i]}
 		if err := checkToken(g.session, g.spec, x, d.base+from+i); err != nil {
 			if i > 0 {
@@ -171,13 +184,37 @@ func (g *Generator) speculate(ctx context.Context, t *Result) (chosen []Token, e
 			}
 			return nil, cmp.Or(g.accept(ctx, nil), err)
 		}
-		chosen = append(chosen, x)
-		if i == len(d.drafts) || x.ID != d.drafts[i] {
+		if i == len(d.drafts) {
+			if x, err = g.lastChoice(x, res, after, o); err != nil {
+				return nil, cmp.Or(g.accept(ctx, nil), err)
+			}
+			chosen = append(chosen, x)
 			break
 		}
+		if ok, err := after.takes(x.ID); err != nil {
+			return nil, cmp.Or(g.accept(ctx, nil), err)
+		} else if !ok {
+			d.pause = true
+			break
+		}
+		chosen = append(chosen, x)
+		if x.ID != d.drafts[i] {
+			break
+		}
+		accepted++
 	}
-	t.Drafted, t.Accepted = t.Drafted+len(d.drafts), t.Accepted+len(chosen)-1
+	t.Drafted, t.Accepted = t.Drafted+len(d.drafts), t.Accepted+accepted
 	return chosen, nil
+}
+
+// lastChoice returns the token that the model chooses after all tokens of a run: x, or the one that fits the grammar.
+func (g *Generator) lastChoice(x Token, res *rlx.Result, after *guide, o *Options) (Token, error) {
+	if after == nil {
+		return x, nil
+	}
+	there := *o
+	there.guide = after
+	return g.spec.choose(x, &there, tensor.View[float32](res.Outputs[g.spec.Outputs.Logits].Data), g.seen, nil)
 }
 
 // ran records a run without proposals.
@@ -221,8 +258,8 @@ func (g *Generator) checkDrafts(o Options) error {
 			diag.Usage, "drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v",
 			s.Temperature, s.RepeatPenalty).
 			WithHint("set the temperature to 0 and the penalty to 1, or decode without drafts")
-	case o.Logits:
-		return diag.New(diag.Usage, "drafts", "cannot be combined with Options.Logits")
+	case o.Logits || o.Adjust != nil || o.Top > 0:
+		return diag.New(diag.Usage, "drafts", "cannot be combined with Options.Logits, Adjust and Top")
 	}
 	return nil
 }

@@ -26,18 +26,41 @@ type TokenLogProb struct {
 
 // onHost reports whether tokens are chosen by the host, from logits. This takes longer: each run copies the logits of
 // all tokens.
-func (o *Options) onHost() bool { return o.Adjust != nil || o.Top > 0 }
+func (o *Options) onHost() bool { return o.Adjust != nil || o.Top > 0 || o.Grammar != nil }
 
-// choose completes a token that a run has drawn from logits, or draws another one if they are adjusted. seen are the
-// tokens before it, made those that were generated.
+// choose completes a token that a run has drawn from logits, or draws another one if they are adjusted or if it does
+// not fit the grammar. seen are the tokens before it, made those that were generated.
 func (t *spec) choose(x Token, o *Options, logits []float32, seen []int, made []Token) (Token, error) {
-	sum := logSumExp(logits)
+	fits, id, err := true, x.ID, error(nil)
+	sampling := t.sampling(*o)
+	var y []float64
 	if o.Adjust != nil {
-		y := t.adjusted(o, logits, seen, made)
-		id, err := draw(y, t.sampling(*o), o.Seed, uint64(len(seen)))
-		if err != nil {
+		y = t.adjusted(o, logits, seen, made)
+		if id, err = draw(y, sampling, o.Seed, uint64(len(seen))); err != nil {
 			return x, err
 		}
+	}
+	if o.guide != nil {
+		if fits, err = o.guide.fits(id); err != nil {
+			return x, err
+		}
+	}
+	if fits && id == x.ID && o.Top == 0 {
+		return x, nil
+	}
+	if !fits {
+		if y == nil {
+			y = t.adjusted(o, logits, seen, made)
+		}
+		if err = o.guide.restrict(y, sampling.Temperature); err != nil {
+			return x, err
+		}
+		if id, err = draw(y, sampling, o.Seed, uint64(len(seen))); err != nil {
+			return x, err
+		}
+	}
+	sum := logSumExp(logits)
+	if id != x.ID {
 		x.ID, x.LogProb = id, float32(float64(logits[id])-sum)
 	}
 	x.Top = likeliest(logits, o.Top, sum)
@@ -60,6 +83,9 @@ func (t *spec) adjusted(o *Options, logits []float32, seen []int, made []Token) 
 				y[id] *= p
 			}
 		}
+	}
+	if o.Adjust == nil {
+		return y
 	}
 	count := map[int]float64{}
 	for _, x := range made {

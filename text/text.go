@@ -41,6 +41,9 @@ var (
 	ErrText error = code.TokenizerText
 	// ErrSampling is a case of rlx.ErrUsage: a parameter of Sampling has a value that is not allowed.
 	ErrSampling error = code.TextSampling
+	// ErrGrammar is a case of rlx.ErrUsage: a grammar or JSON schema that is wrong or not supported, or that no text of
+	// the model can follow.
+	ErrGrammar error = code.TextGrammar
 )
 
 // Sampling holds the parameters for drawing a token. The zero value always chooses the most probable one.
@@ -70,11 +73,14 @@ type Options struct {
 	Logits    bool     // keep the logits, in Result.Logits
 	Top       int      // tokens to list in Token.Top
 	Adjust    *Adjust  // changes logits before a token is drawn, if not nil
+	Grammar   *Grammar // allows only texts that it describes, if not nil
 	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with
 	// the result.
 	Each func(Token) error
 	// Runner, if not nil, runs methods in place of the session, for example to set Request.CheckNaN in each request.
 	Runner rlx.Runner
+
+	guide *guide // follows Grammar
 }
 
 // A Token is one token of a generated text.
@@ -91,9 +97,11 @@ type Token struct {
 // A Result is a text that was generated.
 type Result struct {
 	Tokens []Token
-	Text   string    // without the stop text; empty for a model without a tokenizer
-	Stop   Stop      // reason for its end
-	Logits []float32 // with Options.Logits: for each token, the row of logits from which it was chosen
+	Text   string // without the stop text; empty for a model without a tokenizer
+	Stop   Stop   // reason for its end
+	// with Options.Grammar: the text was cut off before the grammar allows it to end
+	Unfinished bool
+	Logits     []float32 // with Options.Logits: for each token, the row of logits from which it was chosen
 
 	Start    time.Time
 	Prompt   int           // number of tokens before the first one that was chosen
@@ -119,6 +127,7 @@ type Stop string
 const (
 	StopLength    Stop = "length"    // Options.Tokens was reached
 	StopEnd       Stop = "end"       // the last token ends a text
+	StopGrammar   Stop = "grammar"   // the text is whole by Options.Grammar, and nothing may follow
 	StopString    Stop = "stop"      // one of Options.Stop was found
 	StopContext   Stop = "context"   // the model can see no more tokens
 	StopCancelled Stop = "cancelled" // an error ended it, such as a context that is done
@@ -223,7 +232,7 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 //
 // When ctx is done, Generate ends within a second. It returns the text so far with the context's cause. The sequence
 // stays usable, unless a run had to be cancelled; the error then matches rlx.ErrState. Other errors match ErrPrompt,
-// ErrSampling, ErrContext (prompt and Tokens exceed the model's context) or rlx.ErrNaN, or are those of
+// ErrSampling, ErrContext (prompt and Tokens exceed the model's context), ErrGrammar or rlx.ErrNaN, or are those of
 // rlx.Session.Run. If some tokens were generated, the result is returned with the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result, error) {
 	start := time.Now()
@@ -239,9 +248,12 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 	}
 	run, end := graceful(ctx)
 	defer end()
+	if err := o.begin(g.spec, g.tokenizer); err != nil {
+		return nil, err
+	}
 	g.run.set(g.session, g.spec, o, g.draft.count > 0)
 	t := &Result{Stop: StopCancelled, Start: start, Prompt: len(all)}
-	defer func() { t.Duration = time.Since(start) }()
+	defer func() { t.Duration, t.Unfinished = time.Since(start), o.guide.unfinished() }()
 	first := (len(all) - 1) / g.spec.Chunk * g.spec.Chunk
 	if err := g.feed(ctx, run, all, first); err != nil {
 		return nil, err
@@ -254,7 +266,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 		at := len(g.seen) + len(rest) // position of the chosen token
 		var chosen []Token
 		if g.draft.count > 0 && len(t.Tokens) > 0 {
-			chosen, err = g.speculate(run, t)
+			chosen, err = g.speculate(run, t, &o)
 		} else {
 			chosen, err = g.chooseOne(run, rest, t, &o)
 		}
@@ -297,6 +309,14 @@ func (t *Result) take(about *spec, x Token, full bool, out *textStream, o *Optio
 		x.Text = out.flush()
 	} else if x.Text, over = out.next(x.ID); over {
 		t.Stop = StopString
+	} else if o.guide != nil {
+		if over, err = o.guide.accept(x.ID); err != nil {
+			return false, err
+		}
+		if over {
+			t.Stop = StopGrammar
+			x.Text += out.flush()
+		}
 	}
 	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || full) {
 		t.Stop, over = StopContext, true

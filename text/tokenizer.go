@@ -1,14 +1,20 @@
 package text
 
 import (
+	"sync"
+
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/grammar"
 	"github.com/rlx-go/rlx/internal/tokenizer"
 )
 
 // A Tokenizer turns text into tokens and back. It is safe for concurrent use.
-type Tokenizer struct{ t *tokenizer.Tokenizer }
+type Tokenizer struct {
+	t          *tokenizer.Tokenizer
+	vocabulary func() *grammar.Vocabulary // is made when the first grammar needs it
+}
 
 // tokenizerKey is the key of the Tokenizer of a model.
 type tokenizerKey struct{}
@@ -34,7 +40,9 @@ func ParseTokenizer(json []byte) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tokenizer{t}, nil
+	return &Tokenizer{t, sync.OnceValue(func() *grammar.Vocabulary {
+		return grammar.NewVocabulary(t.Size(), t.Bytes())
+	})}, nil
 }
 
 // tokenizerOf returns the tokenizer of a model, or nil if it has none.

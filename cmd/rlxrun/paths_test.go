@@ -70,6 +70,8 @@ func TestPaths(t *testing.T) {
 		{Flag: "run --points-file", Args: sam + " --image in.png --points-file PATH -o masks"},
 		{Flag: "run --prompt-file", Args: generate + " --prompt-file PATH"},
 		{Flag: "run --prompts-file", Args: generate + " --prompts-file PATH"},
+		{Flag: "run --json-schema", Args: generate + " --prompt a --json-schema PATH"},
+		{Flag: "run --grammar", Args: generate + " --prompt a --grammar PATH"},
 		{Flag: "run --logits", Args: generate + " --prompt a --logits PATH.npy", Output: true},
 		{Flag: "run --state", Args: generate + " --prompt a --state PATH"},
 		{Flag: "run --save-state", Args: generate + " --prompt a --save-state PATH", Output: true},

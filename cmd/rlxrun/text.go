@@ -51,6 +51,7 @@ type textFlags struct {
 	stop         cli.List
 	ignoreEnd    bool
 	draft        draftFlags
+	grammar      grammarFlags
 }
 
 // defaultTokens is the number of tokens to generate if -n is not given. The context may have room for fewer.
@@ -58,7 +59,8 @@ const defaultTokens = 256
 
 // textFlagNames lists the flags of the task.
 var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "chat", "system", "tokens", "temperature",
-	"top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
+	"top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens",
+	"json-schema", "grammar"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -87,6 +89,7 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.stop, "stop", "", "`TEXT` stop before this text (repeatable)")
 	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "continue after tokens that end a text")
 	f.draft.declare(fs)
+	f.grammar.declare(fs)
 	fs.StringVar(
 		&f.logits, "logits", "",
 		"`FILE.npy` write the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
@@ -119,6 +122,9 @@ func (f *textFlags) settle() error {
 	}
 	if f.several() && (f.draft.head != "" || f.logits != "") {
 		return cli.Usagef("--prompt", "several prompts cannot be combined with --draft and --logits")
+	}
+	if err := f.grammar.settle(); err != nil {
+		return err
 	}
 	return f.draft.settle()
 }
@@ -206,7 +212,8 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 		n = defaultTokens
 	}
 	j.options = text.Options{Tokens: n, Sampling: &sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
-	return j, nil
+	j.options.Grammar, err = f.grammar.read(ctx, s.env)
+	return j, err
 }
 
 // asFlag changes the subject of an error from a parameter to its flag.
@@ -292,9 +299,17 @@ func (j *textJob) streams() bool { return true }
 
 func (j *textJob) inputs() []string {
 	if len(j.flags.file.Values) == 0 || j.flags.file.Values[0] == "-" {
+		return j.flags.grammar.files()
+	}
+	return append(j.flags.grammar.files(), j.flags.file.Values...)
+}
+
+// verdict reports a text that was cut off within its grammar. It has been printed.
+func (j *textJob) verdict() error {
+	if j.text == nil {
 		return nil
 	}
-	return j.flags.file.Values
+	return unfinished(j.text)
 }
 
 func (j *textJob) outputs() []string {
@@ -425,12 +440,14 @@ type textSummary struct {
 
 // textResult is a prompt and the text generated for it.
 type textResult struct {
-	PromptIDs []int          `json:"prompt_ids"`
-	IDs       []int          `json:"ids"` // generated tokens
-	Text      string         `json:"text"`
-	Stop      text.Stop      `json:"stop"`
-	Tokens    []tokenSummary `json:"tokens"`
-	Timings   textTimings    `json:"timings"`
+	PromptIDs []int     `json:"prompt_ids"`
+	IDs       []int     `json:"ids"` // generated tokens
+	Text      string    `json:"text"`
+	Stop      text.Stop `json:"stop"`
+	// the text ended within its grammar
+	Unfinished bool           `json:"unfinished,omitempty"`
+	Tokens     []tokenSummary `json:"tokens"`
+	Timings    textTimings    `json:"timings"`
 }
 
 type tokenSummary struct {
@@ -472,8 +489,8 @@ func (j *textJob) json(sum *summary) any {
 }
 
 func resultOf(prompt []int, t *text.Result) textResult {
-	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{},
-		Timings: timingsOf(t)}
+	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Unfinished: t.Unfinished,
+		Tokens: []tokenSummary{}, Timings: timingsOf(t)}
 	for _, t := range t.Tokens {
 		p := jsonNumber(&tensor.Array{DType: dtype.F32, Floats: []float64{float64(t.LogProb)}}, 0)
 		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})

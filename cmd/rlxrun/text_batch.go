@@ -72,7 +72,8 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, fact
 		n = room
 	}
 	j.options = text.Options{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
-	return j, nil
+	j.options.Grammar, err = f.grammar.read(ctx, s.env)
+	return j, err
 }
 
 func (j *textBatchJob) methods() []*rlx.Method         { return []*rlx.Method{j.method, j.move} }
@@ -84,10 +85,12 @@ func (j *textBatchJob) prepare(*session, []sink) error { return nil }
 
 func (j *textBatchJob) inputs() []string {
 	if j.flags.prompts == "" || j.flags.prompts == "-" {
-		return nil
+		return j.flags.grammar.files()
 	}
-	return []string{j.flags.prompts}
+	return append(j.flags.grammar.files(), j.flags.prompts)
 }
+
+func (j *textBatchJob) verdict() error { return unfinished(j.texts...) }
 
 // run generates the texts and prints them in the order of their prompts.
 func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product, error) {

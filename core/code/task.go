@@ -24,6 +24,13 @@ compile the model with a larger context (rlxc --context N).`)
 	TextSampling = diag.Define("RLX2034", "bad sampling parameter", `
 Allowed are: --temperature 0 (always the most probable token) or more; --top-k 0 (off) to the size of the vocabulary; --top-p 0 to 1
 (0 and 1 are off); --min-p 0 (off) to 1; --repeat-penalty 0 or more (0 and 1 are off).`)
+	TextUnfinished = diag.Define("RLX1031", "a text ended within its grammar", `
+The text reached its number of tokens (-n), the model's context or a stop text before the grammar or JSON schema allows it to end, so it
+does not parse. It was printed as it is. Allow more tokens (-n), or set limits in the grammar, such as maxLength and maxItems.`)
+	TextGrammar = diag.Define("RLX2038", "bad grammar or JSON schema", `
+A grammar (--grammar) has rules in llama.cpp's GBNF, of which root describes the whole text; the message gives line and column of what is
+wrong. A JSON schema (--json-schema) may use the keywords that docs/text.md lists; the message names another one, and its place as a JSON
+pointer, since the text would not be restricted by it. Both must allow some finite text, and a model needs a tokenizer for them.`)
 
 	TrainData = diag.Define("RLX2035", "the text is too short to train on", `
 A step of training takes sequences of as many tokens as the artifact was compiled for, and one more that is only predicted. Give a

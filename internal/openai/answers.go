@@ -110,12 +110,16 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		prompt, err = s.encodeChat(&in)
 	}
+	var grammar *text.Grammar
+	if err == nil {
+		grammar, err = s.chatGrammar(&in)
+	}
 	if err != nil {
 		fail(w, failureOf(err))
 		return
 	}
 	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
-		top: in.TopLogProbs, tools: in.callsTools(),
+		top: in.TopLogProbs, tools: in.callsTools(), grammar: grammar,
 		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
 	j.answer(r.Context())
 }
@@ -170,6 +174,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		prompts, err = in.prompts(t, "prompt")
 	}
+	var grammar *text.Grammar
+	if err == nil {
+		grammar, err = s.grammar(&in.common)
+	}
 	if err != nil {
 		fail(w, failureOf(err))
 		return
@@ -178,7 +186,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		tokens := 16 // the API's default
 		in.MaxTokens = &tokens
 	}
-	j := &job{server: s, w: w, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil,
+	j := &job{server: s, w: w, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil, grammar: grammar,
 		head: body{ID: randomID("cmpl-"), Object: "text_completion"}}
 	if in.LogProbs != nil {
 		j.top = *in.LogProbs
@@ -197,9 +205,10 @@ type job struct {
 	request  *common
 	prompts  [][]int
 	logProbs bool
-	top      int      // tokens beside each in logProbs
-	tools    bool     // the answer may have calls of tools
-	echo     []string // texts of the prompts, which the answer repeats; nil if it does not
+	top      int           // tokens beside each in logProbs
+	tools    bool          // the answer may have calls of tools
+	grammar  *text.Grammar // of the answer, or nil
+	echo     []string      // texts of the prompts, which the answer repeats; nil if it does not
 	head     body
 
 	mu     sync.Mutex // the texts of several choices come at the same time
@@ -220,7 +229,7 @@ func (j *job) answer(ctx context.Context) {
 		fail(j.w, failureOf(err))
 		return
 	}
-	o.Top = j.top
+	o.Top, o.Grammar = j.top, j.grammar
 	choices, err := j.choices(ctx, o)
 	if err != nil {
 		j.fail(ctx, err)

@@ -25,10 +25,11 @@ const (
 
 // A Server answers the requests of the API for one model.
 type Server struct {
-	name    string // that /v1/models lists; requests may give any name
-	model   *rlx.Model
-	engine  *Engine
-	started time.Time
+	name     string // that /v1/models lists; requests may give any name
+	model    *rlx.Model
+	engine   *Engine
+	started  time.Time
+	grammars grammars
 }
 
 // Add adds the API to a server. m is the engine's model, which must have the task text. name is what /v1/models lists.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +27,10 @@ type common struct {
 	Frequency   *float64           `json:"frequency_penalty"`
 	Bias        map[string]float64 `json:"logit_bias"`
 	IgnoreEOS   bool               `json:"ignore_eos"` // as other servers have it
+	// what the answer must be; Grammar (GBNF) and Schema are those of llama-server
+	ResponseFormat *responseFormat `json:"response_format"`
+	Grammar        string          `json:"grammar"`
+	Schema         json.RawMessage `json:"json_schema"`
 }
 
 type streamOptions struct {
@@ -50,17 +53,12 @@ func (t *texts) UnmarshalJSON(b []byte) error {
 
 type chatRequest struct {
 	common
-	Messages       []message         `json:"messages"`
-	MaxCompletion  *int              `json:"max_completion_tokens"`
-	LogProbs       bool              `json:"logprobs"`
-	TopLogProbs    int               `json:"top_logprobs"`
-	Tools          []json.RawMessage `json:"tools"`
-	ToolChoice     json.RawMessage   `json:"tool_choice"`
-	ResponseFormat *responseFormat   `json:"response_format"`
-}
-
-type responseFormat struct {
-	Type string `json:"type"`
+	Messages      []message         `json:"messages"`
+	MaxCompletion *int              `json:"max_completion_tokens"`
+	LogProbs      bool              `json:"logprobs"`
+	TopLogProbs   int               `json:"top_logprobs"`
+	Tools         []json.RawMessage `json:"tools"`
+	ToolChoice    json.RawMessage   `json:"tool_choice"`
 }
 
 type message struct {
@@ -195,16 +193,19 @@ func (r *chatRequest) check() error {
 		return refuse("top_logprobs", "needs logprobs")
 	case len(r.Tools) > maxTools:
 		return refuse("tools", fmt.Sprintf("has more than %d", maxTools))
-	case len(r.ToolChoice) > 0 && !slices.Contains([]string{`"auto"`, `"none"`, "null"}, string(r.ToolChoice)):
-		return refuse("tool_choice", "only auto and none are supported")
-	case r.ResponseFormat != nil && r.ResponseFormat.Type != "text":
-		return refuse("response_format", "only text is supported")
 	}
-	return nil
+	choice, err := r.toolChoice()
+	if err == nil && choice.required && len(r.Tools) == 0 {
+		err = refuse("tool_choice", "needs tools")
+	}
+	return err
 }
 
 // callsTools reports whether the answer may have calls of tools.
-func (r *chatRequest) callsTools() bool { return len(r.Tools) > 0 && string(r.ToolChoice) != `"none"` }
+func (r *chatRequest) callsTools() bool {
+	choice, _ := r.toolChoice()
+	return len(r.Tools) > 0 && !choice.none
+}
 
 func (r *completionRequest) check() error {
 	switch {

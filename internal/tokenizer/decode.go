@@ -24,17 +24,26 @@ type step interface {
 	flush()
 }
 
-// A decoderSpec returns a step that writes to out. An eager step, for Stream, passes text on as early as possible.
-type decoderSpec func(eager bool, out sink) step
+// A decoderSpec returns a step that writes to out.
+type decoderSpec func(m mode, out sink) step
 
-func (t *Tokenizer) decoder(skipSpecial, eager bool, out func(string)) *decoder {
+// A mode is how a step passes on what it has.
+type mode uint8
+
+const (
+	together mode = iota // for Decode
+	early                // for Stream: as soon as possible
+	rawly                // for Bytes: bytes instead of characters
+)
+
+func (t *Tokenizer) decoder(skipSpecial bool, m mode, out func(string)) *decoder {
 	d := &decoder{t: t, skipSpecial: skipSpecial, first: func(s string, _ bool) { out(s) }}
 	specs := t.decoders
 	if len(specs) == 0 {
 		specs = []decoderSpec{joinWithSpaces}
 	}
 	for i := len(specs) - 1; i >= 0; i-- {
-		s := specs[i](eager, d.first)
+		s := specs[i](m, d.first)
 		d.first = s.put
 		d.steps = append(d.steps, s)
 	}
@@ -66,7 +75,7 @@ type Stream struct {
 // Stream starts decoding a text. skipSpecial leaves out special tokens.
 func (t *Tokenizer) Stream(skipSpecial bool) *Stream {
 	s := &Stream{}
-	s.d = t.decoder(skipSpecial, true, func(text string) { s.out.WriteString(text) })
+	s.d = t.decoder(skipSpecial, early, func(text string) { s.out.WriteString(text) })
 	return s
 }
 
@@ -101,7 +110,7 @@ type perToken struct {
 }
 
 func mapTokens(f func(n int, token string) string) decoderSpec {
-	return func(_ bool, out sink) step { return &perToken{f: f, out: out} }
+	return func(_ mode, out sink) step { return &perToken{f: f, out: out} }
 }
 
 func (p *perToken) put(s string, last bool) {
@@ -122,7 +131,7 @@ type spacer struct {
 	inside bool
 }
 
-func joinWithSpaces(_ bool, out sink) step { return &spacer{out: out} }
+func joinWithSpaces(_ mode, out sink) step { return &spacer{out: out} }
 
 func (j *spacer) put(s string, _ bool) {
 	if j.inside {
@@ -137,7 +146,7 @@ func (j *spacer) flush() { j.out("", true) }
 // fuse joins all tokens to one.
 type fuse struct{ out sink }
 
-func fuseTokens(_ bool, out sink) step { return fuse{out} }
+func fuseTokens(_ mode, out sink) step { return fuse{out} }
 
 func (f fuse) put(s string, _ bool) { f.out(s, false) }
 func (f fuse) flush()               { f.out("", true) }
@@ -145,12 +154,13 @@ func (f fuse) flush()               { f.out("", true) }
 // byteJoiner undoes byteLevel and joins all tokens to one. A token with a character outside the table of byteLevel
 // stands for its own bytes.
 type byteJoiner struct {
+	raw  bool
 	out  sink
 	part string // fragments of the current token
 	tail []byte // bytes of an incomplete character
 }
 
-func joinBytes(_ bool, out sink) step { return &byteJoiner{out: out} }
+func joinBytes(m mode, out sink) step { return &byteJoiner{raw: m == rawly, out: out} }
 
 func (j *byteJoiner) put(s string, last bool) {
 	j.part += s
@@ -167,6 +177,11 @@ func (j *byteJoiner) put(s string, last bool) {
 		j.tail = append(j.tail, b)
 	}
 	j.part = ""
+	if j.raw {
+		j.out(string(j.tail), false)
+		j.tail = j.tail[:0]
+		return
+	}
 	text, rest := lossy(j.tail, false)
 	j.tail = append(j.tail[:0], rest...)
 	if text != "" {
@@ -208,13 +223,13 @@ func incomplete(b []byte) bool { return !utf8.FullRune(b) }
 
 // fallback turns tokens such as <0xE2> into bytes. Each byte of a run that is not valid UTF-8 becomes U+FFFD.
 type fallback struct {
-	eager bool
-	out   sink
-	part  string
-	run   []byte
+	mode mode
+	out  sink
+	part string
+	run  []byte
 }
 
-func byteFallback(eager bool, out sink) step { return &fallback{eager: eager, out: out} }
+func byteFallback(m mode, out sink) step { return &fallback{mode: m, out: out} }
 
 func (f *fallback) put(s string, last bool) {
 	f.part += s
@@ -229,8 +244,12 @@ func (f *fallback) put(s string, last bool) {
 			digits = digits[1:]
 		}
 		if b, err := strconv.ParseUint(digits, 16, 8); err == nil {
+			if f.mode == rawly {
+				f.out(string([]byte{byte(b)}), true)
+				return
+			}
 			f.run = append(f.run, byte(b))
-			if f.eager {
+			if f.mode == early {
 				f.characters()
 			}
 			return
@@ -276,7 +295,7 @@ type stripper struct {
 }
 
 func stripTokens(char rune, left, right int) decoderSpec {
-	return func(_ bool, out sink) step { return &stripper{char: string(char), left: left, right: right, out: out} }
+	return func(_ mode, out sink) step { return &stripper{char: string(char), left: left, right: right, out: out} }
 }
 
 func (p *stripper) put(s string, last bool) {
@@ -304,7 +323,7 @@ func (p *stripper) flush() {}
 // replaceTokens replaces a string in each token. If a token arrives in fragments, the end of a fragment that may begin
 // the string is held back.
 func replaceTokens(old, with string) decoderSpec {
-	return func(_ bool, out sink) step { return &replacer{old: old, with: with, out: out} }
+	return func(_ mode, out sink) step { return &replacer{old: old, with: with, out: out} }
 }
 
 type replacer struct {

@@ -138,10 +138,44 @@ func (e *encoder) piece(p piece) error {
 // result is valid UTF-8: invalid bytes become U+FFFD.
 func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
 	var out strings.Builder
-	d := t.decoder(skipSpecial, false, func(s string) { out.WriteString(s) })
+	d := t.decoder(skipSpecial, together, func(s string) { out.WriteString(s) })
 	for _, id := range ids {
 		d.push(id)
 	}
 	d.flush()
 	return []byte(out.String())
+}
+
+// Bytes returns a function that tells which bytes a token adds to a text, or with first those that it begins one with,
+// which have no leading space with some tokenizers. Special tokens add none. The bytes of several tokens together are
+// UTF-8 where those of one may be a part of a character. The function is not safe for concurrent use.
+func (t *Tokenizer) Bytes() func(id int, first bool) []byte {
+	before := -1 // a token that comes before, so that the next is not the first
+	for id := range t.tokens {
+		if t.known[id] && !t.special[id] && t.tokens[id] == "a" {
+			before = id
+		}
+	}
+	for id := 0; before < 0 && id < len(t.tokens); id++ {
+		if t.known[id] && !t.special[id] && len(t.decodeRaw(id)) > 0 {
+			before = id
+		}
+	}
+	return func(id int, first bool) []byte {
+		if first || before < 0 {
+			return t.decodeRaw(id)
+		}
+		return t.decodeRaw(before, id)[len(t.decodeRaw(before)):]
+	}
+}
+
+// decodeRaw returns the bytes of tokens that are not special.
+func (t *Tokenizer) decodeRaw(ids ...int) []byte {
+	var out []byte
+	d := t.decoder(true, rawly, func(s string) { out = append(out, s...) })
+	for _, id := range ids {
+		d.push(id)
+	}
+	d.flush()
+	return out
 }

@@ -2,11 +2,13 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const goldens = "testdata"
@@ -132,6 +134,40 @@ func (f *goldenFile) check(t *testing.T, tok *Tokenizer, fallback bool) {
 			if got := streamed.String(); got != want && !(fallback && strings.Contains(want, "\ufffd")) {
 				t.Errorf("%s: Stream of %v, %v = %q; want %q", c.Name, c.IDs, skip, got, want)
 			}
+		}
+	}
+}
+
+// TestBytes checks that the bytes of tokens make the text of their sequence.
+func TestBytes(t *testing.T) {
+	for _, folder := range folders {
+		tok, f := readGoldens(t, folder)
+		of := tok.Bytes()
+		check := func(ids []int) {
+			var got []byte
+			first := true
+			for _, id := range ids {
+				got = append(got, of(id, first)...)
+				first = first && tok.Special(id)
+			}
+			if want := string(tok.Decode(ids, true)); utf8.Valid(got) && string(got) != want {
+				t.Errorf("%s: the bytes of %v are %q; the text is %q", folder, ids, got, want)
+			}
+		}
+		for _, c := range slices.Concat(f.Cases, f.DecodeCases) {
+			check(c.IDs)
+			check(c.Plain)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 2000 {
+			ids := make([]int, 1+rng.IntN(6))
+			for i := range ids {
+				ids[i] = rng.IntN(tok.Size())
+			}
+			check(ids)
+		}
+		if id, ok := tok.ID("<0xE2>"); ok && string(of(id, false)) != "\xe2" {
+			t.Errorf("%s: <0xE2> has the bytes %q", folder, of(id, false))
 		}
 	}
 }

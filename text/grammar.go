@@ -1,0 +1,212 @@
+package text
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/grammar"
+)
+
+// A Grammar describes texts. With Options.Grammar, a model generates no others: a token is drawn among all, and if it
+// does not fit, again among those that fit. The text may end only where the grammar ends. A text that is cut off
+// earlier, for example by Options.Tokens, is marked by Result.Unfinished.
+//
+// A Grammar is safe for concurrent use, by several models at a time. Keep it for further texts: what one text has found
+// out about the vocabulary is used by the next.
+type Grammar struct {
+	g *grammar.Grammar
+
+	mu      sync.Mutex
+	engines map[*Tokenizer]*grammar.Engine
+}
+
+// ParseGrammar reads a grammar in GBNF, the form of llama.cpp
+// (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md). Its rule root describes a text. It has
+// literals, [classes], groups, alternatives, the repetitions * + ? {m} {m,} {m,n}, the character . and comments. Tokens
+// in < > are not supported, and no rule may begin with itself. The error matches ErrGrammar and has line and column.
+func ParseGrammar(source string) (*Grammar, error) { return newGrammar(grammar.Parse(source)) }
+
+// ParseSchema returns the grammar of JSON texts that fit a JSON schema of draft 2020-12. Every text of it is valid; of
+// all valid texts, it has those whose properties are in the order of the schema, and that have no others unless
+// additionalProperties is given. The error matches ErrGrammar, and names a keyword that is not supported with its
+// place.
+func ParseSchema(json []byte) (*Grammar, error) { return newGrammar(grammar.ParseSchema(json)) }
+
+// A Tool is a function that a model may call.
+type Tool struct {
+	Name       string
+	Parameters []byte // JSON schema of its arguments; nothing means that there are none
+}
+
+// CallGrammar returns the grammar of a call of one of the tools, in the form that the model's chat template teaches:
+// that of Hermes and Qwen, of Mistral, or otherwise of Llama 3. Errors are those of ParseSchema, or match ErrPrompt if
+// the artifact has no chat template.
+func CallGrammar(m *rlx.Model, tools []Tool) (*Grammar, error) {
+	source, err := templateOf(m)
+	if err != nil {
+		return nil, err
+	}
+	var list []grammar.Tool
+	for _, t := range tools {
+		list = append(list, grammar.Tool(t))
+	}
+	switch {
+	case bytes.Contains(source, []byte("<tool_call>")):
+		return newGrammar(grammar.Calls("<tool_call>\n", "arguments", "\n</tool_call>", list))
+	case bytes.Contains(source, []byte("[TOOL_CALLS]")):
+		return newGrammar(grammar.Calls("[TOOL_CALLS][", "arguments", "]", list))
+	}
+	return newGrammar(grammar.Calls("", "parameters", "", list))
+}
+
+func newGrammar(g *grammar.Grammar, err error) (*Grammar, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Grammar{g: g, engines: map[*Tokenizer]*grammar.Engine{}}, nil
+}
+
+func (g *Grammar) engine(t *Tokenizer) *grammar.Engine {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.engines[t]
+	if e == nil {
+		e = grammar.NewEngine(g.g, t.vocabulary())
+		g.engines[t] = e
+	}
+	return e
+}
+
+// A guide follows the text of a grammar.
+type guide struct {
+	m     grammar.Matcher
+	end   []int // ids that end the text
+	ended bool  // by one of them
+}
+
+// begin sets the guide of a text that begins.
+func (o *Options) begin(t *spec, tok *Tokenizer) error {
+	o.guide = nil
+	if o.Grammar == nil {
+		return nil
+	}
+	if tok == nil {
+		return diag.New(code.TextGrammar, "Options.Grammar", "is set; the model has no tokenizer, so it gives no text")
+	}
+	m, err := o.Grammar.engine(tok).Begin()
+	if err != nil {
+		return err
+	}
+	o.guide = &guide{m: m}
+	if !o.IgnoreEnd {
+		o.guide.end = t.End
+	}
+	return nil
+}
+
+// fits reports whether a token may follow.
+func (g *guide) fits(id int) (bool, error) {
+	if g.ended {
+		return false, nil
+	}
+	if slices.Contains(g.end, id) {
+		may, _ := g.m.Ends()
+		return may, nil
+	}
+	return g.m.Fits(id)
+}
+
+// accept continues the text. over reports that nothing may follow.
+func (g *guide) accept(id int) (over bool, err error) {
+	ok, err := g.m.Accept(id)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		panic("BUG: a token was chosen that does not fit the grammar")
+	}
+	_, over = g.m.Ends()
+	return over, nil
+}
+
+// unfinished reports whether the text may not end here.
+func (g *guide) unfinished() bool {
+	if g == nil {
+		return false
+	}
+	may, _ := g.m.Ends()
+	return !may
+}
+
+// negligible is how far below the largest a logit over the temperature is that cannot be drawn: the noise of the op
+// sample spans 21, and all tokens together that are so much less probable do not change a sum of probabilities in f32.
+const negligible = 40
+
+// restrict makes the logits of tokens that do not fit NaN, and those of tokens that cannot be drawn.
+func (g *guide) restrict(y []float64, temperature float64) error {
+	mask, err := g.m.Mask()
+	if err != nil {
+		return err
+	}
+	may, _ := g.m.Ends()
+	most, any := math.Inf(-1), false
+	for id := range y {
+		fits := id < 64*len(mask) && mask[id>>6]>>(id&63)&1 == 1
+		if may && slices.Contains(g.end, id) {
+			fits = true
+		}
+		if !fits {
+			y[id] = math.NaN()
+		} else if y[id] == y[id] {
+			most, any = max(most, y[id]), true
+		}
+	}
+	if !any {
+		return diag.New(code.TextGrammar, "grammar", "no token of the model continues the text").WithHint(
+			"the tokenizer cannot spell what must follow; allow other characters")
+	}
+	for id, v := range y {
+		if below := most - v; below > negligible*temperature && below > 0 {
+			y[id] = math.NaN()
+		}
+	}
+	return nil
+}
+
+// ahead returns a guide for tokens that may follow, or nil if there is no grammar.
+func (g *guide) ahead() *guide {
+	if g == nil {
+		return nil
+	}
+	next := *g
+	return &next
+}
+
+// over reports whether nothing may follow.
+func (g *guide) over() bool {
+	if g == nil {
+		return false
+	}
+	_, must := g.m.Ends()
+	return must || g.ended
+}
+
+// takes continues the text with a token if it fits. Nothing fits after a token that ends the text.
+func (g *guide) takes(id int) (bool, error) {
+	switch {
+	case g == nil:
+		return true, nil
+	case g.ended:
+		return false, nil
+	case slices.Contains(g.end, id):
+		may, _ := g.m.Ends()
+		g.ended = may
+		return may, nil
+	}
+	return g.m.Accept(id)
+}
