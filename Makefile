@@ -42,7 +42,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
 
 build:
 	@mkdir -p bin
@@ -69,20 +69,26 @@ demo-llama: build
 # These tests take longest. They begin first, so that no processor waits for one of them at the end.
 LONGEST := ./sdk/python ./cmd/rlxrun ./plugins/cpu/...
 
-# The wgpu backend's tests compile shaders on one processor, so they run beside the others. What go vet has seen go test
-# need not see again.
+# The wgpu backend's tests compile shaders on one processor, so they run beside the others. vet sees what go vet would.
 test: test-deps
 	$(GO) mod download
-	+@$(MAKE) --no-print-directory -j2 test-go test-wgpu
+	+@$(MAKE) --no-print-directory -j3 vet test-go test-wgpu
 
 test-go:
-	$(GO) vet ./...
 	$(GO) test -vet=off -timeout 20m $(LONGEST) ./...
 
 test-wgpu:
 ifneq ($(HAVE_CC),)
-	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
 	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...
+endif
+
+bin/vet: .ci/vet/main.go .ci/vet/go.mod
+	@mkdir -p bin && cd .ci/vet && $(GO) build -o ../../bin/ .
+
+vet: bin/vet
+	bin/vet $$($(GO) env GOOS)/$$($(GO) env GOARCH) ./...
+ifneq ($(HAVE_CC),)
+	CGO_ENABLED=1 bin/vet $$($(GO) env GOOS)/$$($(GO) env GOARCH) ./plugins/wgpu/...
 endif
 
 # An op is a file of core/op. Here all of its checks run, not a sample.
@@ -183,18 +189,17 @@ check: test check-source staticcheck vulncheck
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. Of
 # Windows, the programs of a release are; test-windows runs them. On FreeBSD rlxc works; rlxrun and the backends build
 # there and say that the system cannot run backends.
-check-source: generated
+check-source: generated bin/vet
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 ./internal/style
 	$(GO) mod tidy -diff
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
 	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
-	@mkdir -p bin && cd .ci/crossvet && $(GO) build -o ../../bin/ .
-	bin/crossvet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults
-	bin/crossvet darwin/arm64 ./cmd/... ./plugins/...
+	bin/vet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults
+	bin/vet darwin/arm64 ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal
-	bin/crossvet -notests windows/amd64 ./cmd/... ./plugins/cpu ./plugins/rpc/...
+	bin/vet -notests windows/amd64 ./cmd/... ./plugins/cpu ./plugins/rpc/...
 
 # .ci/tools/go.mod pins the tools, so that modules that use rlx do not see what they need. With -n, go tool prints the
 # path of the executable, which is built for this machine whatever the analysed system is. staticcheck remembers what it

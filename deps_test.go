@@ -210,9 +210,9 @@ var mayImport = map[string][]string{
 	"internal/scenepage":             {"internal/localpage"},
 	"internal/rlxtest": {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend",
 		"plugins/rpc/serve", "task"},
-	".ci/crossvet": {},
-	".ci/openai":   {},
-	".ci/sbom":     {},
+	".ci/vet":    {},
+	".ci/openai": {},
+	".ci/sbom":   {},
 }
 
 // TestImports checks the direction of imports: core imports no file format, plugin, model or command, and the runtime

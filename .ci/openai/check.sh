@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs OpenAI's clients for Python, Node and Go, and Triton's for Python, against rlxrun serve with the demo models. Needs
-# make build, and the package indexes of these languages.
+# Runs OpenAI's clients for Python, Node and Go, and Triton's for Python, against rlxrun serve with the demo models.
+# Needs make build, and the package indexes of these languages.
 set -euo pipefail
 cd "$(dirname "$0")"
 dir=$(mktemp -d)

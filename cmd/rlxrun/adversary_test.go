@@ -230,7 +230,7 @@ func TestReferenceMemory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			name := c.name + ".rlx"
 			writeArtifact(t, filepath.Join(dir, name), nil, tinymodel.Program(t, fmt.Sprintf(c.text, c.n), "cpu"))
-			const args = " -n 1 --threads 1 --memory "
+			const args = " -n 1 --warmup 1 --threads 1 --memory "
 			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels ")
 			cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields("bench "+name+args+"2G --json")...)
 			cmd.Dir = dir

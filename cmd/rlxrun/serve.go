@@ -69,9 +69,8 @@ network, and images stay on this machine. A backend that ends is started again. 
 					return err
 				}
 				if len(args) < 2 {
-					return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error {
-						return s.serve(ctx, &f)
-					})
+					one := func(ctx context.Context, s *session) error { return s.serve(ctx, &f) }
+					return inSession(ctx, env, args, &f.host, &debugFlags{}, one)
 				}
 				if f.api.name != "" {
 					return cli.Usagef("--name", "is for one file; several have the names of their files")
@@ -117,8 +116,8 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
 	}
 	if given := f.api.given(); len(given) > 0 {
-		return cli.Usagef(given[0], "is for servers of programs; %s gets a page in your browser", s.model.Path()).WithHint(
-			"--api serves its methods to programs")
+		return cli.Usagef(given[0], "is for servers of programs; %s gets a page in your browser", s.model.Path()).
+			WithHint("--api serves its methods to programs")
 	}
 	listener, err := listen(f.address())
 	if err != nil {

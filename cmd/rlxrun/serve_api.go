@@ -105,7 +105,8 @@ func addAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 	for _, s := range sessions {
 		name := f.api.nameOf(s)
 		if slices.ContainsFunc(artifacts, func(a inference.Artifact) bool { return a.Name == name }) {
-			return out, cli.Usagef(s.model.Path(), "is the second artifact of the name %s: rename one of the files", name)
+			return out, cli.Usagef(s.model.Path(), "is the second artifact of the name %s: rename one of the files",
+				name)
 		}
 		methods := slices.DeleteFunc(slices.Clone(s.model.Methods()), func(m *rlx.Method) bool { return m.Stateful })
 		if len(methods) > 0 {
@@ -133,7 +134,8 @@ func addAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 		}
 	}
 	if len(artifacts) > 0 {
-		out.inference, err = inference.New(artifacts, inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting})
+		out.inference, err = inference.New(artifacts,
+			inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting})
 		if err != nil {
 			return out, err
 		}

@@ -13,8 +13,8 @@ import (
 // of a sample. Without it the seed is 1.
 const SampleEnv = "RLX_CONFORMANCE"
 
-// usualShare is the probability with which a sample takes a check, unless Options.Share says otherwise. About 99% of the
-// checks are in at least one of 35 samples.
+// usualShare is the probability with which a sample takes a check, unless Options.Share says otherwise. About 99% of
+// the checks are in at least one of 35 samples.
 const usualShare = 0.125
 
 // sample chooses some of the checks of ops. Equal seeds choose equal checks. The checks themselves do not depend on the
@@ -60,8 +60,8 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
-// pick chooses among the checks of an op, in their order. It takes about s.share of them, and more if needed to have one
-// check of each kind, and one for each element type of operands and results.
+// pick chooses among the checks of an op, in their order. It takes about s.share of them, and more if needed to have
+// one check of each kind, and one for each element type of operands and results.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks

@@ -82,8 +82,8 @@ func (s *Service) Names() []string { return slices.Sorted(maps.Keys(s.models)) }
 func (s *Service) model(name, v string) (*model, error) {
 	m := s.models[name]
 	if m == nil {
-		return nil, &failure{http.StatusNotFound, codes.NotFound, fmt.Sprintf("there is no model %s; this server has %s",
-			diag.Printable(name), strings.Join(s.Names(), ", "))}
+		return nil, &failure{http.StatusNotFound, codes.NotFound, fmt.Sprintf(
+			"there is no model %s; this server has %s", diag.Printable(name), strings.Join(s.Names(), ", "))}
 	}
 	if v != "" && v != version {
 		return nil, &failure{http.StatusNotFound, codes.NotFound,
@@ -156,8 +156,8 @@ func (m *model) run(ctx context.Context, in map[string]rlx.Tensor, names []strin
 		for _, name := range names {
 			i := slices.IndexFunc(m.method.Outputs, func(v rlx.Value) bool { return v.Name == name })
 			if i < 0 {
-				return nil, nil, refusef("output %s: %s has none of that name; its outputs are %s", diag.Printable(name),
-					m.name, namesOf(m.method.Outputs))
+				return nil, nil, refusef("output %s: %s has none of that name; its outputs are %s",
+					diag.Printable(name), m.name, namesOf(m.method.Outputs))
 			}
 			values = append(values, m.method.Outputs[i])
 		}

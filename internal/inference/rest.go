@@ -292,7 +292,8 @@ func (m *model) tensors(q *inferRequest, rest []byte) (map[string]rlx.Tensor, er
 		case size != nil && x.Data != nil:
 			return nil, refusef("input %s: has both data and binary_data_size", x.Name)
 		case size != nil && (*size < 0 || *size > int64(len(rest))):
-			return nil, refusef("input %s: binary_data_size is %d; %d bytes are left in the body", x.Name, *size, len(rest))
+			return nil, refusef("input %s: binary_data_size is %d; %d bytes are left in the body", x.Name, *size,
+				len(rest))
 		case size != nil:
 			in[x.Name], err = raw(v, shape, rest[:*size])
 			rest = rest[*size:]

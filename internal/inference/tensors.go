@@ -49,7 +49,8 @@ func parsed(v rlx.Value, shape []int, data []byte) (rlx.Tensor, error) {
 			i++
 			continue
 		case c == '"' || c == '{':
-			return t, refusef("input %s: data holds a string or an object; want numbers of %s", v.Name, datatypes[v.DType])
+			return t, refusef("input %s: data holds a string or an object; want numbers of %s", v.Name,
+				datatypes[v.DType])
 		}
 		end := i
 		for end < len(data) && !isEnd(data[end]) {

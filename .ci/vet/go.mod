@@ -1,4 +1,4 @@
-module github.com/rlx-go/rlx/.ci/crossvet
+module github.com/rlx-go/rlx/.ci/vet
 
 go 1.26.0
 

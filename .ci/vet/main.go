@@ -1,11 +1,11 @@
-// Command crossvet vets packages as another system builds them, like
+// Command vet vets packages as this or another system builds them, like
 //
 //	GOOS=darwin GOARCH=arm64 go vet ./cmd/... ./plugins/...
 //
-// but it type-checks what they import from source. go vet compiles all of that for the other system, with the standard
-// library, which takes ten times as long and is of no other use.
+// but it type-checks what they import from source. go vet compiles all of that, with the standard library, which takes
+// ten times as long where nothing is compiled yet.
 //
-// usage: go run ./internal/crossvet [-notests] GOOS/GOARCH PATTERN...
+// usage: vet [-notests] GOOS/GOARCH PATTERN...
 package main
 
 import (
@@ -21,12 +21,14 @@ import (
 	"golang.org/x/tools/go/analysis/passes/atomic"
 	"golang.org/x/tools/go/analysis/passes/bools"
 	"golang.org/x/tools/go/analysis/passes/buildtag"
+	"golang.org/x/tools/go/analysis/passes/cgocall"
 	"golang.org/x/tools/go/analysis/passes/composite"
 	"golang.org/x/tools/go/analysis/passes/copylock"
 	"golang.org/x/tools/go/analysis/passes/defers"
 	"golang.org/x/tools/go/analysis/passes/directive"
 	"golang.org/x/tools/go/analysis/passes/errorsas"
 	"golang.org/x/tools/go/analysis/passes/framepointer"
+	"golang.org/x/tools/go/analysis/passes/hostport"
 	"golang.org/x/tools/go/analysis/passes/httpresponse"
 	"golang.org/x/tools/go/analysis/passes/ifaceassert"
 	"golang.org/x/tools/go/analysis/passes/loopclosure"
@@ -37,6 +39,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/sigchanyzer"
 	"golang.org/x/tools/go/analysis/passes/slog"
 	"golang.org/x/tools/go/analysis/passes/stdmethods"
+	"golang.org/x/tools/go/analysis/passes/stdversion"
 	"golang.org/x/tools/go/analysis/passes/stringintconv"
 	"golang.org/x/tools/go/analysis/passes/structtag"
 	"golang.org/x/tools/go/analysis/passes/testinggoroutine"
@@ -53,11 +56,12 @@ import (
 // analyzers are those of go vet.
 var analyzers = []*analysis.Analyzer{
 	appends.Analyzer, asmdecl.Analyzer, assign.Analyzer, atomic.Analyzer, bools.Analyzer, buildtag.Analyzer,
-	composite.Analyzer, copylock.Analyzer,
-	defers.Analyzer, directive.Analyzer, errorsas.Analyzer, framepointer.Analyzer, httpresponse.Analyzer,
+	cgocall.Analyzer, composite.Analyzer, copylock.Analyzer,
+	defers.Analyzer, directive.Analyzer, errorsas.Analyzer, framepointer.Analyzer, hostport.Analyzer,
+	httpresponse.Analyzer,
 	ifaceassert.Analyzer, loopclosure.Analyzer,
 	lostcancel.Analyzer, nilfunc.Analyzer, printf.Analyzer, shift.Analyzer, sigchanyzer.Analyzer, slog.Analyzer,
-	stdmethods.Analyzer,
+	stdmethods.Analyzer, stdversion.Analyzer,
 	stringintconv.Analyzer, structtag.Analyzer, testinggoroutine.Analyzer, tests.Analyzer, timeformat.Analyzer,
 	unmarshal.Analyzer, unreachable.Analyzer,
 	unsafeptr.Analyzer, unusedresult.Analyzer, waitgroup.Analyzer,
@@ -65,7 +69,7 @@ var analyzers = []*analysis.Analyzer{
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "crossvet:", err)
+		fmt.Fprintln(os.Stderr, "vet:", err)
 		os.Exit(1)
 	}
 }
@@ -76,12 +80,12 @@ func run(args []string) error {
 		tests, args = false, args[1:]
 	}
 	if len(args) < 2 {
-		return fmt.Errorf("usage: crossvet [-notests] GOOS/GOARCH PATTERN...")
+		return fmt.Errorf("usage: vet [-notests] GOOS/GOARCH PATTERN...")
 	}
 	system, arch, _ := strings.Cut(args[0], "/")
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.LoadAllSyntax | packages.NeedModule, Tests: tests,
-		Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
+		Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch), // and CGO_ENABLED, as make sets it
 	}, args[1:]...)
 	if err != nil {
 		return err
