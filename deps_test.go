@@ -139,6 +139,8 @@ var mayImport = map[string][]string{
 	"plugins/cpu/kernels/internal/kerneltest": {"plugins/cpu/kernels/isa", "plugins/cpu/kernels/pool",
 		"plugins/cpu/kernels/stored", "core/dtype", "core/tensor"},
 	"plugins/cuda/ptx": {"plugins/internal/wgsl"},
+	"plugins/cuda/shim": {"plugins/cuda/ptx", "plugins/internal/gpu", "plugins/internal/gpu/kernels",
+		"core/device", "core/diag"},
 	"plugins/metal": {"plugins/metal/driver", "plugins/metal/shim", "plugins/rpc/serve", "format"},
 	"plugins/metal/driver": {"plugins/metal/msl", "plugins/internal/gpu", "plugins/internal/gpu/kernels",
 		"core/device", "core/diag", "core/tensor", "internal/owned"},

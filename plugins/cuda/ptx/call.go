@@ -73,7 +73,8 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 		if c.end != "" {
 			t.place(c.end)
 		}
-		if out.ops = c.ops; c.result != nil && c.ops == nil {
+		out.ops = c.ops
+		if c.result != nil && c.ops == nil {
 			fail(f.Pos, "%s ends without a return", f.Name)
 		}
 	}

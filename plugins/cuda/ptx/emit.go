@@ -76,7 +76,8 @@ func (t *translator) result(op string, typ *wgsl.Type, args ...operand) operand 
 func (t *translator) from(op string, typ, from *wgsl.Type, args ...operand) operand {
 	texts, stable := make([]string, len(args)), true
 	for i, a := range args {
-		if texts[i] = a.text(from); from == wgsl.Bool {
+		texts[i] = a.text(from)
+		if from == wgsl.Bool {
 			texts[i] = t.predicate(a)
 		}
 		stable = stable && !t.mutable[a.reg]
@@ -196,52 +197,48 @@ func zeros(typ *wgsl.Type) []operand { return make([]operand, count(typ)) }
 // integer writes an operation on two integers. It computes constants and leaves out operations without effect. typ is
 // i32 or u32.
 func (t *translator) integer(op string, typ *wgsl.Type, x, y operand) operand {
-	if x.constant() && y.constant() {
-		if n, ok := fold(op, typ, x.bits, y.bits); ok {
-			return number(n)
-		}
-	}
-	if (op == "+" || op == "*" || op == "&" || op == "|" || op == "^") && x.constant() {
+	if strings.Contains("+ * & | ^", op) && x.constant() {
 		x, y = y, x
 	}
 	if y.constant() {
-		switch n := y.bits; {
-		case n == 0 && strings.Contains("+ - | ^ << >>", op), n == 1 && (op == "*" || op == "/"),
-			op == "&" && n == math.MaxUint32:
-			return x
-		case n == 0 && (op == "*" || op == "&"), n == 1 && op == "%":
-			return number(0)
+		if out, ok := t.withConstant(op, typ, x, y); ok {
+			return out
 		}
 	}
-	if op == "+" && y.constant() {
-		return t.plus(typ, x, y.bits)
-	}
-	if op == "-" && y.constant() {
-		return t.plus(typ, x, -y.bits)
-	}
-	name := map[string]string{"+": "add", "-": "sub", "*": "mul.lo", "/": "div", "%": "rem"}[op]
-	switch op {
-	case "+", "-", "*", "/", "%":
+	name := map[string]string{"+": "add", "-": "sub", "*": "mul.lo", "/": "div", "%": "rem", ">>": "shr"}[op]
+	if name != "" {
 		name += suffix(typ)
-	case "<<":
-		name = "shl.b32"
-	case ">>":
-		name = "shr" + suffix(typ)
-	case "&":
-		name = "and.b32"
-	case "|":
-		name = "or.b32"
-	case "^":
-		name = "xor.b32"
-	}
-	if op == "*" && y.constant() && bits.OnesCount32(y.bits) == 1 {
-		out := t.result("shl.b32", typ, x, number(uint32(bits.TrailingZeros32(y.bits))))
-		out.most = bound(op, typ, x, y)
-		return out
+	} else {
+		name = map[string]string{"<<": "shl", "&": "and", "|": "or", "^": "xor"}[op] + ".b32"
 	}
 	out := t.result(name, typ, x, y)
 	out.most = bound(op, typ, x, y)
 	return out
+}
+
+// withConstant is integer for a constant y. It returns false if there is no better way than for any y.
+func (t *translator) withConstant(op string, typ *wgsl.Type, x, y operand) (operand, bool) {
+	if x.constant() {
+		if n, ok := fold(op, typ, x.bits, y.bits); ok {
+			return number(n), true
+		}
+	}
+	switch n := y.bits; {
+	case n == 0 && strings.Contains("+ - | ^ << >>", op), n == 1 && strings.Contains("* /", op),
+		n == math.MaxUint32 && op == "&":
+		return x, true
+	case n == 0 && strings.Contains("* &", op), n == 1 && op == "%":
+		return number(0), true
+	case op == "+":
+		return t.plus(typ, x, n), true
+	case op == "-":
+		return t.plus(typ, x, -n), true
+	case op == "*" && bits.OnesCount32(n) == 1:
+		out := t.result("shl.b32", typ, x, number(uint32(bits.TrailingZeros32(n))))
+		out.most = bound(op, typ, x, y)
+		return out, true
+	}
+	return operand{}, false
 }
 
 // plus adds a constant to an integer.
@@ -320,7 +317,8 @@ func bound(op string, typ *wgsl.Type, x, y operand) uint32 {
 			most = a / b
 		}
 	case "%":
-		if most = a; b > 0 && b <= a && y.constant() {
+		most = a
+		if b > 0 && b <= a && y.constant() {
 			most = b - 1
 		}
 	case "&":
@@ -328,7 +326,8 @@ func bound(op string, typ *wgsl.Type, x, y operand) uint32 {
 	case "|", "^":
 		most = 1<<bits.Len64(a|b) - 1
 	case ">>":
-		if most = a; y.constant() {
+		most = a
+		if y.constant() {
 			most = a >> y.bits
 		}
 	case "<<":

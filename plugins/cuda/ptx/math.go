@@ -28,8 +28,8 @@ func (t *translator) exp(x operand) operand {
 	return t.choice(wgsl.F32, t.fma(y, t.mul(b, float(math.Ln2)), y), y, finite)
 }
 
-// logTerms approximate (log(1+x) - x + x^2/2) / x^3 for |x| <= 1/3, such that the error of log(1+x) is below one unit in
-// the last place (least squares, weighted repeatedly to even out the error).
+// logTerms approximate (log(1+x) - x + x^2/2) / x^3 for |x| <= 1/3, such that the error of log(1+x) is below one unit
+// in the last place. They are from least squares, weighted again and again to even out the error.
 var logTerms = []float32{0x1.55550cp-2, -0x1.fffe5ep-3, 0x1.99ce42p-3, -0x1.55b7e8p-3, 0x1.1ef18cp-3, -0x1.f03c1ap-4,
 	0x1.1df39ap-3, -0x1.0e2a6ep-3}
 

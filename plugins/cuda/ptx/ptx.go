@@ -10,9 +10,9 @@
 // A text has one .entry, Kernel.Entry. Its parameters are, for each binding of the WGSL in order, a .u64 with the
 // address of the binding in device memory and a .u64 with its length in bytes. An address is a multiple of 16. The last
 // binding, which holds the shader's parameters, is read through the read-only cache: nothing may write it while the
-// kernel runs. Other bindings may overlap. A block has Kernel.Threads threads along x, which .reqntid states, and a grid
-// has the workgroups of a dispatch along x and y. Up to 48 KiB of shared memory are declared in the text; beyond that,
-// the text declares shared memory without a size, and the launch must pass Kernel.Dynamic bytes.
+// kernel runs. Other bindings may overlap. A block has Kernel.Threads threads along x, which .reqntid states, and a
+// grid has the workgroups of a dispatch along x and y. Up to 48 KiB of shared memory are declared in the text; beyond
+// that, the text declares shared memory without a size, and the launch must pass Kernel.Dynamic bytes.
 //
 // # What a kernel computes
 //

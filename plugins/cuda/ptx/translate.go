@@ -22,8 +22,8 @@ type translator struct {
 	labels    int
 	shared    string               // register with the address of shared memory
 	ended     bool                 // the next instruction cannot be reached
-	head      strings.Builder      // instructions before those in out
-	done      []map[string]operand // results of instructions that are always reached before the next one, in nested blocks
+	head      strings.Builder      // instructions before out
+	done      []map[string]operand // results of instructions before the next one, by nested block
 	out       strings.Builder
 }
 
