@@ -39,14 +39,12 @@ func (t *translator) register(typ *wgsl.Type) operand {
 
 // line writes an instruction.
 func (t *translator) line(format string, args ...any) {
-	t.out.WriteByte('\t')
-	fmt.Fprintf(&t.out, format, args...)
-	t.out.WriteString(";\n")
+	t.out = append(t.out, "\t"+fmt.Sprintf(format, args...)+";\n")
 }
 
 // comment writes a comment.
 func (t *translator) comment(format string, args ...any) {
-	fmt.Fprintf(&t.out, "\t// "+format+"\n", args...)
+	t.out = append(t.out, fmt.Sprintf("\t// "+format+"\n", args...))
 }
 
 // label returns the name of a new label.
@@ -57,7 +55,7 @@ func (t *translator) label(of string) string {
 
 // place writes a label.
 func (t *translator) place(label string) {
-	t.out.WriteString(label + ":\n")
+	t.out = append(t.out, label+":\n")
 	t.ended = false
 }
 
@@ -101,9 +99,11 @@ func (t *translator) onceIn(class, op, args string, stable bool) operand {
 		}
 	}
 	to := operand{reg: t.fresh(class), most: math.MaxUint32}
+	t.made[to.reg] = len(t.out)
 	t.line("%s %s, %s", op, to.reg, args)
 	if stable {
 		t.done[len(t.done)-1][key] = to
+		t.keys[to.reg] = key
 	}
 	return to
 }
@@ -128,6 +128,7 @@ func (t *translator) predicate(o operand) string {
 // move writes to = from, for a register to.
 func (t *translator) move(typ *wgsl.Type, to, from operand) {
 	switch {
+	case t.moved(to.reg, from.reg):
 	case typ == wgsl.Bool && from.constant():
 		t.line("mov.pred %s, %d", to.reg, from.bits)
 	case typ == wgsl.Bool:
@@ -163,6 +164,59 @@ func (t *translator) kept(typ *wgsl.Type, ops []operand) []operand {
 	return out
 }
 
+// moved lets the instruction that computes a register write another one instead. That is possible for an instruction of
+// the present statement whose result nothing has used, if nothing since then has used the other register. It returns
+// false where it is not possible.
+func (t *translator) moved(to, from string) bool {
+	n, ok := t.made[from]
+	if !ok || n < t.start {
+		return false
+	}
+	for _, line := range t.out[n+1:] {
+		if line[0] == '$' || strings.Contains(line, "bra ") || find(line, to) >= 0 || find(line, from) >= 0 {
+			return false
+		}
+	}
+	delete(t.made, from)
+	if key, ok := t.keys[from]; ok {
+		here := t.done[len(t.done)-1]
+		if _, ok := here[key]; !ok {
+			return false
+		}
+		delete(here, key)
+	}
+	i := find(t.out[n], from)
+	t.out[n] = t.out[n][:i] + to + t.out[n][i+len(from):]
+	return true
+}
+
+// find returns the position of a register in an instruction, or -1.
+func find(line, reg string) int {
+	for at := 0; ; {
+		i := strings.Index(line[at:], reg)
+		if i < 0 {
+			return -1
+		}
+		at += i + len(reg)
+		if line[at] < '0' || line[at] > '9' {
+			return at - len(reg)
+		}
+	}
+}
+
+// replace writes to = from, for registers of a variable, none of which is read after it is written.
+func (t *translator) replace(typ *wgsl.Type, to, from []operand) {
+	times := map[string]int{}
+	for _, o := range from {
+		if times[o.reg]++; times[o.reg] == 2 {
+			delete(t.made, o.reg)
+		}
+	}
+	for i, s := range scalars(typ) {
+		t.move(s, to[i], from[i])
+	}
+}
+
 // assign writes to = from, for the registers of a variable.
 func (t *translator) assign(typ *wgsl.Type, to, from []operand) {
 	mine := map[string]int{}
@@ -175,9 +229,7 @@ func (t *translator) assign(typ *wgsl.Type, to, from []operand) {
 			break
 		}
 	}
-	for i, s := range scalars(typ) {
-		t.move(s, to[i], from[i])
-	}
+	t.replace(typ, to, from)
 }
 
 // variable returns the registers of a new variable with the given values.
@@ -186,8 +238,8 @@ func (t *translator) variable(typ *wgsl.Type, from []operand) []operand {
 	for i, s := range scalars(typ) {
 		out[i] = t.register(s)
 		t.mutable[out[i].reg] = true
-		t.move(s, out[i], from[i])
 	}
+	t.replace(typ, out, from)
 	return out
 }
 

@@ -70,6 +70,9 @@ func (t *translator) load(v value) value {
 		for i := range ops {
 			ops[i] = t.register(typ)
 		}
+		for _, o := range ops {
+			t.made[o.reg] = len(t.out)
+		}
 		t.line("ld.%s%s%s %s, [%s]", space, vector(n), suffix(typ), list(typ, ops), at(base, offset))
 		out.ops = append(out.ops, ops...)
 	})
@@ -103,7 +106,7 @@ func (t *translator) parameters(b *buffer, typ *wgsl.Type, offset int) (out []op
 				if b.readOnly {
 					nc = ".nc"
 				}
-				fmt.Fprintf(&t.head, "\tld.global%s%s %s, [%s];\n", nc, suffix(typ), o.reg, at(b.base, offset+4*i))
+				t.head = append(t.head, fmt.Sprintf("\tld.global%s%s %s, [%s];\n", nc, suffix(typ), o.reg, at(b.base, offset+4*i)))
 			}
 			out = append(out, o)
 		}

@@ -94,6 +94,7 @@ func (t *translator) declare(v *wgsl.Variable) {
 		return
 	}
 	var x value
+	start := len(t.out)
 	switch {
 	case v.Init == nil:
 		x.typ = must(t.types.Constructible(v.Type))
@@ -108,6 +109,7 @@ func (t *translator) declare(v *wgsl.Variable) {
 	}
 	if v.Keyword == "var" {
 		t.comment("%s", v.Name)
+		t.start = start
 		x = value{typ: x.typ, ops: t.variable(x.typ, x.ops), variable: true}
 	} else {
 		x = value{typ: x.typ, ops: t.kept(x.typ, x.ops)}
@@ -123,6 +125,7 @@ func (t *translator) assignment(s *wgsl.Assign) {
 	if e, ok := s.To.(*wgsl.Index); ok && t.assignElement(e, s.Value) {
 		return
 	}
+	start := len(t.out)
 	to := t.expr(s.To)
 	if !to.typ.Constructible() || !to.variable && (to.memory == nil || to.memory.buffer != nil &&
 		(to.memory.buffer.readOnly || to.memory.buffer.elem == nil)) {
@@ -133,6 +136,7 @@ func (t *translator) assignment(s *wgsl.Assign) {
 		t.store(to, from.ops)
 		return
 	}
+	t.start = start
 	t.assign(to.typ, to.ops, from.ops)
 }
 
@@ -360,7 +364,9 @@ func (t *translator) returns(s *wgsl.Return) {
 	case (s.Value == nil) != (c.result == nil):
 		fail(s.Pos, "the return does not match the result type of the function")
 	case s.Value != nil:
+		start := len(t.out)
 		v := t.typed(s.Value, c.result)
+		t.start = start
 		if c.ops == nil {
 			c.ops = make([]operand, len(v.ops))
 			for i, typ := range scalars(c.result) {

@@ -22,9 +22,11 @@ type translator struct {
 	labels    int
 	shared    string               // register with the address of shared memory
 	ended     bool                 // the next instruction cannot be reached
-	head      strings.Builder      // instructions before out
+	head, out []string             // instructions, those of head first
+	start     int                  // number of instructions in out before the present statement
+	made      map[string]int       // instructions that compute a register, by the register
+	keys      map[string]string    // keys in done, by register
 	done      []map[string]operand // results of instructions before the next one, by nested block
-	out       strings.Builder
 }
 
 // call is a function while it is translated in place.
@@ -45,7 +47,7 @@ const mostStatic = 48 << 10
 func translate(m *wgsl.Module) *Kernel {
 	t := &translator{functions: map[string]*wgsl.Function{}, scopes: []map[string]value{{}},
 		mutable: map[string]bool{}, registers: map[string]int{},
-		done: []map[string]operand{{}}}
+		made: map[string]int{}, keys: map[string]string{}, done: []map[string]operand{{}}}
 	t.types = wgsl.Resolver{
 		Structs: map[string]*wgsl.Type{},
 		Constant: func(e wgsl.Expr) (constant.Value, error) {
@@ -113,8 +115,7 @@ func translate(m *wgsl.Module) *Kernel {
 			fail(v.Pos, "address space %q is not supported", v.Space)
 		}
 	}
-	t.head.WriteString(t.out.String())
-	t.out.Reset()
+	t.head, t.out = t.out, nil
 	if bytes = roundUp(bytes, 4); bytes > 0 {
 		t.zeroShared(bytes, entry.Threads)
 	}
@@ -324,6 +325,6 @@ func (t *translator) text(k *Kernel, params []string) string {
 	if k.Shared > 0 {
 		fmt.Fprintf(&b, "\t.shared .align 16 .b8 shared[%d];\n", k.Shared)
 	}
-	b.WriteString("\n" + t.head.String() + t.out.String() + "}\n")
+	b.WriteString("\n" + strings.Join(t.head, "") + strings.Join(t.out, "") + "}\n")
 	return b.String()
 }

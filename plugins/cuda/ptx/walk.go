@@ -135,9 +135,9 @@ func (t *translator) known(e wgsl.Expr) (int64, bool) {
 	if !simple {
 		return 0, false
 	}
-	before := t.out.Len()
+	before := len(t.out)
 	c, ok := t.expr(e).constant()
-	if t.out.Len() != before || !ok {
+	if len(t.out) != before || !ok {
 		return 0, false
 	}
 	return c.Whole()

@@ -36,7 +36,11 @@ type group struct {
 
 // launch runs a grid of x times y blocks.
 func (d *opened) launch(p *program, b bindings, x, y uint32) error {
-	m := newMachine(p)
+	m := p.idle
+	if m == nil {
+		m = newMachine(p)
+	}
+	p.idle, m.params, m.pieces = nil, m.params[:0], m.pieces[:0]
 	for _, of := range b {
 		buf := of.Buffer.(*buffer)
 		if of.Offset%16 != 0 {
@@ -54,6 +58,7 @@ func (d *opened) launch(p *program, b bindings, x, y uint32) error {
 			}
 		}
 	}
+	p.idle = m
 	return nil
 }
 

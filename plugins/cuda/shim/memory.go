@@ -21,7 +21,8 @@ type access struct {
 }
 
 var (
-	transfer = regexp.MustCompile(`^(ld|st)\.(relaxed\.gpu\.|relaxed\.cta\.)?(global|shared)(\.nc)?(?:\.v([24]))?\.([usf])32$`)
+	transfer = regexp.MustCompile(`^(ld|st)\.(relaxed\.gpu\.|relaxed\.cta\.)?(global|shared)(\.nc)?` +
+		`(?:\.v([24]))?\.([usf])32$`)
 	addition = regexp.MustCompile(`^atom\.relaxed\.(?:gpu|cta)\.(global|shared)\.add\.u32$`)
 )
 

@@ -20,6 +20,7 @@ type program struct {
 	doubles map[uint64]int32
 	labels  map[string]int
 	lines   []string
+	idle    *machine // of an earlier launch
 }
 
 // The classes of registers, and what follows the registers of the text: r and f registers are words, f after r;
@@ -205,10 +206,12 @@ func (p *program) reinterpret(in *instruction, args []string) error {
 	return p.operands(in, takes, args)
 }
 
+var braces = strings.NewReplacer("{", "", "}", "")
+
 // split returns operands, which commas separate. A vector in braces is split, too.
 func split(text string) []string {
 	var out []string
-	for s := range strings.SplitSeq(strings.NewReplacer("{", "", "}", "").Replace(text), ",") {
+	for s := range strings.SplitSeq(braces.Replace(text), ",") {
 		out = append(out, strings.TrimSpace(s))
 	}
 	return out
