@@ -52,10 +52,8 @@ func (p *program) defined() error {
 					return p.at(in.line, fmt.Errorf("register %s is read before it is written", p.name(r)))
 				}
 			}
-			if in.guard < 0 {
-				for _, r := range in.writes {
-					have.add(index(r))
-				}
+			for _, r := range in.writes { // with a guard, too: what reads the register may have the same guard
+				have.add(index(r))
 			}
 			if in.kind == branch {
 				reach(in.target)

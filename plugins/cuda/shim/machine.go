@@ -22,6 +22,8 @@ type machine struct {
 	epoch  uint32   // number of barriers so far, of all blocks
 	first  uint32   // epoch in which the block began
 
+	copies []copies // of each thread
+
 	ctaid, nctaid [3]uint32
 	all           []int32 // 0, 1, 2, ...
 	spare         []int32 // for lanes that a guard selects
@@ -63,7 +65,7 @@ func (d *opened) launch(p *program, b bindings, x, y uint32) error {
 }
 
 func newMachine(p *program) *machine {
-	m := &machine{p: p, epoch: 1, shared: make([]uint32, p.shared/4), access: make([]access, p.shared/4)}
+	m := &machine{p: p, epoch: 1, copies: make([]copies, p.threads), shared: make([]uint32, p.shared/4), access: make([]access, p.shared/4)}
 	n := p.threads
 	m.words = columns[uint32](p.declared[wordClass]+p.declared[floatClass]+len(p.words), n)
 	m.doubles = columns[uint64](p.declared[doubleClass]+len(p.doubles), n)
@@ -122,17 +124,20 @@ func (m *machine) block() error {
 		next, stop := m.run(g, limit)
 		switch {
 		case m.err != nil:
-			return m.err
 		case stop == barrier:
 			waiting = join(waiting, next[0])
 		case stop == end:
 			live -= len(next[0].lanes)
+			m.ended(next[0])
 			next = next[1:]
 			fallthrough
 		default:
 			for _, g := range next {
 				groups = join(groups, g)
 			}
+		}
+		if m.err != nil {
+			return m.err
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ type access struct {
 	written, read  uint32 // epoch of the last write and of the last read; 0 for none
 	writer, reader int32  // the thread; reader is -1 for several
 	atomic         bool   // the last write, or the last read, was atomic
+	pending        int32  // copies to it that are not waited for
 }
 
 var (
@@ -74,13 +75,13 @@ func (p *program) memoryOp(op string) func(in *instruction, args []string) error
 			if f[1] == "st" {
 				in.run = func(m *machine, in *instruction, lanes []int32) { m.storeShared(in, lanes, atomic) }
 			}
-			return p.address(in, 7, wordClass, address)
+			return p.address(in, 0, wordClass, address)
 		}
 		in.run = (*machine).loadGlobal
 		if f[1] == "st" {
 			in.run = (*machine).storeGlobal
 		}
-		return p.address(in, 7, doubleClass, address)
+		return p.address(in, 0, doubleClass, address)
 	}
 }
 
@@ -95,15 +96,15 @@ func (p *program) add(in *instruction, shared bool, args []string) error {
 	}
 	if shared {
 		in.run = (*machine).addShared
-		return p.address(in, 7, wordClass, args[1])
+		return p.address(in, 0, wordClass, args[1])
 	}
 	in.run = (*machine).addGlobal
-	return p.address(in, 7, doubleClass, args[1])
+	return p.address(in, 0, doubleClass, args[1])
 }
 
-// global returns the memory at an address, for bytes bytes. It returns nil after an error.
-func (m *machine) global(in *instruction, lane int32, bytes uint64) []byte {
-	at := m.doubles[in.a[7]][lane] + uint64(in.offset)
+// global returns the memory at address i of an instruction, for bytes bytes. It returns nil after an error.
+func (m *machine) global(in *instruction, i int, lane int32, bytes uint64) []byte {
+	at := m.doubles[in.a[15-i]][lane] + uint64(in.offset[i])
 	if at%bytes != 0 {
 		m.fail(in, lane, "address %#x is no multiple of %d", at, bytes)
 		return nil
@@ -124,7 +125,7 @@ func (m *machine) global(in *instruction, lane int32, bytes uint64) []byte {
 
 func (m *machine) loadGlobal(in *instruction, lanes []int32) {
 	for _, l := range lanes {
-		b := m.global(in, l, uint64(4*in.n))
+		b := m.global(in, 0, l, uint64(4*in.n))
 		if b == nil {
 			return
 		}
@@ -136,7 +137,7 @@ func (m *machine) loadGlobal(in *instruction, lanes []int32) {
 
 func (m *machine) storeGlobal(in *instruction, lanes []int32) {
 	for _, l := range lanes {
-		b := m.global(in, l, uint64(4*in.n))
+		b := m.global(in, 0, l, uint64(4*in.n))
 		if b == nil {
 			return
 		}
@@ -152,7 +153,7 @@ func (m *machine) storeGlobal(in *instruction, lanes []int32) {
 
 func (m *machine) addGlobal(in *instruction, lanes []int32) {
 	for _, l := range lanes {
-		b := m.global(in, l, 4)
+		b := m.global(in, 0, l, 4)
 		if b == nil {
 			return
 		}
@@ -164,7 +165,7 @@ func (m *machine) addGlobal(in *instruction, lanes []int32) {
 
 // word returns the index of the word of shared memory that an instruction uses. It returns -1 after an error.
 func (m *machine) word(in *instruction, lane int32) int {
-	at := int64(m.words[in.a[7]][lane]) + in.offset
+	at := int64(m.words[in.a[15]][lane]) + in.offset[0]
 	if at%int64(4*in.n) != 0 || at < 0 || at+int64(4*in.n) > int64(4*len(m.shared)) {
 		m.fail(in, lane, "address %d of %d bytes in shared memory", at, 4*in.n)
 		return -1
@@ -175,6 +176,9 @@ func (m *machine) word(in *instruction, lane int32) int {
 // seen checks a read of a word of shared memory.
 func (m *machine) seen(in *instruction, lane int32, k int, atomic bool) {
 	a := &m.access[k]
+	if a.pending > 0 {
+		m.fail(in, lane, "a read of shared memory at %d, to which a copy is not complete", 4*k)
+	}
 	if a.written < m.first {
 		m.fail(in, lane, "a read of shared memory at %d, which is not written", 4*k)
 	}

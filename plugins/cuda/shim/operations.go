@@ -13,6 +13,7 @@ type operation struct {
 
 // special holds the operands of mov.u32 that are no registers of the text.
 var special = map[string]func(m *machine, in *instruction, lanes []int32){
+	"memory": func(m *machine, in *instruction, lanes []int32) { m.set(in, lanes, 0) }, // of package matrix
 	"shared": func(m *machine, in *instruction, lanes []int32) { m.set(in, lanes, 0) },
 	"%tid.x": func(m *machine, in *instruction, lanes []int32) {
 		for _, l := range lanes {
@@ -119,6 +120,21 @@ var (
 			d[l] = a[l] * b[l]
 		}
 	}
+	addFloats = func(d, a, b []uint32, lanes []int32) {
+		for _, l := range lanes {
+			d[l] = number(math.Float32frombits(a[l]) + math.Float32frombits(b[l]))
+		}
+	}
+	subFloats = func(d, a, b []uint32, lanes []int32) {
+		for _, l := range lanes {
+			d[l] = number(math.Float32frombits(a[l]) - math.Float32frombits(b[l]))
+		}
+	}
+	mulFloats = func(d, a, b []uint32, lanes []int32) {
+		for _, l := range lanes {
+			d[l] = number(math.Float32frombits(a[l]) * math.Float32frombits(b[l]))
+		}
+	}
 	equal = func(d []bool, a, b []uint32, lanes []int32) {
 		for _, l := range lanes {
 			d[l] = a[l] == b[l]
@@ -166,6 +182,11 @@ func larger(a, b uint32) uint32 {
 		return a
 	}
 	return number(max(x, y))
+}
+
+// largest is max.NaN: NaN if one operand is.
+func largest(a, b uint32) uint32 {
+	return number(max(math.Float32frombits(a), math.Float32frombits(b)))
 }
 
 // clamped converts a float to an integer between two bounds. NaN gives 0.
@@ -253,6 +274,11 @@ var operations = map[string]operation{
 			d[l] = uint64(a[l])*uint64(b[l]) + c[l]
 		}
 	}},
+	"shl.b64": {"d=dr", func(m *machine, in *instruction, lanes []int32) {
+		for _, l := range lanes {
+			m.doubles[in.a[0]][l] = m.doubles[in.a[1]][l] << m.words[in.a[2]][l]
+		}
+	}},
 	"shr.u64": doubles(func(a, b uint64) uint64 { return a >> b }),
 	"sub.u64": doubles(func(a, b uint64) uint64 { return a - b }),
 	"div.u64": doubles(func(a, b uint64) uint64 { return a / b }),
@@ -267,21 +293,8 @@ var operations = map[string]operation{
 		}
 	}},
 
-	"add.rn.f32": words2("f=ff", func(d, a, b []uint32, lanes []int32) {
-		for _, l := range lanes {
-			d[l] = number(math.Float32frombits(a[l]) + math.Float32frombits(b[l]))
-		}
-	}),
-	"sub.rn.f32": words2("f=ff", func(d, a, b []uint32, lanes []int32) {
-		for _, l := range lanes {
-			d[l] = number(math.Float32frombits(a[l]) - math.Float32frombits(b[l]))
-		}
-	}),
-	"mul.rn.f32": words2("f=ff", func(d, a, b []uint32, lanes []int32) {
-		for _, l := range lanes {
-			d[l] = number(math.Float32frombits(a[l]) * math.Float32frombits(b[l]))
-		}
-	}),
+	"add.rn.f32": words2("f=ff", addFloats), "sub.rn.f32": words2("f=ff", subFloats),
+	"mul.rn.f32": words2("f=ff", mulFloats),
 	"div.rn.f32": words2("f=ff", func(d, a, b []uint32, lanes []int32) {
 		for _, l := range lanes {
 			d[l] = number(math.Float32frombits(a[l]) / math.Float32frombits(b[l]))
@@ -340,6 +353,33 @@ var operations = map[string]operation{
 	"setp.le.f32":  compares("f", func(a, b uint32) bool { return value(a) <= value(b) }),
 	"setp.gt.f32":  compares("f", func(a, b uint32) bool { return value(a) > value(b) }),
 	"setp.ge.f32":  compares("f", func(a, b uint32) bool { return value(a) >= value(b) }),
+
+	"add.f32": words2("f=ff", addFloats), "mul.f32": words2("f=ff", mulFloats), "sub.f32": words2("f=ff", subFloats),
+	"max.NaN.f32":    each2("f=ff", largest),
+	"copysign.f32":   each2("f=ff", func(a, b uint32) uint32 { return a&(1<<31) | b&^(1<<31) }),
+	"rcp.approx.f32": float1(func(x float64) float64 { return 1 / x }),
+	"mov.b64": {"d=d", func(m *machine, in *instruction, lanes []int32) {
+		for _, l := range lanes {
+			m.doubles[in.a[0]][l] = m.doubles[in.a[1]][l]
+		}
+	}},
+	"cvt.u64.u32": {"d=r", func(m *machine, in *instruction, lanes []int32) {
+		for _, l := range lanes {
+			m.doubles[in.a[0]][l] = uint64(m.words[in.a[1]][l])
+		}
+	}},
+	"mul.wide.u32": {"d=rr", func(m *machine, in *instruction, lanes []int32) {
+		for _, l := range lanes {
+			m.doubles[in.a[0]][l] = uint64(m.words[in.a[1]][l]) * uint64(m.words[in.a[2]][l])
+		}
+	}},
+	"mad.lo.u64": {"d=ddd", func(m *machine, in *instruction, lanes []int32) {
+		for _, l := range lanes {
+			m.doubles[in.a[0]][l] = m.doubles[in.a[1]][l]*m.doubles[in.a[2]][l] + m.doubles[in.a[3]][l]
+		}
+	}},
+	"add.u64":    doubles(func(a, b uint64) uint64 { return a + b }),
+	"mul.lo.u64": doubles(func(a, b uint64) uint64 { return a * b }),
 
 	"and.pred": logic(func(a, b bool) bool { return a && b }),
 	"or.pred":  logic(func(a, b bool) bool { return a || b }),

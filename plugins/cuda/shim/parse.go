@@ -47,10 +47,10 @@ type instruction struct {
 	not    bool  // it runs where the predicate is false
 	target int   // of a branch
 	run    func(m *machine, in *instruction, lanes []int32)
-	a      [8]int32 // registers, first those that it writes
-	n      int      // elements of a vector in memory
-	offset int64    // of an address
-	piece  int      // binding that the last access was in
+	a      [16]int32 // registers, first those that it writes; addresses come last
+	n      int       // elements of a vector in memory; groups that cp.async.wait_group leaves
+	offset [2]int64  // of addresses, that in a[15] first
+	piece  int       // binding that the last access was in
 
 	writes, reads []register
 }
@@ -146,7 +146,7 @@ func (p *program) parse(in *instruction, text string) error {
 	case "ret":
 		in.kind = end
 		return nil
-	case "bra":
+	case "bra", "bra.uni":
 		target, ok := p.labels[rest]
 		if !ok {
 			return fmt.Errorf("no label %s", rest)
@@ -161,6 +161,9 @@ func (p *program) parse(in *instruction, text string) error {
 		return nil
 	}
 	args := split(rest)
+	if parse := p.asyncOp(op); parse != nil {
+		return parse(in, args)
+	}
 	if parse := p.memoryOp(op); parse != nil {
 		return parse(in, args)
 	}
@@ -271,7 +274,7 @@ func (p *program) register(name string) (register, error) {
 func (p *program) constant(class byte, text string) (int32, error) {
 	switch class {
 	case doubleClass:
-		n, err := strconv.ParseUint(text, 10, 64)
+		n, err := strconv.ParseUint(text, 0, 64)
 		return place(p.doubles, n, p.declared[doubleClass]), err
 	case floatClass:
 		if bits, ok := strings.CutPrefix(text, "0f"); ok && len(bits) == 8 {
@@ -279,7 +282,7 @@ func (p *program) constant(class byte, text string) (int32, error) {
 			return place(p.words, uint32(n), p.declared[wordClass]+p.declared[floatClass]), err
 		}
 	case wordClass:
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= -1<<31 && n < 1<<32 {
+		if n, err := strconv.ParseInt(text, 0, 64); err == nil && n >= -1<<31 && n < 1<<32 {
 			return place(p.words, uint32(n), p.declared[wordClass]+p.declared[floatClass]), nil
 		}
 	case boolClass:
@@ -299,14 +302,14 @@ func place[T comparable](of map[T]int32, c T, before int) int32 {
 	return n
 }
 
-// address reads [REGISTER+OFFSET] for a register of a class.
+// address reads [REGISTER+OFFSET] for a register of a class. It is address i of the instruction.
 func (p *program) address(in *instruction, i int, class byte, text string) error {
 	inner, ok := strings.CutPrefix(text, "[")
 	inner, ok2 := strings.CutSuffix(inner, "]")
 	name, offset, has := strings.Cut(inner, "+")
 	if has {
 		var err error
-		if in.offset, err = strconv.ParseInt(offset, 10, 64); err != nil {
+		if in.offset[i], err = strconv.ParseInt(offset, 10, 64); err != nil {
 			return err
 		}
 	}
@@ -314,7 +317,7 @@ func (p *program) address(in *instruction, i int, class byte, text string) error
 	if !ok || !ok2 || err != nil || r.class != class {
 		return fmt.Errorf("%s is no address in a register of class %c", text, class)
 	}
-	in.a[i] = r.n
+	in.a[15-i] = r.n
 	in.reads = append(in.reads, r)
 	return nil
 }
