@@ -3,14 +3,18 @@ package shim
 import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/cuda/ptx"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
 // Options configure the device. Zero values are the defaults.
 type Options struct {
-	MaxGroups int           // blocks per dimension; 0 for the limit of a GPU
-	Tile      *kernels.Tile // shape of the tiles of matrix products; nil for the kernels' choice
+	MaxGroups int // blocks per dimension; 0 for the limit of a GPU
+	// Limits, if not nil, changes the limits of the device.
+	Limits func(*gpu.Limits)
+	// PTX, if not nil, returns the kernel of a source that is PTX and not WGSL.
+	PTX func(source string) (*ptx.Kernel, bool)
 	// Compiled, if not nil, is called for each shader and its translation.
 	Compiled func(wgsl, ptx string)
 }
@@ -38,9 +42,12 @@ func (adapter) Free() int64 { return 0 }
 // Limits returns the limits of an NVIDIA GPU. A kernel has at most 4352 bytes of parameters, 16 per binding.
 func (a adapter) Limits() gpu.Limits {
 	l := gpu.Limits{Binding: 2 << 30, Buffer: 2 << 30, Bindings: 64, Groups: 1<<16 - 1,
-		Kernels: kernels.Limits{WorkgroupStorage: 48 << 10, Tile: a.opts.Tile}}
+		Kernels: kernels.Limits{WorkgroupStorage: 48 << 10}}
 	if a.opts.MaxGroups > 0 {
 		l.Groups = a.opts.MaxGroups
+	}
+	if a.opts.Limits != nil {
+		a.opts.Limits(&l)
 	}
 	return l
 }

@@ -79,20 +79,29 @@ func (pipeline) Release() {}
 
 func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int, err error) {
 	for i, s := range sources {
-		k, err := ptx.Translate(s.Text)
+		k, err := d.translate(s.Text)
 		if err != nil {
 			return made, i, fmt.Errorf("%w, of\n%s", err, s.Text)
 		}
 		if d.opts.Compiled != nil {
 			d.opts.Compiled(s.Text, k.Text)
 		}
-		p, err := assemble(k)
+		p, err := assemble(k, s.Bindings)
 		if err != nil {
 			return made, i, fmt.Errorf("%w, of\n%s", err, k.Text)
 		}
 		made = append(made, pipeline{p})
 	}
 	return made, 0, nil
+}
+
+func (d *opened) translate(source string) (*ptx.Kernel, error) {
+	if d.opts.PTX != nil {
+		if k, ok := d.opts.PTX(source); ok {
+			return k, nil
+		}
+	}
+	return ptx.Translate(source)
 }
 
 // bindings are the pieces of a dispatch.

@@ -64,9 +64,9 @@ const (
 	end
 )
 
-// assemble prepares a kernel, and checks that it uses no register before it is written.
-func assemble(k *ptx.Kernel) (p *program, err error) {
-	p = &program{threads: k.Threads, buffers: k.Buffers, shared: max(k.Shared, k.Dynamic), params: map[string]int{},
+// assemble prepares a kernel for a number of bindings, and checks that it uses no register before it is written.
+func assemble(k *ptx.Kernel, bindings int) (p *program, err error) {
+	p = &program{threads: k.Threads, buffers: bindings, shared: max(k.Shared, k.Dynamic), params: map[string]int{},
 		declared: map[byte]int{}, words: map[uint32]int32{}, doubles: map[uint64]int32{}, labels: map[string]int{},
 		lines: strings.Split(k.Text, "\n")}
 	var body []int // lines of the instructions
