@@ -49,7 +49,8 @@ func (d *opened) launch(p *program, b bindings, x, y uint32) error {
 			return errorf("a binding at offset %d; want a multiple of 16", of.Offset)
 		}
 		m.params = append(m.params, buf.address()+uint64(of.Offset), uint64(of.Size))
-		m.pieces = append(m.pieces, piece{buf.address() + uint64(of.Offset), buf.data[of.Offset : of.Offset+of.Size]})
+		m.pieces = append(m.pieces,
+			piece{buf.address() + uint64(of.Offset), buf.data[of.Offset : of.Offset+of.Size]})
 	}
 	m.nctaid = [3]uint32{x, y, 1}
 	for i := range y {
@@ -108,8 +109,8 @@ func (m *machine) block() error {
 	var waiting []group           // at a barrier
 	for live > 0 {
 		if len(groups) == 0 {
-			if len(waiting) != 1 || len(waiting[0].lanes) != live {
-				return m.diverged(waiting, live)
+			if len(waiting) != 1 || len(waiting[0].lanes) != len(m.all) {
+				return m.diverged(waiting)
 			}
 			m.epoch++
 			groups = append(groups, group{waiting[0].pc + 1, waiting[0].lanes})
@@ -143,13 +144,11 @@ func (m *machine) block() error {
 	return nil
 }
 
-func (m *machine) diverged(waiting []group, live int) error {
-	if len(waiting) == 0 {
-		return errorf("BUG: no threads wait")
-	}
+// diverged reports a barrier that only some threads have reached. The others wait at another one, or have ended.
+func (m *machine) diverged(waiting []group) error {
 	in := m.p.code[waiting[0].pc]
-	return m.p.at(in.line, fmt.Errorf("%d of %d threads of block %v reach the barrier", len(waiting[0].lanes), live,
-		m.ctaid))
+	return m.p.at(in.line, fmt.Errorf("block %v: %d of %d threads reach the barrier", m.ctaid, len(waiting[0].lanes),
+		len(m.all)))
 }
 
 // join adds a group to groups that are ordered by pc.
