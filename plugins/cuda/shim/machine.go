@@ -22,7 +22,11 @@ type machine struct {
 	epoch  uint32   // number of barriers so far, of all blocks
 	first  uint32   // epoch in which the block began
 
-	copies []copies // of each thread
+	copies  []copies        // of each thread
+	flights []flight        // of each warpgroup
+	flying  []map[int32]int // products that use a register as sum, of each warpgroup
+	time    uint32          // number of instructions so far
+	fenced  []uint32        // time of the last fence of each thread
 
 	ctaid, nctaid [3]uint32
 	all           []int32 // 0, 1, 2, ...
@@ -66,7 +70,9 @@ func (d *opened) launch(p *program, b bindings, x, y uint32) error {
 }
 
 func newMachine(p *program) *machine {
-	m := &machine{p: p, epoch: 1, copies: make([]copies, p.threads), shared: make([]uint32, p.shared/4), access: make([]access, p.shared/4)}
+	m := &machine{p: p, epoch: 1, copies: make([]copies, p.threads), fenced: make([]uint32, p.threads),
+		flights: make([]flight, p.threads/group4+1), flying: make([]map[int32]int, p.threads/group4+1),
+		shared: make([]uint32, p.shared/4), access: make([]access, p.shared/4)}
 	n := p.threads
 	m.words = columns[uint32](p.declared[wordClass]+p.declared[floatClass]+len(p.words), n)
 	m.doubles = columns[uint64](p.declared[doubleClass]+len(p.doubles), n)
@@ -175,6 +181,7 @@ func (m *machine) run(g group, limit int) (next []group, stop kind) {
 		}
 		switch in.kind {
 		case compute:
+			m.time++
 			if len(lanes) > 0 {
 				if in.run(m, in, lanes); m.err != nil {
 					return nil, compute

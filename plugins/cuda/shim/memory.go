@@ -19,6 +19,8 @@ type access struct {
 	writer, reader int32  // the thread; reader is -1 for several
 	atomic         bool   // the last write, or the last read, was atomic
 	pending        int32  // copies to it that are not waited for
+	used           int32  // products of warpgroups that read it and are not waited for
+	time           uint32 // of the last write
 }
 
 var (
@@ -105,7 +107,7 @@ func (p *program) add(in *instruction, shared bool, args []string) error {
 // global returns the memory at address i of an instruction, for bytes bytes. It returns nil after an error.
 func (m *machine) global(in *instruction, i int, lane int32, bytes uint64) []byte {
 	at := m.doubles[in.a[15-i]][lane] + uint64(in.offset[i])
-	if at%bytes != 0 {
+	if at&(bytes-1) != 0 {
 		m.fail(in, lane, "address %#x is no multiple of %d", at, bytes)
 		return nil
 	}
@@ -166,11 +168,11 @@ func (m *machine) addGlobal(in *instruction, lanes []int32) {
 // word returns the index of the word of shared memory that an instruction uses. It returns -1 after an error.
 func (m *machine) word(in *instruction, lane int32) int {
 	at := int64(m.words[in.a[15]][lane]) + in.offset[0]
-	if at%int64(4*in.n) != 0 || at < 0 || at+int64(4*in.n) > int64(4*len(m.shared)) {
+	if at&int64(4*in.n-1) != 0 || at < 0 || at+int64(4*in.n) > int64(4*len(m.shared)) {
 		m.fail(in, lane, "address %d of %d bytes in shared memory", at, 4*in.n)
 		return -1
 	}
-	return int(at / 4)
+	return int(at >> 2)
 }
 
 // seen checks a read of a word of shared memory.
@@ -197,6 +199,9 @@ func (m *machine) seen(in *instruction, lane int32, k int, atomic bool) {
 func (m *machine) wrote(in *instruction, lane int32, k int, atomic bool) {
 	a := &m.access[k]
 	both := atomic && a.atomic
+	if a.used > 0 {
+		m.fail(in, lane, "a write of shared memory at %d, which a product reads that is not waited for", 4*k)
+	}
 	if a.written == m.epoch && a.writer != lane && !both {
 		m.fail(in, lane, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, 4*k)
 	}
@@ -208,18 +213,25 @@ func (m *machine) wrote(in *instruction, lane int32, k int, atomic bool) {
 	} else {
 		a.atomic = both
 	}
-	a.written, a.writer = m.epoch, lane
+	a.written, a.writer, a.time = m.epoch, lane, m.time
 }
 
 func (m *machine) loadShared(in *instruction, lanes []int32, atomic bool) {
+	var to [4][]uint32
+	for i := range in.n {
+		to[i] = m.words[in.a[i]]
+	}
 	for _, l := range lanes {
 		k := m.word(in, l)
 		if k < 0 {
 			return
 		}
 		for i := range in.n {
-			m.seen(in, l, k+i, atomic)
-			m.words[in.a[i]][l] = m.shared[k+i]
+			// the usual case first: it is not written since the last barrier, and has been read
+			if a := &m.access[k+i]; a.read != m.epoch || a.written == m.epoch || a.reader >= 0 || a.pending > 0 || atomic {
+				m.seen(in, l, k+i, atomic)
+			}
+			to[i][l] = m.shared[k+i]
 		}
 	}
 }

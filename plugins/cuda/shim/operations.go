@@ -378,6 +378,7 @@ var operations = map[string]operation{
 			m.doubles[in.a[0]][l] = m.doubles[in.a[1]][l]*m.doubles[in.a[2]][l] + m.doubles[in.a[3]][l]
 		}
 	}},
+	"or.b64":     doubles(func(a, b uint64) uint64 { return a | b }),
 	"add.u64":    doubles(func(a, b uint64) uint64 { return a + b }),
 	"mul.lo.u64": doubles(func(a, b uint64) uint64 { return a * b }),
 

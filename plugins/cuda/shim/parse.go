@@ -51,6 +51,7 @@ type instruction struct {
 	n      int       // elements of a vector in memory; groups that cp.async.wait_group leaves
 	offset [2]int64  // of addresses, that in a[15] first
 	piece  int       // binding that the last access was in
+	sums   []int32   // registers of a product of a warpgroup
 
 	writes, reads []register
 }
@@ -97,6 +98,7 @@ func assemble(k *ptx.Kernel, bindings int) (p *program, err error) {
 	if n := len(p.code); n == 0 || p.code[n-1].kind != end {
 		return nil, errorf("the text does not end with ret")
 	}
+	p.watch()
 	return p, p.defined()
 }
 
@@ -162,6 +164,9 @@ func (p *program) parse(in *instruction, text string) error {
 	}
 	args := split(rest)
 	if parse := p.asyncOp(op); parse != nil {
+		return parse(in, args)
+	}
+	if parse := p.warpgroupOp(op); parse != nil {
 		return parse(in, args)
 	}
 	if parse := p.memoryOp(op); parse != nil {

@@ -40,13 +40,13 @@ func TestTiles(t *testing.T) {
 	seed, all := sample(t)
 	for i, tile := range kernels.Tiles() {
 		if all || seed%uint64(len(kernels.Tiles())) == uint64(i) {
-			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"fused_matmul"}},
+			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"matmul"}},
 				Options{Limits: func(l *gpu.Limits) { l.Kernels.Tile = &tile }})
 		}
 	}
 	for i, tile := range kernels.AttentionTiles {
 		if all || seed%uint64(len(kernels.AttentionTiles)) == uint64(i) {
-			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"grid_attention"}},
+			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"attention"}},
 				Options{Limits: func(l *gpu.Limits) { l.Kernels.AttentionTile = &tile }})
 		}
 	}

@@ -145,6 +145,10 @@ func (m *machine) waitAll(in *instruction, lanes []int32) {
 func (m *machine) ended(g group) {
 	for _, l := range g.lanes {
 		c := &m.copies[l]
+		f := &m.flights[l/group4]
+		if len(f.open.words) > 0 || len(f.groups) > 0 {
+			m.fail(&m.p.code[g.pc], l, "the thread ends, and products are not waited for")
+		}
 		n := len(c.open)
 		for _, list := range c.groups {
 			n += len(list)
