@@ -195,6 +195,14 @@ func (m *machine) seen(in *instruction, lane int32, k int, atomic bool) {
 	}
 }
 
+// who names the thread that has read a word last.
+func (a *access) who() string {
+	if a.reader < 0 {
+		return "another thread"
+	}
+	return fmt.Sprintf("thread %d", a.reader)
+}
+
 // wrote checks a write of a word of shared memory.
 func (m *machine) wrote(in *instruction, lane int32, k int, atomic bool) {
 	a := &m.access[k]
@@ -206,7 +214,7 @@ func (m *machine) wrote(in *instruction, lane int32, k int, atomic bool) {
 		m.fail(in, lane, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, 4*k)
 	}
 	if a.read == m.epoch && a.reader != lane && !both {
-		m.fail(in, lane, "a race: thread %d has read shared memory at %d since the last barrier", a.reader, 4*k)
+		m.fail(in, lane, "a race: %s has read shared memory at %d since the last barrier", a.who(), 4*k)
 	}
 	if a.written != m.epoch && a.read != m.epoch {
 		a.atomic = atomic

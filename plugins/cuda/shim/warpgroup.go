@@ -104,10 +104,13 @@ func grouped(f func(m *machine, in *instruction, first int32)) func(m *machine, 
 	}
 }
 
-// landed ends the use of memory and registers by products of the warpgroup that begins at a lane.
+// landed ends the use of memory and registers by products of the warpgroup that begins at a lane. What they have read
+// counts as read now, since each warp waits for its own part only.
 func (m *machine) landed(first int32, u use) {
 	for _, k := range u.words {
-		m.access[k].used--
+		a := &m.access[k]
+		a.used--
+		a.read, a.reader = m.epoch, -1
 	}
 	for _, r := range u.sums {
 		m.flying[first/group4][r]--
