@@ -139,45 +139,24 @@ func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
 	for _, a := range e.Args {
 		vs = append(vs, t.value(a))
 	}
-	all := func(n int, typ func(i int) *wgsl.Type) {
-		if len(vs) != n {
-			fail(e.Pos, "%s of %d values; want %d", to, len(vs), n)
-		}
-		for i, v := range vs {
-			out.ops = append(out.ops, as(e.Args[i].At(), v, typ(i)).ops...)
-		}
-	}
-	switch {
-	case to.Kind == wgsl.Array, to.Kind == wgsl.Matrix:
-		all(to.N, func(int) *wgsl.Type { return to.Elem })
-	case to.Kind == wgsl.Structure:
-		all(len(to.Fields), func(i int) *wgsl.Type { return to.Fields[i].Type })
-	case len(vs) == 1 && (to.Kind == wgsl.Scalar || vs[0].typ.Kind == wgsl.Vector):
+	want := must(e.Parts(to, types(vs)))
+	if want == nil {
 		return t.convert(e, vs[0], to)
-	case len(vs) == 1:
-		all(1, func(int) *wgsl.Type { return to.Elem })
+	}
+	for i, v := range vs {
+		out.ops = append(out.ops, as(e.Args[i].At(), v, want[i]).ops...)
+	}
+	if to.Kind == wgsl.Vector && len(vs) == 1 {
 		out.ops = slices.Repeat(out.ops, to.N)
-	case to.Kind == wgsl.Vector:
-		n := 0
-		for _, v := range vs {
-			n += max(v.typ.N, 1)
-		}
-		if n != to.N {
-			fail(e.Pos, "%s of %d elements", to, n)
-		}
-		all(len(vs), func(i int) *wgsl.Type { return like(vs[i].typ, to.Elem) })
-	default:
-		fail(e.Pos, "%s of %d values; want 1", to, len(vs))
 	}
 	return out
 }
 
-// like returns elem, or a vector of it with as many elements as typ has.
-func like(typ, elem *wgsl.Type) *wgsl.Type {
-	if typ.Kind == wgsl.Vector {
-		return wgsl.VectorOf(elem, typ.N)
+func types(vs []value) (out []*wgsl.Type) {
+	for _, v := range vs {
+		out = append(out, v.typ)
 	}
-	return elem
+	return out
 }
 
 // convert changes the type of a scalar, or of the elements of a vector.
@@ -258,25 +237,11 @@ func isFloat(t *wgsl.Type) bool { return t.Scalar() == wgsl.F32 }
 // agreed converts the arguments of a call to their common type, which must satisfy ok.
 func (t *translator) agreed(e *wgsl.Call, args []wgsl.Expr, ok func(*wgsl.Type) bool) (typ *wgsl.Type, vs []value) {
 	for _, a := range args {
-		v := t.value(a)
-		vs = append(vs, v)
-		if !v.typ.Abstract() && typ == nil {
-			typ = v.typ
-		}
+		vs = append(vs, t.value(a))
 	}
-	if typ == nil {
-		typ = wgsl.I32
-		for _, v := range vs {
-			if v.typ == wgsl.AbstractFloat || !ok(wgsl.I32) {
-				typ = wgsl.F32
-			}
-		}
-	}
+	typ = must(e.Common(types(vs), ok))
 	for i, v := range vs {
 		vs[i] = as(args[i].At(), v, typ)
-	}
-	if !ok(typ) {
-		fail(e.Pos, "%s of %s", e.Of.Name, typ)
 	}
 	return typ, vs
 }

@@ -6,25 +6,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// find returns the value of a name. It searches the innermost scope first.
-func (t *translator) find(name string) (value, bool) {
-	for i := len(t.scopes) - 1; i >= 0; i-- {
-		if v, ok := t.scopes[i][name]; ok {
-			return v, true
-		}
-	}
-	return value{}, false
-}
-
-// local declares a name in the current scope.
-func (t *translator) local(p wgsl.Pos, name string, v value) {
-	scope := t.scopes[len(t.scopes)-1]
-	if _, ok := scope[name]; ok {
-		fail(p, "%s is declared twice", name)
-	}
-	scope[name] = v
-}
-
 // list translates statements in the current scope. What follows a jump is left out.
 func (t *translator) list(list []wgsl.Statement) {
 	for _, s := range list {
@@ -90,7 +71,7 @@ func (t *translator) declare(v *wgsl.Variable) {
 		fail(v.Pos, "a variable of address space %s in a function", v.Space)
 	}
 	if v.Keyword == "const" {
-		t.local(v.Pos, v.Name, t.constant(v))
+		t.declared(v, t.constant(v))
 		return
 	}
 	var x value
@@ -114,7 +95,14 @@ func (t *translator) declare(v *wgsl.Variable) {
 	} else {
 		x = value{typ: x.typ, ops: t.kept(x.typ, x.ops)}
 	}
-	t.local(v.Pos, v.Name, x)
+	t.declared(v, x)
+}
+
+// declared declares a name in the current scope.
+func (t *translator) declared(v *wgsl.Variable, x value) {
+	if err := t.scopes.Declare(v.Pos, v.Name, x); err != nil {
+		panic(err)
+	}
 }
 
 func (t *translator) assignment(s *wgsl.Assign) {
@@ -247,7 +235,7 @@ func (t *translator) repeat(s *wgsl.Loop, c counted) {
 	}
 	t.jumps = append(t.jumps, jumps{end, next})
 	t.scopes = append(t.scopes, map[string]value{})
-	if v, ok := t.find(c.name); ok && (v.typ == wgsl.U32 || v.typ == wgsl.I32 && c.from >= 0) {
+	if v, ok := t.scopes.Find(c.name); ok && (v.typ == wgsl.U32 || v.typ == wgsl.I32 && c.from >= 0) {
 		v.ops = slices.Clone(v.ops) // in the body, the variable is below its bound
 		v.ops[0].most = uint32(c.end - 1)
 		t.scopes[len(t.scopes)-1][c.name] = v

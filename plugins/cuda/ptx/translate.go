@@ -13,12 +13,12 @@ import (
 type translator struct {
 	types     wgsl.Resolver
 	functions map[string]*wgsl.Function
-	effects   map[string]bool    // functions with loops, assignments to global variables or calls of such functions
-	scopes    []map[string]value // from the global scope to the innermost
-	calls     []*call            // from the entry point to the function that is translated
-	jumps     []jumps            // targets of break and continue, from the outermost
-	mutable   map[string]bool    // registers of variables
-	registers map[string]int     // number of registers of each class
+	effects   map[string]bool // functions with loops, assignments to global variables or calls of such functions
+	scopes    wgsl.Scopes[value]
+	calls     []*call         // from the entry point to the function that is translated
+	jumps     []jumps         // targets of break and continue, from the outermost
+	mutable   map[string]bool // registers of variables
+	registers map[string]int  // number of registers of each class
 	labels    int
 	shared    string               // register with the address of shared memory
 	ended     bool                 // the next instruction cannot be reached
@@ -45,7 +45,7 @@ const mostStatic = 48 << 10
 
 // translate translates a module. It panics with a *wgsl.Error if the module is invalid or not supported.
 func translate(m *wgsl.Module) *Kernel {
-	t := &translator{functions: map[string]*wgsl.Function{}, scopes: []map[string]value{{}},
+	t := &translator{functions: map[string]*wgsl.Function{}, scopes: wgsl.Scopes[value]{{}},
 		mutable: map[string]bool{}, registers: map[string]int{},
 		made: map[string]int{}, keys: map[string]string{}, done: []map[string]operand{{}}}
 	t.types = wgsl.Resolver{

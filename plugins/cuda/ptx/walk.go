@@ -107,7 +107,7 @@ func mentions(n any, name string) (found bool) {
 func (t *translator) indexesRegisters(n any, name string) (found bool) {
 	walk(n, func(n any) bool {
 		if e, ok := n.(*wgsl.Index); ok && mentions(e.I, name) {
-			v, known := t.find(root(e.X))
+			v, known := t.scopes.Find(root(e.X))
 			found = found || !known || v.memory == nil && v.typ.N > 0
 		}
 		return !found
@@ -122,7 +122,7 @@ func (t *translator) known(e wgsl.Expr) (int64, bool) {
 		switch n := n.(type) {
 		case *wgsl.Literal, *wgsl.Binary:
 		case *wgsl.Ident:
-			v, ok := t.find(n.Name)
+			v, ok := t.scopes.Find(n.Name)
 			if simple = simple && ok && v.memory == nil; simple {
 				_, constant := v.constant()
 				simple = constant
@@ -193,7 +193,7 @@ func (t *translator) lazy(e wgsl.Expr) (found bool) {
 		case *wgsl.Call:
 			found = found || t.effects[n.Of.Name]
 		case *wgsl.Index:
-			v, ok := t.find(root(n))
+			v, ok := t.scopes.Find(root(n))
 			found = found || ok && v.memory != nil
 		}
 		return !found
