@@ -29,6 +29,9 @@ func (t *translator) call(e *wgsl.Call) (v value, ok bool) {
 	return v, v.typ != nil
 }
 
+// mostCalls is the number of calls of functions that a text translates. See mostLines.
+const mostCalls = 1 << 17
+
 // inline translates a function in place of its call.
 func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 	if f.Entry {
@@ -40,10 +43,13 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 	if len(e.Args) != len(f.Params) {
 		fail(e.Pos, "%s has %d arguments; want %d", f.Name, len(e.Args), len(f.Params))
 	}
+	if t.inlined++; t.inlined > mostCalls {
+		fail(t.begin, "more than %d calls", mostCalls)
+	}
 	scope := map[string]value{}
 	for i, a := range e.Args {
 		p := f.Params[i]
-		v := t.typed(a, must(t.types.Constructible(p.Type)))
+		v := t.typed(a, t.plain(p.Type))
 		if _, ok := scope[p.Name]; ok {
 			fail(p.Pos, "%s is declared twice", p.Name)
 		}
@@ -51,7 +57,7 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 	}
 	c := &call{of: f}
 	if f.Result != nil {
-		c.result = must(t.types.Constructible(f.Result))
+		c.result = t.plain(f.Result)
 	}
 	scopes, within := t.scopes, t.jumps
 	t.scopes = []map[string]value{scopes[0], scope}
@@ -130,6 +136,7 @@ func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
 	if !to.Constructible() {
 		fail(e.Pos, "%s has no constructor", to)
 	}
+	inRegisters(e.Pos, to)
 	out := value{typ: to}
 	if len(e.Args) == 0 {
 		out.ops = zeros(to)

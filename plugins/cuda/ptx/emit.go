@@ -37,8 +37,15 @@ func (t *translator) register(typ *wgsl.Type) operand {
 	return operand{reg: t.fresh(letter(typ)), most: math.MaxUint32}
 }
 
+// mostLines is the number of instructions of a text. The largest kernels have some 10000; but functions that call
+// others several times can grow without bounds.
+const mostLines = 1 << 18
+
 // line writes an instruction.
 func (t *translator) line(format string, args ...any) {
+	if len(t.out) > mostLines {
+		fail(t.begin, "more than %d instructions", mostLines)
+	}
 	t.out = append(t.out, "\t"+fmt.Sprintf(format, args...)+";\n")
 }
 

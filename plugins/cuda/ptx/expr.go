@@ -43,6 +43,9 @@ func (t *translator) value(e wgsl.Expr) value {
 	if v.memory != nil && !v.typ.Constructible() {
 		fail(e.At(), "%s; want a type whose values can be copied", v.typ)
 	}
+	if v.memory != nil {
+		inRegisters(e.At(), v.typ)
+	}
 	return t.load(v)
 }
 
@@ -202,6 +205,9 @@ func (t *translator) index(e *wgsl.Index) value {
 	}
 	if x.memory != nil && !(x.memory.index.reg != "" && x.typ.N > 0) {
 		return t.element(x, i.ops[0])
+	}
+	if x.memory != nil {
+		inRegisters(e.Pos, x.typ)
 	}
 	x = t.load(x)
 	n := len(x.ops) / x.typ.N

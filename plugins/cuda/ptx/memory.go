@@ -106,7 +106,8 @@ func (t *translator) parameters(b *buffer, typ *wgsl.Type, offset int) (out []op
 				if b.readOnly {
 					nc = ".nc"
 				}
-				t.head = append(t.head, fmt.Sprintf("\tld.global%s%s %s, [%s];\n", nc, suffix(typ), o.reg, at(b.base, offset+4*i)))
+				t.head = append(t.head, fmt.Sprintf("\tld.global%s%s %s, [%s];\n", nc, suffix(typ), o.reg,
+					at(b.base, offset+4*i)))
 			}
 			out = append(out, o)
 		}

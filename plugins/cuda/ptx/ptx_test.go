@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -37,6 +38,15 @@ func around(body string) string {
 		"@compute @workgroup_size(1) fn main() {\n" + body + "\n}\n"
 }
 
+// doubling returns a kernel of n functions that call each other: the text of each is twice that of the one before it.
+func doubling(n int) string {
+	b := "var<private> x: u32;\nfn f0() { x = x * x; x = x + 1u; }\n"
+	for i := range n {
+		b += fmt.Sprintf("fn f%d() { f%[2]d(); f%[2]d(); }\n", i+1, i)
+	}
+	return b + fmt.Sprintf("@compute @workgroup_size(1) fn main() { f%d(); }\n", n)
+}
+
 // TestErrors checks the position and the text of errors.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
@@ -66,6 +76,9 @@ func TestErrors(t *testing.T) {
 		{around("break;"), "3:1: break outside of a loop"},
 		{around("var a: array<u32, 40>; y[0] = a[y[0]];"),
 			"3:32: an index of array<u32, 40> that is not constant; want at most 32 elements"},
+		{around("var a: array<u32, 2000>;"),
+			"3:8: array<u32, 2000> in registers: 2000 scalars; want at most 1024"},
+		{doubling(24), "27:29: more than 131072 calls"},
 		{around("let a = " + strings.Repeat("(", 500)), "more than 200 levels of statements and expressions"},
 	} {
 		_, err := Translate(c.src)

@@ -78,12 +78,12 @@ func (t *translator) declare(v *wgsl.Variable) {
 	start := len(t.out)
 	switch {
 	case v.Init == nil:
-		x.typ = must(t.types.Constructible(v.Type))
+		x.typ = t.plain(v.Type)
 		x.ops = zeros(x.typ)
 	case v.Type == nil:
 		x = t.concrete(v.Init)
 	default:
-		x = t.typed(v.Init, must(t.types.Constructible(v.Type)))
+		x = t.typed(v.Init, t.plain(v.Type))
 	}
 	if !x.typ.Constructible() {
 		fail(v.Pos, "%s of %s; want a type whose values can be copied", v.Keyword, x.typ)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/constant"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
@@ -20,6 +21,8 @@ type translator struct {
 	mutable   map[string]bool // registers of variables
 	registers map[string]int  // number of registers of each class
 	labels    int
+	inlined   int                  // number of calls so far
+	begin     wgsl.Pos             // of the entry point
 	shared    string               // register with the address of shared memory
 	ended     bool                 // the next instruction cannot be reached
 	head, out []string             // instructions, those of head first
@@ -85,6 +88,7 @@ func translate(m *wgsl.Module) *Kernel {
 	if entry == nil {
 		fail(wgsl.Pos{Line: 1, Col: 1}, "there is no entry point")
 	}
+	t.begin = entry.Pos
 	if entry.Threads < 1 || entry.Threads > 1024 {
 		fail(entry.Pos, "%d invocations of a workgroup; want 1 to 1024", entry.Threads)
 	}
@@ -137,11 +141,36 @@ func lastBinding(rest []*wgsl.Variable) bool {
 	return true
 }
 
+// plain returns the type that a type expression names. Its values are in registers.
+func (t *translator) plain(e *wgsl.TypeExpr) *wgsl.Type {
+	typ := must(t.types.Constructible(e))
+	inRegisters(e.Pos, typ)
+	return typ
+}
+
+// mostScalars is the number of scalars of a value in registers.
+const mostScalars = 1024
+
+// inRegisters fails if values of a type have too many scalars for registers.
+func inRegisters(p wgsl.Pos, typ *wgsl.Type) {
+	if n := count(typ); n > mostScalars {
+		fail(p, "%s in registers: %d scalars; want at most %d", typ, n, mostScalars)
+	}
+}
+
+// hasBool reports whether a type has a part that no memory can hold.
+func hasBool(typ *wgsl.Type) bool {
+	if typ.Elem != nil {
+		return hasBool(typ.Elem)
+	}
+	return typ == wgsl.Bool || slices.ContainsFunc(typ.Fields, func(f wgsl.TypedField) bool { return hasBool(f.Type) })
+}
+
 // constant returns the value of a const.
 func (t *translator) constant(v *wgsl.Variable) value {
 	x := t.load(t.expr(v.Init))
 	if v.Type != nil {
-		x = as(v.Init.At(), x, must(t.types.Constructible(v.Type)))
+		x = as(v.Init.At(), x, t.plain(v.Type))
 	}
 	for _, o := range x.ops {
 		if !o.constant() {
@@ -168,10 +197,8 @@ func (t *translator) binding(v *wgsl.Variable, last bool) value {
 		return value{typ: typ, memory: &memory{space: "global", base: b.base, buffer: b}}
 	}
 	b.elem = typ.Elem
-	for _, s := range scalars(typ.Elem) {
-		if s == wgsl.Bool {
-			fail(v.Pos, "%s in a buffer", typ)
-		}
+	if hasBool(typ) {
+		fail(v.Pos, "%s in a buffer", typ)
 	}
 	bytes, elements, most := t.fresh("d"), t.fresh("d"), t.fresh("d")
 	t.line("ld.param.u64 %s, [%s_bytes]", bytes, v.Name)
@@ -195,10 +222,8 @@ func (t *translator) workgroup(v *wgsl.Variable, bytes int) int {
 	if typ.Kind == wgsl.Array && typ.N == 0 {
 		fail(v.Pos, "%s in workgroup memory", typ)
 	}
-	for _, s := range scalars(typ) {
-		if s == wgsl.Bool {
-			fail(v.Pos, "%s in workgroup memory", typ)
-		}
+	if hasBool(typ) {
+		fail(v.Pos, "%s in workgroup memory", typ)
 	}
 	size, align := typ.Size()
 	bytes = roundUp(bytes, align)
@@ -212,7 +237,7 @@ func (t *translator) workgroup(v *wgsl.Variable, bytes int) int {
 
 // private declares a variable that each invocation has for itself.
 func (t *translator) private(v *wgsl.Variable) {
-	typ := must(t.types.Constructible(v.Type))
+	typ := t.plain(v.Type)
 	from := zeros(typ)
 	if v.Init != nil {
 		from = t.typed(v.Init, typ).ops
@@ -275,7 +300,7 @@ func (t *translator) entry(f *wgsl.Function) {
 	}
 	scope := map[string]value{}
 	for _, p := range f.Params {
-		typ := must(t.types.Constructible(p.Type))
+		typ := t.plain(p.Type)
 		from := builtinValues[p.Builtin]
 		if from == nil || len(from) != count(typ) || typ.Scalar() != wgsl.U32 {
 			fail(p.Pos, "built-in value %q is not supported", p.Builtin)

@@ -83,8 +83,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 	rng := rand.New(rand.NewPCG(1, 2))
 	in, out := make([]uint32, n), make([]uint32, 3*n)
 	inf := math.Inf(1)
-	special := []float64{0, math.Copysign(0, -1), inf, -inf, math.NaN(), 1, -1, 88.7, 88.8, -87, -103, -104, -150, 127.5,
-		128, -126.5, -149, -150, 0x1p-126, 0x1p-149, 0x1.8p-130, math.MaxFloat32, 2. / 3, 4. / 3, 1 + 0x1p-23, 1 - 0x1p-24}
+	special := []float64{0, math.Copysign(0, -1), inf, -inf, math.NaN(), 1, -1, 88.7, 88.8, -87, -103, -104, -150,
+		127.5, 128, -126.5, -149, -150, 0x1p-126, 0x1p-149, 0x1.8p-130, math.MaxFloat32, 2. / 3, 4. / 3, 1 + 0x1p-23,
+		1 - 0x1p-24}
 	for i := range in {
 		switch {
 		case i < len(special):
@@ -229,8 +230,8 @@ func TestMultiply(t *testing.T) {
 		}
 		for l := range 32 {
 			row, k := l/4, l%4
-			words = append(words, one(a, row, k), one(a, row+8, k), one(a, row, k+4), one(a, row+8, k+4), one(b, row, k),
-				one(b, row, k+4))
+			words = append(words, one(a, row, k), one(a, row+8, k), one(a, row, k+4), one(a, row+8, k+4),
+				one(b, row, k), one(b, row, k+4))
 			for i := range 4 {
 				at := (row+i/2*8)*8 + 2*k + i%2
 				sums[at] = float64(at)

@@ -236,7 +236,8 @@ func (m *machine) loadShared(in *instruction, lanes []int32, atomic bool) {
 		}
 		for i := range in.n {
 			// the usual case first: it is not written since the last barrier, and has been read
-			if a := &m.access[k+i]; a.read != m.epoch || a.written == m.epoch || a.reader >= 0 || a.pending > 0 || atomic {
+			a := &m.access[k+i]
+			if a.read != m.epoch || a.written == m.epoch || a.reader >= 0 || a.pending > 0 || atomic {
 				m.seen(in, l, k+i, atomic)
 			}
 			to[i][l] = m.shared[k+i]

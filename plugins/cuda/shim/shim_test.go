@@ -17,7 +17,7 @@ import (
 )
 
 // sampled is the number of ops whose checks TestConformance runs.
-const sampled = 16
+const sampled = 12
 
 // TestConformance runs checks of the conformance suite. The environment variable devicetest.SampleEnv is "all" for the
 // whole suite, or the seed of a sample of ops. With RLX_PTX the tests write each translated kernel to a file of that

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"regexp"
@@ -94,7 +95,7 @@ func (p *program) copy(in *instruction, args []string) error {
 			}
 			c := pending{to: k}
 			for i := range c.data {
-				c.data[i] = uint32(from[4*i]) | uint32(from[4*i+1])<<8 | uint32(from[4*i+2])<<16 | uint32(from[4*i+3])<<24
+				c.data[i] = binary.LittleEndian.Uint32(from[4*i:])
 				m.wrote(in, l, k+i, false) // from now on, any time
 				m.access[k+i].pending++
 			}
@@ -153,7 +154,8 @@ func (m *machine) ended(g group) {
 		for _, list := range c.groups {
 			n += len(list)
 		}
-		if *c = (copies{}); n > 0 {
+		*c = copies{}
+		if n > 0 {
 			m.fail(&m.p.code[g.pc], l, "the thread ends, and %d copies are not waited for", n)
 		}
 	}

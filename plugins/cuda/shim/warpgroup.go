@@ -26,13 +26,15 @@ type use struct {
 	sums  []int32
 }
 
-var warpgroupProduct = regexp.MustCompile(`^wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16)$`)
+var warpgroupProduct = regexp.MustCompile(
+	`^wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16)$`)
 
 // warpgroupOp returns a function that reads the operands of an instruction of this file. It returns nil for others.
 func (p *program) warpgroupOp(op string) func(in *instruction, args []string) error {
 	plain := func(run func(m *machine, in *instruction, first int32)) func(in *instruction, args []string) error {
 		return func(in *instruction, args []string) (err error) {
-			if in.run = grouped(run); args[0] != "" {
+			in.run = grouped(run)
+			if args[0] != "" {
 				in.n, err = strconv.Atoi(args[0])
 			}
 			return err

@@ -1,8 +1,8 @@
 package wgsl
 
-// Common returns the type that all arguments of a built-in function get, given the types that they have: the first that
-// is not abstract, or otherwise i32, or f32 where one has a point or the function does not take i32. An *Error says that
-// the function does not take the type.
+// Common returns the type that all arguments of a built-in function get, given the types that they have: the first
+// that is not abstract, or otherwise i32, or f32 where one has a point or the function does not take i32. An *Error
+// says that the function does not take the type.
 func (e *Call) Common(have []*Type, takes func(*Type) bool) (*Type, error) {
 	var t *Type
 	for _, h := range have {

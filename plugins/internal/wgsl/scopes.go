@@ -6,7 +6,7 @@ type Scopes[V any] []map[string]V
 // Find returns what a name means. It searches the innermost scope first.
 func (s Scopes[V]) Find(name string) (v V, ok bool) {
 	for i := len(s) - 1; i >= 0; i-- {
-		if v, ok := s[i][name]; ok {
+		if v, ok = s[i][name]; ok {
 			return v, true
 		}
 	}
