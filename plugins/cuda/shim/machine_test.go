@@ -302,3 +302,25 @@ func TestLoadMatrices(t *testing.T) {
 		}
 	}
 }
+
+// TestConversions compares conversions to f16 and bf16 with the values that are nearest.
+func TestConversions(t *testing.T) {
+	for _, c := range []struct {
+		f       float64
+		f16, bf uint32
+	}{
+		{0, 0, 0}, {1, 0x3c00, 0x3f80}, {-2, 0xc000, 0xc000}, {65504, 0x7bff, 0x4780}, {65519, 0x7bff, 0x4780},
+		{65520, 0x7c00, 0x4780}, {0x1p-24, 1, 0x3380}, {0x1p-25, 0, 0x3300}, {0x1.8p-25, 1, 0x3340},
+		{0x1p-14, 0x400, 0x3880}, {0x1.ff8p-15, 0x3ff, 0x3880}, {1 + 0x1p-8, 0x3c04, 0x3f80},
+		{1 + 0x3p-8, 0x3c0c, 0x3f82},
+		{math.Inf(1), 0x7c00, 0x7f80}, {math.Inf(-1), 0xfc00, 0xff80}, {0x1p-133, 0, 1}, {0x1p-134, 0, 0},
+		{math.MaxFloat32, 0x7c00, 0x7f80},
+	} {
+		if got := narrow(c.f); got != c.f16 {
+			t.Errorf("%v as f16: %#x; want %#x", c.f, got, c.f16)
+		}
+		if got := rounded(c.f, 8, -126) >> 16; got != c.bf {
+			t.Errorf("%v as bf16: %#x; want %#x", c.f, got, c.bf)
+		}
+	}
+}

@@ -25,7 +25,7 @@ type access struct {
 
 var (
 	transfer = regexp.MustCompile(`^(ld|st)\.(relaxed\.gpu\.|relaxed\.cta\.)?(global|shared)(\.nc)?` +
-		`(?:\.v([24]))?\.([usf])32$`)
+		`(?:\.v([24]))?\.([usfb])32$`)
 	addition = regexp.MustCompile(`^atom\.relaxed\.(?:gpu|cta)\.(global|shared)\.add\.u32$`)
 )
 
@@ -61,7 +61,7 @@ func (p *program) memoryOp(op string) func(in *instruction, args []string) error
 		if len(args) != in.n+1 {
 			return fmt.Errorf("%d operands; want %d", len(args), in.n+1)
 		}
-		class := map[string]string{"f": "f", "u": "r", "s": "r"}[f[6]]
+		class := map[string]string{"f": "f", "u": "r", "s": "r", "b": "r"}[f[6]]
 		atomic := f[2] != ""
 		words, address := args[:in.n], args[in.n]
 		takes := strings.Repeat(class, in.n) + "="

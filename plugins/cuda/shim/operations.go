@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"maps"
 	"math"
 	"math/bits"
+	"strings"
 )
 
 // operation is an instruction that only computes. takes is described at operands.
@@ -210,6 +212,79 @@ func approximate(a uint32) uint32 {
 	return number(float32(math.Exp2(x) * (1 + off)))
 }
 
+func reciprocal(x float64) float64 { return 1 / x }
+
+// flushed returns a float, or 0 if it is denormal.
+func flushed(a uint32) uint32 {
+	if a>>23&0xff == 0 {
+		return a & (1 << 31)
+	}
+	return a
+}
+
+// rounded returns a float with so many bits, half to even, or fewer for values below the power of two of the exponent.
+func rounded(f float64, digits, least int) uint32 {
+	if f == 0 || f-f != 0 {
+		return number(float32(f))
+	}
+	_, e := math.Frexp(f)
+	unit := math.Ldexp(1, max(e-1, least)-digits+1)
+	return number(float32(math.RoundToEven(f/unit) * unit))
+}
+
+// narrow returns a float as f16.
+func narrow(f float64) uint32 {
+	sign := uint32(0)
+	if math.Signbit(f) {
+		sign, f = 1<<15, -f
+	}
+	switch g := value(rounded(f, 11, -14)); {
+	case f != f:
+		return 0x7fff
+	case g >= 65536:
+		return sign | 31<<10
+	case g < 0x1p-14:
+		return sign | uint32(g*0x1p24)
+	default:
+		bits := number(float32(g))
+		return sign | (bits>>23-112)<<10 | bits>>13&0x3ff
+	}
+}
+
+// pairs makes a conversion of two floats to the halves of a word, the first to the upper half.
+func pairs(f func(x float64) uint32) operation {
+	return words2("r=ff", func(d, a, b []uint32, lanes []int32) {
+		for _, l := range lanes {
+			d[l] = f(value(a[l]))<<16 | f(value(b[l]))&0xffff
+		}
+	})
+}
+
+// joined adds comparisons whose result is combined with a predicate, such as setp.lt.and.u32, for all comparisons.
+func joined(all map[string]operation) map[string]operation {
+	for name, o := range maps.Clone(all) {
+		compare, isCompare := strings.CutPrefix(name, "setp.")
+		op, typ, ok := strings.Cut(compare, ".")
+		if !isCompare || !ok {
+			continue
+		}
+		join := func(f func(a, b bool) bool) operation {
+			return operation{o.takes + "p", func(m *machine, in *instruction, lanes []int32) {
+				p := m.bools[in.a[3]]
+				with := make([]bool, len(p)) // the result may be the predicate
+				copy(with, p)
+				o.run(m, in, lanes)
+				for _, l := range lanes {
+					m.bools[in.a[0]][l] = f(m.bools[in.a[0]][l], with[l])
+				}
+			}}
+		}
+		all["setp."+op+".and."+typ] = join(func(a, b bool) bool { return a && b })
+		all["setp."+op+".or."+typ] = join(func(a, b bool) bool { return a || b })
+	}
+	return all
+}
+
 // half returns the value of an f16.
 func half(h uint16) float32 {
 	sign, e, m := float32(1), int(h>>10&31), float32(h&0x3ff)
@@ -226,7 +301,7 @@ func half(h uint16) float32 {
 }
 
 // operations holds the instructions that only compute.
-var operations = map[string]operation{
+var operations = joined(map[string]operation{
 	"mov.u32": words1("r=r", move), "mov.s32": words1("r=r", move), "mov.f32": words1("f=f", move),
 	"add.u32": words2("r=rr", add), "add.s32": words2("r=rr", add), "sub.u32": words2("r=rr", sub),
 	"sub.s32": words2("r=rr", sub), "mul.lo.u32": words2("r=rr", mul), "mul.lo.s32": words2("r=rr", mul),
@@ -357,7 +432,10 @@ var operations = map[string]operation{
 	"add.f32": words2("f=ff", addFloats), "mul.f32": words2("f=ff", mulFloats), "sub.f32": words2("f=ff", subFloats),
 	"max.NaN.f32":    each2("f=ff", largest),
 	"copysign.f32":   each2("f=ff", func(a, b uint32) uint32 { return a&(1<<31) | b&^(1<<31) }),
-	"rcp.approx.f32": float1(func(x float64) float64 { return 1 / x }),
+	"rcp.approx.f32": float1(reciprocal), "rcp.rn.f32": float1(reciprocal),
+	"ex2.approx.ftz.f32": each1("f=f", func(a uint32) uint32 { return flushed(approximate(flushed(a))) }),
+	"cvt.rn.bf16x2.f32":  pairs(func(f float64) uint32 { return rounded(f, 8, -126) >> 16 }),
+	"cvt.rn.f16x2.f32":   pairs(narrow),
 	"mov.b64": {"d=d", func(m *machine, in *instruction, lanes []int32) {
 		for _, l := range lanes {
 			m.doubles[in.a[0]][l] = m.doubles[in.a[1]][l]
@@ -395,7 +473,7 @@ var operations = map[string]operation{
 			m.bools[in.a[0]][l] = m.bools[in.a[1]][l]
 		}
 	}},
-}
+})
 
 // compares makes a comparison of a function of one lane.
 func compares(class string, f func(a, b uint32) bool) operation {

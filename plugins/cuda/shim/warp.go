@@ -64,7 +64,11 @@ func (p *program) asyncOp(op string) func(in *instruction, args []string) error 
 				other = func(lane, by int32) int32 { return lane ^ by }
 			}
 			in.run = func(m *machine, in *instruction, lanes []int32) { m.shuffle(in, lanes, other) }
-			return p.operands(in, "r=rr", args[:3])
+			class := "r"
+			if args[0][1] == floatClass {
+				class = "f"
+			}
+			return p.operands(in, class+"="+class+"r", args[:3])
 		}
 	}
 	if f := matrix.FindStringSubmatch(op); f != nil {
@@ -81,16 +85,27 @@ func (p *program) asyncOp(op string) func(in *instruction, args []string) error 
 	return nil
 }
 
-// copy reads cp.async.cg.shared.global [TO], [FROM], 16.
+// copy reads cp.async.cg.shared.global [TO], [FROM], 16, SIZE. Bytes after the first SIZE are zeros. Without SIZE it is
+// 16.
 func (p *program) copy(in *instruction, args []string) error {
-	if len(args) != 3 || args[2] != "16" {
+	if len(args) == 3 {
+		args = append(args, "16")
+	}
+	if len(args) != 4 || args[2] != "16" {
 		return fmt.Errorf("want a copy of 16 bytes")
 	}
 	in.n = 4
 	in.run = func(m *machine, in *instruction, lanes []int32) {
 		for _, l := range lanes {
-			k, from := m.word(in, l), m.global(in, 1, l, 16)
-			if k < 0 || from == nil {
+			var from [16]byte
+			k, size := m.word(in, l), m.words[in.a[0]][l]
+			if size > 16 {
+				m.fail(in, l, "a copy of %d of 16 bytes", size)
+			}
+			if size > 0 && m.err == nil {
+				copy(from[:size], m.global(in, 1, l, 16))
+			}
+			if m.err != nil {
 				return
 			}
 			c := pending{to: k}
@@ -101,6 +116,9 @@ func (p *program) copy(in *instruction, args []string) error {
 			}
 			m.copies[l].open = append(m.copies[l].open, c)
 		}
+	}
+	if err := p.operands(in, "=r", args[3:]); err != nil {
+		return err
 	}
 	if err := p.address(in, 0, wordClass, args[0]); err != nil {
 		return err
