@@ -248,7 +248,7 @@ func (p *program) operands(in *instruction, takes string, args []string) error {
 		if err != nil {
 			return err
 		}
-		if r.class != class {
+		if r.class != class && !(class == floatClass && r.class == wordClass) { // .b32 is of any type
 			return fmt.Errorf("%s is no register of class %c", a, class)
 		}
 		in.a[i] = r.n
