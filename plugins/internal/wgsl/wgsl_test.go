@@ -210,7 +210,7 @@ func TestErrors(t *testing.T) {
 
 // FuzzParse checks that any text is parsed or rejected with an *Error at a place in it.
 func FuzzParse(f *testing.F) {
-	src, err := os.ReadFile("../../metal/msl/testdata/sums.wgsl")
+	src, err := os.ReadFile("testdata/sums.wgsl")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -72,44 +72,27 @@ func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
 	for _, a := range e.Args {
 		vs = append(vs, t.expr(a))
 	}
-	all := func(n int, typ func(i int) *wgsl.Type) string {
-		if len(vs) != n {
-			fail(e.Pos, "%s of %d values; want %d", to, len(vs), n)
-		}
-		var args []string
-		for i, v := range vs {
-			args = append(args, as(e.Args[i].At(), v, typ(i)).text)
-		}
-		return strings.Join(args, ", ")
-	}
-	out := value{typ: to}
-	switch {
-	case to.Kind == wgsl.Array:
-		out.text = typeName(to) + "{{" + all(to.N, func(int) *wgsl.Type { return to.Elem }) + "}}"
-	case to.Kind == wgsl.Structure:
-		out.text = typeName(to) + "{" + all(len(to.Fields), func(i int) *wgsl.Type { return to.Fields[i].Type }) + "}"
-	case to.Kind == wgsl.Matrix:
-		out.text = typeName(to) + "(" + all(to.N, func(int) *wgsl.Type { return to.Elem }) + ")"
-	case len(vs) == 1 && (to.Kind == wgsl.Scalar || vs[0].typ.Kind == wgsl.Vector):
+	want := must(e.Parts(to, types(vs)))
+	if want == nil {
 		return t.convert(e, vs[0], to)
-	case len(vs) == 1:
-		out.text = typeName(to) + "(" + all(1, func(int) *wgsl.Type { return to.Elem }) + ")"
-	case to.Kind == wgsl.Vector:
-		n := 0
-		for _, v := range vs {
-			n += max(v.typ.N, 1)
-		}
-		if n != to.N {
-			fail(e.Pos, "%s of %d elements", to, n)
-		}
-		out.text = typeName(to) + "(" + all(len(vs), func(i int) *wgsl.Type {
-			if v := vs[i].typ; v.Kind == wgsl.Vector {
-				return wgsl.VectorOf(to.Elem, v.N)
-			}
-			return to.Elem
-		}) + ")"
-	default:
-		fail(e.Pos, "%s of %d values; want 1", to, len(vs))
+	}
+	var args []string
+	for i, v := range vs {
+		args = append(args, as(e.Args[i].At(), v, want[i]).text)
+	}
+	begin, end := "(", ")"
+	switch to.Kind {
+	case wgsl.Array:
+		begin, end = "{{", "}}"
+	case wgsl.Structure:
+		begin, end = "{", "}"
+	}
+	return value{text: typeName(to) + begin + strings.Join(args, ", ") + end, typ: to}
+}
+
+func types(vs []value) (out []*wgsl.Type) {
+	for _, v := range vs {
+		out = append(out, v.typ)
 	}
 	return out
 }
@@ -194,25 +177,11 @@ func integers(t *wgsl.Type) bool { return t.Integer() }
 func (t *translator) agreed(e *wgsl.Call, ok func(*wgsl.Type) bool) (typ *wgsl.Type, args []string) {
 	var vs []value
 	for _, a := range e.Args {
-		v := t.expr(a)
-		vs = append(vs, v)
-		if !v.typ.Abstract() && typ == nil {
-			typ = v.typ
-		}
+		vs = append(vs, t.expr(a))
 	}
-	if typ == nil {
-		typ = wgsl.I32
-		for _, v := range vs {
-			if v.typ == wgsl.AbstractFloat || !ok(wgsl.I32) {
-				typ = wgsl.F32
-			}
-		}
-	}
+	typ = must(e.Common(types(vs), ok))
 	for i, v := range vs {
 		args = append(args, as(e.Args[i].At(), v, typ).text)
-	}
-	if !ok(typ) {
-		fail(e.Pos, "%s of %s", e.Of.Name, typ)
 	}
 	return typ, args
 }

@@ -24,7 +24,7 @@ func (t *translator) expr(e wgsl.Expr) value {
 	case *wgsl.Literal:
 		return literal(must(e.Constant()))
 	case *wgsl.Ident:
-		s, ok := t.find(e.Name)
+		s, ok := t.scopes.Find(e.Name)
 		if !ok {
 			fail(e.Pos, "%s is not declared", e.Name)
 		}

@@ -14,7 +14,7 @@ import (
 // texts compile and compute the right values is tested in package shim. Run with -update after a change of the
 // translation.
 func TestGolden(t *testing.T) {
-	src, err := os.ReadFile("testdata/sums.wgsl")
+	src, err := os.ReadFile("../../internal/wgsl/testdata/sums.wgsl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 // FuzzTranslate checks that any text is translated or rejected with an *wgsl.Error, and that a second translation gives
 // the same result.
 func FuzzTranslate(f *testing.F) {
-	src, err := os.ReadFile("testdata/sums.wgsl")
+	src, err := os.ReadFile("../../internal/wgsl/testdata/sums.wgsl")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -7,30 +7,18 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// find returns the value of a name. It searches the innermost scope first.
-func (t *translator) find(name string) (value, bool) {
-	for i := len(t.scopes) - 1; i >= 0; i-- {
-		if v, ok := t.scopes[i][name]; ok {
-			return v, true
-		}
-	}
-	return value{}, false
-}
-
 // local declares a name in the current scope and returns its MSL name. In C++ a variable is in scope in its own
 // initialiser, so a variable that hides another gets a different MSL name.
 func (t *translator) local(p wgsl.Pos, name string, v value) string {
-	scope := t.scopes[len(t.scopes)-1]
-	if _, ok := scope[name]; ok {
-		fail(p, "%s is declared twice", name)
-	}
 	out := msl(name)
 	for n := 2; t.used[out] || t.isGlobal(name) && n == 2; n++ {
 		out = fmt.Sprintf("%s_%d_", name, n)
 	}
 	t.used[out] = true
 	v.text = out
-	scope[name] = v
+	if err := t.scopes.Declare(p, name, v); err != nil {
+		panic(err)
+	}
 	return out
 }
 
@@ -137,7 +125,7 @@ func (t *translator) isBuffer(e wgsl.Expr) bool {
 	if !ok {
 		return false
 	}
-	v, ok := t.find(n.Name)
+	v, ok := t.scopes.Find(n.Name)
 	return ok && v.typ.Kind == wgsl.Array && v.typ.N == 0
 }
 

@@ -14,13 +14,13 @@ import (
 type translator struct {
 	types     wgsl.Resolver
 	functions map[string]*wgsl.Function
-	scopes    []map[string]value // from the global scope to the innermost
-	used      map[string]bool    // MSL names of the current function's variables
-	result    *wgsl.Type         // of the current function; nil for none
-	calls     map[string]bool    // functions that the current function calls
-	helpers   map[string]bool    // names in helperTexts that the text needs
-	barrier   bool               // the text has a barrier
-	matrices  wgsl.Pos           // of a call of a matrix function; zero if there is none
+	scopes    wgsl.Scopes[value]
+	used      map[string]bool // MSL names of the current function's variables
+	result    *wgsl.Type      // of the current function; nil for none
+	calls     map[string]bool // functions that the current function calls
+	helpers   map[string]bool // names in helperTexts that the text needs
+	barrier   bool            // the text has a barrier
+	matrices  wgsl.Pos        // of a call of a matrix function; zero if there is none
 	out       strings.Builder
 	indent    int
 }
@@ -31,7 +31,7 @@ func msl(name string) string { return name + "_" }
 
 // translate translates a module. It panics with a *wgsl.Error if the module is invalid or not supported.
 func translate(m *wgsl.Module) *Kernel {
-	t := &translator{functions: map[string]*wgsl.Function{}, scopes: []map[string]value{{}}, helpers: map[string]bool{}}
+	t := &translator{functions: map[string]*wgsl.Function{}, scopes: wgsl.Scopes[value]{{}}, helpers: map[string]bool{}}
 	t.types = wgsl.Resolver{
 		Structs: map[string]*wgsl.Type{},
 		Constant: func(e wgsl.Expr) (constant.Value, error) {

@@ -5,14 +5,13 @@ package shim
 import (
 	"encoding/binary"
 	"errors"
-	"math"
-	"math/bits"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/internal/wgsl/wgsltest"
 )
 
 // dev is a device with compiled kernels and a buffer.
@@ -83,65 +82,23 @@ func (d dev) run(kernel int, x, y uint32, ranges ...int64) error {
 	}
 }
 
-// meaning is a kernel that computes sixteen results from words a and b. WGSL defines them; C++ leaves many of them
-// undefined.
-const meaning = `
-@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;
-@group(0) @binding(1) var<storage, read_write> y: array<u32>;
-fn sign_of(v: vec4<i32>, by: vec4<u32>) -> i32 { return (v >> by).z; }
-@compute @workgroup_size(32)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-  let i = (group.y * groups.x + group.x) * 32u + local;
-  let a = x[i].x;
-  let b = x[i].y;
-  let p = bitcast<i32>(a);
-  let q = bitcast<i32>(b);
-  y[16u * i] = bitcast<u32>(p + q);
-  y[16u * i + 1u] = bitcast<u32>(p * q);
-  y[16u * i + 2u] = bitcast<u32>(-p);
-  y[16u * i + 3u] = a / b;
-  y[16u * i + 4u] = a % b;
-  y[16u * i + 5u] = bitcast<u32>(p / q);
-  y[16u * i + 6u] = bitcast<u32>(p % q);
-  y[16u * i + 7u] = a << b;
-  y[16u * i + 8u] = bitcast<u32>(p >> b);
-  y[16u * i + 9u] = bitcast<u32>(sign_of(vec4<i32>(p), vec4<u32>(b)));
-  y[16u * i + 10u] = u32(bitcast<f32>(a));
-  y[16u * i + 11u] = bitcast<u32>(i32(bitcast<f32>(a)));
-  y[16u * i + 12u] = bitcast<u32>(round(f32(p % 1000) * 0.5));
-  y[16u * i + 13u] = countLeadingZeros(a);
-  y[16u * i + 14u] = bitcast<u32>(unpack2x16float(a).y);
-  y[16u * i + 15u] = (vec4<u32>(a, b, a, b) / b).w;
-}
-`
-
-// TestMeaning compares the results of the kernel meaning with those of Go, whose language or package math defines the
-// operations.
+// TestMeaning checks that the translation keeps the meaning of operations that C++ leaves undefined.
 func TestMeaning(t *testing.T) {
-	special := []uint32{0, 1, 2, 3, 7, 31, 32, 33, 1000, 1 << 31, 1<<31 - 1, 1<<32 - 1, 1<<32 - 2, 0x3f800000,
-		0x40200000, 0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000,
-		0x7f800000, 0xff800000, 0x7fc00000, 0xbf800000, 0xcf000000, 0xcf000001, 0x00010000, 0x3c000000, 0x03ff0000,
-		0x80010000, 0x7bff0000, 0xfc000000, 0x38000000}
-	n := len(special) * len(special)
-	d := start(t, 1<<20, meaning)
+	pairs := wgsltest.Pairs()
+	n := int64(len(pairs) / 2)
+	d := start(t, 1<<20, wgsltest.Meaning)
 	const y = 1 << 14
-	for i := range n {
-		binary.LittleEndian.PutUint32(d.memory[8*i:], special[i/len(special)])
-		binary.LittleEndian.PutUint32(d.memory[8*i+4:], special[i%len(special)])
+	for i, w := range pairs {
+		binary.LittleEndian.PutUint32(d.memory[4*i:], w)
 	}
-	if err := d.run(0, 4, uint32(n/32/4), 0, int64(8*n), y, int64(64*n)); err != nil {
+	if err := d.run(0, 4, uint32(n/32/4), 0, 8*n, y, 64*n); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"p + q", "p * q", "-p", "a / b", "a % b", "p / q", "p % q", "a << b", "p >> b",
-		"p >> b of a vector", "u32(f32)", "i32(f32)", "round", "countLeadingZeros", "unpack2x16float", "vec4 / b"}
-	for i := range n {
-		a, b := special[i/len(special)], special[i%len(special)]
-		for k, want := range defined(a, b) {
-			if got := binary.LittleEndian.Uint32(d.memory[y+4*(16*i+k):]); got != want {
-				t.Errorf("%s of %#x, %#x: %#x; want %#x", names[k], a, b, got, want)
-			}
-		}
+	results := make([]uint32, 16*n)
+	for i := range results {
+		results[i] = binary.LittleEndian.Uint32(d.memory[y+4*i:])
 	}
+	wgsltest.Check(t, results)
 }
 
 // TestSwizzles: components of vectors in any order and number, and operators between them.
@@ -167,45 +124,6 @@ fn main() {
 			t.Errorf("word %d is %d; want %d", i, got, want)
 		}
 	}
-}
-
-// defined returns the sixteen results of the kernel meaning.
-func defined(a, b uint32) [16]uint32 {
-	p, q := int32(a), int32(b)
-	quotient, rest, signed, left := a, uint32(0), p, int32(0)
-	if b != 0 {
-		quotient, rest, signed, left = a/b, a%b, p/q, p%q // Go's wrap, too
-	}
-	word, whole := uint32(0), int32(0)
-	switch f := float64(math.Float32frombits(a)); {
-	case f != f:
-	case f > 0:
-		word, whole = uint32(min(f, 1<<32-256)), int32(min(f, 1<<31-128))
-	default:
-		whole = int32(max(f, -1<<31))
-	}
-	one := uint32(1)
-	if b == 0 {
-		one = b
-	}
-	return [16]uint32{uint32(p + q), uint32(p * q), uint32(-p), quotient, rest, uint32(signed), uint32(left),
-		a << (b & 31), uint32(p >> (b & 31)), uint32(p >> (b & 31)),
-		word, uint32(whole), math.Float32bits(float32(math.RoundToEven(float64(p%1000) * 0.5))),
-		uint32(bits.LeadingZeros32(a)), widened(uint16(a >> 16)), one}
-}
-
-// widened converts a binary16 to a binary32 (IEEE 754).
-func widened(h uint16) uint32 {
-	sign, e, m := uint32(h>>15)<<31, int(h>>10&31), float64(h&1023)
-	switch {
-	case e == 31 && m == 0:
-		return sign | 0x7f800000
-	case e == 31:
-		return sign | 0x7fc00000
-	case e == 0:
-		return sign | math.Float32bits(float32(math.Ldexp(m, -24)))
-	}
-	return sign | math.Float32bits(float32(math.Ldexp(m+1024, e-25)))
 }
 
 // TestThreads checks that threads see each other's writes to workgroup memory after a barrier, and not all of them

@@ -1,0 +1,507 @@
+package ptx
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/rlx-go/rlx/plugins/internal/wgsl"
+)
+
+// classes are the kinds of registers: their type and the letters that their names begin with.
+var classes = []struct{ typ, letter string }{
+	{".pred", "p"}, {".b16", "h"}, {".b32", "r"}, {".f32", "f"}, {".b64", "d"},
+}
+
+// fresh returns a new register of a class, which its letter names.
+func (t *translator) fresh(letter string) string {
+	n := t.registers[letter]
+	t.registers[letter]++
+	return fmt.Sprintf("%%%s%d", letter, n)
+}
+
+// letter returns the letter of the registers for a scalar type.
+func letter(typ *wgsl.Type) string {
+	switch typ {
+	case wgsl.Bool:
+		return "p"
+	case wgsl.F32:
+		return "f"
+	}
+	return "r"
+}
+
+// register returns a new register for a scalar of a type.
+func (t *translator) register(typ *wgsl.Type) operand {
+	return operand{reg: t.fresh(letter(typ)), most: math.MaxUint32}
+}
+
+// mostLines is the number of instructions of a text. The largest kernels have some 10000; but functions that call
+// others several times can grow without bounds.
+const mostLines = 1 << 18
+
+// line writes an instruction.
+func (t *translator) line(format string, args ...any) {
+	if len(t.out) > mostLines {
+		fail(t.begin, "more than %d instructions", mostLines)
+	}
+	t.out = append(t.out, "\t"+fmt.Sprintf(format, args...)+";\n")
+}
+
+// comment writes a comment.
+func (t *translator) comment(format string, args ...any) {
+	t.out = append(t.out, fmt.Sprintf("\t// "+format+"\n", args...))
+}
+
+// label returns the name of a new label.
+func (t *translator) label(of string) string {
+	t.labels++
+	return fmt.Sprintf("$%s_%d", of, t.labels)
+}
+
+// place writes a label.
+func (t *translator) place(label string) {
+	t.out = append(t.out, label+":\n")
+	t.ended = false
+}
+
+// jump writes a jump, after which no instruction is reached.
+func (t *translator) jump(label string) {
+	t.line("bra %s", label)
+	t.ended = true
+}
+
+// result writes an instruction whose result is a scalar of a type. args are the operands, of the same type.
+func (t *translator) result(op string, typ *wgsl.Type, args ...operand) operand {
+	return t.from(op, typ, typ, args...)
+}
+
+// from is like result, for operands of type from.
+func (t *translator) from(op string, typ, from *wgsl.Type, args ...operand) operand {
+	texts, stable := make([]string, len(args)), true
+	for i, a := range args {
+		texts[i] = a.text(from)
+		if from == wgsl.Bool {
+			texts[i] = t.predicate(a)
+		}
+		stable = stable && !t.mutable[a.reg]
+	}
+	return t.once(op, typ, strings.Join(texts, ", "), stable)
+}
+
+// once writes an instruction unless an earlier one has computed the same. stable says that no operand is a variable.
+func (t *translator) once(op string, typ *wgsl.Type, args string, stable bool) operand {
+	return t.onceIn(letter(typ), op, args, stable)
+}
+
+// onceIn is like once, for a result in a register of a class.
+func (t *translator) onceIn(class, op, args string, stable bool) operand {
+	key := op + " " + args
+	if stable {
+		for i := len(t.done) - 1; i >= 0; i-- {
+			if o, ok := t.done[i][key]; ok {
+				return o
+			}
+		}
+	}
+	to := operand{reg: t.fresh(class), most: math.MaxUint32}
+	t.made[to.reg] = len(t.out)
+	t.line("%s %s, %s", op, to.reg, args)
+	if stable {
+		t.done[len(t.done)-1][key] = to
+		t.keys[to.reg] = key
+	}
+	return to
+}
+
+// branch translates code that is not always reached, so what it computes is not known after it.
+func (t *translator) branch(f func()) {
+	t.done = append(t.done, map[string]operand{})
+	f()
+	t.done = t.done[:len(t.done)-1]
+}
+
+// predicate returns a register that holds a bool.
+func (t *translator) predicate(o operand) string {
+	if o.reg != "" {
+		return o.reg
+	}
+	p := t.fresh("p")
+	t.line("mov.pred %s, %d", p, o.bits)
+	return p
+}
+
+// move writes to = from, for a register to.
+func (t *translator) move(typ *wgsl.Type, to, from operand) {
+	switch {
+	case t.moved(to.reg, from.reg):
+	case typ == wgsl.Bool && from.constant():
+		t.line("mov.pred %s, %d", to.reg, from.bits)
+	case typ == wgsl.Bool:
+		t.line("mov.pred %s, %s", to.reg, from.reg)
+	case to.reg != from.reg:
+		t.line("mov%s %s, %s", suffix(typ), to.reg, from.text(typ))
+	}
+}
+
+// suffix returns the PTX type of a scalar.
+func suffix(typ *wgsl.Type) string {
+	switch typ {
+	case wgsl.Bool:
+		return ".pred"
+	case wgsl.F32:
+		return ".f32"
+	case wgsl.I32:
+		return ".s32"
+	}
+	return ".u32"
+}
+
+// kept returns scalars that later assignments do not change: those that are registers of variables are copied.
+func (t *translator) kept(typ *wgsl.Type, ops []operand) []operand {
+	out := make([]operand, len(ops))
+	for i, s := range scalars(typ) {
+		out[i] = ops[i]
+		if t.mutable[ops[i].reg] {
+			out[i].reg = t.fresh(letter(s))
+			t.move(s, out[i], ops[i])
+		}
+	}
+	return out
+}
+
+// moved lets the instruction that computes a register write another one instead. That is possible for an instruction of
+// the present statement whose result nothing has used, if nothing since then has used the other register. It returns
+// false where it is not possible.
+func (t *translator) moved(to, from string) bool {
+	n, ok := t.made[from]
+	if !ok || n < t.start {
+		return false
+	}
+	for _, line := range t.out[n+1:] {
+		if line[0] == '$' || strings.Contains(line, "bra ") || find(line, to) >= 0 || find(line, from) >= 0 {
+			return false
+		}
+	}
+	delete(t.made, from)
+	if key, ok := t.keys[from]; ok {
+		here := t.done[len(t.done)-1]
+		if _, ok := here[key]; !ok {
+			return false
+		}
+		delete(here, key)
+	}
+	i := find(t.out[n], from)
+	t.out[n] = t.out[n][:i] + to + t.out[n][i+len(from):]
+	return true
+}
+
+// find returns the position of a register in an instruction, or -1.
+func find(line, reg string) int {
+	for at := 0; ; {
+		i := strings.Index(line[at:], reg)
+		if i < 0 {
+			return -1
+		}
+		at += i + len(reg)
+		if line[at] < '0' || line[at] > '9' {
+			return at - len(reg)
+		}
+	}
+}
+
+// replace writes to = from, for registers of a variable, none of which is read after it is written.
+func (t *translator) replace(typ *wgsl.Type, to, from []operand) {
+	times := map[string]int{}
+	for _, o := range from {
+		if times[o.reg]++; times[o.reg] == 2 {
+			delete(t.made, o.reg)
+		}
+	}
+	for i, s := range scalars(typ) {
+		t.move(s, to[i], from[i])
+	}
+}
+
+// assign writes to = from, for the registers of a variable.
+func (t *translator) assign(typ *wgsl.Type, to, from []operand) {
+	mine := map[string]int{}
+	for i, o := range to {
+		mine[o.reg] = i
+	}
+	for i, o := range from {
+		if k, ok := mine[o.reg]; ok && k < i { // it would be overwritten before it is read
+			from = t.kept(typ, from)
+			break
+		}
+	}
+	t.replace(typ, to, from)
+}
+
+// variable returns the registers of a new variable with the given values.
+func (t *translator) variable(typ *wgsl.Type, from []operand) []operand {
+	out := make([]operand, len(from))
+	for i, s := range scalars(typ) {
+		out[i] = t.register(s)
+		t.mutable[out[i].reg] = true
+	}
+	t.replace(typ, out, from)
+	return out
+}
+
+// zeros returns the zero value of a type.
+func zeros(typ *wgsl.Type) []operand { return make([]operand, count(typ)) }
+
+// integer writes an operation on two integers. It computes constants and leaves out operations without effect. typ is
+// i32 or u32.
+func (t *translator) integer(op string, typ *wgsl.Type, x, y operand) operand {
+	if strings.Contains("+ * & | ^", op) && x.constant() {
+		x, y = y, x
+	}
+	if y.constant() {
+		if out, ok := t.withConstant(op, typ, x, y); ok {
+			return out
+		}
+	}
+	name := map[string]string{"+": "add", "-": "sub", "*": "mul.lo", "/": "div", "%": "rem", ">>": "shr"}[op]
+	if name != "" {
+		name += suffix(typ)
+	} else {
+		name = map[string]string{"<<": "shl", "&": "and", "|": "or", "^": "xor"}[op] + ".b32"
+	}
+	out := t.result(name, typ, x, y)
+	out.most = bound(op, typ, x, y)
+	return out
+}
+
+// withConstant is integer for a constant y. It returns false if there is no better way than for any y.
+func (t *translator) withConstant(op string, typ *wgsl.Type, x, y operand) (operand, bool) {
+	if x.constant() {
+		if n, ok := fold(op, typ, x.bits, y.bits); ok {
+			return number(n), true
+		}
+	}
+	switch n := y.bits; {
+	case n == 0 && strings.Contains("+ - | ^ << >>", op), n == 1 && strings.Contains("* /", op),
+		n == math.MaxUint32 && op == "&":
+		return x, true
+	case n == 0 && strings.Contains("* &", op), n == 1 && op == "%":
+		return number(0), true
+	case op == "+":
+		return t.plus(typ, x, n), true
+	case op == "-":
+		return t.plus(typ, x, -n), true
+	case op == "*" && bits.OnesCount32(n) == 1:
+		out := t.result("shl.b32", typ, x, number(uint32(bits.TrailingZeros32(n))))
+		out.most = bound(op, typ, x, y)
+		return out, true
+	}
+	return operand{}, false
+}
+
+// plus adds a constant to an integer.
+func (t *translator) plus(typ *wgsl.Type, x operand, n uint32) operand {
+	of := x
+	if x.of != "" {
+		of, n = operand{reg: x.of}, n+x.plus
+	}
+	out := of
+	if n != 0 {
+		out = t.result("add"+suffix(typ), typ, of, number(n))
+	}
+	out.most = bound("+", typ, x, number(n-x.plus))
+	if !t.mutable[of.reg] {
+		out.of, out.plus = of.reg, n
+	}
+	return out
+}
+
+// fold computes an operation on constants.
+func fold(op string, typ *wgsl.Type, x, y uint32) (uint32, bool) {
+	signed := typ == wgsl.I32
+	switch op {
+	case "+":
+		return x + y, true
+	case "-":
+		return x - y, true
+	case "*":
+		return x * y, true
+	case "&":
+		return x & y, true
+	case "|":
+		return x | y, true
+	case "^":
+		return x ^ y, true
+	case "<<":
+		return x << y, true
+	case ">>":
+		if signed {
+			return uint32(int32(x) >> y), true
+		}
+		return x >> y, true
+	case "/":
+		if y != 0 && !(signed && y == math.MaxUint32) {
+			if signed {
+				return uint32(int32(x) / int32(y)), true
+			}
+			return x / y, true
+		}
+	case "%":
+		if y != 0 && !(signed && y == math.MaxUint32) {
+			if signed {
+				return uint32(int32(x) % int32(y)), true
+			}
+			return x % y, true
+		}
+	}
+	return 0, false
+}
+
+// bound returns an upper bound of the result of an operation on integers, read as u32.
+func bound(op string, typ *wgsl.Type, x, y operand) uint32 {
+	a, b := uint64(x.most), uint64(y.most)
+	most := uint64(math.MaxUint32)
+	if typ == wgsl.I32 && (a > math.MaxInt32 || b > math.MaxInt32) && op != "&" { // it may be negative
+		return math.MaxUint32
+	}
+	switch op {
+	case "+":
+		most = a + b
+	case "*":
+		most = a * b
+	case "/":
+		most = a
+		if y.constant() && y.bits > 0 {
+			most = a / b
+		}
+	case "%":
+		most = a
+		if b > 0 && b <= a && y.constant() {
+			most = b - 1
+		}
+	case "&":
+		most = min(a, b)
+	case "|", "^":
+		most = 1<<bits.Len64(a|b) - 1
+	case ">>":
+		most = a
+		if y.constant() {
+			most = a >> y.bits
+		}
+	case "<<":
+		if y.constant() {
+			most = a << y.bits
+		}
+	}
+	if most > math.MaxUint32 {
+		return math.MaxUint32
+	}
+	return uint32(most)
+}
+
+// least returns the smaller of two integers of type u32.
+func (t *translator) least(x, y operand) operand {
+	switch {
+	case y.constant() && x.most <= y.bits:
+		return x
+	case x.constant() && y.most <= x.bits:
+		return y
+	}
+	out := t.result("min.u32", wgsl.U32, x, y)
+	out.most = min(x.most, y.most)
+	return out
+}
+
+// compare writes a comparison of two scalars.
+func (t *translator) compare(op string, typ *wgsl.Type, x, y operand) operand {
+	name := map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[op]
+	if typ == wgsl.Bool {
+		out := t.logic("^", x, y)
+		if op == "==" {
+			return t.not(out)
+		}
+		return out
+	}
+	if x.constant() && y.constant() && typ != wgsl.F32 {
+		return truth(holds(op, typ, x.bits, y.bits))
+	}
+	if typ == wgsl.U32 && y.constant() {
+		switch {
+		case op == "<" && x.most < y.bits, op == "<=" && x.most <= y.bits, op == ">=" && y.bits == 0:
+			return number(1)
+		case op == ">=" && x.most < y.bits, op == ">" && x.most <= y.bits, op == "<" && y.bits == 0:
+			return number(0)
+		}
+	}
+	if typ == wgsl.F32 && op == "!=" {
+		name = "neu" // true for NaN
+	}
+	return t.from("setp."+name+suffix(typ), wgsl.Bool, typ, x, y)
+}
+
+// holds compares constants.
+func holds(op string, typ *wgsl.Type, x, y uint32) bool {
+	a, b := int64(x), int64(y)
+	if typ == wgsl.I32 {
+		a, b = int64(int32(x)), int64(int32(y))
+	}
+	switch op {
+	case "==":
+		return a == b
+	case "!=":
+		return a != b
+	case "<":
+		return a < b
+	case "<=":
+		return a <= b
+	case ">":
+		return a > b
+	}
+	return a >= b
+}
+
+// logic writes an operation on two bools: & | or ^.
+func (t *translator) logic(op string, x, y operand) operand {
+	if x.constant() {
+		x, y = y, x
+	}
+	if y.constant() {
+		switch {
+		case op == "&" && y.bits == 0, op == "|" && y.bits == 1:
+			return y
+		case op == "^" && y.bits == 1:
+			return t.not(x)
+		}
+		return x
+	}
+	name := map[string]string{"&": "and", "|": "or", "^": "xor"}[op]
+	return t.result(name+".pred", wgsl.Bool, x, y)
+}
+
+func (t *translator) not(x operand) operand {
+	if x.constant() {
+		return number(1 - x.bits)
+	}
+	return t.result("not.pred", wgsl.Bool, x)
+}
+
+// choice returns yes if a bool is true, and no otherwise.
+func (t *translator) choice(typ *wgsl.Type, yes, no, p operand) operand {
+	switch {
+	case p.is(1) || yes == no:
+		return yes
+	case p.is(0):
+		return no
+	case typ == wgsl.Bool:
+		return t.logic("|", t.logic("&", p, yes), t.logic("&", t.not(p), no))
+	}
+	name := "selp.b32"
+	if typ == wgsl.F32 {
+		name = "selp.f32"
+	}
+	out := t.once(name, typ, yes.text(typ)+", "+no.text(typ)+", "+p.reg,
+		!t.mutable[yes.reg] && !t.mutable[no.reg] && !t.mutable[p.reg])
+	out.most = max(yes.most, no.most)
+	return out
+}

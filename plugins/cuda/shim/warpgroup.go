@@ -1,0 +1,222 @@
+package shim
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// This file has the products of warpgroups, of which PTX says: they read shared memory and write their sums at any time
+// until they are waited for, and see writes of threads only after fence.proxy.async.
+
+// group4 is the number of threads in a warpgroup.
+const group4 = 4 * warp
+
+// flight is what products of a warpgroup use that are not waited for.
+type flight struct {
+	open   use // of products that are in no group yet
+	groups []use
+}
+
+// use lists words of shared memory and registers, each as often as a product uses it.
+type use struct {
+	words []int
+	sums  []int32
+}
+
+var warpgroupProduct = regexp.MustCompile(
+	`^wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16)$`)
+
+// warpgroupOp returns a function that reads the operands of an instruction of this file. It returns nil for others.
+func (p *program) warpgroupOp(op string) func(in *instruction, args []string) error {
+	plain := func(run func(m *machine, in *instruction, first int32)) func(in *instruction, args []string) error {
+		return func(in *instruction, args []string) (err error) {
+			in.run = grouped(run)
+			if args[0] != "" {
+				in.n, err = strconv.Atoi(args[0])
+			}
+			return err
+		}
+	}
+	switch op {
+	case "fence.proxy.async.shared::cta":
+		return func(in *instruction, _ []string) error {
+			in.run = func(m *machine, in *instruction, lanes []int32) {
+				for _, l := range lanes {
+					m.fenced[l] = m.time
+				}
+			}
+			return nil
+		}
+	case "wgmma.fence.sync.aligned":
+		return plain(func(*machine, *instruction, int32) {})
+	case "wgmma.commit_group.sync.aligned":
+		return plain(func(m *machine, _ *instruction, first int32) {
+			f := &m.flights[first/group4]
+			f.groups = append(f.groups, f.open)
+			f.open = use{}
+		})
+	case "wgmma.wait_group.sync.aligned":
+		return plain(func(m *machine, in *instruction, first int32) {
+			f := &m.flights[first/group4]
+			for len(f.groups) > in.n {
+				m.landed(first, f.groups[0])
+				f.groups = f.groups[1:]
+			}
+		})
+	}
+	f := warpgroupProduct.FindStringSubmatch(op)
+	if f == nil || f[2] != f[3] {
+		return nil
+	}
+	return func(in *instruction, args []string) error {
+		in.n, _ = strconv.Atoi(f[1])
+		n := in.n / 2
+		if in.n%8 != 0 || in.n > 256 || len(args) != n+7 || strings.Join(args[n+3:], " ") != "1 1 0 0" {
+			return fmt.Errorf("want sums of 64 x N, and rows along K")
+		}
+		var sums instruction
+		for _, a := range args[:n] {
+			if err := p.operands(&sums, "=f", []string{a}); err != nil {
+				return err
+			}
+			in.sums = append(in.sums, sums.a[0])
+		}
+		in.run = grouped(func(m *machine, in *instruction, first int32) { m.multiplyGroup(in, first, f[2]) })
+		err := p.operands(in, "=ddp", args[n:n+3])
+		in.reads, in.writes = append(in.reads, sums.reads...), sums.reads
+		return err
+	}
+}
+
+// grouped makes an instruction of a function of the first lane of a warpgroup.
+func grouped(f func(m *machine, in *instruction, first int32)) func(m *machine, in *instruction, lanes []int32) {
+	return func(m *machine, in *instruction, lanes []int32) {
+		for ; len(lanes) > 0; lanes = lanes[group4:] {
+			if len(lanes) < group4 || lanes[0]%group4 != 0 || lanes[group4-1] != lanes[0]+group4-1 {
+				m.fail(in, lanes[0], "only some threads of the warpgroup execute the instruction")
+				return
+			}
+			if f(m, in, lanes[0]); m.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// landed ends the use of memory and registers by products of the warpgroup that begins at a lane. What they have read
+// counts as read now, since each warp waits for its own part only.
+func (m *machine) landed(first int32, u use) {
+	for _, k := range u.words {
+		a := &m.access[k]
+		a.used--
+		a.read, a.reader = m.epoch, -1
+	}
+	for _, r := range u.sums {
+		m.flying[first/group4][r]--
+	}
+}
+
+// operand reads a matrix of rows along K from shared memory, 16 values of each row. A descriptor has the address, and
+// the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are exclusive with
+// bits 7 to 9.
+func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows int, typ string, u *use) [][16]float64 {
+	if descriptor>>62 != 1 || descriptor>>49&7 != 0 {
+		m.fail(in, first, "descriptor %#x; want a swizzle of 128 bytes without an offset", descriptor)
+		return nil
+	}
+	out := make([][16]float64, rows)
+	for row := range out {
+		for k := 0; k < 16; k += 2 {
+			at := int(descriptor&0x3fff)<<4 + row/8*(int(descriptor>>32&0x3fff)<<4) + row%8*128 + 2*k
+			at ^= at >> 3 & 0x70
+			if at+4 > 4*len(m.shared) {
+				m.fail(in, first, "address %d in shared memory", at)
+				return nil
+			}
+			a := &m.access[at/4]
+			switch {
+			case a.pending > 0 || a.written < m.first:
+				m.seen(in, first, at/4, false)
+			case a.written == m.epoch && (a.writer < first || a.writer >= first+group4):
+				m.fail(in, first, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, at)
+			case a.time >= m.fenced[a.writer]:
+				m.fail(in, first, "a product reads shared memory at %d, and thread %d has no fence after its write", at,
+					a.writer)
+			}
+			a.used++
+			u.words = append(u.words, at/4)
+			for h := range 2 {
+				w := m.shared[at/4] >> (16 * h) & 0xffff
+				if typ == "bf16" {
+					out[row][k+h] = value(w << 16)
+				} else {
+					out[row][k+h] = float64(half(uint16(w)))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// multiplyGroup adds the product of a 64x16 matrix and a 16xN matrix to the sums of a warpgroup, or sets them to it.
+func (m *machine) multiplyGroup(in *instruction, first int32, typ string) {
+	u := &m.flights[first/group4].open
+	a := m.operand(in, first, m.doubles[in.a[0]][first], 64, typ, u)
+	b := m.operand(in, first, m.doubles[in.a[1]][first], in.n, typ, u)
+	if m.err != nil {
+		return
+	}
+	for i, r := range in.sums {
+		column := i/4*8 + i%2
+		for l := range int32(group4) {
+			row := l/warp*16 + l%warp/4 + int32(i/2%2*8)
+			sum := 0.0
+			if m.bools[in.a[2]][first+l] {
+				sum = value(m.words[r][first+l])
+			}
+			x, y := &a[row], &b[column+int(l%4)*2]
+			for k := range x {
+				sum += x[k] * y[k]
+			}
+			m.words[r][first+l] = math.Float32bits(float32(sum))
+		}
+		if m.flying[first/group4] == nil {
+			m.flying[first/group4] = map[int32]int{}
+		}
+		m.flying[first/group4][r]++
+	}
+	u.sums = append(u.sums, in.sums...)
+}
+
+// watch makes the instructions that use sums of warpgroups report sums that are not waited for.
+func (p *program) watch() {
+	sums := map[int32]bool{}
+	for _, in := range p.code {
+		for _, r := range in.sums {
+			sums[r] = true
+		}
+	}
+	for i := range p.code {
+		in := &p.code[i]
+		if in.sums != nil || in.run == nil {
+			continue
+		}
+		for _, r := range append(in.reads[:len(in.reads):len(in.reads)], in.writes...) {
+			if (r.class == wordClass || r.class == floatClass) && sums[r.n] {
+				run := in.run
+				in.run = func(m *machine, in *instruction, lanes []int32) {
+					for _, l := range lanes {
+						if m.flying[l/group4][r.n] > 0 {
+							m.fail(in, l, "%s is a sum of a product that is not waited for", p.name(r))
+							return
+						}
+					}
+					run(m, in, lanes)
+				}
+			}
+		}
+	}
+}
