@@ -48,7 +48,7 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := []string{"docs/text.md", "docs/training.md", "docs/performance.md", "docs/wgpu.md", "docs/metal.md",
-		"docs/cli.md"}
+		"docs/cli.md", "docs/segmentation.md"}
 	// Each commit has a seed of its own, and so another page.
 	if seed, err := strconv.ParseUint(os.Getenv("RLX_CONFORMANCE"), 10, 64); err == nil {
 		pages = pages[seed%uint64(len(pages)):][:1]

@@ -50,7 +50,7 @@ network, and images stay on this machine. A backend that ends is started again. 
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f serveFlags
 			fs.Group("The page")
-			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG to open the page with; - is stdin")
+			fs.StringVar(&f.image, "image", "", "`FILE` an image to open the page with; - is stdin")
 			fs.StringVar(&f.camera, "camera", "", cameraUsage)
 			fs.IntVar(&f.port, "port", 0, "`N` the port (default any free one)")
 			f.api.declare(fs)
