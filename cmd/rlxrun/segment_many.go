@@ -239,7 +239,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string, progres
 			return end, err
 		}
 		end.key = rec.Key
-		if old, ok := done(dir, rec.Key); ok && rec.Key != "" && !j.overlay {
+		if old, ok := done(dir, rec.Key); ok && rec.Key != "" && !j.overlay && !s.fresh {
 			end.State, end.Masks, end.Dropped = "skipped", len(old.Masks)+len(old.All), old.Dropped
 			j.last = &old
 			return end, nil
