@@ -97,10 +97,12 @@ func (f *receiptFlags) begin(ctx context.Context, s *session, j job, sinks []sin
 	}
 	inputs := slices.Concat(j.inputs(), s.weights)
 	if s.flags.lora != "" {
-		if inputs = append(inputs, s.flags.lora); isFolder(s.flags.lora) {
-			inputs = append(inputs[:len(inputs)-1], filepath.Join(s.flags.lora, "adapter_config.json"),
-				filepath.Join(s.flags.lora, "adapter_model.safetensors"))
+		adapter := []string{s.flags.lora}
+		if isFolder(s.flags.lora) {
+			adapter = []string{filepath.Join(s.flags.lora, "adapter_config.json"),
+				filepath.Join(s.flags.lora, "adapter_model.safetensors")}
 		}
+		inputs = append(inputs, adapter...)
 	}
 	if s.files.from != "" {
 		inputs = append(inputs, s.files.from)

@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/npy"
@@ -78,7 +79,7 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 		"find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
 	fs.BoolVar(&f.objectMasks, "object-masks", false,
 		"with --everything: also write the mask of each object, called by its label: 1.png, 2.png and so on")
-	fs.StringVar(&f.coco, "coco", cocoRLE,
+	fs.StringVar(&f.coco, "coco", coco.RLE,
 		"`rle|counts|polygons` with -o coco=FILE.json: masks as run lengths in pycocotools' text, as numbers, or as outlines, without holes")
 	fs.IntVar(&f.grid, "grid", segment.DefaultSide, "`N` with --everything: search from N x N points")
 	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU,
@@ -124,7 +125,7 @@ func (f *segmentFlags) given() []string {
 	if f.objectMasks {
 		out = append(out, "--object-masks")
 	}
-	if f.coco != "" && f.coco != cocoRLE {
+	if f.coco != "" && f.coco != coco.RLE {
 		out = append(out, "--coco")
 	}
 	if f.grid != segment.DefaultSide {

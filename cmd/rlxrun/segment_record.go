@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/regular"
@@ -50,12 +51,12 @@ type recordRegion struct {
 }
 
 // masks returns the masks of the image for COCO's format.
-func (r *record) masks() (out []cocoMask) {
+func (r *record) masks() (out []coco.Mask) {
 	for _, m := range r.Masks {
-		out = append(out, cocoMask{rle: m.Segmentation, score: m.IoU})
+		out = append(out, coco.Mask{RLE: m.Segmentation, Score: m.IoU})
 	}
 	for _, m := range r.All {
-		out = append(out, cocoMask{rle: m.Segmentation, score: m.IoU, stability: &m.Stability})
+		out = append(out, coco.Mask{RLE: m.Segmentation, Score: m.IoU, Stability: &m.Stability})
 	}
 	return out
 }
@@ -116,7 +117,7 @@ func done(dir, key string) (r record, ok bool) {
 		return r, false
 	}
 	for _, m := range r.masks() {
-		if _, _, err := m.rle.Measure(); err != nil || m.rle.Size != [2]int{r.Height, r.Width} {
+		if _, _, err := m.RLE.Measure(); err != nil || m.RLE.Size != [2]int{r.Height, r.Width} {
 			return r, false
 		}
 	}

@@ -40,7 +40,7 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("The API (artifacts that declare the task " + task.KindText + ")")
 	fs.StringVar(&f.listen, "listen", "",
-		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port; other machines need a --key-file")
+		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port. Other machines can then use a page by its address, which has a token; the API needs a --key-file")
 	fs.StringVar(&f.keyFile, "key-file", "",
 		"`FILE` with keys, of which requests must have one (Authorization: Bearer KEY): KEY [CLIENT] in each line")
 	fs.StringVar(&f.cert, "tls-cert", "", "`FILE` a certificate in PEM, for https")
@@ -57,6 +57,9 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 		"the same seed gives the same text, bit for bit, whatever other texts are in progress; slower for few clients")
 	fs.StringVar(&f.log, "access-log", "off", "`FORMAT` of a line for each request on standard error: off, text or json")
 }
+
+// pageFlagNames lists those that pages have, too.
+var pageFlagNames = []string{"listen", "tls-cert", "tls-key"}
 
 // given lists the flags that were used.
 func (f *apiFlags) given() (out []string) {
@@ -90,7 +93,12 @@ func (f *apiFlags) settle(all *serveFlags) error {
 	if _, _, err := net.SplitHostPort(f.listen); err != nil {
 		return cli.Usagef("--listen", "%q is not HOST:PORT", f.listen)
 	}
-	if f.keyFile == "" && !localpage.IsLocal(f.listen) {
+	return nil
+}
+
+// checkKey refuses to let other machines in without a key.
+func (f *apiFlags) checkKey() error {
+	if f.listen != "" && f.keyFile == "" && !localpage.IsLocal(f.listen) {
 		return cli.Usagef("--listen", "%s lets other machines in, which needs a key", f.listen).WithHint(
 			"put a long random word in a file and name it with --key-file")
 	}
