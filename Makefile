@@ -174,7 +174,7 @@ test-rust:
 
 # Not a part of check: a browser is much to install for two tests. RLX_SCREENSHOTS=DIR writes pictures of the pages.
 test-browser:
-	RLX_REQUIRE_BROWSER=1 $(GO) test -count=1 -v -run '^Test(Scene)?Browser$$' ./cmd/rlxrun
+	RLX_REQUIRE_BROWSER=1 $(GO) test -count=1 -v -run 'Browser$$' ./cmd/rlxrun
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

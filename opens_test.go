@@ -33,7 +33,7 @@ var mayOpen = map[string]string{
 	"internal/installed/manifest.go":                 "writes into a new folder",
 	"models/weights/weights.go":                      "lists a folder",
 	"models/weights/index.go":                        "opens a folder, and its files through internal/regular",
-	"cmd/rlxrun/segment_many.go":                     "lists a folder",
+	"cmd/rlxrun/segment_files.go":                    "lists a folder",
 	"internal/localpage/page.go":                     "files that are embedded in the program",
 	"train/masks.go":                                 "lists a folder",
 	"cmd/rlxrun/protocol_log.go":                     "refuses pipes before it creates the file",

@@ -29,8 +29,8 @@ var (
 	ErrImage error = code.Image
 )
 
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and applies its EXIF orientation. It checks the sizes in the
-// header before it allocates pixels. The error matches ErrImage.
+// DecodeImage reads a PNG, JPEG, WebP, TIFF or BMP of at most 2^28 pixels and applies its EXIF orientation. It checks
+// the sizes in the header before it allocates pixels. The error matches ErrImage.
 func DecodeImage(r io.Reader) (image.Image, error) {
 	return imaging.Decode("image", r, imaging.Limits{})
 }

@@ -46,6 +46,26 @@ func TestEverythingDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var areas []int
+	done := 0.0
+	if _, err := e.EverythingMasks(t.Context(), o, func(mask *image.Gray) error {
+		area, _, err := segment.EncodeRLE(mask).Measure()
+		areas = append(areas, area)
+		return err
+	}, func(share float64) {
+		if share < done || share > 1 {
+			t.Errorf("%v of the work are done after %v", share, done)
+		}
+		done = share
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(areas)
+	for i, r := range found.Regions {
+		if len(areas) != len(found.Regions) || areas[i] != r.Area {
+			t.Fatalf("masks of %v pixels; the regions are %+v", areas, found.Regions)
+		}
+	}
 	if again, err := e.Everything(t.Context(), o); err != nil || !reflect.DeepEqual(again, found) {
 		t.Errorf("a second search gives %+v, %v; the first gave %+v", again, err, found)
 	}

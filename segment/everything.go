@@ -227,8 +227,8 @@ const minVisible = 0.05
 // draw draws a region into the pixels of a label image that are still 0, and sets its area and box to those of the
 // mask. The caller draws the smallest region first, so that larger ones do not hide it. If less than minVisible of the
 // mask is free, or the mask is empty, draw draws nothing and Visible is 0. logits [Tokens,h,w] are those of the
-// region's point.
-func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int, g geometry) {
+// region's point. It returns the mask.
+func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int, g geometry) *image.Gray {
 	m := s.upscale(logits[r.Token*h*w:][:h*w], h, w, g)
 	r.Area, r.Visible, r.Box = 0, 0, [4]int{g.Width, g.Height, 0, 0}
 	free := func(x, y int) bool { i := labels.PixOffset(x, y); return labels.Pix[i]|labels.Pix[i+1] == 0 }
@@ -251,7 +251,7 @@ func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int,
 		r.Visible = 0
 	}
 	if r.Visible == 0 {
-		return
+		return m
 	}
 	for y := r.Box[1]; y < r.Box[3]; y++ {
 		for x, v := range m.Pix[y*m.Stride:][:g.Width] {
@@ -260,6 +260,7 @@ func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int,
 			}
 		}
 	}
+	return m
 }
 
 // number drops the regions that draw did not draw, counts them in d, and numbers the others from 1, the largest first,

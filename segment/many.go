@@ -101,6 +101,15 @@ func (m *Image) decode(ctx context.Context, prompts []Prompts,
 // are decoded again to draw it. The error matches ErrPrompt if o has values that are not allowed, or is one of
 // rlx.Session.Run.
 func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentation, error) {
+	return m.EverythingMasks(ctx, o, nil, nil)
+}
+
+// EverythingMasks is Everything for those who want whole masks, where Segmentation.Labels has only what is not hidden.
+// each is called with the mask of each region, 255 inside and 0 outside: the last of Segmentation.Regions first, and
+// the first one last. The mask is valid during the call. progress is called with the share of the work that is done.
+// Either may be nil. Errors are those of Everything and of each.
+func (m *Image) EverythingMasks(ctx context.Context, o EverythingOptions, each func(mask *image.Gray) error,
+	progress func(done float64)) (*Segmentation, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -115,7 +124,14 @@ func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentat
 	g, points := t.geometry(size.X, size.Y), o.points(size.X, size.Y)
 	found := make([][]candidate, len(points))
 	var dropped Dropped
+	const search = 0.8 // share of the work, about
+	report := func(done float64) {
+		if progress != nil {
+			progress(done)
+		}
+	}
 	err := m.decode(ctx, at(points), func(prompt int, r *rlx.Result, i int) error {
+		report(search * float64(prompt) / float64(len(points)))
 		logits, h, w, quality, err := m.s.logits(r, i)
 		if err == nil {
 			found[prompt] = t.candidates(logits, h, w, quality, g, o, points[prompt], &dropped)
@@ -137,11 +153,16 @@ func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentat
 	labels := image.NewGray16(image.Rect(0, 0, size.X, size.Y))
 	// All prompts have the same number of points, so each is called in their order, the smallest region first.
 	err = m.decode(ctx, at(again), func(prompt int, r *rlx.Result, i int) error {
+		report(search + (1-search)*float64(prompt)/float64(len(again)))
 		logits, h, w, _, err := m.s.logits(r, i)
-		if err == nil {
-			t.draw(labels, &regions[prompt], logits, h, w, g)
+		if err != nil {
+			return err
 		}
-		return err
+		mask := t.draw(labels, &regions[prompt], logits, h, w, g)
+		if each == nil || regions[prompt].Visible == 0 {
+			return nil
+		}
+		return each(mask)
 	})
 	if err != nil {
 		return nil, err

@@ -50,12 +50,12 @@ func findPictures(images, masks string) (names []string, err error) {
 		return nil, diag.New(code.TrainMasks, images, "cannot be read: %w", cause(err))
 	}
 	for _, e := range all {
-		if slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(e.Name()))) {
+		if imaging.Named(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	if len(names) == 0 {
-		return nil, diag.New(code.TrainMasks, images, "has no images (.png, .jpg)")
+		return nil, diag.New(code.TrainMasks, images, "has no images (%s)", strings.Join(imaging.Extensions, ", "))
 	}
 	for i, name := range names {
 		if i > 0 && stem(names[i-1]) == stem(name) {

@@ -283,7 +283,7 @@ func TestPngBomb(t *testing.T) {
 	}
 	defer zero.Close()
 	refused(t, dir, nil, 3, "sam.rlx --image /dev/zero"+rest,
-		"/dev/zero: is not an image that can be read; allowed are PNG and JPEG (RLX3030")
+		"/dev/zero: is not an image that can be read; allowed are PNG, JPEG, WebP, TIFF and BMP (RLX3030")
 	refused(t, dir, zero, 3, "sam.rlx --image -"+rest, "stdin: is not an image that can be read")
 	// Masks and overlay count as well: they are as large as the image.
 	if err := os.Rename(twoColours(t, 4000, 3000), filepath.Join(dir, "photo.png")); err != nil {

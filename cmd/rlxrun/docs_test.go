@@ -27,6 +27,8 @@ var noData = map[string]string{
 	"1b.rlx":                   "a checkpoint of 2.5 GB",
 	"/tmp/llama1b":             "a checkpoint of 2.5 GB",
 	"my-adapter/":              "the reader's adapter",
+	"--receipt-key key.pem":    "the reader's key",
+	"--key public.pem":         "the reader's key",
 	"--draft mtp":              "a published checkpoint",
 	"--target wgpu --fallback": "a model with ops that wgpu lacks",
 }
@@ -48,7 +50,7 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := []string{"docs/text.md", "docs/training.md", "docs/performance.md", "docs/wgpu.md", "docs/metal.md",
-		"docs/cli.md"}
+		"docs/cli.md", "docs/segmentation.md", "docs/receipts.md"}
 	// Each commit has a seed of its own, and so another page.
 	if seed, err := strconv.ParseUint(os.Getenv("RLX_CONFORMANCE"), 10, 64); err == nil {
 		pages = pages[seed%uint64(len(pages)):][:1]

@@ -123,7 +123,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 		{path, "a,1", "", "best", code.MaskPrompt, "X,Y"},
 		{path, "", "5,5,5,9", "best", code.MaskPrompt, "is empty"},
 		{path, "1,1", "", "4", code.MaskChoice, "0 to 3"},
-		{notImage, "1,1", "", "best", code.Image, "allowed are PNG and JPEG"},
+		{notImage, "1,1", "", "best", code.Image, "allowed are PNG, JPEG, WebP, TIFF and BMP"},
 		{path + "x", "1,1", "", "best", code.Image, "no such file"},
 	} {
 		f := withDefaults(segmentFlags{image: c.image, mask: c.mask})

@@ -24,7 +24,7 @@ func commandLine() cli.Program {
 		Commands: []*cli.Command{runCommand(), serveCommand(), benchCommand(), diffCommand(), replayCommand(),
 			devicesCommand(), pluginsCommand(), installCommand(), verifyCommand(), removeCommand(), describeCommand(),
 			testCommand(), vectorsCommand(), tokenizeCommand(), detokenizeCommand(), perplexityCommand(),
-			trainCommand(), doctorCommand()},
+			trainCommand(), doctorCommand(), verifyReceiptCommand()},
 		Values: flagValues(),
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)},
 			{Name: "backend protocol", Version: fmt.Sprint(host.Version)}},

@@ -27,7 +27,8 @@ type offer struct {
 	// pictures are the name suffixes of the images that the output consists of, nil for a tensor. A single image has
 	// the suffix "".
 	pictures []string
-	folder   bool // the destination is a folder that the job fills itself
+	ext      string // extension of a file that product.write writes; empty for tensors and images
+	folder   bool   // the destination is a folder that the job fills itself
 }
 
 // product is an output of a finished run.
@@ -35,6 +36,7 @@ type product struct {
 	tensor tensor.Tensor
 	// image draws picture i of offer.pictures; nil for a tensor. It is called only for pictures that are written.
 	image func(i int) image.Image
+	write func(w io.Writer) error // writes a file of another kind
 }
 
 // sink is the value of one -o: an offer and its destination.
@@ -91,6 +93,9 @@ func (s sink) checkKind(arg string) error {
 	case s.dest == "-" || device:
 	case s.offer.pictures != nil && ext != ".png":
 		return cli.Usagef("-o "+arg, "images are written as PNG; name a file that ends in .png")
+	case s.offer.ext != "" && ext != s.offer.ext:
+		return cli.Usagef("-o "+arg, "%s is written to a file that ends in %s", s.offer.name, s.offer.ext)
+	case s.offer.ext != "":
 	case s.offer.pictures == nil && ext != ".npy" && ext != ".npz" && ext != ".txt":
 		return cli.Usagef("-o "+arg, "tensors are written to .npy, .npz and .txt files, or to stdout as text (%s=-)",
 			s.offer.name)
@@ -117,6 +122,11 @@ func (s sink) paths() []string {
 // checkStdout refuses invalid combinations of outputs on standard output: an image must be the only one.
 func checkStdout(env *cli.Env, sinks []sink) error {
 	image, n := "", 0
+	for _, s := range sinks {
+		if s.dest == "-" && s.offer.ext != "" && env.JSON {
+			return cli.Usagef("-o "+s.offer.name+"=-", "cannot go to stdout together with --format json")
+		}
+	}
 	for _, s := range sinks {
 		if s.dest == "-" {
 			n++
@@ -269,6 +279,8 @@ func (p product) writer(name string, i int, ext string) func(io.Writer) error {
 	switch {
 	case p.image != nil:
 		return func(w io.Writer) error { return png.Encode(w, p.image(i)) }
+	case p.write != nil:
+		return p.write
 	case ext == ".npy":
 		return func(w io.Writer) error { return npy.Write(w, writable(p.tensor)) }
 	case ext == ".npz":

@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/capsule"
 	"github.com/rlx-go/rlx/internal/clitest"
+	"github.com/rlx-go/rlx/internal/receipt"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/task"
 )
@@ -42,11 +43,30 @@ func models(t *testing.T) (dir, backend string) {
 	if err := os.WriteFile(filepath.Join(dir, "f.capsule"), b.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	writeReceipt(t, dir)
 	err = writeTextModel(filepath.Join(dir, "text.rlx"), func(*task.Text, *string, *string) {})
 	if err := errors.Join(err, os.Rename(twoColours(t, 32, 16), filepath.Join(dir, "in.png"))); err != nil {
 		t.Fatal(err)
 	}
 	return dir, " -b cpu --threads 1 --plugin cpu=" + self
+}
+
+// writeReceipt writes f.json, the receipt of a run of f.rlx.
+func writeReceipt(t *testing.T, dir string) {
+	t.Helper()
+	file, err := digestFile(t.Context(), filepath.Join(dir, "f.rlx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Path = "f.rlx"
+	r := receipt.Receipt{Format: receipt.Format, Artifact: file, Inputs: []receipt.File{},
+		Flags:   []receipt.Flag{{Name: "input", Value: "x=1"}, {Name: "output", Value: "y.npy"}},
+		Device:  receipt.Device{Backend: "cpu", Precision: "f32"},
+		Methods: []receipt.Method{}, Results: []receipt.Result{}}
+	var b bytes.Buffer
+	if err := errors.Join(r.Write(&b), os.WriteFile(filepath.Join(dir, "f.json"), b.Bytes(), 0o666)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestPaths gives files that never end to each path of the command line.
@@ -62,6 +82,9 @@ func TestPaths(t *testing.T) {
 		{Flag: "run --output picture", Args: sam + " --image in.png --point 1,1 -o PATH.png", Output: true},
 		{Flag: "run --output folder", Args: sam + " --image in.png --everything --grid 2 -o PATH", Output: true,
 			Folder: true},
+		{Flag: "run --output coco", Args: sam + " --image in.png --point 1,1 -o coco=PATH.json", Output: true},
+		{Flag: "run --output coco of all", Args: sam + " --image in.png --everything --grid 2 -o coco=PATH.json",
+			Output: true},
 		{Flag: "run --image", Args: sam + " --image PATH --point 1,1 -o m.png"},
 		{Flag: "run --image --everything", Args: sam + " --image PATH --everything -o masks"},
 		{Flag: "run --images", Args: sam + " --images PATH --everything -o masks"},
@@ -91,6 +114,11 @@ func TestPaths(t *testing.T) {
 		{Flag: "diff --weights", Args: "diff f.rlx --weights PATH" + b},
 		{Flag: "replay --weights", Args: "replay f.capsule --weights PATH" + b},
 		{Flag: "run --capsule", Args: "run f.rlx -i x=1 -o y.npy --capsule PATH" + b, Output: true},
+		{Flag: "run --receipt", Args: "run f.rlx -i x=1 -o y.npy --receipt PATH" + b, Output: true},
+		{Flag: "run --receipt-key", Args: "run f.rlx -i x=1 -o y.npy --receipt r.json --receipt-key PATH" + b},
+		{Flag: "verify-receipt FILE", Args: "verify-receipt PATH"},
+		{Flag: "verify-receipt PATH", Args: "verify-receipt f.json PATH"},
+		{Flag: "verify-receipt --key", Args: "verify-receipt f.json --key PATH"},
 		{Flag: "diff FILE", Args: "diff PATH" + b},
 		{Flag: "diff OTHER", Args: "diff f.rlx PATH" + b},
 		{Flag: "diff -i npy", Args: "diff f.rlx -i x=@PATH.npy" + b},
@@ -143,13 +171,16 @@ func TestPaths(t *testing.T) {
 		{Flag: "detokenize FILE.json", Args: "detokenize PATH.json 1"},
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
-		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train", "doctor"} {
+		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train", "doctor",
+		"verify-receipt"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
 		case "perplexity", "train":
 			args = strings.Replace(args, command, command+" text.rlx --text in.png", 1)
 		case "run", "bench", "serve", "diff":
 			args = strings.Replace(args, command, command+" sam.rlx", 1)
+		case "verify-receipt":
+			args = strings.Replace(args, command, command+" f.json", 1)
 		case "replay":
 			args = strings.Replace(args, command, command+" f.capsule", 1)
 		case "plugins install":

@@ -25,6 +25,7 @@ type runFlags struct {
 	host    hostFlags
 	debug   debugFlags
 	expect  expectFlags
+	receipt receiptFlags
 }
 
 func runCommand() *cli.Command {
@@ -53,6 +54,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o",
 				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one. Steps that no -o needs are not run (repeatable)")
+			f.receipt.declare(fs)
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			f.expect.declare(fs)
@@ -145,6 +147,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	if err := j.prepare(s, sinks); err != nil {
 		return err
 	}
+	if err := f.receipt.begin(ctx, s, j, sinks); err != nil {
+		return err
+	}
 	if err := s.ready(ctx, sinks, append(j.inputs(), f.state.inputs()...), j.methods()...); err != nil {
 		return err
 	}
@@ -168,6 +173,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 		return err // interrupted before the outputs were complete; nothing is written
 	}
 	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
+		return err
+	}
+	if err := f.receipt.end(ctx, s, j, sinks, products); err != nil {
 		return err
 	}
 	if err := sum.print(s.env, j); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/npy"
@@ -36,10 +37,12 @@ var _ = registerTask(taskKind{
 			Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
 		{About: "refine a rough mask",
 			Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
-		{About: "all objects in an image: out/labels.png and out/masks.json",
+		{About: "all objects in an image: out/labels.png, out/overlay.png and out/masks.json",
 			Line: "rlxrun sam.rlx --image coins.png --everything -o out"},
 		{About: "all objects in each image of a folder; skips images that are already done",
 			Line: "rlxrun sam.rlx --images photos --everything -o out"},
+		{About: "the same, and one file with all of them in the format of the COCO data set",
+			Line: "rlxrun sam.rlx --images photos --everything -o out -o coco=photos.json"},
 		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on",
 			Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
 		{About: "show where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
@@ -56,6 +59,8 @@ type segmentFlags struct {
 	maskPrompt   string
 	pointsFile   string
 	everything   bool
+	objectMasks  bool
+	coco         string
 	folder       string // value of --images: a folder or a pattern
 	grid         int
 	minIoU       float64
@@ -72,6 +77,10 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 		"`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
 	fs.BoolVar(&f.everything, "everything", false,
 		"find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
+	fs.BoolVar(&f.objectMasks, "object-masks", false,
+		"with --everything: also write the mask of each object, called by its label: 1.png, 2.png and so on")
+	fs.StringVar(&f.coco, "coco", coco.RLE,
+		"`rle|counts|polygons` with -o coco=FILE.json: masks as run lengths in pycocotools' text, as numbers, or as outlines, without holes")
 	fs.IntVar(&f.grid, "grid", segment.DefaultSide, "`N` with --everything: search from N x N points")
 	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU,
 		"`0..1` with --everything: drop masks with a lower predicted quality")
@@ -89,7 +98,7 @@ func (f *segmentFlags) settle() error {
 	if f.mask == "" {
 		return cli.Usagef("--mask", "is empty; allowed are best, all and the number of a mask")
 	}
-	return nil
+	return checkCOCO(f.coco)
 }
 
 // given lists the flags of the task that were used.
@@ -112,6 +121,12 @@ func (f *segmentFlags) given() []string {
 	}
 	if f.everything {
 		out = append(out, "--everything")
+	}
+	if f.objectMasks {
+		out = append(out, "--object-masks")
+	}
+	if f.coco != "" && f.coco != coco.RLE {
+		out = append(out, "--coco")
 	}
 	if f.grid != segment.DefaultSide {
 		out = append(out, "--grid")
@@ -261,20 +276,22 @@ func about(path string, err error) error {
 	return err
 }
 
-// readImage decodes the image of --image, within limits.
+// readImage decodes the image of --image, within limits. It ends when ctx does: not every decoder looks at it.
 func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Limits) (image.Image, error) {
-	if path == "-" {
-		return imaging.Decode("stdin", ctxio.NewReader(ctx, stdin), lim)
-	}
-	f, err := ctxio.Open(ctx, path)
-	if err != nil {
-		return nil, diag.New(code.Image, path, "cannot be opened: %w", unpath(err))
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
-		lim.FileSize = st.Size()
-	}
-	return imaging.Decode(path, ctxio.NewReader(ctx, f), lim)
+	return ctxio.Do(ctx, "image", func() (image.Image, error) {
+		if path == "-" {
+			return imaging.Decode("stdin", ctxio.NewReader(ctx, stdin), lim)
+		}
+		f, err := ctxio.Open(ctx, path)
+		if err != nil {
+			return nil, diag.New(code.Image, path, "cannot be opened: %w", unpath(err))
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			lim.FileSize = st.Size()
+		}
+		return imaging.Decode(path, ctxio.NewReader(ctx, f), lim)
+	}, nil)
 }
 
 // methods returns the methods that the task needs.
@@ -294,6 +311,7 @@ func segmentOffers(s *task.Segment, mask string) []offer {
 	out := []offer{
 		{name: "mask", about: "the mask at the size of the image, 255 inside and 0 outside (PNG)", pictures: suffixes},
 		{name: "overlay", about: "the image with mask and prompts drawn over it (PNG)", pictures: suffixes},
+		cocoOffer,
 		{name: "iou", about: "the quality that the model predicts for the mask, 0 to 1"},
 	}
 	for _, name := range []string{s.Embedding, s.MasksOutput} {
@@ -341,10 +359,11 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 		quality = append(quality, m.IoU)
 	}
 	return map[string]product{
-		t.Embedding:   {tensor: ofModel(encoded.Embedding)},
-		t.MasksOutput: {tensor: ofModel(dec.Outputs[t.MasksOutput])},
-		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
-		"overlay":     {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
+		t.Embedding:    {tensor: ofModel(encoded.Embedding)},
+		t.MasksOutput:  {tensor: ofModel(dec.Outputs[t.MasksOutput])},
+		"mask":         {image: func(i int) image.Image { return j.masks[i].Image }},
+		cocoOffer.name: {write: j.writeCOCO},
+		"overlay":      {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou": {
 			tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
 	}, nil

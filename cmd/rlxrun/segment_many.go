@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,9 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
-	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/segment"
 	"github.com/rlx-go/rlx/task"
 )
@@ -37,9 +32,13 @@ type manyJob struct {
 	images    []string
 	prompts   []segment.Prompts         // nil to find all objects
 	all       segment.EverythingOptions // parameters for finding all objects
-	dir       string
+	dir       string                    // "" if no folder is asked for
 
-	ends []imageEnd
+	ends    []imageEnd
+	last    *record               // of the last image
+	found   *segment.Segmentation // in the last image
+	picture image.Image           // the last image, if its overlay is asked for
+	overlay bool                  // whether it is
 }
 
 // imageEnd is the result for one image, in the JSON summary.
@@ -50,35 +49,18 @@ type imageEnd struct {
 	Error string `json:"error,omitempty"`
 
 	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything
+
+	dir string // where its masks are
+	key string // of its record
 }
-
-// record is the content of masks.json: what was found in an image. It is written last, so an image with this file is
-// done.
-type record struct {
-	Image  string           `json:"image"`
-	Key    string           `json:"key"` // identifies the model, the image's bytes and the request
-	Width  int              `json:"width"`
-	Height int              `json:"height"`
-	Labels string           `json:"labels,omitempty"` // file of the label image
-	Masks  []recordMask     `json:"masks,omitempty"`
-	All    []segment.Region `json:"regions,omitzero"` // with --everything, also if there are none
-
-	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything: masks that are not regions
-}
-
-// recordMask describes one mask.
-type recordMask struct {
-	Prompt int `json:"prompt"`
-	maskSummary
-	File string `json:"file"`
-}
-
-const recordName = "masks.json"
 
 // many returns the job for flags that write to a folder; ok is false if the flags do not.
 func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bool, err error) {
 	all := segment.EverythingOptions{Side: f.grid, MinIoU: f.minIoU, MinStability: f.minStability,
 		MaxOverlap: segment.DefaultMaxOverlap}
+	if !f.everything && f.objectMasks {
+		return nil, true, cli.Usagef("--everything", "is missing; --object-masks belongs to it")
+	}
 	if !f.everything &&
 		(f.grid != segment.DefaultSide || f.minIoU != segment.DefaultMinIoU ||
 			f.minStability != segment.DefaultMinStability) {
@@ -150,90 +132,16 @@ func (f *segmentFlags) checkMany() error {
 	return nil
 }
 
-// imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a
-// pattern matches.
-func imagesOf(arg string) ([]string, error) {
-	pattern, like := arg, false
-	if st, err := os.Stat(arg); err == nil && st.IsDir() {
-		pattern, like = filepath.Join(arg, "*"), true
-	}
-	all, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, cli.Usagef("--images "+arg, "is not a pattern: %w", err)
-	}
-	all = slices.DeleteFunc(all, func(p string) bool {
-		st, err := os.Stat(p)
-		ext := strings.ToLower(filepath.Ext(p))
-		return err == nil && st.IsDir() || like && ext != ".png" && ext != ".jpg" && ext != ".jpeg"
-	})
-	if len(all) == 0 {
-		return nil, diag.New(code.Image, arg, "no images: nothing there is called .png, .jpg or .jpeg")
-	}
-	seen := map[string]string{}
-	for _, p := range all {
-		if other, twice := seen[filepath.Base(p)]; twice {
-			return nil, cli.Usagef("--images "+arg, "%s and %s have the same name and would share a folder of results",
-				other, p)
-		}
-		seen[filepath.Base(p)] = p
-	}
-	return all, nil
-}
-
-// maxPrompts bounds the size of a --points-file in bytes.
-const maxPrompts = 16 << 20
-
-// readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
-func readPrompts(path string) (out []segment.Prompts, err error) {
-	bad := func(format string, args ...any) ([]segment.Prompts, error) {
-		return nil, diag.New(code.MaskPrompt, path, format, args...).WithHint(
-			`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
-	}
-	raw, err := regular.ReadFile(path, maxPrompts)
-	if err != nil {
-		return nil, diag.New(code.MaskPrompt, path, "%w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	var list []struct {
-		Points [][]float64
-		Box    []float64
-	}
-	if err := d.Decode(&list); err != nil || d.More() {
-		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) { // its text shows Go types
-			return bad("is not a list of prompts: found a JSON %s at byte %d", wrong.Value, wrong.Offset)
-		}
-		return bad("is not a list of prompts: %v", err)
-	}
-	for i, x := range list {
-		var p segment.Prompts
-		for _, v := range x.Points {
-			if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
-				return bad("prompt %d: point %v is not [x,y], [x,y,0] (background) or [x,y,1] (foreground)", i, v)
-			}
-			p.Points = append(p.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
-		}
-		if x.Box != nil {
-			if len(x.Box) != 4 {
-				return bad("prompt %d: box %v is not [x0,y0,x1,y1]", i, x.Box)
-			}
-			p.Box = &segment.Box{X0: x.Box[0], Y0: x.Box[1], X1: x.Box[2], Y1: x.Box[3]}
-		}
-		if len(p.Points) == 0 && p.Box == nil {
-			return bad("prompt %d has neither points nor a box", i)
-		}
-		out = append(out, p)
-	}
-	if len(out) == 0 {
-		return bad("has no prompts")
-	}
-	return out, nil
-}
-
 func (j *manyJob) methods() []*rlx.Method { return j.runs }
 
 func (j *manyJob) offers() []offer {
-	return []offer{{name: "masks", about: "the masks as files in a folder, with " + recordName, folder: true}}
+	out := []offer{{name: "masks", about: "the masks as files in a folder, with " + recordName, folder: true},
+		cocoOffer}
+	if j.flags.folder == "" && j.prompts == nil {
+		out = append(out, offer{name: "overlay", about: "the image with all objects in colour (PNG)",
+			pictures: []string{""}})
+	}
+	return out
 }
 
 func (j *manyJob) primary() string   { return "masks" }
@@ -249,10 +157,19 @@ func (j *manyJob) inputs() []string {
 
 // prepare creates the folder.
 func (j *manyJob) prepare(_ *session, sinks []sink) error {
-	if len(sinks) != 1 {
+	folders := 0
+	for _, k := range sinks {
+		if k.offer.folder {
+			folders, j.dir = folders+1, k.dest
+		}
+		j.overlay = j.overlay || k.offer.name == "overlay"
+	}
+	if folders > 1 || folders == 0 && (j.flags.folder != "" || len(sinks) == 0 || j.flags.objectMasks) {
 		return cli.Usagef("-o", "name one folder for the masks").WithHint("for example -o masks")
 	}
-	j.dir = sinks[0].dest
+	if folders == 0 {
+		return nil
+	}
 	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return writeFailed(j.dir, err)
 	}
@@ -262,34 +179,43 @@ func (j *manyJob) prepare(_ *session, sinks []sink) error {
 	return nil
 }
 
+// share is what an image counts in the progress bar, so that it moves within an image, too.
+const share = 1000
+
 // run processes the images one after another. If there is only one image, an error with it ends the run. Of many, it is
 // reported and the others are processed.
 func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	if err := s.load(ctx, j.runs...); err != nil {
 		return nil, err
 	}
+	what := "images"
 	if j.flags.folder == "" {
-		end, err := j.one(ctx, s, j.images[0], j.dir)
-		j.ends = []imageEnd{end}
-		return nil, err
+		what = "masks"
 	}
-	s.bar = s.env.Progress("images", int64(len(j.images)))
+	s.bar = s.env.Progress(what, int64(len(j.images)*share))
 	defer func() { s.bar.Clear() }()
 	for i, path := range j.images {
-		end, err := j.one(ctx, s, path, filepath.Join(j.dir, filepath.Base(path)))
+		dir := j.dir
+		if j.flags.folder != "" {
+			dir = filepath.Join(j.dir, filepath.Base(path))
+		}
+		end, err := j.one(ctx, s, path, dir, func(part float64) { s.bar.Set(int64((float64(i) + part) * share)) })
 		if err != nil {
-			if ctx.Err() != nil || !ofImage(err) {
+			if j.flags.folder == "" || ctx.Err() != nil || !ofImage(err) {
 				return nil, err
 			}
 			end = imageEnd{Image: path, State: "failed", Error: err.Error()}
 		}
 		j.ends = append(j.ends, end)
-		s.bar.Set(int64(i + 1))
+		s.bar.Set(int64((i + 1) * share))
 		for i := range s.runs {
 			s.runs[i].Outputs = nil // the outputs of thousands of images would fill the memory
 		}
 	}
-	return nil, nil
+	return map[string]product{
+		cocoOffer.name: {write: j.writeCOCO},
+		"overlay":      {image: func(int) image.Image { return j.found.Overlay(j.picture) }},
+	}, nil
 }
 
 // ofImage reports whether an error concerns only one image.
@@ -302,16 +228,20 @@ func ofImage(err error) bool {
 	return false
 }
 
-// one finds the masks of an image and writes them to a folder, unless the folder has them already.
-func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end imageEnd, err error) {
-	end = imageEnd{Image: path, State: "done"}
-	rec := record{Image: filepath.Base(path)}
-	if path != "-" {
+// one finds the masks of an image and writes them to a folder, unless the folder has them already. progress is called
+// with the share of the work that is done.
+func (j *manyJob) one(ctx context.Context, s *session, path, dir string, progress func(float64)) (end imageEnd,
+	err error) {
+	end = imageEnd{Image: path, State: "done", dir: dir}
+	rec := &record{Image: filepath.Base(path)}
+	if path != "-" && dir != "" {
 		if rec.Key, err = j.key(ctx, s, path); err != nil {
 			return end, err
 		}
-		if old, ok := done(dir, rec.Key); ok && rec.Key != "" {
+		end.key = rec.Key
+		if old, ok := done(dir, rec.Key); ok && rec.Key != "" && !j.overlay && !s.fresh {
 			end.State, end.Masks, end.Dropped = "skipped", len(old.Masks)+len(old.All), old.Dropped
+			j.last = &old
 			return end, nil
 		}
 	}
@@ -330,55 +260,113 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 	if err != nil {
 		return end, err
 	}
-	made := missing(dir)
-	defer func() { made.tidy(err) }()
-	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return end, writeFailed(dir, err)
+	w := &imageFiles{dir: dir}
+	if dir != "" {
+		made := missing(dir)
+		defer func() { made.tidy(err) }()
+		if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+			return end, writeFailed(dir, err)
+		}
 	}
-	var w files
 	defer w.abort()
-	picture := func(name string, img image.Image) error {
-		return w.add(ctx, filepath.Join(dir, name), func(out io.Writer) error { return png.Encode(out, img) })
-	}
 	if j.prompts == nil {
-		found, err := encoded.Everything(ctx, explicit(j.all))
-		if err != nil {
-			return end, err
-		}
-		rec.Dropped, end.Dropped = &found.Dropped, &found.Dropped
-		rec.Labels, rec.All, end.Masks = "labels.png", append([]segment.Region{}, found.Regions...), len(found.Regions)
-		if err := picture(rec.Labels, found.Labels); err != nil {
-			return end, err
-		}
+		err = j.everything(ctx, s, encoded, img, rec, w, progress)
 	} else {
-		err := encoded.MasksOf(ctx, j.prompts, segment.Choice(j.flags.mask), func(i int, masks []segment.Mask) error {
-			for _, m := range masks {
-				name := fmt.Sprintf("%d.png", i)
-				if j.flags.mask == string(segment.All) {
-					name = fmt.Sprintf("%d.%d.png", i, m.Token)
-				}
-				rec.Masks = append(rec.Masks, recordMask{i, maskSummaryOf(m), name})
-				if err := picture(name, m.Image); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return end, err
-		}
-		slices.SortStableFunc(rec.Masks, func(a, b recordMask) int { return a.Prompt - b.Prompt })
-		end.Masks = len(rec.Masks)
+		err = j.prompted(ctx, encoded, rec, w, progress)
 	}
-	err = w.add(ctx, filepath.Join(dir, recordName), func(out io.Writer) error {
-		e := json.NewEncoder(out)
-		e.SetIndent("", " ")
-		return e.Encode(rec)
-	})
+	if err != nil {
+		return end, err
+	}
+	end.Masks, end.Dropped, j.last = len(rec.Masks)+len(rec.All), rec.Dropped, rec
+	if dir != "" {
+		err = w.add(ctx, filepath.Join(dir, recordName), func(out io.Writer) error {
+			e := json.NewEncoder(out)
+			e.SetIndent("", " ")
+			return e.Encode(rec)
+		})
+	}
 	if err == nil {
 		err = w.commit()
 	}
 	return end, err
+}
+
+// imageFiles are the files of an image, in a folder; without a folder, none.
+type imageFiles struct {
+	files
+	dir string
+}
+
+// picture writes a PNG and returns its name, or "" if there is no folder.
+func (w *imageFiles) picture(ctx context.Context, name string, img image.Image) (string, error) {
+	if w.dir == "" {
+		return "", nil
+	}
+	return name, w.add(ctx, filepath.Join(w.dir, name), func(out io.Writer) error { return png.Encode(out, img) })
+}
+
+// everything finds all objects of an image.
+func (j *manyJob) everything(ctx context.Context, s *session, encoded *segment.Image, img image.Image, rec *record,
+	w *imageFiles, progress func(float64)) error {
+	var masks []segment.RLE // the last region's first
+	held := int64(0)
+	found, err := encoded.EverythingMasks(ctx, explicit(j.all), func(mask *image.Gray) error {
+		r := segment.EncodeRLE(mask)
+		masks, held = append(masks, r), held+int64(len(r.Counts))
+		return s.aboutModel(s.memory.Fits("run lengths of masks", held))
+	}, progress)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(masks)
+	rec.Dropped, rec.All = &found.Dropped, []recordRegion{}
+	if rec.Labels, err = w.picture(ctx, "labels.png", found.Picture()); err != nil {
+		return err
+	}
+	if rec.Overlay, err = w.picture(ctx, "overlay.png", found.Overlay(img)); err != nil {
+		return err
+	}
+	if j.overlay {
+		j.found, j.picture = found, img
+	}
+	for i, r := range found.Regions {
+		out := recordRegion{Region: r, Segmentation: masks[i]}
+		if j.flags.objectMasks {
+			mask, err := masks[i].Mask()
+			if err != nil {
+				return err
+			}
+			if out.File, err = w.picture(ctx, fmt.Sprintf("%d.png", r.Label), mask); err != nil {
+				return err
+			}
+		}
+		rec.All = append(rec.All, out)
+	}
+	return nil
+}
+
+// prompted finds the masks of prompts in an image.
+func (j *manyJob) prompted(ctx context.Context, encoded *segment.Image, rec *record, w *imageFiles,
+	progress func(float64)) error {
+	done := 0
+	err := encoded.MasksOf(ctx, j.prompts, segment.Choice(j.flags.mask), func(i int, masks []segment.Mask) error {
+		for _, m := range masks {
+			name := fmt.Sprintf("%d.png", i)
+			if j.flags.mask == string(segment.All) {
+				name = fmt.Sprintf("%d.%d.png", i, m.Token)
+			}
+			file, err := w.picture(ctx, name, m.Image)
+			if err != nil {
+				return err
+			}
+			rec.Masks = append(rec.Masks, recordMask{i, maskSummaryOf(m), file, segment.EncodeRLE(m.Image)})
+		}
+		done++
+		progress(float64(done) / float64(len(j.prompts)))
+		return nil
+	})
+	slices.SortStableFunc(rec.Masks, func(a, b recordMask) int { return a.Prompt - b.Prompt })
+	return err
 }
 
 // maskBytes bounds the memory for the masks of an image of the given size, and for its label image.
@@ -414,56 +402,6 @@ func explicit(o segment.EverythingOptions) segment.EverythingOptions {
 	return o
 }
 
-// key identifies what the masks of an image depend on: the model, the image's bytes and the request. Images of a folder
-// must be regular files. A single image may also be a pipe, which cannot be read twice and has no key.
-func (j *manyJob) key(ctx context.Context, s *session, path string) (string, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && j.flags.folder == "" {
-		return "", nil
-	}
-	f, st, err := regular.Open(path)
-	if err != nil {
-		return "", diag.New(code.Image, path, "%w", err)
-	}
-	defer f.Close()
-	if st.Size() > imaging.MaxFile {
-		return "", diag.New(code.Image, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
-	}
-	h := sha256.New()
-	asked, err := json.Marshal([]any{s.model.Facts().Identity, s.host.Precision(), j.prompts, j.flags.mask, j.all})
-	if err != nil {
-		return "", err
-	}
-	h.Write(asked)
-	switch _, err := io.Copy(h, io.LimitReader(ctxio.NewReader(ctx, f), imaging.MaxFile)); {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil:
-		return "", diag.New(code.Image, path, "cannot be read: %w", unpath(err))
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// done returns the record of a folder that has all masks of a key.
-func done(dir, key string) (r record, ok bool) {
-	raw, err := regular.ReadFile(filepath.Join(dir, recordName), maxPrompts)
-	if err != nil || json.Unmarshal(raw, &r) != nil || r.Key != key {
-		return r, false
-	}
-	names := []string{}
-	if r.Labels != "" {
-		names = append(names, r.Labels)
-	}
-	for _, m := range r.Masks {
-		names = append(names, m.File)
-	}
-	for _, name := range names {
-		if st, err := os.Stat(filepath.Join(dir, filepath.Base(name))); err != nil || !st.Mode().IsRegular() {
-			return r, false
-		}
-	}
-	return r, true
-}
-
 func (j *manyJob) json(sum *summary) any {
 	return struct {
 		*summary
@@ -489,7 +427,11 @@ func (j *manyJob) note() string {
 		return fmt.Sprintf("%s found in %s from before%s", cli.Count(masks, "mask", "masks"), j.dir,
 			j.whyNone(masks, dropped))
 	} else if j.flags.folder == "" {
-		return fmt.Sprintf("%s in %s%s", cli.Count(masks, "mask", "masks"), j.dir, j.whyNone(masks, dropped))
+		in := j.dir
+		if in == "" {
+			in = j.images[0]
+		}
+		return fmt.Sprintf("%s in %s%s", cli.Count(masks, "mask", "masks"), in, j.whyNone(masks, dropped))
 	}
 	return failed + fmt.Sprintf("%s: %d done, %d done before, %d failed; %s in %s%s",
 		cli.Count(len(j.ends), "image", "images"), count["done"], count["skipped"], count["failed"],

@@ -7,13 +7,17 @@ import (
 	"image"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/segmentpage"
 	"github.com/rlx-go/rlx/segment"
 	"github.com/rlx-go/rlx/task"
@@ -38,21 +42,23 @@ Several files, files without a task, and others with --api are served over the O
 Otherwise it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
 an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
 the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The page's server listens on
-127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. The page loads nothing from the
-network, and images stay on this machine. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
+127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. With --listen, whoever has the
+address can, from other machines, too. The page loads nothing from the network, and images stay on the machine that runs the model. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
 		Examples: []cli.Example{
 			{About: "a language model at http://127.0.0.1:8080/v1", Line: "rlxrun serve llama.rlx --port 8080"},
 			{About: "for other machines, with a key and TLS",
 				Line: "rlxrun serve llama.rlx --listen :8443 --key-file key.txt --tls-cert cert.pem --tls-key key.pem"},
 			{About: "methods of two artifacts, over REST and gRPC", Line: "rlxrun serve sam.rlx resnet.rlx --port 8000 --grpc 127.0.0.1:8001"},
 			{About: "open the page with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
+			{About: "the page for other machines in the house, too: open the address that is printed there",
+				Line: "rlxrun serve sam.rlx --listen :8000"},
 			{About: "look around in a scene of Gaussian splats", Line: "rlxrun serve scene.rlx"},
 			{About: "run on a GPU, at a fixed port", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f serveFlags
 			fs.Group("The page")
-			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG to open the page with; - is stdin")
+			fs.StringVar(&f.image, "image", "", "`FILE` an image to open the page with; - is stdin")
 			fs.StringVar(&f.camera, "camera", "", cameraUsage)
 			fs.IntVar(&f.port, "port", 0, "`N` the port (default any free one)")
 			f.api.declare(fs)
@@ -88,6 +94,9 @@ func (f *serveFlags) toPrograms(ctx context.Context, all ...*session) error {
 	if f.camera != "" || f.image != "" {
 		return cli.Usagef("serve", "--image and --camera are for pages, and programs are served here")
 	}
+	if err := f.api.checkKey("--listen", f.api.listen); err != nil {
+		return err
+	}
 	return serveAPI(ctx, f, all)
 }
 
@@ -115,9 +124,11 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		}
 		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
 	}
-	if given := f.api.given(); len(given) > 0 {
-		return cli.Usagef(given[0], "is for servers of programs; %s gets a page in your browser", s.model.Path()).
-			WithHint("--api serves its methods to programs")
+	for _, flag := range f.api.given() {
+		if !slices.Contains(pageFlagNames, strings.TrimPrefix(flag, "--")) {
+			return cli.Usagef(flag, "is for servers of programs; %s gets a page in your browser", s.model.Path()).
+				WithHint("--api serves its methods to programs")
+		}
 	}
 	listener, err := listen(f.address())
 	if err != nil {
@@ -178,7 +189,7 @@ func (s *session) serveImages(ctx context.Context, f *serveFlags, t *task.Segmen
 		return err
 	}
 	o.Failed = func(err error) { s.env.Notef("%v", inFlags(err)) }
-	return s.serveUntil(ctx, listener, segmentpage.New(o), l)
+	return s.serveUntil(ctx, f, listener, segmentpage.New(o), l)
 }
 
 // readyToServe waits for the backend and loads methods.
@@ -192,22 +203,63 @@ func (s *session) readyToServe(ctx context.Context, methods []*rlx.Method) error
 // A page is one that rlxrun serves.
 type page interface {
 	URL(net.Addr) string
+	LetIn(names ...string)
 	Serve(context.Context, net.Listener, io.Writer) error
 }
 
 // serveUntil announces the address of a page and serves it until ctx ends. Then it waits for a run in progress.
-func (s *session) serveUntil(ctx context.Context, listener net.Listener, p page, l *lasting) error {
-	if err := s.announce(p.URL(listener.Addr()),
-		"the page is for browsers on this machine; Ctrl-C ends it"); err != nil {
+func (s *session) serveUntil(ctx context.Context, f *serveFlags, listener net.Listener, p page, l *lasting) error {
+	listener, scheme, err := f.api.secure(listener)
+	if err != nil {
+		return err
+	}
+	at, note := listener.Addr(), "the page is for browsers on this machine; Ctrl-C ends it"
+	if f.api.listen != "" && !localpage.IsLocal(f.api.listen) {
+		at, note = s.letIn(f.api.listen, at, p), "anyone who has the address can use the page; Ctrl-C ends it"
+		if scheme == "http" {
+			note += ". Others in the network can read what it shows: --tls-cert and --tls-key encrypt it"
+		}
+	}
+	url := strings.Replace(p.URL(at), "http:", scheme+":", 1)
+	if err := s.announce(url, note); err != nil {
 		return err
 	}
 	defer l.wait()
-	err := p.Serve(ctx, listener, s.env.Stderr)
+	err = p.Serve(ctx, listener, s.env.Stderr)
 	if cli.AskedToStop(ctx) {
 		return nil
 	}
 	return err
 }
+
+// letIn lets other machines use a page, and returns its address for them: if it listens on all addresses, by the name of
+// this machine.
+func (s *session) letIn(listen string, at net.Addr, p page) net.Addr {
+	var names []string
+	host, _, _ := net.SplitHostPort(listen)
+	if host != "" {
+		names = append(names, host)
+	}
+	own, err := os.Hostname()
+	if err == nil {
+		names = append(names, own, own+".local")
+	}
+	p.LetIn(names...)
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() || err != nil {
+		return at
+	}
+	return named{own, tcp.Port}
+}
+
+// named is an address with a name in place of an IP address.
+type named struct {
+	host string
+	port int
+}
+
+func (n named) Network() string { return "tcp" }
+func (n named) String() string  { return net.JoinHostPort(n.host, strconv.Itoa(n.port)) }
 
 // announce prints an address, with a note for people.
 func (s *session) announce(url, note string) error {
@@ -281,6 +333,21 @@ func (v *servedImage) Encode(ctx context.Context) error {
 	}
 	v.encoded, v.img = encoded, nil
 	return nil
+}
+
+// Everything finds all objects.
+func (v *servedImage) Everything(ctx context.Context, side int, each func(*image.Gray) error) (*segment.Segmentation,
+	error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := segment.EverythingOptions{Side: side}
+	bytes := v.segmenter.EverythingMemory(v.picture.Rect.Size(), o)
+	if err := v.s.need("masks", bytes); err != nil {
+		return nil, err
+	}
+	defer v.s.memory.Release("masks", bytes)
+	found, err := v.encoded.EverythingMasks(ctx, o, each, nil)
+	return found, inFlags(err)
 }
 
 // Masks runs the decoder.

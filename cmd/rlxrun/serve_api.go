@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"path/filepath"
@@ -35,10 +34,6 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 	if err != nil {
 		return err
 	}
-	config, err := f.api.tls()
-	if err != nil {
-		return err
-	}
 	first := sessions[0]
 	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: f.api.logger(first.env.Stderr)})
 	base, err := addAPIs(ctx, f, sessions, server)
@@ -50,9 +45,10 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return err
 	}
 	defer listener.Close()
-	scheme, plain := "http", listener
-	if config != nil {
-		scheme, plain = "https", tls.NewListener(listener, config)
+	at := listener.Addr()
+	listener, scheme, err := f.api.secure(listener)
+	if err != nil {
+		return err
 	}
 	note := "the address for clients of the Open Inference Protocol; Ctrl-C ends the server"
 	if base.path != "" {
@@ -68,6 +64,10 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 			return err
 		}
 		defer calls.Close()
+		config, err := f.api.tls()
+		if err != nil {
+			return err
+		}
 		var o []grpc.ServerOption
 		if config != nil {
 			o = append(o, grpc.Creds(credentials.NewTLS(config)))
@@ -77,10 +77,10 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		go func() { ended <- g.Serve(ctx, calls) }()
 		wait++
 	}
-	if err := first.announce(scheme+"://"+listener.Addr().String()+base.path, note); err != nil {
+	if err := first.announce(scheme+"://"+at.String()+base.path, note); err != nil {
 		return err
 	}
-	go func() { ended <- server.Serve(ctx, plain) }()
+	go func() { ended <- server.Serve(ctx, listener) }()
 	err = <-ended
 	cancel(err)
 	for range wait - 1 {

@@ -73,7 +73,7 @@ func (s *session) serveScene(ctx context.Context, f *serveFlags, t *task.Splats,
 	if err := s.readyToServe(ctx, methods); err != nil {
 		return err
 	}
-	return s.serveUntil(ctx, listener, scenepage.New(o), l)
+	return s.serveUntil(ctx, f, listener, scenepage.New(o), l)
 }
 
 // rest returns the parts of --camera that the page does not change, unless they have the default.

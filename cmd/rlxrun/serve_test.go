@@ -192,3 +192,21 @@ func TestServeLostBackend(t *testing.T) {
 		}
 	}
 }
+
+// TestServeListen lets other machines use the page, and says so.
+func TestServeListen(t *testing.T) {
+	s := tinySession(t, debugFlags{})
+	ask, end, notes := servedBy(t, s, &serveFlags{image: twoColours(t, 32, 16), api: apiFlags{listen: "0.0.0.0:0"}})
+	// The name of this machine may not be known to itself.
+	if status, body := ask("GET", "start", ""); status != http.StatusOK && status != 0 {
+		t.Errorf("status %d: %s", status, body)
+	}
+	stop := errors.New("a signal")
+	if err := end(stop); err != stop {
+		t.Errorf("the command ends with %v", err)
+	}
+	if !strings.Contains(notes.String(), "anyone who has the address can use the page") ||
+		!strings.Contains(notes.String(), "--tls-cert") {
+		t.Errorf("the notes are %q", notes)
+	}
+}

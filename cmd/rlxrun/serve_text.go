@@ -42,7 +42,7 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	fs.Group("The APIs (language models, several files, and others with --api)")
 	fs.BoolVar(&f.api, "api", false, "serve programs, and not a page in your browser")
 	fs.StringVar(&f.listen, "listen", "",
-		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port; other machines need a --key-file")
+		"`HOST:PORT` where to listen, in place of 127.0.0.1 and --port. Other machines can then use a page by its address, which has a token; the APIs need a --key-file")
 	fs.StringVar(&f.grpc, "grpc", "",
 		"`HOST:PORT` where to serve the Open Inference Protocol over gRPC, too (default nowhere)")
 	fs.StringVar(&f.keyFile, "key-file", "",
@@ -61,6 +61,9 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 		"the same seed gives the same text, bit for bit, whatever other texts are in progress; slower for few clients")
 	fs.StringVar(&f.log, "access-log", "off", "`FORMAT` of a line for each request on standard error: off, text or json")
 }
+
+// pageFlagNames lists those that pages have, too.
+var pageFlagNames = []string{"listen", "tls-cert", "tls-key"}
 
 // given lists the flags that were used.
 func (f *apiFlags) given() (out []string) {
@@ -90,16 +93,18 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
 	}
 	for _, flag := range []struct{ name, address string }{{"--listen", f.listen}, {"--grpc", f.grpc}} {
-		if flag.address == "" {
-			continue
-		}
-		if _, _, err := net.SplitHostPort(flag.address); err != nil {
+		if _, _, err := net.SplitHostPort(flag.address); flag.address != "" && err != nil {
 			return cli.Usagef(flag.name, "%q is not HOST:PORT", flag.address)
 		}
-		if f.keyFile == "" && !localpage.IsLocal(flag.address) {
-			return cli.Usagef(flag.name, "%s lets other machines in, which needs a key", flag.address).WithHint(
-				"put a long random word in a file and name it with --key-file")
-		}
+	}
+	return f.checkKey("--grpc", f.grpc)
+}
+
+// checkKey refuses to let other machines in without a key.
+func (f *apiFlags) checkKey(flag, address string) error {
+	if address != "" && f.keyFile == "" && !localpage.IsLocal(address) {
+		return cli.Usagef(flag, "%s lets other machines in, which needs a key", address).WithHint(
+			"put a long random word in a file and name it with --key-file")
 	}
 	return nil
 }
@@ -167,6 +172,15 @@ func (f *apiFlags) tls() (*tls.Config, error) {
 		return nil, cli.Usagef("--tls-cert", "cannot be used: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// secure wraps a listener if --tls-cert is given, and returns the scheme of its addresses.
+func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
+	config, err := f.tls()
+	if err != nil || config == nil {
+		return l, "http", err
+	}
+	return tls.NewListener(l, config), "https", nil
 }
 
 // addText adds OpenAI's API for a language model to a server. It returns the method that the server runs.

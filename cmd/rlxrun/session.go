@@ -39,6 +39,7 @@ type session struct {
 
 	files   stateFlags
 	outputs []string        // of other flags, which ready checks
+	fresh   bool            // results from before do not count
 	weights []string        // files of --weights
 	state   *rlx.State      // state of methods that have one; nil before the first run
 	text    *text.Generator // nil unless text is generated

@@ -168,7 +168,7 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 		o := outputSummary{Name: k.offer.name, Files: k.paths()}
 		if k.offer.folder {
 			o.Files = []string{k.dest}
-		} else if k.offer.pictures == nil {
+		} else if k.offer.pictures == nil && k.offer.ext == "" {
 			t := products[k.offer.name].tensor
 			o.Type = t.DType.String() + brackets(t.Shape)
 			if k.dest == "-" && s.env.JSON {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/imaging"
 )
 
 // A taskKind holds the flags, texts and jobs that a kind of task adds to the command run. Each kind registers itself,
@@ -59,7 +60,7 @@ type imageFlag struct {
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
 	fs.Group("Image input (artifacts whose task takes images)")
-	fs.ListVarP(&f.values, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
+	fs.ListVarP(&f.values, "image", "", "`FILE` an image of any size: "+imaging.Formats+"; - is stdin")
 }
 
 // settle refuses a second --image.

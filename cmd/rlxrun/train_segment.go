@@ -15,7 +15,7 @@ type trainSegment struct {
 
 func (k *trainSegment) declare(fs *cli.FlagSet) {
 	fs.Group("The mask decoder of a SAM (rlxc --train decoder)")
-	fs.StringVar(&k.images, "images", "", "`DIR` the images, PNG or JPEG; each is encoded once")
+	fs.StringVar(&k.images, "images", "", "`DIR` the images; each is encoded once")
 	fs.StringVar(&k.masks, "masks", "",
 		"`DIR` a PNG of the same name for each image: black is the background, each other colour an object")
 }

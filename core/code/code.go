@@ -92,6 +92,13 @@ var (
 	Slower = diag.Define("RLX1208", "a measurement is slower than an earlier one", `
 "rlxrun bench --compare FILE" compares the median time with that of FILE. The 95 % confidence interval of their ratio, by resampling both
 sets of runs, lies above 1. Another program that ran meanwhile may be the reason: measure both again, in turn.`)
+	ReceiptDiffers = diag.Define("RLX1209", "a run differs from its receipt", `
+"rlxrun verify-receipt" has repeated the run of a receipt. Its results are not those of the receipt, byte by byte on the same device, or within
+tolerances on another. The message names the first result that differs. On the same device that is a bug, or the receipt is not of this run; the
+versions of RLX and of the backend are in the receipt.`)
+	Receipt = diag.Define("RLX2050", "not a receipt that can be verified", `
+The file is no receipt, was changed after it was signed or is signed by another key; or the artifact or an input is not there or has another digest than
+in the receipt; or the key is no Ed25519 key in PEM. The message says which. Files that lie elsewhere now are named after the receipt.`)
 	Doctor = diag.Define("RLX1207", "no backend works on this machine", `
 "rlxrun doctor" started every backend that it found, and none has a device, other than one that the processor emulates. Its output says
 what to do about each.`)

@@ -44,8 +44,8 @@ background, and every other colour is an object. The message names the file. Mas
 objects colours of their own at their edges.`)
 
 	Image = diag.Define("RLX3030", "not a usable image", `
-The image is neither PNG nor JPEG, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
-and 1 GiB for the file. Convert it to PNG or JPEG, or make it smaller.`)
+The image is none of PNG, JPEG, WebP, TIFF and BMP, is damaged, or is too large. Limits are 2^28 pixels, 2^20 pixels on a side, 1 GiB of decoded pixels,
+and 1 GiB for the file. Convert it to PNG, JPEG, WebP, TIFF or BMP, or make it smaller.`)
 	ImagePatches = diag.Define("RLX3032", "the image cannot be divided into patches", `
 One side of the image is more than 200 times as long as the other, or the image has more patches than the model was compiled for. Crop it or make it smaller.`)
 	TaskSpec = diag.Define("RLX4050", "bad task description", `

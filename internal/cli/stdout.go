@@ -33,6 +33,13 @@ func (e *Env) Until(ctx context.Context) {
 	}
 }
 
+// Into returns a copy of e with another standard output, for a command that runs another. It is not a terminal.
+func (e *Env) Into(ctx context.Context, w io.Writer) *Env {
+	c := *e
+	c.Stdout = &printer{w: newChecked(ctx, w)}
+	return &c
+}
+
 // OneStream reports whether standard output and standard error are the same file, such as a pipe: `2>&1 | less`. Then
 // what is written to one stands beside what is written to the other.
 func (e *Env) OneStream() bool {

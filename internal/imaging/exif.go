@@ -120,36 +120,43 @@ func (p *pngOrientation) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// tiffOrientation returns the orientation that a TIFF structure gives: 1 to 8, and 1 if it gives none.
 func tiffOrientation(tiff []byte) int {
+	if v := tiffShort(tiff, 0x0112); v >= 1 && v <= 8 {
+		return v
+	}
+	return 1
+}
+
+// tiffShort returns the first value of a tag in the first directory of a TIFF structure, or 0 if it has no such tag, or
+// one of another type than SHORT.
+func tiffShort(tiff []byte, tag uint16) int {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
 	case bytes.HasPrefix(tiff, []byte("MM\x00*")):
 		order = binary.BigEndian
 	case !bytes.HasPrefix(tiff, []byte("II*\x00")):
-		return 1
+		return 0
 	}
 	if len(tiff) < 8 {
-		return 1
+		return 0
 	}
 	at := uint64(order.Uint32(tiff[4:]))
 	if at+2 > uint64(len(tiff)) {
-		return 1
+		return 0
 	}
 	entries := tiff[at+2:]
 	for range order.Uint16(tiff[at:]) {
 		if len(entries) < 12 {
-			return 1
+			return 0
 		}
-		const orientation, short = 0x0112, 3
-		if order.Uint16(entries) == orientation && order.Uint16(entries[2:]) == short {
-			if v := order.Uint16(entries[8:]); v >= 1 && v <= 8 {
-				return int(v)
-			}
-			return 1
+		const short = 3
+		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == short {
+			return int(order.Uint16(entries[8:]))
 		}
 		entries = entries[12:]
 	}
-	return 1
+	return 0
 }
 
 // turnBytes is the number of bytes that orient allocates per pixel.

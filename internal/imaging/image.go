@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/jpeg"
-	"image/png"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -24,8 +23,8 @@ const (
 	maxDecoded = 1 << 30  // bytes of the pixels in memory
 	maxSide    = 1 << 20  // a resize stores a few words for each position along a side
 	maxHeader  = 32 << 20 // bytes before the size of the image, such as colour profiles
-	// maxPixelsPerByte exceeds what any PNG can reach (1 bit a pixel, deflate at 1032:1). A file that claims more
-	// pixels cannot contain them, and is refused before memory is allocated.
+	// maxPixelsPerByte exceeds what any PNG, JPEG or BMP can reach (1 bit a pixel, deflate at 1032:1). A file that
+	// claims more pixels cannot contain them, and is refused before memory is allocated.
 	maxPixelsPerByte = 8 * 1040
 )
 
@@ -34,14 +33,15 @@ type Limits struct {
 	FileSize int64 // size of the file in bytes, if known
 	Pixels   int64 // number of pixels; 0 means 2^28
 	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is
-	// called again if a PNG must be turned, which only the end of the file may tell, with the additional bytes. Decode
-	// returns its error.
+	// called again if a PNG must be turned, which only the end of the file may tell, with the additional bytes, and
+	// before with the bytes of a file that must be in memory. Decode returns its error.
 	Fits func(bytes int64) error
 }
 
-// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as its EXIF
-// orientation says. It decodes while it reads, checks the size in the header first, and never holds the whole file in
-// memory. Errors are *diag.Error with code.Image and subject name, or come from Fits.
+// Decode reads an image of one of Formats, of at most 2^28 pixels and 1 GiB of decoded pixels, and turns it upright as
+// its EXIF orientation says. It checks the size in the header first. It decodes PNG, JPEG and BMP while it reads, and
+// holds the file of a WebP or TIFF, of at most 256 MiB, in memory. Errors are *diag.Error with code.Image and subject
+// name, or come from Fits.
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: MaxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
@@ -50,22 +50,35 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		}
 		return nil, diag.New(code.Image, name, format, args...)
 	}
+	var refused error // of Fits
+	fits := func(bytes int64) error {
+		if lim.Fits != nil {
+			refused = lim.Fits(bytes)
+		}
+		return refused
+	}
 	var header bytes.Buffer // the bytes up to the size of the image
 	head := io.TeeReader(io.LimitReader(in, maxHeader), &header)
-	sig := make([]byte, 8)
-	n, _ := io.ReadFull(head, sig)
-	var decodeConfig func(io.Reader) (image.Config, error)
-	var decode func(io.Reader) (image.Image, error)
-	jpg := false
-	switch sig = sig[:n]; {
-	case string(sig) == "\x89PNG\r\n\x1a\n":
-		decodeConfig, decode = png.DecodeConfig, png.Decode
-	case bytes.HasPrefix(sig, []byte("\xff\xd8")):
-		decodeConfig, decode, jpg = jpeg.DecodeConfig, jpeg.Decode, true
-	default:
-		return bad("is not an image that can be read; allowed are PNG and JPEG")
+	start := make([]byte, signature)
+	n, _ := io.ReadFull(head, start)
+	i := slices.IndexFunc(formats, func(f format) bool { return f.is(start[:n]) })
+	if i < 0 {
+		return bad("is not an image that can be read; allowed are " + Formats)
 	}
-	cfg, err := decodeConfig(io.MultiReader(bytes.NewReader(sig), head))
+	f := &formats[i]
+	known := io.MultiReader(bytes.NewReader(start[:n]), head)
+	if f.buffered {
+		if err := rest(in, &header, lim.FileSize, fits); refused != nil {
+			return nil, refused
+		} else if err != nil {
+			return bad("%w", err)
+		}
+		if err := f.check(header.Bytes()); err != nil {
+			return bad("%w", unreadable(err))
+		}
+		known = bytes.NewReader(header.Bytes())
+	}
+	cfg, err := safely(f.config, known)
 	if err != nil {
 		if header.Len() == maxHeader {
 			return bad("does not say its size within %d bytes", maxHeader)
@@ -73,43 +86,29 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		return bad("%w", unreadable(err))
 	}
 	w, h := int64(cfg.Width), int64(cfg.Height)
-	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
-		return bad("claims %d x %d pixels; the limits are 2^28 pixels and %d a side", w, h, maxSide)
+	if err := checkSize(f, w, h, lim); err != nil {
+		return bad("%w", err)
 	}
-	if lim.Pixels > 0 && w*h > lim.Pixels {
-		return bad("has %d x %d pixels; %d are allowed here", w, h, lim.Pixels)
-	}
-	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
-		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h,
-			lim.FileSize, maxPixelsPerByte)
-	}
-	pixels, peak := pngBytes(cfg, header.Bytes())
-	orientation := 1
-	if jpg {
-		pixels, peak, orientation = jpegBytes(cfg, header.Bytes())
-	}
+	pixels, peak, orientation := f.bytes(cfg, header.Bytes())
 	if pixels > maxDecoded {
 		return bad("claims %d x %d pixels, which take %d bytes in memory; the limit is %d", w, h, pixels, maxDecoded)
-	}
-	fits := func(bytes int64) error {
-		if lim.Fits == nil {
-			return nil
-		}
-		return lim.Fits(bytes)
 	}
 	if err := fits(peak); err != nil {
 		return nil, err
 	}
-	all, chunks := io.MultiReader(&header, in), newPNGOrientation()
-	if !jpg {
-		all = io.TeeReader(all, chunks)
+	all, later := io.Reader(bytes.NewReader(header.Bytes())), newPNGOrientation()
+	if !f.buffered {
+		all = io.MultiReader(all, in)
 	}
-	img, err := decode(all)
+	if f.png {
+		all = io.TeeReader(all, later)
+	}
+	img, err := safely(f.decode, all)
 	if err != nil {
 		return bad("%w", unreadable(err))
 	}
-	if chunks.value > 1 {
-		orientation = chunks.value
+	if later.value > 1 {
+		orientation = later.value
 		if more := pixels + turnBytes*w*h - peak; more > 0 {
 			if err := fits(more); err != nil {
 				return nil, err
@@ -117,6 +116,21 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		}
 	}
 	return orient(img, orientation), nil
+}
+
+// checkSize checks the size that a file of a format claims.
+func checkSize(f *format, w, h int64, lim Limits) error {
+	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
+		return fmt.Errorf("claims %d x %d pixels; the limits are 2^28 pixels and %d a side", w, h, maxSide)
+	}
+	if lim.Pixels > 0 && w*h > lim.Pixels {
+		return fmt.Errorf("has %d x %d pixels; %d are allowed here", w, h, lim.Pixels)
+	}
+	if f.dense && lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
+		return fmt.Errorf("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h,
+			lim.FileSize, maxPixelsPerByte)
+	}
+	return nil
 }
 
 // A source reads at most left bytes and keeps the first error other than io.EOF.
@@ -144,48 +158,6 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = fmt.Errorf("cannot be read: %w", err)
 	}
 	return n, err
-}
-
-// unreadable describes why the decoder refused a file: it is damaged, or uses a feature that the decoder lacks, such as
-// 12-bit samples. It replaces the bare "unexpected EOF" of a truncated file.
-func unreadable(err error) error {
-	var p png.UnsupportedError
-	var j jpeg.UnsupportedError
-	if errors.As(err, &p) || errors.As(err, &j) {
-		return fmt.Errorf("has a form that is not supported: %w", err)
-	}
-	return fmt.Errorf("is damaged: %w", whole(err))
-}
-
-func whole(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return errors.New("it is cut short")
-	}
-	return err
-}
-
-// pngBytes returns the number of bytes that image/png allocates for the pixels, and the peak while it decodes. An
-// interlaced image takes twice as much, because it is put together from seven smaller ones.
-func pngBytes(cfg image.Config, header []byte) (pixels, peak int64) {
-	per := int64(4)
-	switch cfg.ColorModel {
-	case color.GrayModel:
-		per = 1
-	case color.Gray16Model:
-		per = 2
-	case color.RGBA64Model, color.NRGBA64Model:
-		per = 8
-	default:
-		if _, ok := cfg.ColorModel.(color.Palette); ok {
-			per = 1
-		}
-	}
-	pixels = per * int64(cfg.Width) * int64(cfg.Height)
-	const interlace = 28 // offset of IHDR's last byte
-	if len(header) > interlace && header[interlace] != 0 {
-		return pixels, 2 * pixels
-	}
-	return pixels, pixels
 }
 
 // RGBRow returns a function that reads row y as interleaved R, G, B from 0 to 255. 16-bit samples keep their fractions.

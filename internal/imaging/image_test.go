@@ -13,6 +13,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -329,7 +330,7 @@ func TestImageRefused(t *testing.T) {
 		want string
 	}{
 		"empty":            {nil, "not an image"},
-		"text":             {[]byte("GIF89a and so on"), "allowed are PNG and JPEG"},
+		"text":             {[]byte("GIF89a and so on"), "allowed are PNG, JPEG, WebP, TIFF and BMP"},
 		"header only":      {scene[:20], "damaged"},
 		"truncated":        {scene[:len(scene)/2], "damaged"},
 		"truncated JPEG":   {encodeJPEG(t, image.NewGray(image.Rect(0, 0, 64, 64)))[:200], "damaged"},
@@ -495,9 +496,23 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(p.Bytes())
 	f.Add(withChunk(p.Bytes(), "eXIf", exif(binary.LittleEndian, 8), true))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		img, err := imaging.Decode("x", bytes.NewReader(data), imaging.Limits{})
+	files, err := filepath.Glob("testdata/formats/*.[wtb][eim][bfp]*")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no files of other formats", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		img, err := imaging.Decode("x", bytes.NewReader(data), imaging.Limits{Pixels: 1 << 20})
+		if err != nil {
+			if strings.Contains(err.Error(), "the decoder failed") {
+				t.Log(err) // a panic of a decoder that is not ours
+			}
 			return
 		}
 		w, h := img.Bounds().Dx(), img.Bounds().Dy()

@@ -1,4 +1,5 @@
-// Package localpage serves pages for browsers on the same machine. Packages segmentpage and scenepage are such pages.
+// Package localpage serves pages for browsers on the same machine or, if the user says so, on others. Packages
+// segmentpage and scenepage are such pages.
 //
 // A page is for one user. Its URL contains a random token. It refuses requests whose Host is not this machine, and
 // requests from other pages. So a website that is open in the same browser can neither read what a page shows nor use
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -31,6 +33,7 @@ type Page struct {
 	files  []fs.FS
 	queue  queue
 	failed func(error)
+	others []string // names of this machine for others; nil if they may not connect
 }
 
 // New returns a page with a new token. It serves the folder static of files, where index.html is the page itself.
@@ -46,6 +49,10 @@ func New(files fs.FS, failed func(error)) *Page {
 // HandleFunc makes f answer requests that match a pattern of http.ServeMux, such as "POST /masks". Paths are without
 // the token.
 func (p *Page) HandleFunc(pattern string, f http.HandlerFunc) { p.mux.HandleFunc(pattern, f) }
+
+// LetIn makes the page answer other machines, too, which address this one by an IP address or by one of names. They need
+// the token. Call it before Serve.
+func (p *Page) LetIn(names ...string) { p.others = append([]string{}, names...) }
 
 // URL returns the address of the page on a server that listens at addr.
 func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/" + p.token + "/" }
@@ -66,7 +73,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	token, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
-	case !IsLocal(r.Host):
+	case p.others != nil && !IsLocal(r.Host) && !p.names(r.Host):
+		refuse("this page is not at that address: use the one that rlxrun has printed, or an IP address")
+	case p.others == nil && !IsLocal(r.Host):
 		refuse("this page is for this machine only: its address begins with http://127.0.0.1 or http://localhost")
 	case !isOwn(r):
 		refuse("this page answers no other pages: copy its address into the address bar")
@@ -82,21 +91,37 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// names reports whether a Host header names this machine for others.
+func (p *Page) names(host string) bool {
+	name := nameOf(host)
+	_, err := netip.ParseAddr(name)
+	return err == nil || slices.ContainsFunc(p.others, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// nameOf returns the name or address in a Host header, without the port.
+func nameOf(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.Trim(host, "[]")
+}
+
 // IsLocal reports whether a Host header names this machine by a loopback address or as localhost. It checks the name,
 // because any other name can be made to resolve to this machine (DNS rebinding).
 func IsLocal(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	name := nameOf(host)
+	addr, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // isOwn reports whether a request comes from this page, from the address bar, or from a program that is not a browser.
 func isOwn(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	return (site == "" || site == "same-origin" || site == "none") && (origin == "" || origin == "http://"+r.Host)
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return (site == "" || site == "same-origin" || site == "none") && (origin == "" || origin == scheme+r.Host)
 }
 
 // types has the media types of the page's files. Package mime would use the system's table, which may differ.

@@ -48,6 +48,35 @@ func ask(p *Page, method, path, body string, change ...func(*http.Request)) *htt
 	return pagetest.Ask(p, method, "http://"+addr+"/"+p.token+"/", path, body, change...)
 }
 
+// TestLetIn checks who may connect once a page lets other machines in.
+func TestLetIn(t *testing.T) {
+	p := New(static, nil)
+	at := &net.TCPAddr{IP: net.IPv4(192, 168, 1, 7), Port: 8000}
+	ask := func(host, origin string) int {
+		return pagetest.Ask(p, "GET", p.URL(at), "", "", func(r *http.Request) {
+			r.Host = host
+			r.Header.Set("Origin", origin)
+		}).Code
+	}
+	if got := ask("192.168.1.7:8000", "http://192.168.1.7:8000"); got != http.StatusForbidden {
+		t.Errorf("another machine: status %d", got)
+	}
+	p.LetIn("big.house")
+	for host, want := range map[string]int{"192.168.1.7:8000": http.StatusOK, "[fe80::1]:8000": http.StatusOK,
+		"BIG.house:8000": http.StatusOK, "localhost:8000": http.StatusOK, "evil.example:8000": http.StatusForbidden,
+		"big.house.evil.example": http.StatusForbidden, "": http.StatusForbidden} {
+		if got := ask(host, "http://"+host); got != want {
+			t.Errorf("%q: status %d; want %d", host, got, want)
+		}
+	}
+	if got := ask("big.house:8000", "http://evil.example"); got != http.StatusForbidden {
+		t.Errorf("another page: status %d", got)
+	}
+	if got := pagetest.Ask(p, "GET", "http://big.house/token/", "", "").Code; got != http.StatusForbidden {
+		t.Errorf("without the token: status %d", got)
+	}
+}
+
 // TestGuard checks that only the page itself gets answers.
 func TestGuard(t *testing.T) {
 	p := fixture(nil)

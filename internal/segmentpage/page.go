@@ -23,10 +23,13 @@ const (
 	MaxPixels = 1 << 26   // pixels of an image; the browser needs 12 bytes for each
 
 	maxPrompts = 1 << 20 // bytes of the JSON with prompts
+	maxObjects = 1000    // that an export may have, and that everything shows
+	gridSide   = 16      // points of the grid in each direction for everything
 	maxImages  = 4       // number of images to keep besides Options.First: the most recently used
 )
 
-// An Image is an opened image file. Encode and Masks are never called concurrently, but may be called after Close.
+// An Image is an opened image file. Encode, Masks and Everything are never called concurrently, but may be called after
+// Close.
 type Image interface {
 	Picture() *image.NRGBA            // the pixels to show, opaque, starting at (0,0)
 	Encode(ctx context.Context) error // called before Masks, and again if it fails
@@ -34,6 +37,9 @@ type Image interface {
 	// predicted quality of each mask of the model.
 	Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32,
 		err error)
+	// Everything finds all objects from a grid of side x side points. each is called with the mask of each region, the
+	// last of the result's Regions first.
+	Everything(ctx context.Context, side int, each func(mask *image.Gray) error) (*segment.Segmentation, error)
 	Close() // called when no page shows the image any more
 }
 
@@ -79,6 +85,8 @@ func New(o Options) *Page {
 	p.HandleFunc("GET /images/{number}/pixels", p.pixels)
 	p.HandleFunc("POST /images/{number}/encode", p.encode)
 	p.HandleFunc("POST /images/{number}/masks", p.masks)
+	p.HandleFunc("POST /images/{number}/everything", p.everything)
+	p.HandleFunc("POST /images/{number}/export", p.export)
 	return p
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"image/png"
 	"io"
 	"math"
@@ -99,6 +100,24 @@ func (f *fake) Masks(ctx context.Context, p segment.Prompts, which segment.Choic
 		}
 	}
 	return segment.Mask{Token: 2, IoU: 0.5, Image: m}, []float32{0.1, float32(math.NaN()), 0.5, 0.25}, nil
+}
+
+// Everything finds the left half of the image and, before it, its first pixel.
+func (f *fake) Everything(ctx context.Context, side int, each func(mask *image.Gray) error) (*segment.Segmentation,
+	error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	one, half := image.NewGray(f.picture.Rect), image.NewGray(f.picture.Rect)
+	one.Pix[0] = 255
+	for y := range 6 {
+		for x := range 4 {
+			half.SetGray(x, y, color.Gray{255})
+		}
+	}
+	at := segment.Point{X: float64(side), Y: 2}
+	return &segment.Segmentation{Regions: []segment.Region{{Label: 1, IoU: 0.75, Token: 1, Point: at},
+		{Label: 2, IoU: float32(math.NaN()), Token: 2}}}, errors.Join(each(one), each(half))
 }
 
 var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
@@ -240,8 +259,8 @@ func TestRefused(t *testing.T) {
 		"RLX3030")
 	pagetest.Want(t, "a cut image", ask(p, "POST", "images", small.String()[:40]), 422, "the file: is damaged",
 		"RLX3030")
-	pagetest.Want(t, "a text", ask(p, "POST", "images", "hello"), 422, "PNG and JPEG")
-	pagetest.Want(t, "nothing", ask(p, "POST", "images", ""), 422, "PNG and JPEG")
+	pagetest.Want(t, "a text", ask(p, "POST", "images", "hello"), 422, "allowed are PNG, JPEG, WebP")
+	pagetest.Want(t, "nothing", ask(p, "POST", "images", ""), 422, "allowed are PNG, JPEG, WebP")
 	if len(failed) != 0 {
 		t.Errorf("mistakes of users are reported as failures: %v", failed)
 	}

@@ -21,6 +21,7 @@ import (
 type about struct {
 	Model     string   `json:"model"`
 	Best      [2]int   `json:"best"`
+	Grid      int      `json:"grid"` // points of everything in each direction
 	MaxFile   int      `json:"max_file"`
 	First     *picture `json:"first"` // null if there is none
 	FirstName string   `json:"first_name"`
@@ -39,7 +40,7 @@ func (s *shown) picture() *picture {
 }
 
 func (p *Page) start(w http.ResponseWriter, r *http.Request) {
-	a := about{Model: p.Model, Best: p.Best, MaxFile: MaxFile, FirstName: p.FirstName}
+	a := about{Model: p.Model, Best: p.Best, Grid: gridSide, MaxFile: MaxFile, FirstName: p.FirstName}
 	if p.First != nil {
 		a.First = (&shown{Image: p.First}).picture()
 	}
@@ -159,7 +160,12 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	case q.Mask == string(segment.All):
 		return out, diag.New(code.MaskChoice, "mask", "is all; the page shows one")
 	}
-	for i, v := range q.Points {
+	return readPrompts(q.Points, q.Box)
+}
+
+// readPrompts reads prompts as the page sends them.
+func readPrompts(points [][]float64, box []float64) (out segment.Prompts, err error) {
+	for i, v := range points {
 		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
 			return out,
 				diag.New(code.MaskPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]",
@@ -167,12 +173,12 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 		}
 		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 	}
-	switch len(q.Box) {
+	switch len(box) {
 	case 0:
 	case 4:
-		out.Box = &segment.Box{X0: q.Box[0], Y0: q.Box[1], X1: q.Box[2], Y1: q.Box[3]}
+		out.Box = &segment.Box{X0: box[0], Y0: box[1], X1: box[2], Y1: box[3]}
 	default:
-		return out, diag.New(code.MaskPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
+		return out, diag.New(code.MaskPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", box)
 	}
 	return out, nil
 }
@@ -215,17 +221,29 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 		w.Write(b.Bytes())
 		return
 	}
-	a := answer{Mask: mask.Token, Quality: make([]*float32, len(quality)), Runs: runs(mask.Image)}
+	a := answer{Mask: mask.Token, Quality: make([]*float32, len(quality))}
 	for i, v := range quality {
-		if !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) {
-			a.Quality[i] = &v
-		}
+		a.Quality[i] = finite(v)
 	}
+	a.draw(mask.Image)
+	a.Seconds = time.Since(begun).Seconds()
+	localpage.Reply(w, http.StatusOK, a)
+}
+
+// finite returns nil for a number that JSON lacks.
+func finite(v float32) *float32 {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		return nil
+	}
+	return &v
+}
+
+// draw sets the run lengths and the number of pixels.
+func (a *answer) draw(mask *image.Gray) {
+	a.Runs = runs(mask)
 	for i := 1; i < len(a.Runs); i += 2 {
 		a.Pixels += a.Runs[i]
 	}
-	a.Seconds = time.Since(begun).Seconds()
-	localpage.Reply(w, http.StatusOK, a)
 }
 
 // run waits for the model and finds the mask.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
@@ -183,7 +184,7 @@ func (s *Set) openTransforms(path string) error {
 func (s *Set) find(name string) string {
 	var first string
 	for _, folder := range []string{"", "images"} {
-		for _, ext := range []string{"", ".png", ".jpg", ".jpeg"} {
+		for _, ext := range append([]string{""}, imaging.Extensions...) {
 			path := filepath.Join(s.dir, folder, filepath.FromSlash(name)+ext)
 			if exists(path) {
 				return path

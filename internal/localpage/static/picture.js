@@ -1,6 +1,7 @@
 // A canvas that shows a picture as large as fits.
 
-const MOST = 5; // largest magnification
+const MOST = 5; // largest magnification to fit the stage
+const CLOSEST = 32; // largest magnification of a part
 
 export class Picture {
   #canvas;
@@ -10,6 +11,9 @@ export class Picture {
   width = 0; // of the picture, which the canvas has the shape of; image may have fewer pixels
   height = 0;
   scale = 1; // canvas pixels per pixel of the picture
+  zoom = 1; // magnification of the part that is shown; 1 shows the whole picture
+  left = 0; // the upper left corner of that part, in pixels of the picture
+  top = 0;
 
   constructor(canvas, stage) {
     this.#canvas = canvas;
@@ -25,6 +29,7 @@ export class Picture {
     this.#canvas.hidden = false;
     if (width === this.width && height === this.height) return this.draw();
     [this.width, this.height] = [width, height];
+    [this.zoom, this.left, this.top] = [1, 0, 0];
     return this.fit();
   }
 
@@ -43,14 +48,31 @@ export class Picture {
     canvas.style.height = `${height * scale}px`;
     canvas.width = Math.max(1, Math.round(width * scale * devicePixelRatio));
     canvas.height = Math.max(1, Math.round(height * scale * devicePixelRatio));
-    this.scale = canvas.width / width;
+    this.scale = (canvas.width / width) * this.zoom;
     this.#paint();
   }
 
   // at returns the position of a pointer in the picture.
   at({ clientX, clientY }) {
     const r = this.#canvas.getBoundingClientRect();
-    return { x: ((clientX - r.left) / r.width) * this.width, y: ((clientY - r.top) / r.height) * this.height };
+    const part = (at, size) => (at * size) / this.zoom;
+    return { x: this.left + part((clientX - r.left) / r.width, this.width),
+      y: this.top + part((clientY - r.top) / r.height, this.height) };
+  }
+
+  // magnify zooms by a factor; the pixel at a position stays where it is. Then the part moves by (dx, dy) of the
+  // canvas, in CSS pixels.
+  magnify(factor, position, dx = 0, dy = 0) {
+    const r = this.#canvas.getBoundingClientRect(), { x, y } = position ? this.at(position) :
+      { x: this.left + this.width / 2 / this.zoom, y: this.top + this.height / 2 / this.zoom };
+    const zoom = Math.min(Math.max(this.zoom * factor, 1), CLOSEST);
+    this.left = x - ((x - this.left) * this.zoom) / zoom - (dx * this.width) / r.width / zoom;
+    this.top = y - ((y - this.top) * this.zoom) / zoom - (dy * this.height) / r.height / zoom;
+    this.zoom = zoom;
+    this.left = Math.min(Math.max(this.left, 0), this.width * (1 - 1 / zoom));
+    this.top = Math.min(Math.max(this.top, 0), this.height * (1 - 1 / zoom));
+    this.scale = (this.#canvas.width / this.width) * zoom;
+    return this.draw();
   }
 
   // draw paints with the next frame and resolves then.
@@ -68,9 +90,11 @@ export class Picture {
   #paint() {
     if (!this.image) return;
     const canvas = this.#canvas, c = canvas.getContext("2d");
-    c.setTransform(1, 0, 0, 1, 0, 0);
+    const across = canvas.width * this.zoom, down = canvas.height * this.zoom;
+    c.setTransform(1, 0, 0, 1, (-this.left * across) / this.width, (-this.top * down) / this.height);
     c.imageSmoothingQuality = "high";
-    c.drawImage(this.image, 0, 0, canvas.width, canvas.height);
+    c.imageSmoothingEnabled = this.zoom === 1 || this.scale < 4; // near enough, pixels are squares
+    c.drawImage(this.image, 0, 0, across, down);
     this.paintOver(c);
   }
 

@@ -1,26 +1,47 @@
-// The page of `rlxrun serve`: opens images, collects prompts, and shows and saves the masks that the server finds.
+// The page of `rlxrun serve`: opens images, collects the prompts of objects, and shows and saves the masks that the
+// server finds.
 
-import * as server from "./server.js";
+import { mean, pick, plain } from "./colours.js";
+import { List } from "./list.js";
 import { fill, outline } from "./outline.js";
+import * as server from "./server.js";
 import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
 const canvas = $("view"), stage = $("stage"), view = new View(canvas, stage);
-const none = Object.freeze({ points: [], box: null });
+
+// An object is {id, name, colour, points: [[x, y, 1|0]], box: [x0, y0, x1, y1] or null, chosen: "best" or the number of
+// a mask, found: the server's answer with its path, or null}. A change makes a new object with the same id, so that the
+// states in past stay as they were; only found and colour are set later, when the answer comes.
+const none = Object.freeze({ objects: [], current: null }); // current is the id of the object that a click changes
 
 let about; // the server's first answer
 let picture = null; // {number, width, height} of the image on the server
+let pixels = null; // ImageData of the image
 let name = "image"; // of the file, without the extension
+let fileName = "";
 let opening = null; // AbortController while an image is being opened
-let history = [none]; // prompts {points: [[x, y, 1|0]], box: [x0, y0, x1, y1] or null}, the current ones last
-let chosen = "best"; // "best" or the number of a mask
-let found = null; // the answer on the screen, with its prompts and its path
+let looking = null; // AbortController while all objects are looked for
+let state = none;
+let past = []; // states before, for undo
+let made = 0; // objects so far, for their ids
+let chosen = "best"; // for new objects
 let asked = 0; // number of the latest request for a mask
 let corner = null; // start of the box that is being drawn: {x, y, drag}
 let cross = { x: 0, y: 0 };
 
-const prompts = () => history.at(-1);
+const current = () => state.objects.find((o) => o.id === state.current) ?? null;
+const empty = (object) => !object?.points.length && !object?.box;
 const tool = () => document.querySelector("[name=tool]:checked").value;
+
+// become changes the state, so that undo can change it back.
+function become(next) {
+  past.push(state);
+  state = { ...state, ...next };
+}
+
+// changed returns the objects with another one in place of that with the same id.
+const changed = (object) => state.objects.map((o) => (o.id === object.id ? object : o));
 
 function say(text, bad = false) {
   $("status").textContent = text;
@@ -45,6 +66,7 @@ function busy(text) {
 // open shows an image file, or an image that the server already has; then file has only a name.
 async function open(file, there = null) {
   opening?.abort();
+  looking?.abort();
   const { signal } = (opening = new AbortController());
   const before = picture;
   busy("Reading the image…");
@@ -55,17 +77,19 @@ async function open(file, there = null) {
       throw new server.Failure(`The file has ${has} MB; allowed are ${may}.`);
     }
     const next = there ?? (await server.open(file, signal));
-    const image = await createImageBitmap(await server.pixels(next, signal));
+    const data = await server.pixels(next, signal);
+    const image = await createImageBitmap(data);
     if (signal.aborted) return;
     if (before) server.close(before);
-    picture = next;
+    [picture, pixels, fileName] = [next, data, file.name];
     asked++; // drops answers about the previous image
     name = file.name.replace(/\.[^.]*$/, "");
     $("name").textContent = `${file.name}, ${next.width} × ${next.height}`;
     $("empty").hidden = true;
-    history = [none];
-    [found, corner, cross] = [null, null, { x: next.width >> 1, y: next.height >> 1 }];
-    view.cross = null;
+    $("zoom").hidden = false;
+    [state, past, chosen] = [none, [], "best"];
+    [corner, cross] = [null, { x: next.width >> 1, y: next.height >> 1 }];
+    [view.cross, view.preview] = [null, null];
     view.show(image);
     refresh();
     busy("Encoding the image…");
@@ -83,61 +107,178 @@ async function open(file, there = null) {
 
 // Masks
 
-// ask changes the prompts and finds their mask.
+// ask changes the prompts of the current object, or makes one, and finds its mask.
 function ask(change) {
-  history.push({ ...prompts(), ...change });
+  view.preview = null;
+  const now = current();
+  if (now) become({ objects: changed({ ...now, ...change, found: null }) });
+  else {
+    const id = ++made, object = { id, name: `Object ${id}`, colour: "", points: [], box: null, chosen, found: null };
+    object.colour = pick([128, 128, 128], state.objects.map((o) => o.colour));
+    become({ objects: [...state.objects, { ...object, ...change }], current: id });
+  }
   find();
 }
 
-// find requests the mask for the prompts. It ignores answers that arrive after a newer request.
+// finish adds to an answer what the page needs of it, and gives the object a colour that can be seen on it.
+function finish(object, answer) {
+  const { width, height } = picture;
+  answer.path = outline(fill(answer.runs, width, height), width, height);
+  const under = mean(answer.runs, pixels.data);
+  const first = !object.coloured;
+  if (first || plain(object.colour, under)) {
+    object.colour = pick(under, state.objects.filter((o) => o.id !== object.id).map((o) => o.colour));
+    object.coloured = true;
+  }
+  object.found = answer;
+}
+
+// find requests the mask for the prompts of the current object. It ignores answers that arrive after a newer request.
 async function find() {
-  const mine = ++asked, begun = performance.now(), { points, box } = prompts();
+  const mine = ++asked, begun = performance.now(), object = current();
   refresh();
   if (!picture) return;
-  if (!points.length && !box) {
-    found = null;
+  if (empty(object)) {
+    if (object) object.found = null;
     refresh();
     say("Click on an object, or drag a box around it.");
     return;
   }
   try {
-    const answer = await server.find(picture, { points, box }, chosen);
+    const { points, box } = object, answer = await server.find(picture, { points, box }, object.chosen);
     if (mine !== asked) return;
-    const { width, height } = picture;
-    answer.prompts = { points, box };
-    answer.path = outline(fill(answer.runs, width, height), width, height);
-    found = answer;
+    const now = state.objects.find((o) => o.id === object.id); // it may have another name by now
+    if (!now) return;
+    finish(now, answer);
     await refresh();
     performance.measure("click to mask", { start: begun, end: performance.now(), detail: answer.seconds });
-    const share = (100 * answer.pixels) / (width * height);
+    const share = (100 * answer.pixels) / (picture.width * picture.height);
     say(`Mask ${answer.mask}, predicted quality ${rounded(answer.quality[answer.mask])}, ${share.toFixed(share < 10 ? 1 : 0)} % of the image, ${Math.round(performance.now() - begun)} ms`);
   } catch (error) {
     if (mine !== asked) return;
-    found = null;
+    object.found = null;
     refresh();
     fail(error);
   }
 }
 
-const rounded = (quality) => quality?.toFixed(2) ?? "not a number";
+// rounded shows a predicted quality. It stands for an IoU, which is from 0 to 1; the model may predict more or less.
+const rounded = (quality) => (quality == null ? "not a number" : Math.min(Math.max(quality, 0), 1).toFixed(2));
 
 // refresh redraws everything from the variables above. It resolves when the canvas is drawn.
 function refresh() {
-  const { points, box } = prompts();
-  $("undo").disabled = history.length === 1 && !corner;
-  $("clear").disabled = prompts() === none && !corner;
+  const object = current(), found = object?.found;
+  $("undo").disabled = !past.length && !corner;
+  $("clear").disabled = empty(object) && !corner;
+  $("new").disabled = empty(object);
+  $("everything").disabled = !picture;
   $("save-mask").disabled = $("save-cutout").disabled = !found;
+  $("save-all").disabled = !state.objects.some((o) => !empty(o));
   for (const card of document.querySelectorAll(".mask")) {
     const n = Number(card.dataset.mask), quality = found?.quality[n];
     card.classList.toggle("shown", found?.mask === n);
-    card.querySelector("output").textContent = found ? rounded(quality) : "";
+    card.querySelector("output").textContent = found && quality !== undefined ? rounded(quality) : "";
     card.querySelector(".bar i").style.width = `${100 * Math.min(Math.max(quality ?? 0, 0), 1)}%`;
   }
-  for (const input of document.querySelectorAll("[name=mask]")) input.checked = input.value === chosen;
-  view.path = found?.path;
-  view.points = points;
-  view.box = corner ? between(corner, cross) : box;
+  const choice = object?.chosen ?? chosen;
+  for (const input of document.querySelectorAll("[name=mask]")) input.checked = input.value === choice;
+  list.show(state.objects, state.current, (o) => (o.found ? rounded(o.found.quality[o.found.mask]) : ""));
+  view.layers = state.objects.filter((o) => o.found && o !== object).concat(found ? [object] : [])
+    .map((o) => ({ path: o.found.path, colour: o.colour, strong: o === object }));
+  view.points = object?.points ?? [];
+  view.box = corner ? between(corner, cross) : object?.box;
   return view.draw();
+}
+
+// Several objects
+
+const list = new List($("objects"), {
+  pick(id) {
+    if (state.current === id) return;
+    state = { ...state, current: id }; // not a change, so undo passes over it
+    find();
+  },
+  rename(id, title) {
+    const object = state.objects.find((o) => o.id === id);
+    if (title && object && title !== object.name) become({ objects: changed({ ...object, name: title }) });
+    refresh();
+  },
+  remove(id) {
+    become({ objects: state.objects.filter((o) => o.id !== id), current: state.current === id ? null : state.current });
+    find();
+  },
+});
+
+// begin lets the next click begin another object.
+function begin() {
+  if (empty(current())) return;
+  asked++; // an answer that is on its way still belongs to the old object
+  become({ current: null });
+  refresh();
+  say("Click on another object.");
+}
+
+// everything finds all objects and adds those to the list.
+async function everything() {
+  if (!picture || looking) return;
+  const { signal } = (looking = new AbortController());
+  busy("Finding all objects… Esc stops");
+  say(`Finding all objects, from ${about.grid} × ${about.grid} points.`);
+  try {
+    const { regions, dropped } = await server.everything(picture, signal);
+    if (signal.aborted) return;
+    const found = regions.map(({ point: [x, y], ...answer }) => {
+      const id = ++made;
+      return [{ id, name: `Object ${id}`, colour: "", points: [[x, y, 1]], box: null, chosen: String(answer.mask),
+        found: null }, answer];
+    });
+    if (found.length) become({ objects: state.objects.filter((o) => !empty(o)), current: null });
+    for (const [object, answer] of found) {
+      state.objects = [...state.objects, object];
+      finish(object, answer);
+    }
+    asked++;
+    refresh();
+    const few = found.length ? "" : ` ${dropped.poor} masks were poor and ${dropped.unstable} unstable; click on one.`;
+    say(`${found.length} object${found.length === 1 ? "" : "s"}.${few}`);
+  } catch (error) {
+    if (!signal.aborted) fail(error);
+    else say("Stopped.");
+  } finally {
+    looking = null;
+    busy("");
+  }
+}
+
+// The mask under the pointer. At most one request is on its way; then comes the latest position.
+let hover = null, hovering = false;
+
+async function preview() {
+  while (hover && !hovering) {
+    const { x, y } = hover, object = current(), on = tool() === "off" ? 0 : 1;
+    hover = null;
+    if (!picture || !$("preview").checked || corner || looking || tool() === "box" || tool() === "move") break;
+    hovering = true;
+    const before = asked;
+    try {
+      const points = [...(object?.points ?? []), [x, y, on]];
+      const answer = await server.preview(picture, { points, box: object?.box ?? [] }, "best");
+      const { width, height } = picture;
+      if (before === asked && canvas.matches(":hover")) {
+        const path = outline(fill(answer.runs, width, height), width, height);
+        view.preview = { path, colour: object?.colour || pick(mean(answer.runs, pixels.data), []) };
+        view.draw();
+      }
+    } catch { /* a preview says nothing */ }
+    hovering = false;
+  }
+}
+
+function unpreview() {
+  hover = null;
+  if (!view.preview) return;
+  view.preview = null;
+  view.draw();
 }
 
 // offer lists the masks that the user can choose.
@@ -158,23 +299,39 @@ function offer([first, last]) {
 }
 
 function choose(mask) {
-  chosen = mask;
+  const now = current();
+  if (now) become({ objects: changed({ ...now, chosen: mask, found: null }) });
+  else chosen = mask;
   find();
 }
 
-async function save(what) {
-  if (!found) return;
+// save saves what a promise gives as a file.
+async function save(file, title) {
   say("Saving…");
   const link = document.createElement("a");
   try {
-    link.href = URL.createObjectURL(await server.file(picture, found.prompts, String(found.mask), what));
-    link.download = `${name}-${what}.png`;
+    link.href = URL.createObjectURL(await file);
+    link.download = title;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     say(`Saved as ${link.download}`);
   } catch (error) {
     fail(error);
   }
+}
+
+function saveOne(what) {
+  const object = current();
+  if (!object?.found) return;
+  const { points, box, found } = object;
+  const part = state.objects.length > 1 ? `-${object.name.replace(/[^\p{L}\p{N}]+/gu, "-")}` : "";
+  save(server.file(picture, { points, box }, String(found.mask), what), `${name}${part}-${what}.png`);
+}
+
+function saveAll() {
+  const objects = state.objects.filter((o) => !empty(o))
+    .map((o) => ({ name: o.name, points: o.points, box: o.box ?? [], mask: o.chosen }));
+  if (objects.length) save(server.exported(picture, fileName, objects), `${name}-masks.zip`);
 }
 
 // Prompts
@@ -186,7 +343,7 @@ function pixel({ x, y }) {
 }
 
 function addPoint({ x, y }, on) {
-  ask({ points: [...prompts().points, [x, y, on ? 1 : 0]] });
+  ask({ points: [...(current()?.points ?? []), [x, y, on ? 1 : 0]] });
 }
 
 // between returns the box that includes two pixels.
@@ -200,13 +357,16 @@ function endBox(to) {
 
 function undo() {
   if (corner) corner = null;
-  else if (history.length > 1) history.pop();
+  else if (past.length) state = past.pop();
+  unpreview();
   find();
 }
 
 function clear() {
+  if (looking) return looking.abort();
+  const now = current();
   if (corner) corner = null;
-  else if (prompts() !== none) history.push(none);
+  else if (!empty(now)) become({ objects: changed({ ...now, points: [], box: null, found: null }) });
   find();
 }
 
@@ -214,30 +374,81 @@ function clear() {
 
 const far = 5; // a longer movement (in CSS pixels) is a drag, not a click
 
+const fingers = new Map(); // pointers that are down, by id: [x, y]
+let moving = false; // whether they move the picture
+
 canvas.addEventListener("pointerdown", (event) => {
-  if (event.button !== 0) return;
+  if (event.button !== 0 && event.button !== 1) return;
+  canvas.focus({ preventScroll: true, focusVisible: false });
   canvas.setPointerCapture(event.pointerId);
-  view.cross = null;
+  fingers.set(event.pointerId, [event.clientX, event.clientY]);
+  [view.cross, view.preview, hover] = [null, null, null];
+  if (event.button === 1 || tool() === "move" || fingers.size > 1) {
+    [moving, corner] = [true, null];
+    return refresh();
+  }
   cross = pixel(view.at(event));
   corner = { ...cross, drag: [event.clientX, event.clientY] };
 });
 canvas.addEventListener("pointermove", (event) => {
-  if (!corner?.drag) return;
-  cross = pixel(view.at(event));
-  if (dragged(event)) refresh();
+  if (moving) return move(event);
+  if (corner?.drag) {
+    cross = pixel(view.at(event));
+    if (dragged(event)) refresh();
+  } else if (event.pointerType === "mouse" && !event.buttons) {
+    hover = pixel(view.at(event));
+    preview();
+  }
 });
+
+// move moves the picture with one pointer, and magnifies it with two.
+function move(event) {
+  const was = fingers.get(event.pointerId), [one, two] = fingers.values();
+  if (!was) return;
+  const now = [event.clientX, event.clientY];
+  fingers.set(event.pointerId, now);
+  if (!two) return view.magnify(1, null, now[0] - was[0], now[1] - was[1]);
+  const other = was === one ? two : one, apart = (p) => Math.max(Math.hypot(p[0] - other[0], p[1] - other[1]), 1);
+  const middle = { clientX: (was[0] + other[0]) / 2, clientY: (was[1] + other[1]) / 2 };
+  view.magnify(apart(now) / apart(was), middle, (now[0] - was[0]) / 2, (now[1] - was[1]) / 2);
+}
+
+function lift(event) {
+  fingers.delete(event.pointerId);
+  if (moving && !fingers.size) {
+    moving = false;
+    return true;
+  }
+  return moving;
+}
+
 canvas.addEventListener("pointerup", (event) => {
-  if (event.button !== 0 || !corner?.drag) return;
+  if (lift(event) || event.button !== 0 || !corner?.drag) return;
   cross = pixel(view.at(event));
   if (dragged(event)) return endBox(cross);
   corner = null;
   if (tool() === "box") return say("Drag from one corner of the box to the other.");
   addPoint(cross, tool() === "on" && !event.altKey && !event.shiftKey);
 });
-canvas.addEventListener("pointercancel", () => {
+canvas.addEventListener("pointercancel", (event) => {
+  lift(event);
   corner = null;
   refresh();
 });
+canvas.addEventListener("pointerleave", unpreview);
+let released = -Infinity; // when the middle button was
+for (const kind of ["mousedown", "mouseup", "auxclick"]) { // it would scroll and, on Linux, paste
+  canvas.addEventListener(kind, (event) => {
+    if (event.button !== 1) return;
+    event.preventDefault();
+    released = performance.now();
+  });
+}
+canvas.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+  view.magnify(Math.exp((-event.deltaY * lines) / 400), event);
+}, { passive: false });
 canvas.addEventListener("contextmenu", (event) => {
   event.preventDefault();
   addPoint(pixel(view.at(event)), false);
@@ -283,8 +494,10 @@ addEventListener("keydown", (event) => {
   if (key === "Escape") return clear();
   if (key === "0") return choose("best");
   if (Number(key) >= about?.best[0] && Number(key) <= about?.best[1]) return choose(key);
-  const does = { o: () => $("file").click(), s: () => save("mask"), x: () => save("cutout") }[key.toLowerCase()];
-  does?.();
+  const does = { o: () => $("file").click(), s: () => saveOne("mask"), x: () => saveOne("cutout"), e: saveAll, n: begin,
+    a: everything, p: () => $("preview").click(), z: () => view.magnify(event.shiftKey ? 1 / 1.5 : 1.5),
+    f: () => view.magnify(0) }[key.toLowerCase()];
+  if (picture || key === "o") does?.();
 });
 
 // Buttons and files
@@ -297,10 +510,18 @@ $("file").addEventListener("change", ({ target }) => {
 });
 $("undo").addEventListener("click", undo);
 $("clear").addEventListener("click", clear);
-$("save-mask").addEventListener("click", () => save("mask"));
-$("save-cutout").addEventListener("click", () => save("cutout"));
+$("new").addEventListener("click", begin);
+$("everything").addEventListener("click", everything);
+$("preview").addEventListener("change", unpreview);
+$("zoom-in").addEventListener("click", () => view.magnify(1.5));
+$("zoom-out").addEventListener("click", () => view.magnify(1 / 1.5));
+$("zoom-fit").addEventListener("click", () => view.magnify(0));
+$("save-mask").addEventListener("click", () => saveOne("mask"));
+$("save-cutout").addEventListener("click", () => saveOne("cutout"));
+$("save-all").addEventListener("click", saveAll);
 
 addEventListener("paste", (event) => {
+  if (performance.now() - released < 200) return; // by the middle button
   const file = event.clipboardData?.files[0];
   if (file) open(file);
   else say("The clipboard has no image.", true);

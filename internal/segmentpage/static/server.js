@@ -29,6 +29,18 @@ export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" 
 export const find = async ({ number }, prompts, mask) =>
   (await json(`images/${number}/masks`, { tab, ...prompts, mask })).json();
 
+// preview is find for the mask that a click would give. It replaces a preview that waits, and no click.
+export const preview = async ({ number }, prompts, mask) =>
+  (await json(`images/${number}/masks`, { tab: `${tab}-preview`, ...prompts, mask })).json();
+
+// everything returns {regions: [{mask, quality, pixels, runs, point}], dropped}, the largest region first.
+export const everything = async ({ number }, signal) =>
+  (await post(`images/${number}/everything`, null, signal)).json();
+
+// exported returns a ZIP with the masks of objects [{name, points, box, mask}] of an image file.
+export const exported = async ({ number }, image, objects) =>
+  (await json(`images/${number}/export`, { image, objects })).blob();
+
 // file returns the mask or the cut-out as a PNG file.
 export const file = async ({ number }, prompts, mask, save) =>
   (await json(`images/${number}/masks`, { tab, ...prompts, mask, save })).blob();

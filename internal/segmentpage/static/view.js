@@ -2,17 +2,18 @@
 
 import { Picture } from "./picture.js";
 
-const MASK = "#2f81f7", ON = "#1fae5b", OFF = "#e5484d", WHITE = "#fff";
+const ON = "#1fae5b", OFF = "#e5484d", WHITE = "#fff";
 
 export class View extends Picture {
   // What is drawn over the image. Call draw after a change.
-  path = null; // of the mask
+  layers = []; // masks: {path, colour, strong}; the strong one is the object that is being selected
+  preview = null; // {path, colour} of the mask that a click would give
   points = []; // [x, y, 1 or 0]
   box = null; // [x0, y0, x1, y1]
   cross = null; // {x, y} of the keyboard's cursor
 
   paintOver(c) {
-    c.setTransform(this.scale, 0, 0, this.scale, 0, 0); // from here on in image pixels
+    c.setTransform(this.scale, 0, 0, this.scale, -this.left * this.scale, -this.top * this.scale); // image pixels
     const unit = devicePixelRatio / this.scale; // one CSS pixel
     const stroke = (colour, width, path) => {
       c.strokeStyle = colour;
@@ -21,13 +22,19 @@ export class View extends Picture {
       else c.stroke();
     };
     c.lineJoin = "round";
-    if (this.path) {
-      c.globalAlpha = 0.42;
-      c.fillStyle = MASK;
-      c.fill(this.path, "evenodd");
+    for (const { path, colour, strong } of this.layers) {
+      c.globalAlpha = strong ? 0.38 : 0.26;
+      c.fillStyle = colour;
+      c.fill(path, "evenodd");
       c.globalAlpha = 1;
-      stroke(WHITE, 4, this.path);
-      stroke(MASK, 2, this.path);
+      if (strong) stroke(WHITE, 4, path);
+      stroke(colour, 2, path);
+    }
+    if (this.preview) {
+      stroke("#000a", 3.5, this.preview.path);
+      c.setLineDash([5 * unit, 4 * unit]);
+      stroke(this.preview.colour, 2, this.preview.path);
+      c.setLineDash([]);
     }
     if (this.box) {
       const [x0, y0, x1, y1] = this.box, frame = new Path2D();
