@@ -41,9 +41,10 @@ const (
 	maxConnections = 1024
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
-	// drainTime is how long answers in progress may take when the server ends.
-	drainTime = 10 * time.Second
 )
+
+// DrainTime is how long answers in progress may take when a server ends.
+const DrainTime = 10 * time.Second
 
 // A Part is one of the APIs of a server.
 type Part struct {
@@ -128,7 +129,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		for _, p := range s.parts {
 			p.Drain()
 		}
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTime)
 		defer cancel()
 		if server.Shutdown(limit) != nil {
 			server.Close()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -50,10 +51,12 @@ func (s *Service) NewGRPC(a *api.Server, programVersion string, o ...grpc.Server
 	return g
 }
 
-// Serve answers calls to a listener until ctx ends or the listener fails.
+// Serve answers calls to a listener until ctx ends or the listener fails. When ctx ends, calls in progress may take as
+// long as those of api.Server.
 func (g *GRPC) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		g.service.Drain()
+		defer time.AfterFunc(api.DrainTime, g.server.Stop).Stop()
 		g.server.GracefulStop()
 	})
 	defer stop()
