@@ -165,6 +165,13 @@ func TestPaths(t *testing.T) {
 		{Flag: "train --views", Args: "train text.rlx --views PATH" + b, Folder: true},
 		{Flag: "train --images", Args: "train text.rlx --images PATH --masks ." + b, Folder: true},
 		{Flag: "train --masks", Args: "train text.rlx --images . --masks PATH" + b, Folder: true},
+		{Flag: "chat FILE", Args: "chat PATH" + b},
+		{Flag: "chat --load", Args: "chat text.rlx --load PATH" + b},
+		{Flag: "chat --save", Args: "chat text.rlx --save PATH" + b, Output: true},
+		{Flag: "chat --json-schema", Args: "chat text.rlx --json-schema PATH" + b},
+		{Flag: "chat --grammar", Args: "chat text.rlx --grammar PATH" + b},
+		{Flag: "chat --weights", Args: "chat text.rlx --weights PATH" + b},
+		{Flag: "chat --lora", Args: "chat text.rlx --lora PATH" + b, Folder: true},
 		{Flag: "tokenize FILE", Args: "tokenize PATH"},
 		{Flag: "tokenize FILE.json", Args: "tokenize PATH.json"},
 		{Flag: "detokenize FILE", Args: "detokenize PATH 1"},
@@ -172,12 +179,12 @@ func TestPaths(t *testing.T) {
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
 		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train", "doctor",
-		"verify-receipt"} {
+		"verify-receipt", "chat"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
 		case "perplexity", "train":
 			args = strings.Replace(args, command, command+" text.rlx --text in.png", 1)
-		case "run", "bench", "serve", "diff":
+		case "run", "bench", "serve", "diff", "chat":
 			args = strings.Replace(args, command, command+" sam.rlx", 1)
 		case "verify-receipt":
 			args = strings.Replace(args, command, command+" f.json", 1)

@@ -39,16 +39,13 @@ var _ = registerTask(taskKind{
 
 // textFlags are the flags of the task "text".
 type textFlags struct {
-	fs           *cli.FlagSet
+	samplingFlags
 	prompt, file cli.List
 	prompts      string // file with one prompt per line
 	ids, logits  string
 	chat         bool
 	system       string
 	tokens       int
-	sampling     text.Sampling
-	seed         uint64
-	stop         cli.List
 	ignoreEnd    bool
 	draft        draftFlags
 	grammar      grammarFlags
@@ -63,7 +60,6 @@ var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "ch
 	"json-schema", "grammar"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
-	f.fs = fs
 	fs.Group("Continuing a text (artifacts that declare the task " + task.KindText + ")")
 	fs.ListVarP(
 		&f.prompt, "prompt", "",
@@ -75,18 +71,7 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, the system message")
 	fs.IntVarP(&f.tokens, "tokens", "n", 0,
 		"`N` generate at most N tokens (default 256, or what fits the context); 0 with --save-state only computes the prompt")
-	fs.Float64Var(&f.sampling.Temperature, "temperature", 0,
-		"`T` sampling temperature; 0 takes the most probable token (default the model's)")
-	fs.IntVar(&f.sampling.TopK, "top-k", 0,
-		"`K` sample among the K most probable tokens only; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.TopP, "top-p", 0,
-		"`P` sample among the most probable tokens whose probabilities add up to P; 0 and 1 are off (default the model's)")
-	fs.Float64Var(&f.sampling.MinP, "min-p", 0,
-		"`P` sample among tokens with at least P times the largest probability; 0 is off (default the model's)")
-	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0,
-		"`R` make tokens that already occurred less likely; 0 and 1 are off (default the model's)")
-	fs.Uint64Var(&f.seed, "seed", 0, "`N` seed of the sampling; the same seed gives the same text on every backend")
-	fs.ListVarP(&f.stop, "stop", "", "`TEXT` stop before this text (repeatable)")
+	f.samplingFlags.declare(fs)
 	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "continue after tokens that end a text")
 	f.draft.declare(fs)
 	f.grammar.declare(fs)
@@ -170,19 +155,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.drafts, err = f.draft.methods(s.model); err != nil {
 		return nil, err
 	}
-	sampling := facts.Sampling
-	for name, copy := range map[string]func(){
-		"temperature": func() { sampling.Temperature = f.sampling.Temperature },
-		"top-k":       func() { sampling.TopK = f.sampling.TopK },
-		"top-p":       func() { sampling.TopP = f.sampling.TopP }, "min-p": func() { sampling.MinP = f.sampling.MinP },
-		"repeat-penalty": func() { sampling.RepeatPenalty = f.sampling.RepeatPenalty },
-	} {
-		if f.fs.Changed(name) {
-			copy()
-		}
-	}
-	if err := sampling.Check(facts); err != nil {
-		return nil, asFlag(err)
+	sampling, err := f.samplingOf(facts)
+	if err != nil {
+		return nil, err
 	}
 	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 ||
 		f.logits != "") {

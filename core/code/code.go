@@ -134,6 +134,9 @@ the line. As a workaround, leave out --chat and write the model's special tokens
 The model's chat template failed for this conversation. It rejected it (often because roles must alternate, or because the model has no
 system prompt), used something undefined, or needed too many steps or too much memory. The message gives the reason.`)
 
+	Conversation = diag.Define("RLX3088", "conversation cannot be used", `
+A file that rlxrun chat --load or /load reads is one that --save or /save wrote: JSON with the system prompt and the messages. The state
+beside it, NAME.state, is optional: without it, or with one of another model, the conversation is computed again.`)
 	Adapter = diag.Define("RLX3087", "adapter cannot be used", `
 The folder of --lora is no LoRA adapter as PEFT saves it (adapter_config.json, adapter_model.safetensors), is of a kind that is not
 supported, such as DoRA, or does not fit the model: another size, a layer that has no place for an adapter, or a rank above that of

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,11 +35,39 @@ func Main(p Program) {
 		signal.Notify(ch, heard...)
 		go func() {
 			sig := <-ch
+			for sig == os.Interrupt && interrupts.taken() {
+				sig = <-ch
+			}
 			signal.Reset(heard...)
 			cancel(&stopped{sig})
 		}()
 	}
 	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// interrupts is who takes Ctrl-C in place of the command's end.
+var interrupts taker
+
+type taker struct {
+	mu sync.Mutex
+	f  func() bool
+}
+
+func (t *taker) taken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.f != nil && t.f()
+}
+
+// OnInterrupt lets f take Ctrl-C until release is called. If f returns false, the command ends as without it.
+func OnInterrupt(f func() bool) (release func()) {
+	set := func(f func() bool) {
+		interrupts.mu.Lock()
+		defer interrupts.mu.Unlock()
+		interrupts.f = f
+	}
+	set(f)
+	return func() { set(nil) }
 }
 
 // stopped is the cause of a context that a signal has cancelled.
