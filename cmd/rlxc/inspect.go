@@ -11,6 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/planpage"
 )
 
 // view is one aspect of an artifact that inspect prints.
@@ -343,7 +344,7 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []listed) error {
 			n := p.Graph.Nodes[s.Node]
 			rows = append(
 				rows, []string{fmt.Sprint(i), n.OpName(), n.Label(), n.TypeText(),
-					fmt.Sprintf("%.3f", float64(flops(p.Program, s))/1e9)})
+					fmt.Sprintf("%.3f", float64(planpage.FLOPs(p.Program, p.Graph.Nodes[s.Node]))/1e9)})
 		}
 		header := p.label()
 		if l := p.of.Lowering(); l != "" {
@@ -370,7 +371,7 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 		var steps []step
 		for _, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			x := step{Node: n.ID, Op: n.OpName(), FLOPs: flops(p.Program, s)}
+			x := step{Node: n.ID, Op: n.OpName(), FLOPs: planpage.FLOPs(p.Program, n)}
 			for _, in := range n.Operands() {
 				x.Reads = append(x.Reads, in.ID)
 			}
@@ -384,18 +385,6 @@ func stepsJSON(_ *format.Verified, ps []listed) any {
 				map[string]any{"steps": steps, "rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)}))
 	}
 	return out
-}
-
-// flops returns the FLOPs of a step at the symbols' upper bounds.
-func flops(p *program.Program, s program.Step) int64 {
-	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms
-	in, out := n.InTypes(), slices.Clone(n.ResultTypes())
-	for _, types := range [][]ir.Type{in, out} {
-		for i := range types {
-			types[i] = syms.AtMost(types[i])
-		}
-	}
-	return n.Op.FLOPs(n.Attrs, in, out...)
 }
 
 func weightsText(env *cli.Env, v *format.Verified, _ []listed) error {

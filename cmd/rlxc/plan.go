@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/planpage"
 )
 
 func planCommand() *cli.Command {
@@ -17,8 +19,10 @@ func planCommand() *cli.Command {
 		Short: "show the memory plan: arena, peak, reuse, the largest tensors, a picture",
 		Examples: []cli.Example{
 			{About: "sizes and the largest tensors", Line: "rlxc plan sam.rlx"},
+			{About: "a page with memory over time, steps, layers and their cost, for all targets",
+				Line: "rlxc plan sam.rlx --view html > plan.html"},
 			{About: "a picture of the arena over time",
-				Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
+				Line: "rlxc plan sam.rlx --method encode --target cpu --view svg > plan.svg"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f programFlags
@@ -57,7 +61,7 @@ func planCommand() *cli.Command {
 					_, err = io.WriteString(env.Stdout, plans[0].svg())
 					return err
 				case picture.Value == "html":
-					return writeHTML(env.Stdout, plans)
+					return writePage(env.Stdout, filepath.Base(args[0]), ps)
 				}
 				return plansText(env, plans, *top)
 			}
@@ -65,65 +69,28 @@ func planCommand() *cli.Command {
 	}
 }
 
-// span is the live range of one value in the arena. It includes the live ranges of views of the value and of results
-// that overwrite it.
-type span struct {
-	name, typ    string
-	offset, size int64
-	first, last  int // steps
-}
-
 // arena is a program's plan as live ranges.
 type arena struct {
 	p           listed
-	spans       []span // by first step
+	spans       []planpage.Span // by first step
 	peak, naive int64
 }
 
-// lifetimes derives the live ranges from places and steps.
 func lifetimes(p listed) arena {
 	a := arena{p: p}
-	owner := make([]int, len(p.Graph.Nodes)) // node -> index of its span, or -1
-	for i := range owner {
-		owner[i] = -1
-	}
-	for _, n := range p.Graph.Nodes {
-		pl := p.Places[n.ID]
-		if pl.Space != program.Arena || n.Op.Tuple {
-			continue
-		}
-		if _, view := n.View(); !view {
-			a.naive += program.AlignUp(pl.Size) // counted as in plan.Plan
-		}
-		if pl.Parent >= 0 {
-			owner[n.ID] = owner[pl.Parent]
-			continue
-		}
-		owner[n.ID] = len(a.spans)
-		a.spans = append(a.spans, span{n.Label(), n.Type.String(), pl.Offset, pl.Size, len(p.Steps), -1})
-	}
-	touch := func(node, step int) {
-		if i := owner[node]; i >= 0 {
-			a.spans[i].first, a.spans[i].last = min(a.spans[i].first, step), max(a.spans[i].last, step)
-		}
-	}
-	for i, s := range p.Steps {
-		for _, v := range p.Graph.Nodes[s.Node].Values() {
-			touch(v.ID, i)
-		}
-		for _, x := range p.Graph.Nodes[s.Node].Operands() {
-			touch(x.ID, i)
-		}
-	}
-	live := make([]int64, len(p.Steps)+1)
-	for _, s := range a.spans {
-		for i := s.first; i <= s.last; i++ {
-			live[i] += program.AlignUp(s.size)
-		}
-	}
-	a.peak = slices.Max(live)
-	slices.SortStableFunc(a.spans, func(x, y span) int { return cmp.Compare(x.first, y.first) })
+	a.spans, a.peak, a.naive = planpage.Lifetimes(p.Program)
 	return a
+}
+
+// writePage writes the programs as a page.
+func writePage(w io.Writer, title string, ps []listed) error {
+	var list []*planpage.Program
+	for _, p := range ps {
+		list = append(list, planpage.Of(p.Program, p.label(), p.Method, func(op string) bool {
+			return slices.ContainsFunc(p.Reference, func(c program.OpCount) bool { return c.Op == op })
+		}))
+	}
+	return planpage.Write(w, title, list)
 }
 
 func (a arena) reuse() float64 {
@@ -134,9 +101,9 @@ func (a arena) reuse() float64 {
 }
 
 // largest returns the n largest values.
-func (a arena) largest(n int) []span {
+func (a arena) largest(n int) []planpage.Span {
 	s := slices.Clone(a.spans)
-	slices.SortStableFunc(s, func(x, y span) int { return cmp.Compare(y.size, x.size) })
+	slices.SortStableFunc(s, func(x, y planpage.Span) int { return cmp.Compare(y.Size, x.Size) })
 	return s[:min(n, len(s))]
 }
 
@@ -158,8 +125,8 @@ func plansText(env *cli.Env, plans []arena, top int) error {
 		rows := [][]string{{"  largest", "type", "bytes", "offset", "steps"}}
 		for _, s := range a.largest(top) {
 			rows = append(
-				rows, []string{"  " + s.name, s.typ, cli.Size(s.size), fmt.Sprint(s.offset),
-					fmt.Sprintf("%d..%d", s.first, s.last)})
+				rows, []string{"  " + s.Name, s.Type, cli.Size(s.Size), fmt.Sprint(s.Offset),
+					fmt.Sprintf("%d..%d", s.First, s.Last)})
 		}
 		if err := env.Table(rows); err != nil {
 			return err
@@ -174,8 +141,8 @@ func plansJSON(plans []arena, top int) any {
 		var largest []map[string]any
 		for _, s := range a.largest(top) {
 			largest = append(
-				largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset,
-					"first_step": s.first, "last_step": s.last})
+				largest, map[string]any{"value": s.Name, "type": s.Type, "bytes": s.Size, "offset": s.Offset,
+					"first_step": s.First, "last_step": s.Last})
 		}
 		out = append(out, a.p.json(map[string]any{"arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
 			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize,

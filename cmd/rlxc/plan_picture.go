@@ -41,15 +41,15 @@ func (a arena) svg() string {
 	}
 	for _, s := range a.spans {
 		title := template.HTMLEscapeString(
-			fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, cli.Size(s.size), s.offset, s.first, s.last))
+			fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.Name, s.Type, cli.Size(s.Size), s.Offset, s.First, s.Last))
 		fmt.Fprintf(
 			&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+
 				"\n",
-			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)),
-			colour(s.name), title)
-		if x(s.last+1)-x(s.first) > charWidth*float64(len(s.name)+1) && y(s.offset+s.size)-y(s.offset) > 14 {
-			fmt.Fprintf(&b, `<text x="%.2f" y="%.2f" pointer-events="none">%s</text>`+"\n", x(s.first)+4,
-				y(s.offset)+13, template.HTMLEscapeString(s.name))
+			x(s.First), y(s.Offset), max(0.5, x(s.Last+1)-x(s.First)), max(0.5, y(s.Offset+s.Size)-y(s.Offset)),
+			colour(s.Name), title)
+		if x(s.Last+1)-x(s.First) > charWidth*float64(len(s.Name)+1) && y(s.Offset+s.Size)-y(s.Offset) > 14 {
+			fmt.Fprintf(&b, `<text x="%.2f" y="%.2f" pointer-events="none">%s</text>`+"\n", x(s.First)+4,
+				y(s.Offset)+13, template.HTMLEscapeString(s.Name))
 		}
 	}
 	b.WriteString("</svg>\n")
@@ -61,17 +61,4 @@ func colour(name string) string {
 	h := fnv.New32a()
 	io.WriteString(h, name)
 	return fmt.Sprintf("hsl(%d,55%%,68%%)", h.Sum32()%360)
-}
-
-func writeHTML(w io.Writer, plans []arena) error {
-	var b strings.Builder
-	b.WriteString(
-		"<!doctype html><meta charset=\"utf-8\"><title>memory plan</title>\n<style>body{font-family:sans-serif;margin:2em}svg{width:100%;max-width:1400px}</style>\n")
-	b.WriteString(
-		"<h1>Memory plan</h1><p>Columns are steps, rows are bytes of the arena; hover a box for its value.</p>\n")
-	for _, a := range plans {
-		b.WriteString(a.svg())
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

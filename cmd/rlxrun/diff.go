@@ -28,6 +28,7 @@ type diffFlags struct {
 	bisect    bool
 	minimize  bool
 	output    string
+	plot      string
 	run       runFlags
 }
 
@@ -45,8 +46,8 @@ its op and --tolerance allow, and how the error grows. Fails if a value differs.
 				Line: "rlxrun diff sam.rlx -b wgpu --against cpu --method encode -i image=@image.npy"},
 			{About: "the first step of a backend that is wrong by itself, as a file for a bug report",
 				Line: "rlxrun diff sam.rlx -b npu --method decode --minimize -o case.rlx"},
-			{About: "what a lower precision costs",
-				Line: "rlxrun diff sam.rlx --precision bf16 --against cpu --against-precision f32 --method encode"},
+			{About: "what a lower precision costs, with a picture",
+				Line: "rlxrun diff sam.rlx --precision bf16 --against cpu --against-precision f32 --method encode --plot growth.svg"},
 			{About: "two artifacts of one model",
 				Line: "rlxrun diff sam-q8.rlx sam.rlx --against cpu --method encode"},
 		},
@@ -64,6 +65,7 @@ its op and --tolerance allow, and how the error grows. Fails if a value differs.
 			fs.BoolVar(&f.minimize, "minimize", false,
 				"--bisect, and write that step, with its operands as weights, as an artifact that runs by itself (-o)")
 			fs.StringVarP(&f.output, "output", "o", "", "`FILE` the artifact of --minimize")
+			fs.StringVar(&f.plot, "plot", "", "`FILE.svg` draw how the error grows with the steps")
 			f.run.declareMethod(fs)
 			f.run.host.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -149,10 +151,8 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 		}
 		want.in, want.host = j.in, host
 	}
-	if f.minimize {
-		if err := checkSinks(ctx, nil, []string{f.output}, s.model.Path(), append(j.files, other)...); err != nil {
-			return err
-		}
+	if err := checkSinks(ctx, nil, f.files(), s.model.Path(), append(j.files, other)...); err != nil {
+		return err
 	}
 	if err := got.prepare(ctx); err != nil {
 		return err
@@ -194,10 +194,18 @@ func (s *session) diff(ctx context.Context, f *diffFlags, other string) error {
 			return err
 		}
 	}
+	if err := r.draw(ctx, f.plot); err != nil {
+		return err
+	}
 	if err := r.print(s.env); err != nil {
 		return err
 	}
 	return r.verdict(f)
+}
+
+// files lists the files to write.
+func (f *diffFlags) files() []string {
+	return slices.DeleteFunc([]string{f.output, f.plot}, func(path string) bool { return path == "" })
 }
 
 // sameInputs returns an error if the method has inputs of other names or element types in the other artifact. A run

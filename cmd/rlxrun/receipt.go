@@ -40,8 +40,9 @@ func (f *receiptFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.key, "receipt-key", "", "`FILE.pem` with --receipt: sign it with this Ed25519 key (PKCS #8)")
 }
 
-// unrecorded are the flags that do not change results, or that name files of no later use.
-var unrecorded = strings.Fields(`receipt receipt-key trace dump-tensors log-protocol capsule profile stats check
+// unrecorded are the flags that do not change results, or that name files of no later use. A receipt may come from
+// anybody, so none may name an executable or weaken the sandbox: --plugin is given anew.
+var unrecorded = strings.Fields(`receipt receipt-key plugin trace dump-tensors log-protocol capsule profile stats check
 	check-nan check-inf expect tolerance timeout step-timeout memory verify log sandbox strict format json quiet verbose
 	help`)
 
@@ -85,6 +86,9 @@ func (f *receiptFlags) begin(ctx context.Context, s *session, j job, sinks []sin
 			if v == "-" && slices.Contains(stdinFlags, x.Name) {
 				stdin = cli.Usagef("--receipt", "the run could not be repeated: --%s is standard input", x.Name).
 					WithHint("name a file")
+			}
+			if x.Name == "output" && s.planPath != "" && v == planPrefix+s.planPath {
+				continue // it has times, and --profile is not recorded
 			}
 			f.made.Flags = append(f.made.Flags, receipt.Flag{Name: x.Name, Value: v})
 		}

@@ -53,7 +53,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			f.state.declare(fs)
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o",
-				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one. Steps that no -o needs are not run (repeatable)")
+				"`[NAME=]FILE` write an output; FILE - is stdout. Without NAME: the task's main output, or the method's only one. With --profile, plan=FILE.html is a page with the steps, their times and the memory. Steps that no -o needs are not run (repeatable)")
 			f.receipt.declare(fs)
 			f.host.declare(fs)
 			f.debug.declare(fs)
@@ -117,19 +117,8 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	sinks, err := parseSinks(append(j.outputs(), f.outputs.Values...), j.offers(), j.primary())
+	sinks, err := s.sinks(j, f)
 	if err != nil {
-		return err
-	}
-	if len(sinks) == 0 && !f.debug.any() && f.expect.path == "" && !s.env.JSON && !j.streams() {
-		var names []string
-		for _, o := range j.offers() {
-			names = append(names, o.name)
-		}
-		return cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint(
-			"for example -o %s", exampleSink(j.offers()[0]))
-	}
-	if err := checkStdout(s.env, sinks); err != nil {
 		return err
 	}
 	if err := f.state.check(j.methods()); err != nil {
@@ -160,6 +149,32 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	if err := f.expect.check(s, j.methods(), products); err != nil {
 		return s.failed(ctx, err)
 	}
+	return s.finish(ctx, f, j, sinks, products)
+}
+
+// sinks returns what the flags ask for.
+func (s *session) sinks(j job, f *runFlags) ([]sink, error) {
+	outputs, err := s.takePlan(f.outputs.Values, j.offers())
+	if err != nil {
+		return nil, err
+	}
+	sinks, err := parseSinks(append(j.outputs(), outputs...), j.offers(), j.primary())
+	if err != nil {
+		return nil, err
+	}
+	if len(sinks) == 0 && !f.debug.any() && f.expect.path == "" && !s.env.JSON && !j.streams() {
+		var names []string
+		for _, o := range j.offers() {
+			names = append(names, o.name)
+		}
+		return nil, cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint(
+			"for example -o %s", exampleSink(j.offers()[0]))
+	}
+	return sinks, checkStdout(s.env, sinks)
+}
+
+// finish writes the results of a job.
+func (s *session) finish(ctx context.Context, f *runFlags, j job, sinks []sink, products map[string]product) error {
 	var w files
 	defer w.abort()
 	sum := s.summarise(j, sinks, products)
@@ -168,6 +183,11 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	}
 	if err := s.addTrace(ctx, &w); err != nil {
 		return err
+	}
+	if s.planPath != "" {
+		if err := w.add(ctx, s.planPath, s.writePlan); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err // interrupted before the outputs were complete; nothing is written

@@ -60,7 +60,8 @@ func (j *manyJob) writeCOCO(w io.Writer) error {
 // writeCOCO writes the masks of one prompt.
 func (j *segmentJob) writeCOCO(w io.Writer) error {
 	size := j.size()
-	return coco.Write(w, j.flags.coco, []coco.Image{{ID: 1, Width: size.X, Height: size.Y, FileName: filepath.Base(j.flags.image)}},
+	img := coco.Image{ID: 1, Width: size.X, Height: size.Y, FileName: filepath.Base(j.flags.image)}
+	return coco.Write(w, j.flags.coco, []coco.Image{img},
 		func(int) (out []coco.Mask, err error) {
 			for _, m := range j.masks {
 				out = append(out, coco.Mask{RLE: segment.EncodeRLE(m.Image), Score: maskSummaryOf(m).IoU})

@@ -105,7 +105,8 @@ func TestObjectsBrowser(t *testing.T) {
 	for _, f := range z.File {
 		names = append(names, f.Name)
 	}
-	if got := strings.Join(names, " "); got != "001-Object-1.png 002-Nice-box.png 003-Object-3.png labels.png coco.json" {
+	const all = "001-Object-1.png 002-Nice-box.png 003-Object-3.png labels.png coco.json"
+	if got := strings.Join(names, " "); got != all {
 		t.Errorf("the export has %s", got)
 	}
 	want := filepath.Join(t.TempDir(), "want.png")

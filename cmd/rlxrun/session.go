@@ -37,12 +37,13 @@ type session struct {
 	renewing sync.Mutex // held while reopen looks at host
 	err      error
 
-	files   stateFlags
-	outputs []string        // of other flags, which ready checks
-	fresh   bool            // results from before do not count
-	weights []string        // files of --weights
-	state   *rlx.State      // state of methods that have one; nil before the first run
-	text    *text.Generator // nil unless text is generated
+	files    stateFlags
+	outputs  []string        // of other flags, which ready checks
+	planPath string          // file of -o plan=FILE, or empty
+	fresh    bool            // results from before do not count
+	weights  []string        // files of --weights
+	state    *rlx.State      // state of methods that have one; nil before the first run
+	text     *text.Generator // nil unless text is generated
 
 	graphs *format.Verified // the programs of model; nil until plan is called
 	stats  statsTable

@@ -223,73 +223,20 @@ func linked(path, dir, name string) (string, error) {
 func (f *verifyReceiptFlags) repeat(ctx context.Context, env *cli.Env, old *receipt.Receipt, found []string,
 	dir string) (*receipt.Receipt, error) {
 	again := filepath.Join(dir, "receipt.json")
+	flags, err := f.flags(old, found, dir)
+	if err != nil {
+		return nil, err
+	}
 	fs := &cli.FlagSet{FlagSet: pflag.NewFlagSet("run", pflag.ContinueOnError)}
 	run := runCommand().Setup(fs)
-	set := func(name, value string) error {
-		if fs.Lookup(name) == nil || slices.Contains(unrecorded, name) && name != "receipt" {
-			return diag.New(code.Receipt, "flag --"+name, "is not one of a receipt that this version makes")
+	for _, x := range append(flags, receipt.Flag{Name: "receipt", Value: again}) {
+		if fs.Lookup(x.Name) == nil {
+			return nil, diag.New(code.Receipt, "flag --"+x.Name, "is not known to this version")
 		}
-		if err := fs.Set(name, value); err != nil {
-			return diag.New(code.Receipt, "flag --"+name, "has the value %q, which is not allowed: %w", value, err)
+		if err := fs.Set(x.Name, x.Value); err != nil {
+			return nil, diag.New(code.Receipt, "flag --"+x.Name, "has the value %q, which is not allowed: %w", x.Value,
+				err)
 		}
-		return nil
-	}
-	whole := append([]receipt.File{old.Artifact}, old.Inputs...)
-	chosen := false // the backend
-	for i, x := range old.Flags {
-		v := x.Value
-		switch {
-		case (x.Name == "backend" || x.Name == "device") && f.backend+f.device != "":
-			continue
-		case slices.Contains(outputFlags, x.Name):
-			name, dest, ok := strings.Cut(v, "=")
-			if !ok {
-				name, dest = "", v
-			} else {
-				name += "="
-			}
-			if dest != "-" {
-				folder := filepath.Join(dir, "out"+strconv.Itoa(i))
-				if err := os.Mkdir(folder, 0o777); err != nil {
-					return nil, diag.New(code.OfWrite(err), folder, "cannot be made: %w", unpath(err))
-				}
-				dest = filepath.Join(folder, filepath.Base(dest))
-			}
-			v = name + dest
-		case slices.Contains(stdinFlags, x.Name) && v == "-":
-			return nil, diag.New(code.Receipt, "flag --"+x.Name, "is standard input, which a receipt cannot repeat")
-		default:
-			for k, file := range whole {
-				v = moved(v, file.Path, found[k])
-			}
-		}
-		chosen = chosen || x.Name == "backend" && v != autoBackend || x.Name == "device"
-		if err := set(x.Name, v); err != nil {
-			return nil, err
-		}
-	}
-	for _, x := range []receipt.Flag{{Name: "backend", Value: f.backend}, {Name: "device", Value: f.device}} {
-		if x.Name == "backend" && f.backend+f.device == "" && !chosen {
-			x.Value = old.Device.Backend
-		}
-		if x.Value != "" {
-			if err := set(x.Name, x.Value); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if !fs.Changed("precision") {
-		if err := set("precision", old.Device.Precision); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range f.plugins.Values {
-		if err := set("plugin", p); err != nil {
-			return nil, err
-		}
-	}
-	if err := set("receipt", again); err != nil {
-		return nil, err
 	}
 	quiet := *env
 	quiet.Quiet, quiet.JSON, quiet.Verbose = true, false, false
@@ -298,6 +245,66 @@ func (f *verifyReceiptFlags) repeat(ctx context.Context, env *cli.Env, old *rece
 	}
 	made, _, err := readReceipt(again, "")
 	return made, err
+}
+
+// flags returns the flags that repeat a run: files where they are now, results in dir, and the backend and precision
+// of the run unless others are asked for.
+func (f *verifyReceiptFlags) flags(old *receipt.Receipt, found []string, dir string) (out []receipt.Flag, err error) {
+	given := map[string]bool{}
+	for i, x := range old.Flags {
+		if (x.Name == "backend" || x.Name == "device") && f.backend+f.device != "" ||
+			x.Name == "backend" && x.Value == autoBackend {
+			continue
+		}
+		if slices.Contains(unrecorded, x.Name) {
+			return nil, diag.New(code.Receipt, "flag --"+x.Name, "does not belong in a receipt")
+		}
+		given[x.Name] = true
+		if slices.Contains(outputFlags, x.Name) {
+			if x.Value, err = redirect(x.Value, filepath.Join(dir, "out"+strconv.Itoa(i))); err != nil {
+				return nil, err
+			}
+		} else if slices.Contains(stdinFlags, x.Name) && x.Value == "-" {
+			return nil, diag.New(code.Receipt, "flag --"+x.Name, "is standard input, which a receipt cannot repeat")
+		} else {
+			for k, file := range append([]receipt.File{old.Artifact}, old.Inputs...) {
+				x.Value = moved(x.Value, file.Path, found[k])
+			}
+		}
+		out = append(out, x)
+	}
+	for _, x := range []receipt.Flag{{Name: "backend", Value: f.backend}, {Name: "device", Value: f.device}} {
+		if x.Value != "" {
+			out = append(out, x)
+		}
+	}
+	if f.backend+f.device == "" && !given["backend"] && !given["device"] {
+		out = append(out, receipt.Flag{Name: "backend", Value: old.Device.Backend})
+	}
+	if !given["precision"] {
+		out = append(out, receipt.Flag{Name: "precision", Value: old.Device.Precision})
+	}
+	for _, p := range f.plugins.Values {
+		out = append(out, receipt.Flag{Name: "plugin", Value: p})
+	}
+	return out, nil
+}
+
+// redirect returns the value of -o with the file in a new folder.
+func redirect(value, folder string) (string, error) {
+	name, dest, ok := strings.Cut(value, "=")
+	if !ok {
+		name, dest = "", value
+	} else {
+		name += "="
+	}
+	if dest == "-" {
+		return value, nil
+	}
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		return "", diag.New(code.OfWrite(err), folder, "cannot be made: %w", unpath(err))
+	}
+	return name + filepath.Join(folder, filepath.Base(dest)), nil
 }
 
 // moved returns the value of a flag that names a file, with the path where it is now. The value may be more than the

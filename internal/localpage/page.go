@@ -50,8 +50,8 @@ func New(files fs.FS, failed func(error)) *Page {
 // the token.
 func (p *Page) HandleFunc(pattern string, f http.HandlerFunc) { p.mux.HandleFunc(pattern, f) }
 
-// LetIn makes the page answer other machines, too, which address this one by an IP address or by one of names. They need
-// the token. Call it before Serve.
+// LetIn makes the page answer other machines, too, which address this one by an IP address or by one of names. They
+// need the token. Call it before Serve.
 func (p *Page) LetIn(names ...string) { p.others = append([]string{}, names...) }
 
 // URL returns the address of the page on a server that listens at addr.

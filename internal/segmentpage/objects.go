@@ -99,8 +99,8 @@ func (q *selection) read(body io.Reader) (prompts []segment.Prompts, err error) 
 }
 
 // export answers with a ZIP: the mask of each object, a label image with the palette of segment.Palette, in which
-// smaller objects lie in front of larger ones, and the masks as annotations of COCO. The label of an object is its place
-// in the list, from 1.
+// smaller objects lie in front of larger ones, and the masks as annotations of COCO. The label of an object is its
+// place in the list, from 1.
 func (p *Page) export(w http.ResponseWriter, r *http.Request) {
 	s := p.image(w, r)
 	if s == nil {

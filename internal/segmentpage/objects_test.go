@@ -70,7 +70,8 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := labels.(*image.Paletted)
-	if l.ColorIndexAt(0, 0) != 2 || l.ColorIndexAt(1, 2) != 2 || l.ColorIndexAt(2, 2) != 1 || l.ColorIndexAt(7, 5) != 0 {
+	if l.ColorIndexAt(0, 0) != 2 || l.ColorIndexAt(1, 2) != 2 || l.ColorIndexAt(2, 2) != 1 ||
+		l.ColorIndexAt(7, 5) != 0 {
 		t.Errorf("labels %v", l.Pix)
 	}
 	var file struct {
