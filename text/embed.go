@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -15,19 +16,27 @@ type Pooling string
 const (
 	PoolMean Pooling = "mean" // the mean of all tokens
 	PoolLast Pooling = "last" // the last token
+	PoolCLS  Pooling = "cls"  // the first token, which many encoders call [CLS]
 )
 
-// Embed returns a vector of length 1 for tokens: a mean of what the last layer computes from, or that of the last
-// token. It replaces the sequence. Errors match rlx.ErrUsage if the model gives no such vectors, or are those of
-// Generate.
-func (g *Generator) Embed(ctx context.Context, ids []int, p Pooling) ([]float32, error) {
+// EmbedOptions holds the options of Embed. The zero value is for the mean, as a vector of length 1.
+type EmbedOptions struct {
+	Pooling Pooling // "" means PoolMean
+	Raw     bool    // leave the vector's length as it is
+}
+
+// Embed returns a vector for tokens, of length 1 unless o.Raw is set: of what the last layer computes from, the mean or
+// that of one token. It replaces the sequence. Errors match rlx.ErrUsage if the model gives no such vectors, or are
+// those of Generate.
+func (g *Generator) Embed(ctx context.Context, ids []int, o EmbedOptions) ([]float32, error) {
+	p := cmp.Or(o.Pooling, PoolMean)
 	hidden := g.spec.Outputs.Hidden
 	switch {
 	case hidden == "":
 		return nil, diag.New(diag.Usage, g.session.Model().Path(), "gives no embeddings").WithHint(
 			"compile it again; an older rlxc did not describe them")
-	case p != PoolMean && p != PoolLast:
-		return nil, diag.New(diag.Usage, "pooling", "is %q; allowed are %q and %q", p, PoolMean, PoolLast)
+	case p != PoolMean && p != PoolLast && p != PoolCLS:
+		return nil, diag.New(diag.Usage, "pooling", "is %q; allowed are %q, %q and %q", p, PoolMean, PoolLast, PoolCLS)
 	}
 	if err := g.Reset(ctx); err != nil {
 		return nil, err
@@ -54,25 +63,39 @@ func (g *Generator) Embed(ctx context.Context, ids []int, p Pooling) ([]float32,
 		if sum == nil {
 			sum = make([]float64, width)
 		}
-		first := 0
-		if p == PoolLast {
+		first, last := 0, len(part)
+		switch {
+		case p == PoolLast:
 			clear(sum)
 			first = len(part) - 1
+		case p == PoolCLS && at > 0:
+			continue
+		case p == PoolCLS:
+			last = 1
 		}
-		for i, v := range rows[first*width:] {
+		for i, v := range rows[first*width : last*width] {
 			sum[i%width] += float64(v)
 		}
 	}
-	return normalised(sum), nil
+	if !o.Raw {
+		return divided(sum, lengthOf(sum)), nil
+	}
+	if p == PoolMean {
+		return divided(sum, float64(len(all))), nil
+	}
+	return divided(sum, 1), nil
 }
 
-// normalised returns x divided by its length, which makes a mean of a sum. Zeros stay zeros.
-func normalised(x []float64) []float32 {
+func lengthOf(x []float64) float64 {
 	square := 0.0
 	for _, v := range x {
 		square += v * v
 	}
-	length := math.Sqrt(square)
+	return math.Sqrt(square)
+}
+
+// divided returns x divided by a number, unless that is 0.
+func divided(x []float64, length float64) []float32 {
 	if length == 0 {
 		length = 1
 	}

@@ -167,6 +167,11 @@ func TestPaths(t *testing.T) {
 		{Flag: "train --views", Args: "train text.rlx --views PATH" + b, Folder: true},
 		{Flag: "train --images", Args: "train text.rlx --images PATH --masks ." + b, Folder: true},
 		{Flag: "train --masks", Args: "train text.rlx --images . --masks PATH" + b, Folder: true},
+		{Flag: "embed FILE", Args: "embed PATH --text a" + b},
+		{Flag: "embed --lines", Args: "embed text.rlx --lines PATH" + b},
+		{Flag: "embed --output", Args: "embed text.rlx --text a -o PATH.npy" + b, Output: true},
+		{Flag: "embed --weights", Args: "embed text.rlx --text a --weights PATH" + b},
+		{Flag: "embed --lora", Args: "embed text.rlx --text a --lora PATH" + b, Folder: true},
 		{Flag: "chat FILE", Args: "chat PATH" + b},
 		{Flag: "chat --load", Args: "chat text.rlx --load PATH" + b},
 		{Flag: "chat --save", Args: "chat text.rlx --save PATH" + b, Output: true},
@@ -181,9 +186,11 @@ func TestPaths(t *testing.T) {
 	}
 	for _, command := range []string{"run", "bench", "serve", "devices", "plugins list", "plugins test",
 		"plugins describe", "plugins install", "diff", "replay", "perplexity", "train", "doctor",
-		"verify-receipt", "chat"} {
+		"verify-receipt", "chat", "embed"} {
 		args := command + " -b x --plugin x=PATH"
 		switch command {
+		case "embed":
+			args = strings.Replace(args, command, command+" text.rlx --text a", 1)
 		case "perplexity", "train":
 			args = strings.Replace(args, command, command+" text.rlx --text in.png", 1)
 		case "run", "bench", "serve", "diff", "chat":

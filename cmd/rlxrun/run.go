@@ -35,6 +35,7 @@ func runCommand() *cli.Command {
 			`), or one of its methods on tensors.
 Outputs are written when the run has succeeded, all or none; an output that is a symbolic link is written to its target.
 "rlxrun FILE --help" also lists what that artifact offers.`,
+		JSONLines: true,
 		Examples: append(taskExamples(), []cli.Example{
 			{About: "one method on tensors",
 				Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
@@ -170,7 +171,7 @@ func (s *session) sinks(j job, f *runFlags) ([]sink, error) {
 		return nil, cli.Usagef("-o", "no output is requested; outputs are %s", strings.Join(names, ", ")).WithHint(
 			"for example -o %s", exampleSink(j.offers()[0]))
 	}
-	return sinks, checkStdout(s.env, sinks)
+	return sinks, checkForm(s.env, j, sinks)
 }
 
 // finish writes the results of a job.
@@ -205,6 +206,14 @@ func (s *session) finish(ctx context.Context, f *runFlags, j job, sinks []sink, 
 		return v.verdict()
 	}
 	return nil
+}
+
+// checkForm checks that standard output can have the results in the form that is asked for.
+func checkForm(env *cli.Env, j job, sinks []sink) error {
+	if _, ok := j.(interface{ linesOfJSON() }); env.JSONLines && !ok { // implemented by jobs that generate text
+		return cli.Usagef("--format", "jsonl is only for language models").WithHint("use json")
+	}
+	return checkStdout(env, sinks)
 }
 
 func exampleSink(o offer) string {

@@ -136,6 +136,7 @@ type textJob struct {
 	ids     []int // token ids of the prompt
 	options text.Options
 	only    bool // only compute the prompt, for --save-state
+	lines   bool // --format jsonl
 	shared  bool // other results follow the text on standard output, or in the pipe that it goes to
 
 	text *text.Result
@@ -148,7 +149,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &textJob{task: t, flags: f}
+	j := &textJob{task: t, flags: f, lines: s.env.JSONLines}
 	if j.method, err = s.model.Method(t.Method); err != nil {
 		return nil, err
 	}
@@ -338,7 +339,9 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	defer s.env.Until(ctx)
 	out, terminal := s.env.Exact()
 	printed := 0
-	if !s.env.JSON {
+	if s.env.JSONLines {
+		j.options.Each = func(t text.Token) error { return s.env.WriteJSON(tokenLine{nil, summaryOf(t)}) }
+	} else if !s.env.JSON {
 		j.options.Each = func(t text.Token) error {
 			printed += len(t.Text)
 			if t.Text == "" {
@@ -460,6 +463,9 @@ func timingsOf(t *text.Result) textTimings {
 }
 
 func (j *textJob) json(sum *summary) any {
+	if j.lines {
+		return finalLine{true, []textEnd{endOf(j.text)}, *j.options.Sampling, j.options.Seed}
+	}
 	return textSummary{sum, resultOf(j.ids, j.text), j.options.Seed, *j.options.Sampling}
 }
 
@@ -467,8 +473,7 @@ func resultOf(prompt []int, t *text.Result) textResult {
 	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Unfinished: t.Unfinished,
 		Tokens: []tokenSummary{}, Timings: timingsOf(t)}
 	for _, t := range t.Tokens {
-		p := jsonNumber(&tensor.Array{DType: dtype.F32, Floats: []float64{float64(t.LogProb)}}, 0)
-		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})
+		out.Tokens = append(out.Tokens, summaryOf(t))
 	}
 	return out
 }

@@ -20,6 +20,7 @@ type textBatchJob struct {
 	flags   *textFlags
 	prompts [][]int
 	options text.Options
+	lines   bool // --format jsonl
 
 	texts []*text.Result
 	took  time.Duration
@@ -35,7 +36,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, fact
 	if s.files.from != "" || s.files.to != "" {
 		return nil, cli.Usagef("--prompt", "several prompts cannot be combined with --state and --save-state")
 	}
-	j := &textBatchJob{flags: f}
+	j := &textBatchJob{flags: f, lines: s.env.JSONLines}
 	var err error
 	if j.method, err = s.model.Method(t.Batch.Method); err != nil {
 		return nil, err
@@ -99,7 +100,14 @@ func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product,
 	}
 	var err error
 	start := time.Now()
-	j.texts, err = text.GenerateBatch(ctx, s.host, j.prompts, j.options, nil)
+	var each func(int, text.Token) error
+	if j.lines {
+		each = func(i int, t text.Token) error {
+			i++
+			return s.env.WriteJSON(tokenLine{&i, summaryOf(t)})
+		}
+	}
+	j.texts, err = text.GenerateBatch(ctx, s.host, j.prompts, j.options, each)
 	if j.texts == nil {
 		return nil, err
 	}
@@ -122,6 +130,13 @@ func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product,
 }
 
 func (j *textBatchJob) json(sum *summary) any {
+	if j.lines {
+		last := finalLine{true, nil, *j.options.Sampling, j.options.Seed}
+		for _, t := range j.texts {
+			last.Texts = append(last.Texts, endOf(t))
+		}
+		return last
+	}
 	out := struct {
 		*summary
 		Texts    []textResult  `json:"texts"`

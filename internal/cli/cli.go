@@ -58,6 +58,9 @@ type Command struct {
 	// Complete, if not nil, suggests arguments to the shell. Without it, the shell suggests files.
 	Complete Completer
 
+	// JSONLines allows --format jsonl.
+	JSONLines bool
+
 	hidden bool // from lists of commands
 }
 
@@ -73,9 +76,11 @@ type Env struct {
 	Stdin   io.Reader
 	Stdout  io.Writer // results as text; replaces control characters, see Binary
 	Stderr  io.Writer // everything else, as text
-	JSON    bool      // --format json or --json
+	JSON    bool      // --format json or --json, or jsonl
 	Quiet   bool      // --quiet: no progress and no closing line; errors are still printed
 	Verbose bool      // --verbose: errors are followed by diag.Error.More
+	// JSONLines is set by --format jsonl: WriteJSON writes each value on a line of its own.
+	JSONLines bool
 }
 
 // Binary returns standard output for data that is not text, such as an image.
@@ -92,11 +97,13 @@ func (e *Env) Exact() (w io.Writer, terminal bool) {
 	return unprinted(e.Stdout), false
 }
 
-// WriteJSON writes v to stdout, indented.
+// WriteJSON writes v to stdout, indented unless JSONLines is set.
 func (e *Env) WriteJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
+	if !e.JSONLines {
+		enc.SetIndent("", "  ")
+	}
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return err
@@ -173,7 +180,11 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 // asksForJSON reports whether a command line that could not be parsed contains --json or --format json.
 func asksForJSON(args []string) bool {
 	for i, a := range args {
-		if a == "--json" || a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+		value, ok := strings.CutPrefix(a, "--format=")
+		if a == "--format" && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+		if a == "--json" || ok && (value == "json" || value == "jsonl") {
 			return true
 		}
 	}

@@ -43,7 +43,7 @@ type sharedFlags struct {
 // declare declares them on the root command.
 func (s *sharedFlags) declare(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	fs.StringVar(&s.format, "format", "text", "`text|json` format of results and errors")
+	fs.StringVar(&s.format, "format", "text", "`text|json|jsonl` format of results and errors; jsonl is for texts, with a line of JSON for each token")
 	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
 	fs.BoolVarP(&s.verbose, "verbose", "v", false,
@@ -51,11 +51,17 @@ func (s *sharedFlags) declare(fs *pflag.FlagSet) {
 	fs.BoolP("help", "h", false, "show this text")
 }
 
-// check refuses invalid combinations of shared flags.
-func (s *sharedFlags) check(fs *pflag.FlagSet) error {
+// check refuses invalid combinations of shared flags. lines tells that the command may print JSON line by line.
+func (s *sharedFlags) check(fs *pflag.FlagSet, lines bool) error {
 	switch {
-	case s.format != "text" && s.format != "json":
-		return Usagef("--format", "%q is not a format; allowed are text and json", s.format)
+	case s.format == "jsonl" && !lines:
+		return Usagef("--format", "jsonl is only for commands that generate text, such as run").WithHint("use json")
+	case s.format != "text" && s.format != "json" && s.format != "jsonl":
+		allowed := "text and json"
+		if lines {
+			allowed = "text, json and jsonl"
+		}
+		return Usagef("--format", "%q is not a format; allowed are %s", s.format, allowed)
 	case s.json && s.format == "text" && fs.Changed("format"):
 		return Usagef("--json", "cannot be combined with --format text")
 	}

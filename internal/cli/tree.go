@@ -25,12 +25,13 @@ type tree struct {
 	commands []*Command // those of the program and those that every program has
 	root     *cobra.Command
 	shared   sharedFlags
-	began    bool  // whether the flags were valid, so that env is complete
-	helpErr  error // of a help text
+	lines    map[*cobra.Command]bool // those with Command.JSONLines
+	began    bool                    // whether the flags were valid, so that env is complete
+	helpErr  error                   // of a help text
 }
 
 func newTree(p *Program, env *Env) *tree {
-	t := &tree{program: p, env: env}
+	t := &tree{program: p, env: env, lines: map[*cobra.Command]bool{}}
 	t.commands = append(slices.Clone(p.Commands), explainCommand(p),
 		completionCommand(p, func() *cobra.Command { return t.root }), versionCommand(p))
 	if manuals != nil {
@@ -53,7 +54,13 @@ func newTree(p *Program, env *Env) *tree {
 		return parseError(cmd.Flags(), err)
 	})
 	t.shared.declare(t.root.PersistentFlags())
-	fixed(t.root, "format", "text", "json")
+	register(t.root, "format", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		values := []string{"text", "json"}
+		if t.lines[cmd] {
+			values = append(values, "jsonl")
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp
+	})
 	for _, c := range t.commands {
 		parent := t.root
 		if word, _, two := strings.Cut(c.Name, " "); two {
@@ -86,15 +93,17 @@ func (t *tree) command(c *Command) *cobra.Command {
 		Short: c.Short, Hidden: c.hidden, Long: Wrapped(c.long()),
 		Example: strings.TrimSuffix(c.examples(), "\n"), Args: cobra.ArbitraryArgs}
 	cmd.Flags().SortFlags = false
+	t.lines[cmd] = c.JSONLines
 	fs := &FlagSet{FlagSet: cmd.Flags()}
 	run := c.Setup(fs)
 	fs.Group("General") // followed by the flags of the root
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := t.shared.check(cmd.Flags()); err != nil {
+		if err := t.shared.check(cmd.Flags(), c.JSONLines); err != nil {
 			return err
 		}
 		t.began = true
-		t.env.JSON = t.shared.format == "json" || t.shared.json
+		t.env.JSONLines = t.shared.format == "jsonl"
+		t.env.JSON = t.shared.format == "json" || t.shared.json || t.env.JSONLines
 		t.env.Quiet, t.env.Verbose = t.shared.quiet, t.shared.verbose
 		return run(cmd.Context(), t.env, args)
 	}

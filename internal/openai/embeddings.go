@@ -112,5 +112,5 @@ func (e *Engine) embed(ctx context.Context, ids []int, p text.Pooling) ([]float3
 		}
 		e.embedderOf = s
 	}
-	return e.embedder.Embed(ctx, ids, p)
+	return e.embedder.Embed(ctx, ids, text.EmbedOptions{Pooling: p})
 }
