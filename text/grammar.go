@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/grammar"
+	"github.com/rlx-go/rlx/task"
 )
 
 // A Grammar describes texts. With Options.Grammar, a model generates no others: a token is drawn among all, and if it
@@ -143,12 +144,9 @@ func (g *guide) unfinished() bool {
 	return !may
 }
 
-// negligible is how far below the largest a logit over the temperature is that cannot be drawn: the noise of the op
-// sample spans 21, and all tokens together that are so much less probable do not change a sum of probabilities in f32.
-const negligible = 40
-
-// restrict makes the logits of tokens that do not fit NaN, and those of tokens that cannot be drawn.
-func (g *guide) restrict(y []float64, temperature float64) error {
+// restrict makes the logits of tokens that do not fit NaN, and those of tokens that are not drawn anyway: drawing one
+// of few is quick.
+func (g *guide) restrict(y []float64, s task.Sampling) error {
 	mask, err := g.m.Mask()
 	if err != nil {
 		return err
@@ -170,12 +168,49 @@ func (g *guide) restrict(y []float64, temperature float64) error {
 		return diag.New(code.TextGrammar, "grammar", "no token of the model continues the text").WithHint(
 			"the tokenizer cannot spell what must follow; allow other characters")
 	}
+	// The noise of the op sample spans 21. With limits, tokens further below count in sums of probabilities, but those
+	// below e^-40 do not change such a sum in f32.
+	negligible := 21.0
+	if s.TopK > 0 || s.TopP > 0 && s.TopP < 1 || s.MinP > 0 {
+		negligible = 40
+	}
 	for id, v := range y {
-		if below := most - v; below > negligible*temperature && below > 0 {
+		if below := most - v; below > negligible*s.Temperature && below > 0 {
 			y[id] = math.NaN()
 		}
 	}
+	if s.TopK > 0 && s.TopK <= 1000 {
+		keepLargest(y, s.TopK)
+	}
 	return nil
+}
+
+// keepLargest makes all but the n largest numbers NaN, of equal ones the later.
+func keepLargest(y []float64, n int) {
+	var best []int // from the largest on
+	for id, v := range y {
+		if v != v || len(best) == n && v <= y[best[n-1]] {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, v, func(k int, v float64) int {
+			if y[k] >= v {
+				return -1
+			}
+			return 1
+		})
+		best = slices.Insert(best, at, id)
+		best = best[:min(len(best), n)]
+	}
+	kept := make([]float64, len(best))
+	for i, id := range best {
+		kept[i] = y[id]
+	}
+	for id := range y {
+		y[id] = math.NaN()
+	}
+	for i, id := range best {
+		y[id] = kept[i]
+	}
 }
 
 // ahead returns a guide for tokens that may follow, or nil if there is no grammar.

@@ -52,14 +52,19 @@ func (t *spec) choose(x Token, o *Options, logits []float32, seen []int, made []
 		if y == nil {
 			y = t.adjusted(o, logits, seen, made)
 		}
-		if err = o.guide.restrict(y, sampling.Temperature); err != nil {
+		if err = o.guide.restrict(y, sampling); err != nil {
 			return x, err
 		}
 		if id, err = draw(y, sampling, o.Seed, uint64(len(seen))); err != nil {
 			return x, err
 		}
 	}
-	sum := logSumExp(logits)
+	var sum float64
+	if shift := float64(logits[x.ID]) - float64(x.LogProb); o.Top == 0 && math.Abs(shift) < math.MaxFloat32 {
+		sum = shift // so the run has computed it
+	} else {
+		sum = logSumExp(logits)
+	}
 	if id != x.ID {
 		x.ID, x.LogProb = id, float32(float64(logits[id])-sum)
 	}

@@ -107,7 +107,17 @@ func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left
 	if len(left) == 0 {
 		return 0, fmt.Errorf("row %d of the logits is NaN only; want a number", row)
 	}
-	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(x[j], x[i]) })
+	if o.temperature > 0 && (o.topK > 0 || o.topP < 1 || o.minP > 0) {
+		slices.SortFunc(left, func(i, j int) int { return cmp.Or(cmp.Compare(x[j], x[i]), i-j) })
+	} else { // the order of the others does not matter
+		most := 0
+		for k, i := range left {
+			if x[i] > x[left[most]] {
+				most = k
+			}
+		}
+		left[0], left[most] = left[most], left[0]
+	}
 	if o.temperature <= 0 {
 		return left[0], nil
 	}
