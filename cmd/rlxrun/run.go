@@ -190,8 +190,8 @@ func (s *session) finish(ctx context.Context, f *runFlags, j job, sinks []sink, 
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err // interrupted before the outputs were complete; nothing is written
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // interrupted before the outputs were complete; nothing is written
 	}
 	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
 		return err
