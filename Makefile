@@ -36,8 +36,9 @@
 export CGO_ENABLED ?= 0
 GO       ?= go
 CC       ?= cc
-# Metal needs a Mac with Apple silicon. Its backend has no native library.
-BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname -m)),metal)
+# Metal needs a Mac with Apple silicon, and cuda Linux. Their backends load what the system has.
+BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname -m)),metal) \
+  $(if $(filter Linux,$(shell uname -s)),cuda)
 # The wgpu backend links a native library: it needs a C compiler, everything else is Go alone.
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
@@ -48,6 +49,7 @@ build:
 	@mkdir -p bin
 	$(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/rlxc ./cmd/rlxrun
 	@for b in $(BACKENDS); do $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-$$b ./plugins/$$b || exit 1; done
+	@case " $(BACKENDS) " in *" cuda "*) cp plugins/cuda/rlx-backend-cuda.sandbox bin/ ;; esac
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-wgpu ./plugins/wgpu
 	cp plugins/wgpu/rlx-backend-wgpu.sandbox bin/
@@ -195,7 +197,7 @@ check-source: generated bin/vet
 	$(GO) mod tidy -diff
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
 	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
-	bin/vet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults
+	bin/vet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults ./plugins/cuda/driver
 	bin/vet darwin/arm64 ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal
 	GOOS=linux $(GO) vet -tags metal_shim ./plugins/metal

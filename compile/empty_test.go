@@ -20,7 +20,7 @@ func TestEmptyConstants(t *testing.T) {
 	const most = 64 // graphs of a text
 	tried := 0
 	for _, to := range target.Builtin() {
-		if to.Name == target.Metal {
+		if target.AsWGPU(to) {
 			continue // as wgpu
 		}
 		var texts, alone []string // alone: several graphs of a text may not have the same bodies

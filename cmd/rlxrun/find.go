@@ -110,6 +110,9 @@ func elsewhere(name, goos, goarch string) string {
 	if name == "metal" && (goos != "darwin" || goarch != "arm64") {
 		return "needs a Mac with Apple silicon, and this is " + goos + "/" + goarch + "; use wgpu for a GPU, or cpu"
 	}
+	if name == "cuda" && goos != "linux" {
+		return "needs Linux, and this is " + goos + "/" + goarch + "; use wgpu for a GPU, or cpu"
+	}
 	return ""
 }
 

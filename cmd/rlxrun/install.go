@@ -12,7 +12,7 @@ import (
 )
 
 // shipped lists the backends that come with rlxrun.
-var shipped = []string{"cpu", "wgpu", "metal"}
+var shipped = []string{"cpu", "wgpu", "metal", "cuda"}
 
 func installCommand() *cli.Command {
 	return &cli.Command{

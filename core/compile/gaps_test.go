@@ -64,7 +64,7 @@ func TestGaps(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(5, 8))
 	empty, gaps := 0, 0
-	bases := slices.DeleteFunc(target.Builtin(), func(d *target.Description) bool { return d.Name == target.Metal })
+	bases := slices.DeleteFunc(target.Builtin(), target.AsWGPU)
 	for i := range 36 {
 		full := bases[i%3]
 		d, drop := *full, []float64{0, 0.1, 0.5, 1}[i/3%4]

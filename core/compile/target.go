@@ -15,13 +15,13 @@ type Target struct {
 	Takes *target.Description // the nodes that it runs; a level does not change them
 }
 
-// Defaults returns the default targets: cpu and wgpu. The metal target is not among them, because its backend runs the
+// Defaults returns the default targets: cpu and wgpu. Metal and cuda are not among them, because their backends run the
 // programs of wgpu, nor is portable: it has no attention op, so programs for it store the scores of each layer, and few
 // backends have no description of their own.
 func Defaults() []Target {
 	var out []Target
 	for _, d := range target.Builtin() {
-		if d.Name != target.Metal && d.Name != target.Portable {
+		if !target.AsWGPU(d) && d.Name != target.Portable {
 			out = append(out, Target{d.Name, d})
 		}
 	}

@@ -14,8 +14,9 @@ var files embed.FS
 
 // Names of built-in targets that are not compiled for by default.
 const (
-	// Metal runs what wgpu runs, because their backends have the same kernels.
+	// Metal and CUDA run what wgpu runs, because their backends have the same kernels; see AsWGPU.
 	Metal = "metal"
+	CUDA  = "cuda"
 	// Portable is the target of ops that no other ops express; see Primitive.
 	Portable = "portable"
 )
@@ -33,12 +34,18 @@ var builtin = sync.OnceValue(func() []*Description {
 		}
 		out = append(out, d)
 	}
-	metal := *out[1]
-	metal.Name = Metal
-	return append(out, &metal, Primitive(Portable))
+	for _, name := range []string{Metal, CUDA} {
+		same := *out[1]
+		same.Name = name
+		out = append(out, &same)
+	}
+	return append(out, Primitive(Portable))
 })
 
-// Builtin lists the descriptions that the compiler knows: cpu, wgpu, metal and portable.
+// AsWGPU reports whether a built-in target has the rules of wgpu and another name. Its backend runs wgpu's programs.
+func AsWGPU(d *Description) bool { return d.Name == Metal || d.Name == CUDA }
+
+// Builtin lists the descriptions that the compiler knows: cpu, wgpu, metal, cuda and portable.
 func Builtin() []*Description { return slices.Clone(builtin()) }
 
 // Find returns the built-in description of that name.

@@ -22,7 +22,7 @@ A cell lists the rules for kernels, in the language of [target.md](../spec/targe
 
 - *expanded*: the compiler rewrites the op in terms of others
 - *reference*: the backend runs the op by its slow definition
-- *as wgpu*: the backends of wgpu and metal have the same kernels
+- *as wgpu*: the backends of wgpu, metal and cuda have the same kernels
 - *none*: the compiler refuses models with this op for this target (see rlxc --fallback)
 
 Half floats and small integers are computed in f32 and i32 if the target has kernels only for these.
@@ -54,7 +54,7 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)
 			case rules == nil:
 				cell = []string{how}
-			case d.Name == target.Metal: // its description is that of wgpu
+			case target.AsWGPU(d):
 				cell = []string{"as wgpu"}
 			}
 			b.WriteString(" " + strings.Join(cell, "<br>") + " |")

@@ -102,11 +102,11 @@ type Compiled struct {
 	Weights []byte
 }
 
-// Targets returns the built-in targets but metal, whose programs equal those of wgpu.
+// Targets returns the built-in targets but metal and cuda, whose programs equal those of wgpu.
 func Targets() []compile.Target {
 	var out []compile.Target
 	for _, d := range target.Builtin() {
-		if d.Name != target.Metal {
+		if !target.AsWGPU(d) {
 			out = append(out, compile.Target{Name: d.Name, Takes: d})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -52,11 +53,18 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		}
 		to := *kernels.Description()
 		to.Name = b.api.Name()
+		precisions := b.adapters[0].Limits().Precisions
 		for _, a := range b.adapters {
-			to.MaxOperands = min(to.MaxOperands, a.Limits().Bindings-2) // the result and the parameters take two
+			l := a.Limits()
+			to.MaxOperands = min(to.MaxOperands, l.Bindings-2) // the result and the parameters take two
+			precisions = slices.DeleteFunc(slices.Clone(precisions),
+				func(p string) bool { return !slices.Contains(l.Precisions, p) })
+		}
+		if len(precisions) > 0 {
+			precisions = append([]string{device.DefaultPrecision}, precisions...)
 		}
 		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: &to,
-			SetsWeights: true}, nil
+			Precisions: precisions, SetsWeights: true}, nil
 	})
 }
 

@@ -39,6 +39,10 @@ type Limits struct {
 	// page size in bytes if the Device is an InPlace; 0 if it is not, or cannot use memory of the host
 	Page    int64
 	Kernels kernels.Limits
+	// Precisions of products and attention besides f32; see device.Load.Precision
+	Precisions []string
+	// Commands are Kept, and submitting them again takes no time for each dispatch
+	Keeps   bool
 	Shaders int // run only so many shaders of each step, to time them; 0 means all
 }
 
@@ -71,7 +75,8 @@ type Device interface {
 	Bind(label string, p Pipeline, pieces []Piece) (Bindings, error)
 
 	NewEncoder(label string) (Encoder, error)
-	// Submit queues commands to run after all earlier submissions. It releases them, even if it fails.
+	// Submit queues commands to run after all earlier submissions. It releases them, even if it fails, unless they are
+	// kept.
 	Submit(Commands) error
 	// OnDone registers a callback. A later Poll or Submit calls f once everything that was submitted before OnDone has
 	// ended.
@@ -92,6 +97,13 @@ type InPlace interface {
 	Over(label string, memory []byte) (Buffer, error)
 }
 
+// Pinner is implemented by a Device that can copy from and to memory of the host that it has pinned.
+type Pinner interface {
+	// Pin makes a buffer of mapped memory, which begins at a page boundary, for Encoder.Copy alone. The memory must
+	// stay mapped until the buffer is released.
+	Pin(memory []byte) (Buffer, error)
+}
+
 // Usage is the purpose of a buffer.
 type Usage int
 
@@ -110,9 +122,15 @@ type (
 	Pipeline Released
 	// Bindings are the operands of a dispatch.
 	Bindings Released
-	// Commands are a finished recording, which can be submitted once.
+	// Commands are a finished recording, which can be submitted once, unless it is Kept.
 	Commands Released
 )
+
+// Kept is implemented by Commands that can be submitted several times. After Keep, Submit does not release them.
+type Kept interface {
+	Commands
+	Keep()
+}
 
 // Buffer is memory of a device. Buffers of usage ToDevice and ToHost can be mapped; others have only Release. Between
 // Map and Unmap no submission may use the buffer.

@@ -123,7 +123,7 @@ func (c *recording) report() {
 func (c *recording) settle() {
 	c.drop()
 	defer c.hideAll()
-	if c.exec.io.host != nil {
+	if c.exec.io.host != nil || c.exec.pinned != nil {
 		// waits for all submissions even if one fails, because the host may write to the io space as soon as the run
 		// has ended
 		c.exec.gpu.drain()

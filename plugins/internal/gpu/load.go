@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -17,6 +18,7 @@ import (
 type executable struct {
 	gpu     *gpu
 	program *program.Program
+	limits  kernels.Limits // those of the device, with the precision of the load
 	kernels []device.Kernel
 
 	arena, io, scratch, status *space
@@ -28,6 +30,7 @@ type executable struct {
 	state                      *space     // state that is bound to the stateful dispatches; nil if none is
 	stateShape                 *space     // a space without buffers that is divided like a state
 	params                     Buffer     // parameters of all dispatches
+	pinned                     Buffer     // hostIO, if the device copies from and to it; nil to use up and down
 	up                         *staging   // for inputs
 	down                       []*staging // for results; all but the last have chunk bytes
 	upAt                       []int64    // offset of each input in up
@@ -89,7 +92,16 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
-		x := &executable{gpu: g, program: l.Program, section: l.Weights, mapped: l.Mapped, hostIO: l.IO}
+		x := &executable{gpu: g, program: l.Program, limits: g.limits.Kernels, section: l.Weights, mapped: l.Mapped,
+			hostIO: l.IO}
+		switch p := l.Precision; {
+		case p == "" || p == device.DefaultPrecision:
+		case slices.Contains(g.limits.Precisions, p):
+			x.limits.Precision = p
+		default:
+			return nil, diag.New(device.ErrUnsupported, b.api.Name(), "%s does not compute in %s", g.name, p).
+				WithHint("run with --precision f32")
+		}
 		if err := x.load(); err != nil {
 			return nil, err
 		}
@@ -164,7 +176,13 @@ func (x *executable) allocate() (err error) {
 			return err
 		}
 	}
-	x.planTransfers() // again, because the device may have rejected the host's memory for the io space
+	if p, ok := x.gpu.dev.(Pinner); ok && x.io.host == nil && int64(len(x.hostIO)) >= x.program.IOSize &&
+		x.program.IOSize > 0 {
+		if x.pinned, err = p.Pin(x.hostIO); err != nil {
+			x.pinned = nil // the host's memory is copied to staging buffers
+		}
+	}
+	x.planTransfers() // again, now that it is known how the io space is reached
 	for _, y := range x.all() {
 		if y.params, err = x.gpu.dev.NewBuffer("parameters", y.paramBytes, Parameters); err != nil {
 			y.params = nil
@@ -350,6 +368,11 @@ func (x *executable) release() {
 		*s = nil
 	}
 	x.releaseStaging()
+	if x.pinned != nil {
+		x.gpu.drain() // see above
+		x.pinned.Release()
+		x.pinned = nil
+	}
 	if x.clock != nil {
 		x.clock.Release()
 	}

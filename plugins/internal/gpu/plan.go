@@ -60,7 +60,7 @@ func (x *executable) planSteps() error {
 		}
 		found = append(found, k)
 		if k.Scratch != nil {
-			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.gpu.limits.Kernels))
+			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.limits))
 		}
 	}
 	uses := x.program.Graph.UseCounts()
@@ -78,7 +78,7 @@ func (x *executable) planSteps() error {
 		}
 		for end := i + max(steps, 1); i < end; i++ {
 			n := x.program.Graph.Nodes[x.program.Steps[i].Node]
-			shaders := found[i].Shaders(n, x.gpu.limits.Kernels)
+			shaders := found[i].Shaders(n, x.limits)
 			if few := x.gpu.limits.Shaders; few > 0 {
 				shaders = shaders[:min(few, len(shaders))]
 			}
@@ -147,7 +147,7 @@ func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	for _, s := range x.program.Steps[first:min(first+mostGrouped, len(x.program.Steps))] {
 		nodes = append(nodes, x.program.Graph.Nodes[s.Node])
 	}
-	g, ok := kernels.FindGroup(nodes, uses, x.gpu.limits.Kernels)
+	g, ok := kernels.FindGroup(nodes, uses, x.limits)
 	if !ok {
 		return dispatch{}, 0
 	}
@@ -314,7 +314,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, o
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.base().scratch, 0, k.Scratch(n, x.gpu.limits.Kernels)
+		return x.base().scratch, 0, k.Scratch(n, x.limits)
 	case kernels.Status:
 		return x.base().status, int64(d.status) * program.Align, 4
 	}

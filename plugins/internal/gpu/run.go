@@ -32,7 +32,11 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 			"%d bytes of inputs and outputs; the program needs %d",
 			len(r.IO), x.program.IOSize)
 	}
-	if host := x.io.host; host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
+	host := x.io.host
+	if x.pinned != nil {
+		host = x.hostIO
+	}
+	if host != nil && unsafe.SliceData(r.IO) != unsafe.SliceData(host) {
 		return stats,
 			diag.New(device.ErrInput, x.program.Method,
 				"the inputs and outputs of the run are not in the memory that Load was given")

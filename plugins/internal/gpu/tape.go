@@ -12,10 +12,13 @@ import (
 
 // tape holds the recorded commands of a whole plain run (see plain). Recording takes longer than short programs run. It
 // depends only on the sizes and the wanted outputs, so while the device works on a run, the host records a tape for the
-// next one. A tape is submitted once, because neither WebGPU nor Metal has reusable command buffers.
+// next one. With WebGPU and Metal a tape is submitted once, because their command buffers are not reusable. If the
+// commands are Kept, all runs submit the same tape.
 type tape struct {
 	submissions []submission
-	outputs     []bool // device.Run.Outputs
+	outputs     []bool        // device.Run.Outputs
+	pace        time.Duration // for which the submissions were sized; 0 if it was not known
+	kept        bool
 }
 
 // submission is a recorded submission of a tape.
@@ -30,7 +33,9 @@ type submission struct {
 func (t *tape) release() {
 	if t != nil {
 		for _, s := range t.submissions {
-			s.commands.Release()
+			if s.commands != nil {
+				s.commands.Release()
+			}
 		}
 		t.submissions = nil
 	}
@@ -64,11 +69,13 @@ func (x *executable) exactError(err error, outputs []bool) error {
 
 // recordAt is like record. pace is the average time of a dispatch, which determines the size of submissions.
 func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
-	t = &tape{outputs: slices.Clone(outputs)}
+	t = &tape{outputs: slices.Clone(outputs), pace: pace}
 	r := device.Run{Outputs: t.outputs}
 	c := &recording{exec: x, ctx: context.Background(), tape: t, run: r, needed: x.program.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
-	c.flow.startShort(len(x.dispatches), 0)
+	if !x.gpu.limits.Keeps {
+		c.flow.startShort(len(x.dispatches), 0)
+	}
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.endSubmission} {
 		if err = f(); err != nil {
 			c.drop()
@@ -88,6 +95,10 @@ func (c *recording) endSubmission() error {
 	c.enc = nil
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
+	}
+	if k, ok := commands.(Kept); ok {
+		k.Keep()
+		c.tape.kept = true
 	}
 	c.tape.submissions = append(c.tape.submissions, submission{commands, c.flow.next, c.downloading})
 	c.flow.first = c.flow.next
@@ -111,27 +122,34 @@ func (c *recording) submitPlain() error {
 	if err := submit(); err != nil {
 		return err
 	}
+	if t := x.tape; t != nil && x.pace > 0 && (t.pace == 0 || t.pace > 2*x.pace) { // its submissions are too small
+		x.tape.release()
+		x.tape = nil
+	}
 	// Not after the first run, because the best size of submissions is not known yet; and not with loops, whose
 	// commands would take as much memory as there are iterations.
-	if x.pace > 0 && len(x.loops) == 0 {
+	if x.tape == nil && x.pace > 0 && len(x.loops) == 0 {
 		x.tape, _ = x.record(outputs) // after an error, the next run records again and reports it
 	}
 	return nil
 }
 
-// submitTape submits the tape, which cannot be used again.
+// submitTape submits the tape. It cannot be used again unless it is kept.
 func (c *recording) submitTape() error {
 	t := c.exec.tape
-	c.exec.tape = nil
-	defer t.release()
-	for len(t.submissions) > 0 {
-		s := t.submissions[0]
+	if !t.kept {
+		c.exec.tape = nil
+		defer t.release()
+	}
+	for i, s := range t.submissions {
 		if !s.download {
 			if err := c.awaitSlot(); err != nil {
 				return err
 			}
 		}
-		t.submissions = t.submissions[1:]
+		if !t.kept {
+			t.submissions[i].commands = nil
+		}
 		if err := c.exec.gpu.dev.Submit(s.commands); err != nil {
 			return c.exec.gpu.deviceError(err)
 		}

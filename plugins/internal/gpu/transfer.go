@@ -16,7 +16,7 @@ import (
 
 // downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through
 // one staging buffer. Results are copied to the host through several: while the device fills one, the host reads the
-// one before. If the io space lies over the host's memory, neither is needed.
+// one before. If the io space lies over the host's memory, or the device copies from and to that, neither is needed.
 const downloadChunk = 32 << 20
 
 // joinGap is the maximum number of unused bytes between two tensors that one command copies together. A command costs a
@@ -58,7 +58,7 @@ func within(list []stretch, from, n int64) (out []stretch) {
 func (x *executable) planTransfers() {
 	x.upAt, x.upBytes, x.downBytes = nil, 0, x.statusBytes()
 	x.chunk = min(downloadChunk, x.gpu.limits.Buffer)
-	if x.io.host != nil {
+	if x.io.host != nil || x.pinned != nil {
 		return
 	}
 	for _, n := range x.program.Graph.Inputs() {
@@ -121,9 +121,14 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 		return nil
 	}
 	for i, o := range x.bound.Inputs {
-		if !r.Fed(i) && o.Bytes > 0 {
-			list = append(list, stretch{o.Offset, x.upAt[i], o.Bytes})
+		if r.Fed(i) || o.Bytes == 0 {
+			continue
 		}
+		at := o.Offset
+		if x.pinned == nil {
+			at = x.upAt[i]
+		}
+		list = append(list, stretch{o.Offset, at, o.Bytes})
 	}
 	return list
 }
@@ -131,7 +136,7 @@ func (x *executable) uploads(r *device.Run) (list []stretch) {
 // downloads returns the copies of results to the host. end is the end of the last one in the staging buffers.
 func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 	end = x.statusBytes()
-	if x.io.host != nil {
+	if x.io.host != nil || x.pinned != nil {
 		return nil, end
 	}
 	for i, o := range x.bound.Outputs {
@@ -146,7 +151,7 @@ func (x *executable) downloads(r *device.Run) (list []stretch, end int64) {
 // writeInputs copies the inputs of a run to the staging buffer.
 func (x *executable) writeInputs(r *device.Run) error {
 	list := x.uploads(r)
-	if len(list) == 0 {
+	if len(list) == 0 || x.pinned != nil {
 		return nil
 	}
 	return x.gpu.access(x.up, x.up.size, time.Time{}, func(to []byte) {
@@ -162,8 +167,12 @@ func (c *recording) inputs() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
+	from := x.up.buffer
+	if x.pinned != nil {
+		from = x.pinned
+	}
 	for _, s := range join(x.uploads(&c.run)) {
-		if err := c.copySpace(x.io, s.io, s.bytes, x.up.buffer, s.at, false); err != nil {
+		if err := c.copySpace(x.io, s.io, s.bytes, from, s.at, false); err != nil {
 			return err
 		}
 	}
@@ -185,6 +194,13 @@ func (c *recording) outputs() error {
 	if x.statuses > 0 {
 		if err := c.copySpace(x.status, 0, x.statusBytes(), x.down[0].buffer, 0, true); err != nil {
 			return err
+		}
+	}
+	for i, o := range x.bound.Outputs {
+		if x.pinned != nil && c.run.Wants(i) && o.Bytes > 0 {
+			if err := c.copySpace(x.io, o.Offset, o.Bytes, x.pinned, o.Offset, true); err != nil {
+				return err
+			}
 		}
 	}
 	list, end := x.downloads(&c.run)

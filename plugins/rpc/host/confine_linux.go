@@ -47,7 +47,9 @@ var (
 		"/proc/bus", "/proc/filesystems",
 		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia",
 		"/etc/drirc"}
-	gpuHome = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
+	// CUDA names its threads by files below this folder. There is nothing else to write.
+	gpuThreads = []string{"/proc/self/task"}
+	gpuHome    = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
 	// Environment variables that list driver manifests.
 	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
 )
@@ -102,7 +104,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder str
 		}
 		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: files},
 			sandbox.Grant{Access: sandbox.Device, Paths: devices},
-			sandbox.Grant{Access: sandbox.Write, Paths: []string{valueOf(env, cacheVariables[0])}})
+			sandbox.Grant{Access: sandbox.Write, Paths: append(gpuThreads, valueOf(env, cacheVariables[0]))})
 	}
 	return g
 }

@@ -18,7 +18,10 @@ var _ = register(Kernel{Op: "grid_attention", Takes: "(" + floats + "...)", Shad
 
 // relBytes is the size of a node's relative position terms in bytes: f32[B, windows, heads, wh+ww, tokens per window
 // rounded up to 4].
-func relBytes(n *ir.Node, _ Limits) int64 {
+func relBytes(n *ir.Node, l Limits) int64 {
+	if own := l.ownBytes(n); own > 0 {
+		return own
+	}
 	s, err := gridSizes(n)
 	if err != nil || !s.Positional || !s.B.IsStatic() {
 		return 0
@@ -38,6 +41,9 @@ var gridFields = []string{"heads", "dim", "sq", "sk", "gh", "gw", "wh", "ww", "n
 // gridAttention returns the tiled kernel of attention over windows, and the shader before it, which computes the
 // relative position terms.
 func gridAttention(n *ir.Node, l Limits) []Shader {
+	if own := l.own(n); own != nil {
+		return own
+	}
 	s, err := gridSizes(n)
 	if err != nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package kernels holds the shaders of the GPU backends (wgpu and metal): for each op, the WGSL that runs it and its
-// parameters. A kernel is a .go and a .wgsl file with the same name. Package plugins/internal/gpu runs the steps of a
-// program and knows no op.
+// Package kernels holds the shaders of the GPU backends (wgpu, metal and cuda): for each op, the WGSL that runs it and
+// its parameters. A kernel is a .go and a .wgsl file with the same name. Package plugins/internal/gpu runs the steps of
+// a program and knows no op.
 //
 // The package imports only core and no WebGPU binding. Shaders are text here, so they can be written and checked
 // without a C compiler or a device.
@@ -34,6 +34,11 @@ type Limits struct {
 	// rlx_half8x8, of f16, can be loaded, from memory of u32, where at and stride count halves of words. a and b are
 	// matrices of one type, and sums always of f32.
 	Matrices bool
+
+	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
+	Precision string
+	// Own are kernels that the device has of its own, by op.
+	Own map[string]Own
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
 	AttentionTile *AttentionTile
@@ -78,8 +83,11 @@ func Result(k int) int {
 
 // Shader is a WGSL program for one node, and how to dispatch it.
 type Shader struct {
-	Name     string // of the template; for messages
-	Body     string // template text; see shader.go
+	Name string // of the template; for messages
+	Body string // template text; see shader.go
+	// Source, if not nil, makes the text instead, in a language of the device's own. Shaders with the same Name and
+	// Consts have the same text for the same views.
+	Source   func(views []View) (string, error)
 	Bindings []Binding
 	Consts   any // template data, read as .C
 	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8

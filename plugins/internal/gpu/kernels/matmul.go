@@ -151,12 +151,22 @@ func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 	if s, ok := matmulHalves(n, a, l); ok {
 		return []Shader{s}
 	}
+	own := l.own(n)
 	if !inVectors(n) {
+		if own != nil {
+			return own
+		}
 		return []Shader{matmulDot(n, a)}
+	}
+	tiled := func() []Shader {
+		if own != nil {
+			return own
+		}
+		return matmulTiled(n, a, l)
 	}
 	most := largest(n, a)
 	if !byRows(n, a, l) {
-		return matmulTiled(n, a, l)
+		return tiled()
 	}
 	least := smallest(n, a)
 	var out []Shader
@@ -169,7 +179,7 @@ func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 	}
 	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a)} })
 	take(2, maxFewRows, func() []Shader { return []Shader{matmulRows(n, a)} })
-	take(maxFewRows+1, most.m, func() []Shader { return matmulTiled(n, a, l) })
+	take(maxFewRows+1, most.m, tiled)
 	return out
 }
 

@@ -42,6 +42,9 @@ func productTile(n *ir.Node, a productForm, l Limits) Tile {
 // splitBytes returns the scratch memory for partial sums in bytes.
 func splitBytes(n *ir.Node, l Limits) int64 {
 	a, ok := productAttrs(n)
+	if own := l.ownBytes(n); own > 0 {
+		return own
+	}
 	if !ok || !inVectors(n) {
 		return 0
 	}

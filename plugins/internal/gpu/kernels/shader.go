@@ -32,6 +32,9 @@ type View struct {
 // Text returns the complete WGSL of a shader, with one view per binding. Binding i in the text is window i of all views
 // in order. The parameters are the last binding.
 func (s Shader) Text(views []View) (string, error) {
+	if s.Source != nil {
+		return s.Source(views)
+	}
 	var b strings.Builder
 	next := 0
 	for i, bind := range s.Bindings {

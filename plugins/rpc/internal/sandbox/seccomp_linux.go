@@ -144,10 +144,17 @@ func filter(pid int, l Layers, devices bool) []bpf.Instruction {
 	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny,
 		permit))
 	add(of(unix.SYS_CLONE3, refuse(unix.ENOSYS)))
-	// Only unix stream sockets are allowed, because a datagram socket can reach other sockets without connect.
+	// Only unix stream sockets are allowed, because a datagram socket can reach other sockets without connect. CUDA
+	// makes a socket of packets, which cannot do that.
+	types := []uint32{unix.SOCK_STREAM}
+	if devices {
+		types = append(types, unix.SOCK_SEQPACKET)
+	}
 	var streams []uint32
-	for flags := range uint32(4) {
-		streams = append(streams, unix.SOCK_STREAM|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
+	for _, t := range types {
+		for flags := range uint32(4) {
+			streams = append(streams, t|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
+		}
 	}
 	for _, nr := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
 		add(

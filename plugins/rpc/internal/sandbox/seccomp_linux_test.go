@@ -46,6 +46,7 @@ func TestFilter(t *testing.T) {
 		{"unix stream", nativeArch, unix.SYS_SOCKET,
 			[6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, full, fine},
 		{"unix datagram", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
+		{"unix packets", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, full, deny},
 		{"unix datagrams", nativeArch, unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
 		{"inet with garbage", nativeArch, unix.SYS_SOCKET, [6]uint64{high | unix.AF_INET, unix.SOCK_STREAM}, full,
 			deny},
@@ -96,6 +97,10 @@ func TestFilter(t *testing.T) {
 	} {
 		check("with GPUs: "+c.what, filter(pid, full, true), nativeArch, unix.SYS_IOCTL, [6]uint64{3, c.cmd}, c.want)
 	}
+	check("with GPUs: unix packets", filter(pid, full, true), nativeArch, unix.SYS_SOCKET,
+		[6]uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC}, fine)
+	check("with GPUs: unix datagrams", filter(pid, full, true), nativeArch, unix.SYS_SOCKET,
+		[6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, deny)
 	check("with GPUs: a lock", filter(pid, full, true), nativeArch, unix.SYS_FLOCK, [6]uint64{3, unix.LOCK_EX}, fine)
 }
 

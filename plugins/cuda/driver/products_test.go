@@ -1,0 +1,296 @@
+package driver
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+)
+
+// product is a fused_matmul of inputs.
+type product struct {
+	batch, m, n, k int
+	w              dtype.DType
+	attrs          op.FusedMatMulAttrs
+	bias, residual bool
+	one            bool // the batch shares w
+}
+
+func (c product) String() string {
+	return fmt.Sprintf("%dx%dx%dx%d %v %+v %v %v %v", c.batch, c.m, c.n, c.k, c.w, c.attrs, c.bias, c.residual, c.one)
+}
+
+func (c product) graph() *ir.Graph {
+	typ := func(d dtype.DType, batch bool, rows, cols int, across bool) ir.Type {
+		if across {
+			rows, cols = cols, rows
+		}
+		if batch && c.batch > 1 {
+			return ir.TypeOf(d, int64(c.batch), int64(rows), int64(cols))
+		}
+		return ir.TypeOf(d, int64(rows), int64(cols))
+	}
+	g := ir.NewGraph("product")
+	x := op.Input(g, "x", typ(dtype.F32, true, c.m, c.k, c.attrs.TransA))
+	w := op.Input(g, "w", typ(c.w, !c.one, c.n, c.k, !c.attrs.TransB))
+	var bias, residual *ir.Node
+	if c.bias {
+		bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, int64(c.n)))
+	}
+	if c.residual {
+		residual = op.Input(g, "residual", typ(dtype.F32, true, c.m, c.n, false))
+	}
+	g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+	return g
+}
+
+// round rounds to bf16, as the kernels do with operands.
+func round(v float64) float64 {
+	a := tensor.NewArray(dtype.BF16, 1)
+	a.Floats[0] = float64(float32(v))
+	a.Round()
+	return a.Floats[0]
+}
+
+// TestProducts compares products at bf16 with sums in float64 of the rounded operands. The bound is that of f32 sums
+// in any order.
+func TestProducts(t *testing.T) {
+	nt := op.FusedMatMulAttrs{TransB: true}
+	act := func(a op.FusedMatMulAttrs, name string) op.FusedMatMulAttrs {
+		a.Act = name
+		return a
+	}
+	list := []product{
+		{1, 128, 128, 64, dtype.F32, nt, false, false, true},
+		{1, 128, 128, 256, dtype.BF16, nt, false, false, true},
+		{1, 256, 512, 1024, dtype.F32, act(nt, "gelu"), true, true, true},
+		{1, 131, 197, 257, dtype.F32, act(nt, "gelu_tanh"), true, true, true},
+		{1, 67, 133, 1029, dtype.BF16, act(nt, "silu"), true, false, true},
+		{1, 300, 515, 96, dtype.F16, act(nt, "relu"), false, true, true},
+		{1, 200, 130, 200, dtype.F32, op.FusedMatMulAttrs{}, true, false, true},
+		{1, 129, 258, 130, dtype.F32, op.FusedMatMulAttrs{TransA: true}, false, true, true},
+		{3, 140, 100, 75, dtype.F32, op.FusedMatMulAttrs{TransA: true, TransB: true, Act: "tanh"}, true, true, false},
+		{5, 70, 66, 128, dtype.BF16, act(nt, "sigmoid"), false, false, false},
+		{4, 90, 160, 192, dtype.F32, op.FusedMatMulAttrs{TransA: true}, false, false, true},
+		{7, 33, 50, 320, dtype.F32, op.FusedMatMulAttrs{}, true, true, false},
+		{1, 2048, 1536, 768, dtype.F32, act(nt, "gelu"), true, true, true},
+		{1, 1000, 2304, 768, dtype.BF16, nt, true, false, true},
+	}
+	for i, c := range list {
+		t.Run(c.String(), func(t *testing.T) { c.test(t, uint64(i)) })
+	}
+}
+
+func (c product) test(t *testing.T, seed uint64) { c.testOn(t, shared, seed) }
+
+func (c product) testOn(t *testing.T, on device.Backend, seed uint64) {
+	g := c.graph()
+	r := loadOn(t, on, g, "bf16")
+	rng := rand.New(rand.NewPCG(seed, 5))
+	in := map[string]*tensor.Array{}
+	for _, n := range r.program.Graph.Inputs() {
+		a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		for i := range a.Floats {
+			a.Floats[i] = float64(float32(rng.NormFloat64()))
+		}
+		a.Round()
+		in[n.Name] = a
+	}
+	x, w := in["x"], in["w"]
+	x.Floats[len(x.Floats)-1] = math.NaN()  // the last row, at the last k
+	w.Floats[len(w.Floats)-1] = math.Inf(1) // the last column, at the last k
+	x.Floats[0], w.Floats[0] = 1e-40, 1e-39
+	for name, a := range in {
+		r.set(name, a)
+	}
+	for i := range in["x"].Floats {
+		x.Floats[i] = round(x.Floats[i])
+	}
+	for i := range w.Floats {
+		w.Floats[i] = round(w.Floats[i])
+	}
+	for round := range 3 { // the third is a graph
+		y := r.run(t)
+		wrong, most := c.compare(in, y)
+		if wrong != "" {
+			t.Fatalf("run %d: %s", round, wrong)
+		}
+		if round == 2 {
+			t.Logf("largest error %.3g of the bound", most)
+		}
+	}
+}
+
+// compare returns the first wrong element, or the largest error as a part of what is allowed.
+func (c product) compare(in map[string]*tensor.Array, y *tensor.Array) (wrong string, most float64) {
+	x, w := in["x"].Floats, in["w"].Floats
+	xs, ws := [2]int{c.k, 1}, [2]int{c.k, 1}
+	if c.attrs.TransA {
+		xs = [2]int{1, c.m}
+	}
+	if !c.attrs.TransB {
+		ws = [2]int{1, c.n}
+	}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	lanes := runtime.GOMAXPROCS(0)
+	for lane := range lanes {
+		wait.Go(func() {
+			for row := lane; row < c.batch*c.m; row += lanes {
+				b := row / c.m
+				wb := b
+				if c.one {
+					wb = 0
+				}
+				for col := range c.n {
+					sum, all := 0.0, 0.0
+					for k := range c.k {
+						v := x[b*c.m*c.k+row%c.m*xs[0]+k*xs[1]] * w[wb*c.n*c.k+col*ws[0]+k*ws[1]]
+						sum, all = sum+v, all+math.Abs(v)
+					}
+					if c.bias {
+						sum += in["bias"].Floats[col]
+						all += math.Abs(in["bias"].Floats[col])
+					}
+					sum = activate(c.attrs.Act, sum)
+					at := row*c.n + col
+					if c.residual {
+						sum += in["residual"].Floats[at]
+						all += math.Abs(in["residual"].Floats[at])
+					}
+					got := y.Floats[at]
+					if math.IsNaN(sum) && math.IsNaN(got) || sum == got {
+						continue
+					}
+					part := math.Abs(got-sum) / (2e-6*all + 1e-6)
+					mu.Lock()
+					most = max(most, part)
+					if !(part <= 1) && wrong == "" {
+						wrong = fmt.Sprintf("y[%d, %d] is %v; want %v", row, col, got, sum)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return wrong, most
+}
+
+func activate(name string, x float64) float64 {
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	switch name {
+	case "gelu":
+		return 0.5 * x * (1 + math.Erf(x/math.Sqrt2))
+	case "gelu_tanh":
+		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	case "silu":
+		return x * sigmoid(x)
+	case "sigmoid":
+		return sigmoid(x)
+	case "tanh":
+		return math.Tanh(x)
+	case "relu":
+		if x < 0 {
+			return 0
+		}
+	}
+	return x
+}
+
+// BenchmarkProducts times products at bf16 by the device's clock: all, and without rounding the operands.
+func BenchmarkProducts(b *testing.B) {
+	for _, s := range [][3]int{{4096, 4096, 4096}, {8192, 8192, 8192}, {4096, 2304, 768}, {4096, 768, 768},
+		{4096, 3072, 768}, {4096, 768, 3072}, {4900, 2304, 768}, {512, 8192, 2048}, {512, 2048, 8192},
+		{512, 2048, 2048}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
+			api := func() *api { return newAPI(openLibrary, cacheFolder()) }
+			all, first := seconds(b, api(), s, 0), seconds(b, api(), s, 1)
+			work := 2 * float64(s[0]) * float64(s[1]) * float64(s[2])
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(work/all/1e12, "TFLOP/s-all")
+			b.ReportMetric(work/(all-first)/1e12, "TFLOP/s-product")
+			b.ReportMetric(first*1e6, "us-rounding")
+		})
+	}
+}
+
+// seconds times a product of bf16 weights, of whose shaders only few run if that is not 0.
+func seconds(b *testing.B, a *api, s [3]int, few int) float64 {
+	a.few = few
+	c := product{1, s[0], s[1], s[2], dtype.BF16, op.FusedMatMulAttrs{TransB: true}, false, false, true}
+	r := loadOn(b, gpu.New(a), c.graph(), "bf16")
+	defer r.exe.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range r.program.Graph.Inputs() {
+		a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		for i := range a.Floats {
+			a.Floats[i] = rng.Float64() - 0.5
+		}
+		r.set(n.Name, a)
+	}
+	r.run(b)
+	best := math.Inf(1)
+	for range 5 {
+		d, err := gpu.Repeat(r.exe, 20)
+		if err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, d.Seconds())
+	}
+	return best
+}
+
+// tilesOf returns the tiles that the device can use.
+func tilesOf(t testing.TB) []matrix.Tile {
+	t.Helper()
+	list, err := newAPI(openLibrary, "").Adapters()
+	if err != nil {
+		t.Skip(err)
+	}
+	return list[0].(*adapter).matrix.Tiles()
+}
+
+func withTile(tile matrix.Tile) *api {
+	a := newAPI(openLibrary, cacheFolder())
+	a.tile = &tile
+	return a
+}
+
+// TestTiles makes products with every tile, whatever their sizes would choose.
+func TestTiles(t *testing.T) {
+	for _, tile := range tilesOf(t) {
+		for i, c := range []product{
+			{1, 384, 512, 320, dtype.F32, op.FusedMatMulAttrs{TransB: true, Act: "gelu"}, true, true, true},
+			{3, 131, 197, 700, dtype.F32, op.FusedMatMulAttrs{}, true, true, false},
+		} {
+			t.Run(fmt.Sprintf("%v %v/%d", tile, tile.Warpgroup, i), func(t *testing.T) {
+				c.testOn(t, gpu.New(withTile(tile)), uint64(i))
+			})
+		}
+	}
+}
+
+// BenchmarkTiles times every tile by the device's clock, without rounding the operands.
+func BenchmarkTiles(b *testing.B) {
+	for _, s := range [][3]int{{4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 3072}, {512, 8192, 2048},
+		{512, 2048, 2048}} {
+		for _, tile := range tilesOf(b) {
+			b.Run(fmt.Sprintf("%dx%dx%d/%v/%v", s[0], s[1], s[2], tile, tile.Warpgroup), func(b *testing.B) {
+				all, first := seconds(b, withTile(tile), s, 0), seconds(b, withTile(tile), s, 1)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(2e-12*float64(s[0])*float64(s[1])*float64(s[2])/(all-first), "TFLOP/s-product")
+			})
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package matrix
+
+import (
+	_ "embed"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
+)
+
+//go:embed pack_grid.wgsl
+var packGridWGSL string
+
+var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
+	return kernels.Own{
+		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
+			g, ok := gridOf(n, l)
+			if !ok {
+				return nil
+			}
+			return g.shaders()
+		},
+		Scratch: func(n *ir.Node, l kernels.Limits) int64 {
+			g, _ := gridOf(n, l)
+			return g.begin + 3*g.part
+		},
+	}, d.Capability >= 80
+})
+
+// grid is a grid_attention on matrix units.
+type grid struct {
+	attentionText
+	scale   float32
+	windows int64            // of all batch elements
+	begin   int64            // of the packed operands in scratch memory
+	part    int64            // bytes of each of them
+	terms   []kernels.Shader // the shader for relative positions, if there is one
+}
+
+const (
+	leastTokens = 64  // with fewer, tiles are mostly empty
+	mostDim     = 128 // of a head
+	manyTokens  = 512 // from which blocks have eight warps
+)
+
+// gridOf returns the attention of a node, or false if it does not run on matrix units.
+func gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
+	a, isGrid := n.Attrs.(op.GridAttentionAttrs)
+	if !isGrid || l.Precision != "bf16" || n.Type.DType != dtype.F32 {
+		return g, false
+	}
+	s, err := a.Sizes(n.InTypes())
+	if err != nil || !s.B.IsStatic() || s.D%16 != 0 || s.D > mostDim || s.WH*s.WW < leastTokens || s.B.Const < 1 {
+		return g, false
+	}
+	for _, x := range n.Operands() {
+		if x.Type.DType != dtype.F32 || !kernels.BeginsAt(x, 16) {
+			return g, false
+		}
+	}
+	g.Warps, g.D = 4, int(s.D)
+	if s.WH*s.WW >= manyTokens {
+		g.Warps = 8
+	}
+	g.Grid = gridText{GH: int(s.GH), GW: int(s.GW), WH: int(s.WH), WW: int(s.WW), NH: int(s.NH), NW: int(s.NW),
+		Heads: int(s.Heads)}
+	g.scale = float32(a.EffectiveScale(s.D) * math.Log2E)
+	g.windows = s.B.Const * s.NH * s.NW
+	if s.Positional {
+		terms, bytes, pitch, ok := kernels.GridTerms(n, l)
+		if !ok {
+			return g, false
+		}
+		g.terms, g.begin = []kernels.Shader{terms}, (bytes+255)&^255
+		g.Grid.Rel, g.Grid.Pitch = true, pitch
+	}
+	g.part = 2 * g.windows * s.Heads * s.WH * s.WW * s.D
+	return g, g.begin+3*g.part <= mostBytes
+}
+
+func (g grid) shaders() []kernels.Shader {
+	empty := func(c *kernels.Call) bool {
+		for _, d := range c.Out.Shape {
+			if d == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	units := int(3 * g.part / 8)
+	pack := kernels.Shader{
+		Name: "bf16 windows", Body: packGridWGSL,
+		Consts: struct {
+			D      int
+			Grid   gridText
+			Padded bool
+		}{g.D, g.Grid, g.Grid.padded()},
+		Bindings: []kernels.Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32},
+			{Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
+			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: dtype.BF16}},
+		Fields: []string{"units", "windows", "begin"},
+		Params: func(c *kernels.Call) []uint32 {
+			if empty(c) {
+				return nil
+			}
+			return []uint32{uint32(units), uint32(g.windows), uint32(g.begin / 8)}
+		},
+		Groups: func(*kernels.Call) int { return ceilDiv(units, 256) },
+	}
+	blocks := g.blocks(int(g.windows) * g.Grid.Heads)
+	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
+		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
+	x := g.attentionText
+	attend := kernels.Shader{
+		Name: "bf16 attention", Consts: x, Bindings: bindings, Fields: attentionFields,
+		Source: func(views []kernels.View) (string, error) {
+			var err error
+			x := x
+			x.Skips, err = skips(bindings, views)
+			return x.text(), err
+		},
+		Params: func(c *kernels.Call) []uint32 {
+			if empty(c) {
+				return nil
+			}
+			return []uint32{uint32(blocks), uint32(g.begin / 16), uint32(g.part / 16), math.Float32bits(g.scale)}
+		},
+		Groups: func(*kernels.Call) int { return blocks },
+	}
+	return append(g.terms, pack, attend)
+}

@@ -1,0 +1,38 @@
+// Rounds an operand of a product to bf16, in rows along K that are padded with zeros. An invocation writes four values.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let id = (group.y * groups.x + group.x) * 256u + local;
+  if (id >= P.rows * P.quads) {
+    return;
+  }
+{{- if .C.Across}}
+  let row = id % P.rows; // neighbours read adjacent rows
+  let quad = id / P.rows;
+{{- else}}
+  let row = id / P.quads;
+  let quad = id % P.quads;
+{{- end}}
+  let at = row / P.lines * P.matrix + row % P.lines * P.line;
+  var v = vec4<f32>(0.0, 0.0, 0.0, 0.0);
+{{- if .C.Fours}}
+  if (quad * 4u < P.k_size) {
+    v = x4(at / 4u + quad);
+  }
+{{- else}}
+  let k = quad * 4u;
+  if (k < P.k_size) {
+    v.x = x(at + k * P.step);
+  }
+  if (k + 1u < P.k_size) {
+    v.y = x(at + (k + 1u) * P.step);
+  }
+  if (k + 2u < P.k_size) {
+    v.z = x(at + (k + 2u) * P.step);
+  }
+  if (k + 3u < P.k_size) {
+    v.w = x(at + (k + 3u) * P.step);
+  }
+{{- end}}
+  y4_put(P.begin + row * P.quads + quad, v);
+}

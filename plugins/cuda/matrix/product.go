@@ -1,0 +1,254 @@
+package matrix
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
+)
+
+//go:embed pack.wgsl
+var packWGSL string
+
+var (
+	_ = register("matmul", products)
+	_ = register("fused_matmul", products)
+	_ = register("dequant_matmul", products)
+)
+
+// products runs matrix products at precision bf16. Operands that are not rows of bf16 along K are first written to
+// scratch memory in that form, so that one kernel runs products of all types and layouts.
+func products(d Device) (kernels.Own, bool) {
+	return kernels.Own{
+		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
+			p, ok := d.productOf(n, l)
+			if !ok {
+				return nil
+			}
+			return p.shaders()
+		},
+		Scratch: func(n *ir.Node, l kernels.Limits) int64 {
+			p, ok := d.productOf(n, l)
+			if !ok {
+				return 0
+			}
+			return p.left.scratch + p.right.scratch
+		},
+	}, d.tiles() != nil
+}
+
+// leastWork is the least number of products of numbers for which rounding operands first is worth it.
+const leastWork = 1 << 18
+
+// mostBytes is the largest size of an operand. It lies in one binding.
+const mostBytes = 2<<30 - 1<<12
+
+// product is a node that runs on matrix units.
+type product struct {
+	kernels.Product
+	device      Device
+	node        *ir.Node
+	left, right operand
+}
+
+// operand is an operand of a product.
+type operand struct {
+	node    int // operand index
+	across  bool
+	shared  bool  // all products have the same matrix
+	packed  bool  // it is rounded and copied to scratch memory
+	begin   int64 // in scratch memory
+	scratch int64 // bytes in scratch memory
+}
+
+// productOf returns the product of a node, or false if it does not run on matrix units.
+func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
+	p, ok := kernels.ProductOf(n)
+	if !ok || l.Precision != "bf16" || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
+		return x, false
+	}
+	x = product{Product: p, device: d, node: n}
+	most := p.Largest(n)
+	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < leastWork {
+		return x, false
+	}
+	for i, across := range []bool{p.TransA, !p.TransB} {
+		o, ok := x.operand(i, across, most)
+		if !ok {
+			return x, false
+		}
+		if i == 0 {
+			x.left = o
+		} else {
+			x.right = o
+		}
+	}
+	result := 4 * int64(most.Count) * int64(most.M) * int64(most.N)
+	return x, x.left.scratch+x.right.scratch <= mostBytes && result <= mostBytes
+}
+
+// operand returns operand i. ok is false if the kernel does not take it. most are the largest sizes.
+func (p product) operand(i int, across bool, most kernels.ProductSizes) (o operand, ok bool) {
+	o = operand{node: i, across: across}
+	in := p.node.In[i]
+	t := in.Type
+	if !t.DType.IsPacked() && t.DType != dtype.F32 && t.DType != dtype.BF16 && t.DType != dtype.F16 {
+		return o, false
+	}
+	rows, count := most.M, most.Count
+	if i == 1 {
+		rows = most.N
+	}
+	of := func(t ir.Type) ir.Shape { return t.Shape[:max(0, t.Rank()-2)] }
+	switch lead := of(t); {
+	case most.Count == 1 && (i == 1 || !p.TransA), ones(lead): // the rows of all matrices of A may be those of one
+		o.shared, count = true, 1
+	case !sameShape(lead, of(p.node.Type)):
+		return o, false
+	}
+	k := t.Shape[t.Rank()-1]
+	whole := k.IsStatic() && k.Const%depth == 0
+	o.packed = t.DType != dtype.BF16 || across || !whole || !kernels.BeginsAt(in, 16)
+	if o.packed {
+		o.scratch = (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		o.begin = p.left.scratch
+	}
+	return o, 4*int64(count)*int64(rows)*int64(most.K) <= mostBytes
+}
+
+func padded(k int) int { return ceilDiv(k, depth) * depth }
+
+func ones(shape ir.Shape) bool {
+	for _, d := range shape {
+		if !d.Is(1) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameShape(a, b ir.Shape) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (p product) shaders() (out []kernels.Shader) {
+	for _, o := range []operand{p.left, p.right} {
+		if o.packed {
+			out = append(out, p.pack(o))
+		}
+	}
+	return append(out, p.multiply())
+}
+
+// stored are the rows of an operand in a call: lines of each matrix, and their strides in elements.
+type stored struct{ lines, matrices, line, step, matrix int }
+
+func (o operand) stored(s kernels.ProductSizes) stored {
+	out := stored{s.M, s.Count, s.AM, s.AK, s.M * s.K}
+	if o.node == 1 {
+		out = stored{s.N, s.Count, s.BN, s.BK, s.N * s.K}
+	}
+	if o.shared {
+		out.matrices = 1
+	}
+	return out
+}
+
+// pack returns the shader that writes an operand to scratch memory.
+func (p product) pack(o operand) kernels.Shader {
+	in := p.node.In[o.node]
+	k := in.Type.Shape[in.Type.Rank()-1]
+	packed := in.Type.DType.IsPacked()
+	whole := k.IsStatic() && k.Const%4 == 0 && kernels.BeginsAt(in, 4*int64(in.Type.DType.Size()))
+	fours := !o.across && (packed || whole)
+	x := kernels.Binding{Name: "x", Operand: o.node, DType: in.Type.DType}
+	if fours {
+		x = kernels.Weights("x", p.node, o.node)
+	}
+	return kernels.Shader{
+		Name: "bf16 operand", Body: packWGSL,
+		Consts:   struct{ Fours, Across bool }{fours, o.across},
+		Bindings: []kernels.Binding{x, {Name: "y", Operand: kernels.Scratch, Vec: 4, DType: dtype.BF16}},
+		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
+		Params: func(c *kernels.Call) []uint32 {
+			s := p.Sizes(c)
+			r := o.stored(s)
+			if s.M*s.N*s.K*s.Count == 0 {
+				return nil
+			}
+			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(padded(s.K) / 4), uint32(s.K),
+				uint32(r.matrix), uint32(r.line), uint32(r.step), uint32(o.begin / 8)}
+		},
+		Groups: func(c *kernels.Call) int {
+			s := p.Sizes(c)
+			r := o.stored(s)
+			return ceilDiv(r.lines*r.matrices*padded(s.K)/4, 256)
+		},
+	}
+}
+
+// multiply returns the shader of the product itself.
+func (p product) multiply() kernels.Shader {
+	most := p.Largest(p.node)
+	t := p.device.choose(most.M, most.N, most.Count)
+	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
+	x := productText{Tile: t, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
+		Pairs: columns.IsStatic() && columns.Const%2 == 0}
+	var bindings []kernels.Binding
+	add := func(name string, operand int, d dtype.DType) {
+		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
+	}
+	for i, o := range []operand{p.left, p.right} {
+		if name := []string{"a", "b"}[i]; o.packed {
+			add(name, kernels.Scratch, dtype.U32)
+		} else {
+			add(name, o.node, dtype.BF16)
+		}
+	}
+	if x.Bias {
+		add("bias", p.Bias, dtype.F32)
+	}
+	if x.Residual {
+		add("residual", p.Residual, dtype.F32)
+		x.Pairs = x.Pairs && kernels.BeginsAt(p.node.In[p.Residual], 8)
+	}
+	add("y", kernels.Out, dtype.F32)
+	return kernels.Shader{
+		Name: "bf16 product", Consts: x, Bindings: bindings, Fields: productFields,
+		Source: func(views []kernels.View) (string, error) {
+			var err error
+			x := x
+			x.Skips, err = skips(bindings, views)
+			return x.text(), err
+		},
+		Params: func(c *kernels.Call) []uint32 {
+			s := p.Sizes(c)
+			if s.M*s.N*s.Count == 0 {
+				return nil
+			}
+			out := []uint32{uint32(t.groups(s.M, s.N, s.Count)), uint32(s.M), uint32(s.N), uint32(padded(s.K) / depth)}
+			for _, o := range []operand{p.left, p.right} {
+				r := o.stored(s)
+				row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
+				if r.matrices == 1 {
+					matrix = 0
+				}
+				out = append(out, uint32(o.begin/16), uint32(row), uint32(matrix))
+			}
+			return out
+		},
+		Groups: func(c *kernels.Call) int {
+			s := p.Sizes(c)
+			return t.groups(s.M, s.N, s.Count)
+		},
+	}
+}

@@ -1,0 +1,433 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+)
+
+// productText generates the kernel of a product of bf16 operands whose rows lie along K, with sums in f32.
+type productText struct {
+	Tile
+	Act            string
+	Bias, Residual bool
+	Pairs          bool // the number of columns is even
+	Skips          []int64
+}
+
+// productFields are the words of its parameters. Strides of rows, and of matrices in count products, are in units of 16
+// bytes, and so is where the operands begin.
+var productFields = []string{"groups", "m", "n", "parts", "a_at", "a_row", "a_matrix", "b_at", "b_row", "b_matrix"}
+
+// rasterRows is the number of rows of tiles that blocks with consecutive numbers share, so that their operands stay in
+// the L2 cache.
+const rasterRows = 8
+
+// generated is the state while a product is generated.
+type generated struct {
+	productText
+	*text
+	p                     map[string]string
+	a, b, bias, add, y    string
+	tid, lane             string
+	row, col, matrix      string // first row and column of the tile, and the number of the product
+	from                  []string
+	to                    string // offset in a stage of the thread's first unit
+	base                  string // of the stages in shared memory
+	loads, stage, loading string // parts loaded; offsets of the stages that are computed and loaded
+	acc                   []string
+}
+
+func (x productText) text() string {
+	g := &generated{productText: x, text: newText()}
+	bindings := 4 + btoi(x.Bias) + btoi(x.Residual)
+	skip := func(i int) int64 {
+		if i < len(x.Skips) {
+			return x.Skips[i]
+		}
+		return 0
+	}
+	next := 0
+	bind := func() string {
+		next++
+		return g.binding(next-1, skip(next-1))
+	}
+	g.a, g.b = bind(), bind()
+	if x.Bias {
+		g.bias = bind()
+	}
+	if x.Residual {
+		g.add = bind()
+	}
+	g.y = bind()
+	g.p = g.words(bind(), productFields)
+	g.placeTile()
+	g.addresses()
+	g.acc = g.regs("f", x.M*x.N/x.threads())
+	for _, r := range g.acc {
+		g.text.add("mov.f32 %s, 0f00000000", r)
+	}
+	g.loop()
+	g.finishSums()
+	g.text.add("ret")
+	target := "sm_80"
+	if x.Warpgroup {
+		target = "sm_90a"
+	}
+	return g.text.finish(entry{target, x.threads(), x.shared(), bindings, x.Blocks})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// placeTile finds the tile of the block.
+func (g *generated) placeTile() {
+	t := g.text
+	g.tid = t.get("r", "mov.u32", "%%tid.x")
+	g.lane = t.get("r", "and.b32", "%s, 31", g.tid)
+	x, y := t.get("r", "mov.u32", "%%ctaid.x"), t.get("r", "mov.u32", "%%ctaid.y")
+	w := t.get("r", "mov.u32", "%%nctaid.x")
+	id := t.get("r", "mad.lo.u32", "%s, %s, %s", y, w, x)
+	past := t.get("p", "setp.ge.u32", "%s, %s", id, g.p["groups"])
+	t.add("@%s ret", past)
+	tiles := func(size string, n int) string {
+		r := t.get("r", "add.u32", "%s, %d", size, n-1)
+		return t.get("r", "div.u32", "%s, %d", r, n)
+	}
+	tm, tn := tiles(g.p["m"], g.M), tiles(g.p["n"], g.N)
+	each := t.get("r", "mul.lo.u32", "%s, %s", tm, tn)
+	g.matrix = t.get("r", "div.u32", "%s, %s", id, each)
+	in := t.get("r", "rem.u32", "%s, %s", id, each)
+	width := t.get("r", "mul.lo.u32", "%s, %d", tn, rasterRows)
+	first := t.get("r", "div.u32", "%s, %s", in, width)
+	t.add("mul.lo.u32 %s, %s, %d", first, first, rasterRows)
+	t.add("rem.u32 %s, %s, %s", in, in, width)
+	rows := t.get("r", "sub.u32", "%s, %s", tm, first)
+	t.add("min.u32 %s, %s, %d", rows, rows, rasterRows)
+	row := t.get("r", "rem.u32", "%s, %s", in, rows)
+	t.add("add.u32 %s, %s, %s", row, row, first)
+	col := t.get("r", "div.u32", "%s, %s", in, rows)
+	g.row, g.col = t.get("r", "mul.lo.u32", "%s, %d", row, g.M), t.get("r", "mul.lo.u32", "%s, %d", col, g.N)
+}
+
+// addresses computes what the thread loads: units of 16 bytes, one of each threads/8 rows of A and B.
+func (g *generated) addresses() {
+	t := g.text
+	unit, row := t.get("r", "and.b32", "%s, 7", g.tid), t.get("r", "shr.u32", "%s, 3", g.tid)
+	for _, o := range []struct {
+		name, at, first, size string
+		rows                  int
+	}{{"a", g.a, g.row, g.p["m"], g.M}, {"b", g.b, g.col, g.p["n"], g.N}} {
+		last := t.get("r", "sub.u32", "%s, 1", o.size)
+		begin := t.get("d", "mad.wide.u32", "%s, 16, %s", g.p[o.name+"_at"], o.at)
+		m := t.get("d", "mul.wide.u32", "%s, %s", g.matrix, g.p[o.name+"_matrix"])
+		t.add("shl.b64 %s, %s, 4", m, m)
+		t.add("add.u64 %s, %s, %s", begin, begin, m)
+		t.add("mad.wide.u32 %s, %s, 16, %s", begin, unit, begin)
+		for i := 0; i < o.rows; i += g.threads() / 8 {
+			r := t.get("r", "add.u32", "%s, %s", o.first, row)
+			t.add("add.u32 %s, %s, %d", r, r, i)
+			t.add("min.u32 %s, %s, %s", r, r, last) // rows past the end are computed and not written
+			at := t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
+			t.add("shl.b64 %s, %s, 4", at, at)
+			t.add("add.u64 %s, %s, %s", at, at, begin)
+			g.from = append(g.from, at)
+		}
+	}
+	low := t.get("r", "and.b32", "%s, 7", row)
+	g.to = t.get("r", "xor.b32", "%s, %s", unit, low)
+	t.add("shl.b32 %s, %s, 4", g.to, g.to)
+	t.add("mad.lo.u32 %s, %s, 128, %s", g.to, row, g.to)
+	g.base = t.get("r", "mov.u32", "memory")
+	t.add("add.u32 %s, %s, 1023", g.base, g.base)
+	t.add("and.b32 %s, %s, 0xfffffc00", g.base, g.base)
+	t.add("add.u32 %s, %s, %s", g.to, g.to, g.base)
+	g.loads = t.get("r", "mov.u32", "0")
+	g.stage, g.loading = t.get("r", "mov.u32", "0"), t.get("r", "mov.u32", "0")
+}
+
+// load starts to load the next part, if there is one.
+func (g *generated) load() {
+	t := g.text
+	more := t.get("p", "setp.lt.u32", "%s, %s", g.loads, g.p["parts"])
+	to := t.get("r", "add.u32", "%s, %s", g.to, g.loading)
+	for i, from := range g.from {
+		t.add("@%s cp.async.cg.shared.global [%s+%d], [%s], 16", more, to, i*g.threads()*16, from)
+		t.add("add.u64 %s, %s, %d", from, from, 2*depth)
+	}
+	t.add("cp.async.commit_group")
+	t.add("add.u32 %s, %s, 1", g.loads, g.loads)
+	g.next(g.loading)
+}
+
+// next advances the offset of a stage.
+func (g *generated) next(stage string) {
+	t := g.text
+	t.add("add.u32 %s, %s, %d", stage, stage, g.Tile.stage())
+	end := t.get("p", "setp.eq.u32", "%s, %d", stage, g.Stages*g.Tile.stage())
+	t.add("@%s mov.u32 %s, 0", end, stage)
+}
+
+// loop sums over the parts. Warpgroups still multiply one part while the next iteration begins, so that a stage is
+// loaded again one iteration later than with warps.
+func (g *generated) loop() {
+	t := g.text
+	ahead := g.Stages - 1
+	if g.Warpgroup {
+		ahead = g.Stages - 2
+	}
+	for range ahead {
+		g.load()
+	}
+	multiply := g.warps()
+	if g.Warpgroup {
+		multiply = g.warpgroups()
+	}
+	done := t.get("r", "mov.u32", "0")
+	again, end := t.label(), t.label()
+	t.place(again)
+	over := t.get("p", "setp.ge.u32", "%s, %s", done, g.p["parts"])
+	t.add("@%s bra.uni %s", over, end)
+	t.add("cp.async.wait_group %d", ahead-1)
+	if g.Warpgroup {
+		t.add("fence.proxy.async.shared::cta")
+	}
+	t.add("bar.sync 0")
+	if g.Warpgroup {
+		multiply()
+		t.add("wgmma.wait_group.sync.aligned 1")
+		g.load()
+	} else {
+		g.load()
+		multiply()
+	}
+	g.next(g.stage)
+	t.add("add.u32 %s, %s, 1", done, done)
+	t.add("bra.uni %s", again)
+	t.place(end)
+	if g.Warpgroup {
+		t.add("wgmma.wait_group.sync.aligned 0")
+	}
+	t.add("cp.async.wait_all")
+}
+
+// warpgroups returns a function that multiplies the part in the current stage. Matrix descriptors are those of PTX for
+// rows of 128 bytes with the swizzle of 128 bytes: the address, 1024 bytes between groups of eight rows.
+func (g *generated) warpgroups() func() {
+	t := g.text
+	group := t.get("r", "shr.u32", "%s, 7", g.tid)
+	group = t.uniform(group)
+	high := t.get("d", "mov.b64", "0x4000004000010000")
+	first := t.get("r", "mad.lo.u32", "%s, %d, %s", group, 64*2*depth, g.base)
+	always := t.get("p", "setp.eq.u32", "0, 0")
+	return func() {
+		describe := func(at string, offset int) string {
+			r := t.get("r", "add.u32", "%s, %s", at, g.stage)
+			if offset > 0 {
+				t.add("add.u32 %s, %s, %d", r, r, offset)
+			}
+			t.add("shr.u32 %s, %s, 4", r, r)
+			d := t.get("d", "cvt.u64.u32", "%s", r)
+			return t.get("d", "or.b64", "%s, %s", d, high)
+		}
+		a, b := describe(first, 0), describe(g.base, g.M*2*depth)
+		t.add("wgmma.fence.sync.aligned")
+		for k := range depth / 16 {
+			if k > 0 {
+				t.add("add.u64 %s, %s, 2", a, a)
+				t.add("add.u64 %s, %s, 2", b, b)
+			}
+			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {%s}, %s, %s, %s, 1, 1, 0, 0", g.N,
+				strings.Join(g.acc, ", "), a, b, always)
+		}
+		t.add("wgmma.commit_group.sync.aligned")
+	}
+}
+
+// uniform returns the value of a register in lane 0, which tells the compiler that it is the same in all lanes.
+func (t *text) uniform(value string) string {
+	return t.get("r", "shfl.sync.idx.b32", "%s, 0, 31, 0xffffffff", value)
+}
+
+// warps is like warpgroups, with warps: four for each 64 rows, each with a quarter of the columns.
+func (g *generated) warps() func() {
+	if g.Warpgroup {
+		return nil
+	}
+	t := g.text
+	low := t.get("r", "and.b32", "%s, 7", g.lane)
+	row, col := g.warp()
+	// a unit of A and B for each 16 values of K
+	at := func(first string, offset int, row, half string) []string {
+		r := t.get("r", "add.u32", "%s, %s", first, row)
+		t.add("mad.lo.u32 %s, %s, 128, %s", r, r, g.base)
+		t.add("add.u32 %s, %s, %d", r, r, offset)
+		var out []string
+		for k := range depth / 16 {
+			u := t.get("r", "add.u32", "%s, %d", half, 2*k)
+			t.add("xor.b32 %s, %s, %s", u, u, low)
+			out = append(out, t.get("r", "mad.lo.u32", "%s, 16, %s", u, r))
+		}
+		return out
+	}
+	aRow, aHalf := t.get("r", "and.b32", "%s, 15", g.lane), t.get("r", "shr.u32", "%s, 4", g.lane)
+	bRow := t.get("r", "shr.u32", "%s, 4", g.lane)
+	t.add("mad.lo.u32 %s, %s, 8, %s", bRow, bRow, low)
+	bHalf := t.get("r", "shr.u32", "%s, 3", g.lane)
+	t.add("and.b32 %s, %s, 1", bHalf, bHalf)
+	a, b := at(row, 0, aRow, aHalf), at(col, g.M*2*depth, bRow, bHalf)
+	return func() {
+		for k := range depth / 16 {
+			fragment := func(at string, i int) []string {
+				r := t.regs("r", 4)
+				t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at,
+					i*16*2*depth)
+				return r
+			}
+			fromA := t.get("r", "add.u32", "%s, %s", a[k], g.stage)
+			fromB := t.get("r", "add.u32", "%s, %s", b[k], g.stage)
+			var left, right [][]string
+			for i := range 4 {
+				left = append(left, fragment(fromA, i))
+			}
+			for i := range g.N / 4 / 16 {
+				right = append(right, fragment(fromB, i))
+			}
+			for i := range 4 {
+				for j := range g.N / 4 / 8 {
+					sums := strings.Join(g.sums(i, j), ", ")
+					r := right[j/2][j%2*2:]
+					t.add("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%s}, {%s}, {%s, %s}, {%s}", sums,
+						strings.Join(left[i], ", "), r[0], r[1], sums)
+				}
+			}
+		}
+	}
+}
+
+// warp returns the first row and column of the warp in the tile.
+func (g *generated) warp() (row, col string) {
+	t := g.text
+	row = t.get("r", "shr.u32", "%s, 7", g.tid)
+	t.add("shl.b32 %s, %s, 6", row, row)
+	col = t.get("r", "shr.u32", "%s, 5", g.tid)
+	t.add("and.b32 %s, %s, 3", col, col)
+	if g.Warpgroup { // a warp has 16 rows and all columns
+		t.add("mad.lo.u32 %s, %s, 16, %s", row, col, row)
+		t.add("mov.u32 %s, 0", col)
+	} else {
+		t.add("mul.lo.u32 %s, %s, %d", col, col, g.N/4)
+	}
+	return row, col
+}
+
+// sums returns the registers of fragment i, j of the warp, of 16 rows and 8 columns: two columns of row lane / 4, then
+// of the row eight below.
+func (g *generated) sums(i, j int) []string {
+	at := 4 * (i*g.columns() + j)
+	return g.acc[at : at+4]
+}
+
+// rows and columns are the numbers of fragments of a warp.
+func (g *generated) rows() int {
+	if g.Warpgroup {
+		return 1
+	}
+	return 4
+}
+
+func (g *generated) columns() int {
+	if g.Warpgroup {
+		return g.N / 8
+	}
+	return g.N / 4 / 8
+}
+
+// finishSums computes and writes the results.
+func (g *generated) finishSums() {
+	t := g.text
+	row, col := g.warp()
+	inRow, inCol := t.get("r", "shr.u32", "%s, 2", g.lane), t.get("r", "and.b32", "%s, 3", g.lane)
+	t.add("add.u32 %s, %s, %s", row, row, inRow)
+	t.add("add.u32 %s, %s, %s", row, row, g.row)
+	t.add("mad.lo.u32 %s, %s, 2, %s", col, inCol, col)
+	t.add("add.u32 %s, %s, %s", col, col, g.col)
+	m := t.get("d", "mul.wide.u32", "%s, %s", g.p["m"], g.p["n"])
+	wide := t.get("d", "cvt.u64.u32", "%s", g.matrix)
+	t.add("mul.lo.u64 %s, %s, %s", m, m, wide)
+	n := t.get("d", "cvt.u64.u32", "%s", g.p["n"])
+	c := t.get("d", "cvt.u64.u32", "%s", col)
+	type line struct{ in, at string }
+	var lines []line // offsets of the first column of each row
+	for i := range g.rows() {
+		for half := range 2 {
+			r := t.get("r", "add.u32", "%s, %d", row, 16*i+8*half)
+			in := t.get("p", "setp.lt.u32", "%s, %s", r, g.p["m"])
+			w := t.get("d", "cvt.u64.u32", "%s", r)
+			at := t.get("d", "mad.lo.u64", "%s, %s, %s", w, n, m)
+			t.add("add.u64 %s, %s, %s", at, at, c)
+			t.add("shl.b64 %s, %s, 2", at, at)
+			lines = append(lines, line{in, at})
+		}
+	}
+	for j := range g.columns() {
+		var in [2]string
+		var bias [2]string
+		for e := range 2 {
+			k := t.get("r", "add.u32", "%s, %d", col, 8*j+e)
+			in[e] = t.get("p", "setp.lt.u32", "%s, %s", k, g.p["n"])
+			if g.Bias {
+				at := t.get("d", "mad.wide.u32", "%s, 4, %s", k, g.bias)
+				bias[e] = t.get("f", "mov.f32", "0f00000000")
+				t.add("@%s ld.global.nc.f32 %s, [%s]", in[e], bias[e], at)
+			}
+		}
+		for k, l := range lines {
+			sums := g.sums(k/2, j)[2*(k%2):][:2]
+			g.write(l.in, in, l.at, 32*j, sums, bias)
+		}
+	}
+}
+
+// write finishes two columns of a row and writes them.
+func (g *generated) write(row string, in [2]string, at string, offset int, sums []string, bias [2]string) {
+	t := g.text
+	var both [2]string
+	for e := range 2 {
+		both[e] = t.get("p", "and.pred", "%s, %s", row, in[e])
+		if g.Bias {
+			t.add("add.f32 %s, %s, %s", sums[e], sums[e], bias[e])
+		}
+		activations[g.Act](t, sums[e])
+	}
+	access := func(memory, format string, args ...any) {
+		from := t.get("d", "add.u64", "%s, %s", memory, at)
+		if g.Pairs {
+			list := append([]any{".v2", fmt.Sprintf("[%s+%d]", from, offset)}, args...)
+			t.add("@%s %s", both[0], fmt.Sprintf(format, list...))
+			return
+		}
+		for e := range 2 {
+			t.add("@%s %s", both[e], fmt.Sprintf(format, "", fmt.Sprintf("[%s+%d]", from, offset+4*e), args[e]))
+		}
+	}
+	if g.Residual {
+		add := t.regs("f", 2)
+		if g.Pairs {
+			access(g.add, "ld.global%[1]s.f32 {%[3]s, %[4]s}, %[2]s", add[0], add[1])
+		} else {
+			access(g.add, "ld.global%[1]s.f32 %[3]s, %[2]s", add[0], add[1])
+		}
+		for e := range 2 {
+			t.add("add.f32 %s, %s, %s", sums[e], sums[e], add[e])
+		}
+	}
+	if g.Pairs {
+		access(g.y, "st.global%[1]s.f32 %[2]s, {%[3]s, %[4]s}", sums[0], sums[1])
+	} else {
+		access(g.y, "st.global%[1]s.f32 %[2]s, %[3]s", sums[0], sums[1])
+	}
+}

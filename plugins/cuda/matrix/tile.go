@@ -1,0 +1,103 @@
+package matrix
+
+import "fmt"
+
+// Tile is a shape of the product kernel: a block computes M x N sums. Operands are staged in shared memory in parts of
+// depth values of K.
+type Tile struct {
+	M, N   int // M is 64 for each 128 threads; N is a multiple of 64
+	Stages int // parts of K in shared memory
+	// Warpgroup means wgmma, which four warps execute together and which reads both operands from shared memory. It
+	// needs compute capability 9.0; otherwise each warp multiplies matrices of 16x8 with mma.
+	Warpgroup bool
+	// Rate is the speed of a full device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the ratio to
+	// other tiles matters.
+	Rate float64
+	// Blocks is the number of blocks that share a processor.
+	Blocks int
+}
+
+// depth is the number of values of K in a stage: a row of 128 bytes, in which eight units of 16 bytes are permuted.
+const depth = 64
+
+func (t Tile) threads() int { return 2 * t.M }
+func (t Tile) stage() int   { return (t.M + t.N) * 2 * depth }
+
+// shared is the shared memory in bytes, with what is needed to begin at a multiple of 1024.
+func (t Tile) shared() int { return t.Stages*t.stage() + 1024 }
+
+// String returns the sizes: 128x256x4.
+func (t Tile) String() string { return fmt.Sprintf("%dx%dx%d", t.M, t.N, t.Stages) }
+
+// groups returns the number of blocks for count products of m x n.
+func (t Tile) groups(m, n, count int) int { return ceilDiv(m, t.M) * ceilDiv(n, t.N) * count }
+
+var (
+	warpTiles = []Tile{
+		{M: 128, N: 128, Stages: 3, Rate: 400, Blocks: 2},
+		{M: 64, N: 128, Stages: 4, Rate: 330, Blocks: 2},
+		{M: 64, N: 64, Stages: 4, Rate: 250, Blocks: 3},
+	}
+	warpgroupTiles = []Tile{
+		{M: 128, N: 256, Stages: 4, Warpgroup: true, Rate: 600, Blocks: 1},
+		{M: 128, N: 192, Stages: 5, Warpgroup: true, Rate: 580, Blocks: 1},
+		{M: 128, N: 128, Stages: 3, Warpgroup: true, Rate: 520, Blocks: 2},
+		{M: 64, N: 128, Stages: 4, Warpgroup: true, Rate: 400, Blocks: 2},
+		{M: 64, N: 64, Stages: 4, Warpgroup: true, Rate: 280, Blocks: 3},
+	}
+)
+
+// Tiles returns all shapes that a device can use, those for other devices, too.
+func (d Device) Tiles() []Tile {
+	out := d.tiles()
+	if d.Capability == 90 {
+		out = append(out, warpTiles...)
+	}
+	return out
+}
+
+// tiles returns the shapes for a device, nil if it has no suitable units.
+func (d Device) tiles() []Tile {
+	var out []Tile
+	list := warpTiles
+	switch {
+	case d.Capability < 80:
+		return nil
+	case d.Capability == 90:
+		list = warpgroupTiles
+	}
+	for _, t := range list {
+		if t.shared() <= d.Shared {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// choose returns the tile with the least estimated time for count products of m x n. The time is that of the processor
+// with the most blocks.
+func (d Device) choose(m, n, count int) (best Tile) {
+	if d.Tile != nil {
+		return *d.Tile
+	}
+	least := 0.0
+	for _, t := range d.tiles() {
+		// a block alone on a processor has all of its rate if one is as many as fit, otherwise somewhat more than its
+		// share
+		slots := d.Processors * t.Blocks
+		blocks := t.groups(m, n, count)
+		rounds := float64(blocks / slots)
+		if rest := blocks % slots; rest > 0 {
+			share := ceilDiv(rest, d.Processors)
+			part := float64(share) / float64(t.Blocks)
+			if share < t.Blocks {
+				part = min(1, part*1.3)
+			}
+			rounds += part
+		}
+		if seconds := rounds * float64(t.M*t.N*t.Blocks) / t.Rate; best.M == 0 || seconds < least {
+			best, least = t, seconds
+		}
+	}
+	return best
+}

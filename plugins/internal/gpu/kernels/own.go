@@ -1,0 +1,86 @@
+package kernels
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Own is a kernel that a device has in place of one in WGSL, such as one for matrix units. It need not take all nodes.
+type Own struct {
+	// Shaders returns the shaders for a node, or nil if the kernel does not take it with these limits. Shader.Source
+	// makes their texts. For a product they must work for any number of rows; kernels for few rows run instead of them
+	// where those read weights once.
+	Shaders func(n *ir.Node, l Limits) []Shader
+	// Scratch is Kernel.Scratch.
+	Scratch func(n *ir.Node, l Limits) int64
+}
+
+// own returns the shaders of the device's own kernel for a node, or nil.
+func (l Limits) own(n *ir.Node) []Shader {
+	if o, ok := l.Own[n.Op.Name]; ok {
+		return o.Shaders(n, l)
+	}
+	return nil
+}
+
+// ownBytes returns the scratch memory of the device's own kernel for a node.
+func (l Limits) ownBytes(n *ir.Node) int64 {
+	if o, ok := l.Own[n.Op.Name]; ok && o.Shaders(n, l) != nil {
+		return o.Scratch(n, l)
+	}
+	return 0
+}
+
+// Product describes a node that is a matrix product with an epilogue, for kernels of a device's own.
+type Product struct {
+	Act            string // the activation, or empty
+	Bias, Residual int    // operand indices, or -1
+	TransA, TransB bool
+	form           productForm
+}
+
+// ProductSizes are the sizes of a product: Count results of M x N, each a sum of K products. Strides are in elements,
+// that of a batch axis is 0 where all results share a matrix; see Batch.
+type ProductSizes struct {
+	M, N, K, Count        int
+	Batch, ABatch, BBatch []uint32 // sizes and strides of maxRank leading axes
+	AM, AK, BN, BK        int
+}
+
+// ProductOf returns the product of a node of op matmul, fused_matmul or dequant_matmul.
+func ProductOf(n *ir.Node) (Product, bool) {
+	a, ok := productAttrs(n)
+	if !ok {
+		return Product{}, false
+	}
+	return Product{a.Act, a.Bias(), a.Residual(), a.TransA, a.TransB, a}, true
+}
+
+// Sizes returns the sizes of a call.
+func (p Product) Sizes(c *Call) ProductSizes { return called(p.form, c).export() }
+
+// Largest returns the sizes at the symbols' upper bounds.
+func (p Product) Largest(n *ir.Node) ProductSizes { return largest(n, p.form).export() }
+
+func (p product) export() ProductSizes {
+	return ProductSizes{p.m, p.n, p.k, p.matrix, p.batch, p.aBatch, p.bBatch, p.aM, p.aK, p.bN, p.bK}
+}
+
+// Weights returns the binding of an operand that may be packed weights, in vectors of four.
+func Weights(name string, n *ir.Node, operand int) Binding { return weights(name, n, operand) }
+
+// BeginsAt reports whether a value begins at a multiple of that many bytes.
+func BeginsAt(n *ir.Node, bytes int64) bool { return beginsAt(n, bytes) }
+
+// GridTerms returns the shader that computes the relative position terms of a grid_attention, the scratch memory that
+// they take at its beginning, and their number from one term to the next. The terms are in units of log2(e), as f32
+// [B, windows, heads, wh+ww, pitch]: those of the query's row with each row of keys, then of its column. Queries are
+// the tokens of a window that are on the grid. ok is false if the node has no such terms, or no shader for them.
+func GridTerms(n *ir.Node, l Limits) (s Shader, bytes int64, pitch int, ok bool) {
+	l.Own = nil
+	shaders := gridAttention(n, l)
+	g, err := gridSizes(n)
+	if err != nil || !g.Positional || len(shaders) != 2 {
+		return s, 0, 0, false
+	}
+	return shaders[0], relBytes(n, l), 4 * ceilDiv(int(g.WH*g.WW), 4), true
+}
