@@ -116,6 +116,9 @@ func (r RLE) Runs() ([]int, error) {
 		if len(out) > 2 {
 			n += out[len(out)-2]
 		}
+		if n == 0 && len(out) > 0 { // so that the list is no longer than the mask
+			return bad("have an empty run after the first")
+		}
 		if n < 0 || n > left {
 			return bad("have a run of %d pixels where %d are left", n, left)
 		}

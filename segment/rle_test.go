@@ -75,7 +75,8 @@ func TestRLE(t *testing.T) {
 func TestRLERefused(t *testing.T) {
 	for _, r := range []RLE{{}, {[2]int{2, 2}, ""}, {[2]int{2, 2}, "3"}, {[2]int{2, 2}, "5"}, {[2]int{2, 2}, "o"},
 		{[2]int{2, 2}, "4P"}, {[2]int{2, 2}, "\x00"}, {[2]int{2, 2}, "-"}, {[2]int{-1, -4}, "4"},
-		{[2]int{1 << 20, 1 << 20}, "4"}, {[2]int{2, 2}, "ooooooooooooo0"}, {[2]int{2, 2}, "0O5"}} {
+		{[2]int{1 << 20, 1 << 20}, "4"}, {[2]int{2, 2}, "ooooooooooooo0"}, {[2]int{2, 2}, "0O5"},
+		{[2]int{2, 2}, "2002"}} {
 		if _, err := r.Mask(); !errors.Is(err, ErrImage) {
 			t.Errorf("%v: %v", r, err)
 		}
