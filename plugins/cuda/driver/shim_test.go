@@ -1,0 +1,91 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
+	"github.com/rlx-go/rlx/plugins/cuda/ptx"
+	"github.com/rlx-go/rlx/plugins/cuda/shim"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+)
+
+// Devices for which kernels are interpreted.
+var (
+	withMMA   = matrix.Device{Capability: 80, Processors: 4, Shared: 160 << 10}
+	withWGMMA = matrix.Device{Capability: 90, Processors: 4, Shared: 227 << 10}
+)
+
+// interpreted returns a backend that interprets the PTX of kernels for a device, after a change of their text.
+func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend {
+	return shim.New(shim.Options{
+		PTX: func(text string) (*ptx.Kernel, bool) {
+			k, ok := matrix.Kernel(text)
+			if ok {
+				k.Text = change(k.Text)
+			}
+			return k, ok
+		},
+		Limits: func(l *gpu.Limits) { l.Kernels.Own, l.Precisions = matrix.Kernels(d), []string{"bf16"} },
+	})
+}
+
+// TestInterpretedProducts runs products with all tiles on the interpreter, which reports races and copies that are not
+// waited for.
+func TestInterpretedProducts(t *testing.T) {
+	nt := op.FusedMatMulAttrs{TransB: true}
+	gelu := nt
+	gelu.Act = "gelu"
+	for _, d := range []matrix.Device{withMMA, withWGMMA} {
+		for _, tile := range d.Tiles() {
+			if d.Capability == 90 && !tile.Warpgroup {
+				continue
+			}
+			d.Tile = &tile
+			on := interpreted(d, strings.Clone)
+			for i, c := range []product{
+				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
+				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
+			} {
+				t.Run(fmt.Sprintf("%d/%s/%s", d.Capability, tile, c), func(t *testing.T) { c.testOn(t, on, uint64(i)) })
+			}
+		}
+	}
+}
+
+// TestInterpreterFinds removes what orders the accesses of a kernel to shared memory, and expects an error.
+func TestInterpreterFinds(t *testing.T) {
+	c := product{1, 131, 133, 300, dtype.F32, op.FusedMatMulAttrs{TransB: true}, true, true, true}
+	for _, m := range []struct {
+		d              matrix.Device
+		from, to, want string
+	}{
+		{withMMA, "bar.sync 0;", "", "since the last barrier"},
+		{withMMA, "cp.async.wait_group 2;", "cp.async.wait_group 3;", "to which a copy is not complete"},
+		{withWGMMA, "bar.sync 0;", "", "since the last barrier"},
+		{withWGMMA, "fence.proxy.async.shared::cta;", "", "has no fence after its write"},
+		{withWGMMA, "wgmma.wait_group.sync.aligned 0;", "", "is a sum of a product that is not waited for"},
+		{withWGMMA, "wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;", "since the last barrier"},
+	} {
+		d := m.d
+		for _, tile := range d.Tiles() {
+			if tile.M == 64 && tile.N == 128 && tile.Stages == 4 && tile.Warpgroup == (d.Capability == 90) {
+				d.Tile = &tile
+				break
+			}
+		}
+		changed := false
+		r := loadOn(t, interpreted(d, func(text string) string {
+			changed = changed || strings.Contains(text, m.from)
+			return strings.ReplaceAll(text, m.from, m.to)
+		}), c.graph(), "bf16")
+		_, err := r.exe.Run(t.Context(), device.Run{IO: r.io})
+		if !changed || err == nil || !strings.Contains(err.Error(), m.want) {
+			t.Errorf("%d without %s: changed %t, error %.300v; want %s", d.Capability, m.from, changed, err, m.want)
+		}
+	}
+}
