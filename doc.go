@@ -4,8 +4,8 @@
 //	session, err := rlx.Load(ctx, "sam.rlx", "cpu")
 //	result, err := session.Run(ctx, rlx.Request{Method: "encode", Inputs: map[string]rlx.Tensor{"image": image}})
 //
-// Packages beside this one know what models are for: github.com/rlx-go/rlx/segment finds objects in images, .../text
-// continues texts, and .../patches embeds the patches of images.
+// Other packages use models for a task: github.com/rlx-go/rlx/segment finds objects in images, .../text continues
+// texts, and .../patches embeds the patches of images.
 //
 // A Model is an open, verified artifact. Model.Methods lists its methods with their inputs, outputs, element types and
 // shapes. A Session is a backend process that runs the methods of a model. Open, FindBackend and Model.NewSession do

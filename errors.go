@@ -26,8 +26,8 @@ var (
 	ErrUsage error = diag.Class(2)
 	// ErrInput reports an input that is missing, or that has a type, shape or value which the method does not accept.
 	ErrInput error = device.ErrInput
-	// ErrArtifact reports a file that is no artifact, is damaged, has another version, or was written to while it was
-	// used. If the file does not exist, the error matches fs.ErrNotExist.
+	// ErrArtifact reports a file that is not an artifact, is damaged, has a version that is not supported, or was
+	// written to while it was used. If the file does not exist, the error matches fs.ErrNotExist.
 	ErrArtifact error = diag.Class(4)
 	// ErrChanged is a case of ErrArtifact: the file was written to after it was verified. Open it again.
 	ErrChanged error = code.ArtifactChanged

@@ -21,7 +21,8 @@ import (
 // Options holds the options of a session. Only Backend is required; FindBackend finds one by its name.
 type Options struct {
 	Backend Backend
-	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is no software device.
+	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is not a software
+	// device.
 	Device    string
 	Threads   int    // of the backend; 0 means as many as the process may use
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
@@ -280,7 +281,7 @@ func (s *Session) end() {
 // has ended, the next run that needs it fails and ends the session.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
-// Err returns the error, which matches ErrLost, with which the backend has ended. It is nil while the backend runs.
+// Err returns the error with which the backend ended, which matches ErrLost, or nil while the backend runs.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	err := s.lost

@@ -15,15 +15,15 @@ import (
 )
 
 // A State is a copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a
-// session. A run with this state in Request.State reads the data that the run before wrote. A session may have several
-// states, for example one per conversation. The methods of a state and the runs of its session are serialised. Close it
-// after use; closing the session frees it, too.
+// session. A run with this state in Request.State reads the data that the previous run wrote. A session may have
+// several states, for example one per conversation. The methods of a state and the runs of its session are serialised.
+// Close it after use; closing the session frees it, too.
 //
 // If a run that updates a state fails or is cancelled, the state is invalid, because some of its values are old and
 // some new. Runs and Export then fail with an error that matches ErrState until Reset.
 type State struct {
 	// Meta holds strings that Export writes with the state, and that ImportState reads. Clone copies it. Names that
-	// begin with rlx. are those of this module.
+	// begin with rlx. are reserved for this module.
 	Meta map[string]string
 
 	memory  *memory

@@ -23,8 +23,8 @@ type Weight struct {
 	Replaceable bool
 }
 
-// Weights lists the tensors that the programs of the model read. What the compiler made of a checkpoint's tensors may
-// have other names and types, and a tensor from which it has only computed constants is not there.
+// Weights lists the tensors that the programs of the model read. Their names and types may differ from those of the
+// checkpoint. A tensor of the checkpoint from which the compiler has only computed constants is not among them.
 func (m *Model) Weights() []Weight {
 	read := map[string]bool{}
 	for _, p := range m.verified.All() {
@@ -55,13 +55,13 @@ func (m *Model) WeightData(name string) ([]byte, error) {
 	return m.weight(t.Offset, t.Size)
 }
 
-// SetWeights gives weights other values, by their names. Each tensor must have the element type and shape of the weight
-// (Model.Weights). All later runs of the session, with any state, compute with the new values, and so do methods that
-// are loaded later. Weights that are not named keep the values that they have. What a state holds, such as the cache of
-// a language model, was computed with the old values; use a new state, or reset it, if that matters.
+// SetWeights replaces the values of weights, which it takes by name. Each tensor must have the element type and shape
+// of the weight (Model.Weights). All later runs of the session, with any state, compute with the new values, and so do
+// methods that are loaded later. Weights that are not named keep the values that they have. What a state holds, such as
+// the cache of a language model, was computed with the old values; use a new state, or reset it, if that matters.
 //
 // SetWeights waits until no method runs. It changes all of the weights or, if it refuses one, none. The session keeps
-// the tensors, whose bytes must not change before it has other values for these weights or is closed.
+// the tensors. Their bytes must not change until the weights are replaced again or the session is closed.
 //
 // Errors match ErrInput (no such weight, or another type or shape), ErrFixedWeight (the compiler has computed constants
 // from the weight), ErrUnsupported (the backend cannot replace weights), ErrMemory, ErrLost, or the context's cause. If
@@ -86,8 +86,8 @@ func (s *Session) SetWeights(ctx context.Context, weights map[string]Tensor) err
 	return nil
 }
 
-// ResetWeights gives weights that SetWeights has replaced the values of the artifact again: those that are named, or
-// all of them without names. Errors are those of SetWeights, and ErrArtifact if the file cannot be read.
+// ResetWeights restores the artifact's values of weights that SetWeights has replaced: of those that are named, or of
+// all if there are no names. Errors are those of SetWeights, and ErrArtifact if the file cannot be read.
 func (s *Session) ResetWeights(ctx context.Context, names ...string) error {
 	done, err := s.hold(ctx)
 	if err != nil {

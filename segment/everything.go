@@ -92,8 +92,8 @@ type candidate struct {
 	shape  *shape
 }
 
-// Dropped counts masks that Everything dropped, with the best of those that were not good enough. A user who finds too
-// few objects sees here which bounds to lower.
+// Dropped counts masks that Everything dropped, and describes the best of those that were not good enough. If
+// Everything finds too few objects, Dropped shows which bounds to lower.
 type Dropped struct {
 	Poor     int `json:"poor"`     // masks whose predicted quality is below MinIoU
 	Unstable int `json:"unstable"` // empty masks, and others whose stability is below MinStability

@@ -104,10 +104,10 @@ func (m *Image) Everything(ctx context.Context, o EverythingOptions) (*Segmentat
 	return m.EverythingMasks(ctx, o, nil, nil)
 }
 
-// EverythingMasks is Everything for those who want whole masks, where Segmentation.Labels has only what is not hidden.
-// each is called with the mask of each region, 255 inside and 0 outside: the last of Segmentation.Regions first, and
-// the first one last. The mask is valid during the call. progress is called with the share of the work that is done.
-// Either may be nil. Errors are those of Everything and of each.
+// EverythingMasks is Everything, and also passes whole masks: Segmentation.Labels has only the pixels of a region that
+// no other region hides. each is called with the mask of each region, 255 inside and 0 outside, from the last of
+// Segmentation.Regions to the first. The mask is valid during the call. progress is called with the share of the work
+// that is done. Either may be nil. Errors are those of Everything and of each.
 func (m *Image) EverythingMasks(ctx context.Context, o EverythingOptions, each func(mask *image.Gray) error,
 	progress func(done float64)) (*Segmentation, error) {
 	if err := o.Check(); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/internal/imaging"
 )
 
-// Palette returns the 256 colours of label images: black for 0, and for label i from 1 the colour of hue
-// 40503 i mod 65536 (of a circle of 65536 parts, red at 0; the golden ratio, so that neighbours differ), in turns of
-// four: saturation and value 230 and 255 of 255, 140 and 255, 255 and 190, 170 and 220.
+// Palette returns the 256 colours of label images. Label 0 is black. Label i from 1 on has the hue 40503 i mod 65536,
+// where 65536 is the whole circle and 0 is red. The hues step by the golden ratio, so that neighbours differ.
+// Saturation and value, of 255, repeat every four labels: 230 and 255, 140 and 255, 255 and 190, 170 and 220.
 func Palette() color.Palette {
 	out := color.Palette{color.NRGBA{A: 255}}
 	tones := [4][2]int{{230, 255}, {140, 255}, {255, 190}, {170, 220}}

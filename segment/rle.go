@@ -179,8 +179,9 @@ func (r RLE) Mask() (*image.Gray, error) {
 }
 
 // Polygons returns the outlines of a mask as COCO's polygons: x0, y0, x1, y1 and so on, along the edges of its pixels,
-// so that a polygon covers exactly the pixels in it. There is one for each part of the mask, the largest first; parts
-// that touch at a corner alone are separate. COCO's polygons cannot have holes: those of the mask are filled.
+// so that a polygon covers exactly the pixels in it. There is one polygon for each part of the mask, the largest first.
+// Parts that touch only at a corner are separate. COCO's polygons cannot have holes, so the holes of the mask are
+// filled.
 func Polygons(m *image.Gray) [][]int {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	in := func(x, y int) bool { return x >= 0 && y >= 0 && x < w && y < h && m.Pix[y*m.Stride+x] != 0 }

@@ -1,6 +1,6 @@
 // Package segment finds objects in images with models that declare the task "segment", such as SAM. A point on an
-// object, or a box around it, selects the object; the model encodes the image once and then finds a mask for each
-// prompt in little time:
+// object, or a box around it, selects the object. The model encodes the image once, which is slow, and then finds a
+// mask for each prompt quickly:
 //
 //	session, err := rlx.Load(ctx, "sam.rlx", "cpu")
 //	segmenter, err := segment.New(session)
@@ -35,7 +35,7 @@ var (
 	ErrChoice error = code.MaskChoice
 	// ErrNoBest reports that the model predicts no quality for any mask: all are NaN.
 	ErrNoBest error = code.NoBestMask
-	// ErrImage reports a file that is no image, or is damaged or too large.
+	// ErrImage reports a file that is not an image, is damaged or is too large.
 	ErrImage error = code.Image
 )
 

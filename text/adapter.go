@@ -43,8 +43,8 @@ func (a *Adapter) Weights() map[string]rlx.Tensor { return a.weights }
 
 // OpenAdapter reads an adapter that PEFT has saved: the folder dir with adapter_config.json and
 // adapter_model.safetensors. If dir ends in .safetensors, it is the file of the matrices, and adapter_config.json is
-// beside it. With merged weights w + s b a, where s is lora_alpha/r, or lora_alpha/sqrt(r) with
-// use_rslora, the model would give the same results up to rounding. rank_pattern and alpha_pattern count.
+// beside it. Up to rounding, the results are those of a model with the weights w + s b a, where s is lora_alpha/r, or
+// lora_alpha/sqrt(r) with use_rslora. rank_pattern and alpha_pattern are applied.
 //
 // Errors match ErrAdapter if the files cannot be read, the adapter is of a kind that is not supported (DoRA, biases,
 // layers that are saved as a whole), or it does not fit the model.

@@ -110,8 +110,8 @@ type Batch struct {
 	// not keep the other texts waiting.
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
-	// the same text bit for bit. On cpu, products of few rows add in another order than those of many, so runs with few
-	// texts compute rows for nothing: a text that is alone may take several times as long. Set it before the first text
+	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
+	// texts compute extra rows, and a text that is alone may take several times as long. Set it before the first text
 	// joins.
 	Alike bool
 
@@ -347,9 +347,9 @@ func (b *Batch) leave(x *BatchText) {
 	x.result.Unfinished = x.options.guide.unfinished()
 }
 
-// Step computes up to Budget tokens of prompts, in turns, and then continues all texts whose prompt is computed by a
-// token. An error ends all texts: those of rlx.Session.Run, or the cause of ctx, when a run was cancelled
-// or would have begun after ctx was done.
+// Step computes up to Budget tokens of prompts, in turns, and then adds a token to each text whose prompt is computed.
+// An error ends all texts. It is one of rlx.Session.Run, or the cause of ctx if a run was cancelled or would have begun
+// after ctx was done.
 func (b *Batch) Step(ctx context.Context) error {
 	run, end := graceful(ctx)
 	defer end()

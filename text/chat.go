@@ -14,8 +14,8 @@ import (
 type Message struct {
 	Role    string // "system", "user", "assistant" or "tool"
 	Content string
-	// Calls has the tool calls of a turn of the model, as JSON in the form of OpenAI's API; CallID the call that a turn
-	// of a tool answers; Name the name of who speaks. They are empty in most turns.
+	// Calls has the tool calls in a turn of the model, as JSON in the form of OpenAI's API. CallID names the call that
+	// a turn of a tool answers, and Name the speaker. They are empty in most turns.
 	Calls, CallID, Name string
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// A Grammar describes texts. With Options.Grammar, a model generates no others: a token is drawn among all, and if it
-// does not fit, again among those that fit. The text may end only where the grammar ends. A text that is cut off
-// earlier, for example by Options.Tokens, is marked by Result.Unfinished.
+// A Grammar describes texts. With Options.Grammar, a model generates only such texts: a token is drawn among all tokens
+// and, if it does not fit, again among those that fit. The text may end only where the grammar allows it. A text that
+// is cut off earlier, for example by Options.Tokens, is marked by Result.Unfinished.
 //
-// A Grammar is safe for concurrent use, by several models at a time. Keep it for further texts: what one text has found
-// out about the vocabulary is used by the next.
+// A Grammar is safe for concurrent use, by several models at a time. Use the same Grammar for further texts: it keeps
+// what it has computed about the vocabulary.
 type Grammar struct {
 	g *grammar.Grammar
 
@@ -32,10 +32,10 @@ type Grammar struct {
 // in < > are not supported, and no rule may begin with itself. The error matches ErrGrammar and has line and column.
 func ParseGrammar(source string) (*Grammar, error) { return newGrammar(grammar.Parse(source)) }
 
-// ParseSchema returns the grammar of JSON texts that fit a JSON schema of draft 2020-12. Every text of it is valid; of
-// all valid texts, it has those whose properties are in the order of the schema, and that have no others unless
-// additionalProperties is given. The error matches ErrGrammar, and names a keyword that is not supported with its
-// place.
+// ParseSchema returns the grammar of JSON texts that fit a JSON schema of draft 2020-12. It allows no text that is not
+// valid. Of the valid texts, it allows those with the properties in the order of the schema, and without other
+// properties unless additionalProperties is given. The error matches ErrGrammar, and names a keyword that is not
+// supported with its place.
 func ParseSchema(json []byte) (*Grammar, error) { return newGrammar(grammar.ParseSchema(json)) }
 
 // A Tool is a function that a model may call.

@@ -13,8 +13,8 @@ import (
 // Adjust changes logits before a token is drawn.
 type Adjust struct {
 	Bias map[int]float64 // is added to the logits of these ids
-	// Presence is subtracted from the logits of tokens that the text has, and Frequency as often as it has them. The
-	// prompt does not count.
+	// Presence is subtracted once from the logit of each token that the text already has, and Frequency once for each
+	// time that the text has it. The prompt does not count.
 	Presence, Frequency float64
 }
 

@@ -18,8 +18,8 @@ import (
 type PerplexityOptions struct {
 	// Window is how many tokens the model sees at a time; 0 means 512, or what the model takes if that is less.
 	Window int
-	// Stride is by how many tokens each window follows the one before, 1 to Window; 0 means Window/2. Of a window, only
-	// tokens that no earlier window has predicted count. So a small stride gives each token more context, and takes
+	// Stride is the distance in tokens from one window to the next, 1 to Window; 0 means Window/2. Only the tokens of a
+	// window that no earlier window has predicted count. So a small stride gives each token more context, and takes
 	// longer.
 	Stride int
 	// Progress, if not nil, is called after each window with the number of tokens that were predicted so far.

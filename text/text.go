@@ -64,7 +64,7 @@ type Sampling struct {
 // context is never full.
 type Options struct {
 	Tokens int // maximum number of generated tokens; 0 means no limit
-	// Sampling replaces all parameters that the artifact suggests, which are Facts.Sampling; nil means those.
+	// Sampling holds the parameters for drawing tokens; nil means Facts.Sampling, which the artifact suggests.
 	// &Sampling{} always chooses the most probable token.
 	Sampling  *Sampling
 	Seed      uint64   // the same seed draws the same tokens on every backend

@@ -33,8 +33,8 @@ func NewTokenizer(m *rlx.Model) (*Tokenizer, error) {
 	return tokenizerOf(m, t)
 }
 
-// ParseTokenizer parses a tokenizer.json of the Hugging Face library tokenizers. It is an error (RLX3080, RLX3081) if
-// the file is damaged or uses a feature that is not supported.
+// ParseTokenizer parses a tokenizer.json of the Hugging Face library tokenizers. It fails (RLX3080, RLX3081) if the
+// file is damaged or uses a feature that is not supported.
 func ParseTokenizer(json []byte) (*Tokenizer, error) {
 	t, err := tokenizer.Parse(json)
 	if err != nil {

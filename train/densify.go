@@ -14,9 +14,9 @@ import (
 )
 
 // Densify says how a scene grows (Kerbl et al. 2023, section 5.2). After every Every-th step from From to Until, splats
-// whose gradient by the place in the image was large on average are doubled: a small one is copied, and a large one is
-// replaced by two smaller ones. Splats that are nearly transparent or huge are removed, unless no other would stay.
-// Every 0 leaves the splats as they are.
+// whose gradient with respect to the place in the image was large on average are doubled: a small one is copied, and a
+// large one is replaced by two smaller ones. Splats that are nearly transparent or huge are removed, unless no other
+// would stay. If Every is 0, the number of splats does not change.
 type Densify struct {
 	Every int `json:"every"`
 	From  int `json:"from"`

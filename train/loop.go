@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// A Loop is what all trainings have in common: a state with the trained values, the numbers of the optimizer in each
+// A Loop has what all kinds of training share: a state with the trained values, the numbers of the optimizer in each
 // step, and checkpoints. It owns the state.
 type Loop struct {
 	session   *rlx.Session
@@ -31,7 +31,7 @@ type Loop struct {
 	losses    []float32          // of all steps
 }
 
-// A Step is what a step of training tells.
+// A Step describes a step of training.
 type Step struct {
 	Number   int // from 0
 	Loss     float64
@@ -161,9 +161,9 @@ func (t *Loop) Save(ctx context.Context, path string) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return t.state.Export(ctx, w) })
 }
 
-// Resume goes on from a checkpoint that Save wrote for the same artifact, settings and examples. The steps that follow
-// give the same bits as without the interruption, on the same kind of device. Errors match ErrResume, or are those of
-// rlx.Session.ImportState; the trainer is then unchanged.
+// Resume continues from a checkpoint that Save wrote for the same artifact, settings and examples. The steps that
+// follow give the same bits as without the interruption, on the same kind of device. Errors match ErrResume, or are
+// those of rlx.Session.ImportState; the trainer is then unchanged.
 func (t *Loop) Resume(ctx context.Context, path string) error {
 	st, err := t.session.ImportState(ctx, path)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// ErrMasks is a case of rlx.ErrUsage: an image has no mask, or one of another size, or masks that are no masks of
-// objects.
+// ErrMasks is a case of rlx.ErrUsage: an image has no mask or one of another size, or masks do not show objects.
 var ErrMasks error = code.TrainMasks
 
 // SegmentOptions say how to train a mask decoder.
@@ -162,9 +161,9 @@ func (t *Segment) Step(ctx context.Context) (Step, error) {
 	return t.step(ctx, t.inputs(batch, func(k int) *rand.PCG { return rand.NewPCG(t.seed, uint64(first+k)+1) }))
 }
 
-// Evaluate returns the mean loss of the objects that are held out, or if there are none of those that are trained on,
-// and the mean IoU of the masks that the model takes for the best, at the resolution of its logits. The prompts are the
-// same in each call.
+// Evaluate returns the mean loss of the objects that are held out, and the mean IoU of the masks that the model ranks
+// first, at the resolution of its logits. If no objects are held out, it takes those that are trained on. The prompts
+// are the same in each call.
 func (t *Segment) Evaluate(ctx context.Context) (loss, iou float64, err error) {
 	all := t.held
 	if len(all) == 0 {

@@ -19,7 +19,7 @@ const (
 // Schedules lists the schedules.
 func Schedules() []string { return []string{string(Constant), string(Linear), string(Cosine)} }
 
-// Settings are the numbers of a training. A checkpoint belongs to the settings that it was made with.
+// Settings are the numbers of a training run. A checkpoint belongs to the settings that it was made with.
 type Settings struct {
 	Steps        int      `json:"steps"` // for the schedule; Trainer.Step can go on
 	LearningRate float64  `json:"learning_rate"`

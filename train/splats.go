@@ -232,8 +232,8 @@ func usedSplats(opacity []float32) (out []int) {
 	return out
 }
 
-// Evaluate returns the mean loss and the mean peak signal-to-noise ratio in dB of the images that are held out, or if
-// there are none of those that are trained on.
+// Evaluate returns the mean loss and the mean peak signal-to-noise ratio in dB of the images that are held out. If none
+// are held out, it takes those that are trained on.
 func (t *Splats) Evaluate(ctx context.Context) (loss, psnr float64, err error) {
 	all := t.held
 	if len(all) == 0 {

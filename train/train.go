@@ -1,5 +1,6 @@
-// Package train trains language models that were compiled with rlxc --train: low-rank adapters beside a model, or all
-// of its weights. A Trainer holds the values that are trained, in a State of a session:
+// Package train trains models that were compiled with rlxc --train. A Trainer trains a language model: low-rank
+// adapters beside it, or all of its weights. A Segment trains the mask decoder of a segmentation model, and Splats a
+// scene of Gaussian splats. Each keeps the trained values in a State of a session:
 //
 //	session, err := rlx.Load(ctx, "train.rlx", "cpu")
 //	t, err := train.New(ctx, session, ids, train.Options{Settings: train.Defaults(300)})
@@ -94,8 +95,9 @@ func New(ctx context.Context, s *rlx.Session, ids []int, o Options) (*Trainer, e
 	return t, nil
 }
 
-// Step trains on one batch. After an error that matches rlx.ErrNaN, the values are of no use: the loss or the gradient
-// was not finite. Go on from a checkpoint, with a smaller learning rate. Other errors are those of rlx.Session.Run.
+// Step trains on one batch. An error that matches rlx.ErrNaN means that the loss or the gradient was not finite. The
+// trained values are then useless; continue from a checkpoint with a smaller learning rate. Other errors are those of
+// rlx.Session.Run.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	in, err := t.inputs(t.batch(t.Done()))
 	if err != nil {
