@@ -16,7 +16,7 @@ import (
 
 var shared = New()
 
-// TestConformance runs the suite on the first device. Without one it is skipped, unless RLX_REQUIRE_GPU says that there
+// TestConformance runs the suite on the first device. Without one it is skipped, unless RLX_REQUIRE_CUDA says that there
 // must be one.
 func TestConformance(t *testing.T) {
 	failing := []devicetest.Exception{
@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		{Name: "conv1d/4/spread", Reason: "a convolution in tiles multiplies the padding by the weights"},
 	}
 	devicetest.Run(t, func(*testing.T) device.Backend { return shared },
-		devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_GPU") != "", Failing: failing})
+		devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_CUDA") != "", Failing: failing})
 }
 
 // graphRun is a program of a graph whose weights are all inputs.
@@ -43,7 +43,7 @@ func loadOn(t testing.TB, on device.Backend, g *ir.Graph, precision string) *gra
 		t.Fatal(err)
 	}
 	x, err := on.Load(context.Background(), device.Load{Program: p, Precision: precision})
-	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
+	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_CUDA") == "" {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -24,6 +24,7 @@ var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, code.NotPlugin, code.Exited, code.Handshake, code.Start, code.Version, code.Crashed,
 	code.Stopped, code.Protocol,
 	code.Digest, code.Closed, code.Quarantined, code.Platform, code.Host, code.Busy, code.Sandbox, code.NoBestMask,
+	code.TextUnfinished,
 	diag.Timeout, code.Machine,
 }
 
