@@ -16,8 +16,8 @@ import (
 
 var shared = New()
 
-// TestConformance runs the suite on the first device. Without one it is skipped, unless RLX_REQUIRE_CUDA says that there
-// must be one.
+// TestConformance runs the suite on the first device. Without one it is skipped, unless RLX_REQUIRE_CUDA says that
+// there must be one.
 func TestConformance(t *testing.T) {
 	failing := []devicetest.Exception{
 		// as on wgpu, whose kernel it is
