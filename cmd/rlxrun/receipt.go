@@ -50,7 +50,7 @@ var unrecorded = strings.Fields(`receipt receipt-key plugin trace dump-tensors l
 var outputFlags = []string{"output", "logits", "save-state"}
 
 // stdinFlags are the flags whose value may be -, standard input.
-var stdinFlags = []string{"image", "prompt", "prompt-file", "prompts-file"}
+var stdinFlags = []string{"image", "prompt", "prompt-file", "prompts-file", "json-schema", "grammar"}
 
 // begin checks the flags, and takes the digests of all files that the run reads.
 func (f *receiptFlags) begin(ctx context.Context, s *session, j job, sinks []sink) error {
