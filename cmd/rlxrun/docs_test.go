@@ -96,7 +96,12 @@ func reader(t *testing.T, bin string) string {
 		write(t, filepath.Join(dir, name), text)
 	}
 	write(t, filepath.Join(dir, "rules.txt"), "ROMEO:\n")
-	write(t, filepath.Join(dir, "prompts.txt"), "ROMEO:\nJULIET:\n")
+	for _, name := range []string{"prompts.txt", "sentences.txt", "questions.txt"} {
+		write(t, filepath.Join(dir, name), "ROMEO:\nJULIET:\n")
+	}
+	write(t, filepath.Join(dir, "person.json"),
+		`{"type": "object", "properties": {"name": {"enum": ["Juliet"]}}, "required": ["name"]}`)
+	write(t, filepath.Join(dir, "answer.gbnf"), `root ::= "yes" | "no"`)
 	// a chat model, and images with masks
 	sh(t, dir, `mkdir qwen photos masks
 cp demo/llama/* qwen/
@@ -105,7 +110,7 @@ cp demo/coins.png demo/scene1.png photos
 cp demo/coins.mask.png masks/coins.png
 cp demo/scene1.mask.png masks/scene1.png
 bin/rlxc demo/sam-nano.safetensors -o sam.rlx -q
-bin/rlxc demo/llama -o llama.rlx -q`)
+bin/rlxc qwen -o llama.rlx -q`)
 	return dir
 }
 
