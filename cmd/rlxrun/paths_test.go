@@ -72,7 +72,7 @@ func writeReceipt(t *testing.T, dir string) {
 // TestPaths gives files that never end to each path of the command line.
 func TestPaths(t *testing.T) {
 	dir, b := models(t)
-	sam, generate := "run sam.rlx"+b, "run text.rlx --max-tokens 1"+b
+	sam, generate := "run sam.rlx"+b, "run text.rlx -n 1"+b
 	list := []clitest.Path{
 		{Flag: "run FILE", Args: "run PATH -i x=1 -o y.npy" + b},
 		{Flag: "run -i npy", Args: "run f.rlx -i x=@PATH.npy -o y.npy" + b},
@@ -150,7 +150,7 @@ func TestPaths(t *testing.T) {
 			b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
 		{Flag: "plugins describe --log-protocol", Args: "plugins describe cpu --log-protocol PATH --plugin cpu=" +
 			strings.TrimPrefix(b[strings.Index(b, "cpu=/"):], "cpu="), Output: true},
-		{Flag: "plugins vectors --output", Args: "plugins vectors --ops neg -o PATH"},
+		{Flag: "plugins vectors --output", Args: "plugins vectors --op neg -o PATH"},
 		{Flag: "perplexity FILE", Args: "perplexity PATH --text in.png" + b},
 		{Flag: "perplexity --text", Args: "perplexity text.rlx --text PATH" + b},
 		{Flag: "perplexity --weights", Args: "perplexity text.rlx --text in.png --weights PATH" + b},

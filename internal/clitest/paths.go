@@ -98,6 +98,9 @@ func tryPath(t *testing.T, p cli.Program, x Path, kind string) {
 	}
 	status, text := run(t, ctx, p, args)
 	written := x.Output && kind == "zero" && status == 0
+	if strings.Contains(text, "no such flag") { // then the path was not tried
+		t.Errorf("%s: %s", x.Args, text)
+	}
 	if status == 70 || !written && !strings.Contains(text, "RLX") {
 		t.Errorf("%s: status %d\n%s", x.Args, status, text)
 	}
