@@ -24,13 +24,7 @@ type opened struct {
 	sent     int       // number of submissions
 	done     int       // number of submissions that have ended
 	err      error     // of the first submission that failed; nil once it has been reported
-	waiting  []callback
-}
-
-// callback is a function that Poll calls when the first after submissions have ended.
-type callback struct {
-	after int
-	f     func()
+	waiting  gpu.Callbacks
 }
 
 func (d *opened) Use() (end func())  { return func() {} }
@@ -202,19 +196,16 @@ func (d *opened) takeError() error {
 func (d *opened) OnDone(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = append(d.waiting, callback{d.sent, f})
+	d.waiting.Add(d.sent, f)
 }
 
 func (d *opened) Poll() (idle bool, err error) {
 	d.mu.Lock()
 	idle, err = d.collect(), d.takeError()
-	var ready []callback
-	for len(d.waiting) > 0 && d.waiting[0].after <= d.done {
-		ready, d.waiting = append(ready, d.waiting[0]), d.waiting[1:]
-	}
+	due := d.waiting.Due(d.done)
 	d.mu.Unlock()
-	for _, c := range ready {
-		c.f()
+	for _, f := range due {
+		f()
 	}
 	return idle, err
 }

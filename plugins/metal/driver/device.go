@@ -29,7 +29,7 @@ type opened struct {
 	sent     int          // number of submissions
 	done     int          // number of submissions that have ended
 	err      error        // of the first submission that failed; nil once it has been reported
-	waiting  []callback
+	waiting  gpu.Callbacks
 	ahead    int // number of command buffers that are encoded and not committed
 }
 
@@ -38,12 +38,6 @@ type submission struct {
 	buffer mtlCommandBuffer
 	label  string
 	marks  []mark // set to the time at which the command buffer ends
-}
-
-// callback is a function that Poll calls when the first after submissions have ended.
-type callback struct {
-	after int
-	f     func()
 }
 
 func (d *opened) Use() (end func())  { return func() {} }
@@ -171,19 +165,16 @@ func (d *opened) takeError() error {
 func (d *opened) OnDone(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = append(d.waiting, callback{d.sent, f})
+	d.waiting.Add(d.sent, f)
 }
 
 func (d *opened) Poll() (idle bool, err error) {
 	d.mu.Lock()
 	idle, err = d.collect(), d.takeError()
-	var ready []callback
-	for len(d.waiting) > 0 && d.waiting[0].after <= d.done {
-		ready, d.waiting = append(ready, d.waiting[0]), d.waiting[1:]
-	}
+	due := d.waiting.Due(d.done)
 	d.mu.Unlock()
-	for _, c := range ready {
-		c.f()
+	for _, f := range due {
+		f()
 	}
 	return idle, err
 }
