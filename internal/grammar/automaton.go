@@ -24,8 +24,6 @@ type state struct {
 	mask   *[2][]uint64 // of allowed tokens, if known: for later tokens, and for the first
 }
 
-func (s *state) dead() bool { return !s.ends && len(s.stacks) == 0 }
-
 // dead is the state after a byte that does not fit.
 const dead = 1
 
