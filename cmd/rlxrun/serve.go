@@ -102,13 +102,7 @@ func (f *serveFlags) toPrograms(ctx context.Context, all ...*session) error {
 
 // serve serves a page, or programs, until ctx ends, and returns the reason. A backend that is lost is started again.
 func (s *session) serve(ctx context.Context, f *serveFlags) error {
-	switch s.model.Task().(type) {
-	case *task.Segment, *task.Splats:
-		if !f.api.api {
-			break
-		}
-		return f.toPrograms(ctx, s)
-	default:
+	if f.api.api {
 		return f.toPrograms(ctx, s)
 	}
 	var page func(net.Listener) error
@@ -123,6 +117,8 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 			return cli.Usagef("--image", "is for artifacts that segment images; %s is a scene", s.model.Path())
 		}
 		page = func(l net.Listener) error { return s.serveScene(ctx, f, t, l) }
+	default:
+		return f.toPrograms(ctx, s)
 	}
 	for _, flag := range f.api.given() {
 		if !slices.Contains(pageFlagNames, strings.TrimPrefix(flag, "--")) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,7 +39,7 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 	if err != nil {
 		return err
 	}
-	listener, err := f.listen()
+	listener, err := listen(f.address())
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func addAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 			return out, cli.Usagef(s.model.Path(), "is the second artifact of the name %s: rename one of the files",
 				name)
 		}
-		methods := slices.DeleteFunc(slices.Clone(s.model.Methods()), func(m *rlx.Method) bool { return m.Stateful })
+		methods := inference.Methods(s.model)
 		if len(methods) > 0 {
 			artifacts = append(artifacts, inference.Artifact{Name: name, Runner: &apiRunner{s}})
 		}
@@ -196,6 +195,3 @@ func inSessions(ctx context.Context, env *cli.Env, args []string, f *hostFlags,
 		return inSessions(ctx, env, args[1:], f, work, append(opened, s)...)
 	})
 }
-
-// listen listens for the page or the APIs.
-func (f *serveFlags) listen() (net.Listener, error) { return listen(f.address()) }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -241,6 +242,18 @@ func (s *Server) Allows(ctx context.Context, authorization string) bool {
 		}
 	}
 	return found
+}
+
+// Reply answers a request with a value as JSON, which the client has to take within a time. Clients that are refused
+// for a while are told when to try again.
+func Reply(w http.ResponseWriter, status int, v any, within time.Duration) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {

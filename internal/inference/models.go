@@ -59,8 +59,7 @@ func New(artifacts []Artifact, l Limits) (*Service, error) {
 	l.Parallel = cmp.Or(l.Parallel, 4)
 	s := &Service{models: map[string]*model{}, places: make(chan struct{}, l.Parallel), limits: l}
 	for _, a := range artifacts {
-		methods := slices.DeleteFunc(slices.Clone(a.Runner.Model().Methods()),
-			func(m *rlx.Method) bool { return m.Stateful })
+		methods := Methods(a.Runner.Model())
 		if len(methods) == 0 {
 			return nil, diag.New(diag.Usage, a.Name, "has no method without a state, so requests cannot run it")
 		}
@@ -73,6 +72,11 @@ func New(artifacts []Artifact, l Limits) (*Service, error) {
 		}
 	}
 	return s, nil
+}
+
+// Methods lists the methods of a model that can be served: those that keep no state.
+func Methods(m *rlx.Model) []*rlx.Method {
+	return slices.DeleteFunc(slices.Clone(m.Methods()), func(m *rlx.Method) bool { return m.Stateful })
 }
 
 // Names lists the models, in alphabetical order.

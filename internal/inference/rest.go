@@ -62,20 +62,10 @@ func (s *Service) Add(to *api.Server, programVersion string) {
 const serverName = "rlxrun"
 
 func fail(w http.ResponseWriter, status int, message string) {
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]string{"error": message})
+	api.Reply(w, status, map[string]string{"error": message}, writeTimeout)
 }
 
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	json.NewEncoder(w).Encode(v)
-}
+func answer(w http.ResponseWriter, v any) { api.Reply(w, http.StatusOK, v, writeTimeout) }
 
 func (s *Service) health(w http.ResponseWriter, _ *http.Request) {
 	if err := s.Ready(); err != nil {

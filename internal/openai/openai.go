@@ -159,19 +159,11 @@ func (f *failure) body() (b errorBody) {
 }
 
 func fail(w http.ResponseWriter, f *failure) {
-	if f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	w.WriteHeader(f.status)
-	json.NewEncoder(w).Encode(f.body())
+	api.Reply(w, f.status, f.body(), writeTimeout)
 }
 
 func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	json.NewEncoder(w).Encode(v)
+	api.Reply(w, http.StatusOK, v, writeTimeout)
 }
 
 // read decodes the body of a request.
