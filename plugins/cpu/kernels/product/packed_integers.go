@@ -46,7 +46,7 @@ const integerSide = 16
 type groupProduct struct {
 	rows, groups, group int    // rows in use, at most 16; number of groups; values in a group
 	a                   []int8 // [groups][16 rows][group]
-	// [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
+	// [groups][16 rows]: corrects for the number that is added to b: -128 times the sum of a for VNNI, else quadExcess
 	sums   []int32
 	dx, xs []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
 	b      []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width
