@@ -36,7 +36,7 @@ var noData = map[string]string{
 // documented matches a command in an indented block.
 var documented = regexp.MustCompile(`^    ((?:bin/)?(?:rlxc|rlxrun|mkdir -p) .*)$`)
 
-// steps matches the number of training steps, of which one page wants thousands.
+// steps matches the number of training steps. One page asks for thousands.
 var steps = regexp.MustCompile(` -n \d+`)
 
 // TestDocumentedCommands runs the commands of the README and of docs, in the order of each page. The demo models stand
@@ -71,7 +71,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// reader returns a folder with what the reader of a page has.
+// reader returns a folder with the files that the reader of a page has.
 func reader(t *testing.T, bin string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(bin, "docs") // t.TempDir is too long for sockets below it
@@ -133,7 +133,7 @@ func runDocumented(t *testing.T, dir, line string) {
 	if strings.Contains(line, "rlxrun train") {
 		command = steps.ReplaceAllString(line, " -n 2")
 	}
-	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends it when it has printed the address, with status 0
+	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends the server after it has printed the address, with status 0
 		command = "{ exec " + command + "\n} > address & until [ -s address ]; do kill -0 $!; sleep 0.1; done; " +
 			"kill -TERM $!; wait $!; rm address"
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// SAM 2 is not built. Its Hiera encoder has a position table for windows, in the original checkpoints and in those of
-// Transformers, and no other part of a checkpoint with a mask decoder has a tensor of that name.
+// SAM 2 is not built. Its Hiera encoder has a position table for windows, in the original checkpoints and in
+// Transformers' checkpoints. No other checkpoint with a mask decoder has a tensor of that name.
 var _ = arch.RegisterMissing(arch.Missing{
 	Title: "SAM 2", Instead: "of this family SAM v1 is built, and of SAM 3 the vision trunk and neck",
 	Recognise: func(names []string) bool {

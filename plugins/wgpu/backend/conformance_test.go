@@ -18,7 +18,7 @@ func open(*testing.T) device.Backend { return shared }
 // says that there must be one.
 func TestConformance(t *testing.T) {
 	failing := []devicetest.Exception{
-		// Convolutions in tiles multiply the zeros of the padding, too, so that an infinite weight gives a NaN at the
+		// Tiled convolutions multiply the zeros of the padding, too, so that an infinite weight gives a NaN at the
 		// borders.
 		{Name: "conv1d/4/spread", Reason: "a convolution in tiles multiplies the padding by the weights"},
 	}

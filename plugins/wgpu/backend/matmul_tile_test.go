@@ -143,7 +143,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestSharedTexts: products of a program that differ in their sizes and in what finishes them only are one shader.
+// TestSharedTexts checks that products of a program share a shader if they differ only in their sizes and in their
+// epilogues.
 func TestSharedTexts(t *testing.T) {
 	g := ir.NewGraph("mlp")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 128, 192))
