@@ -8,8 +8,8 @@ import (
 
 // Attrs are the attributes of grad.
 type Attrs struct {
-	// The last Checkpoints operands are values to keep. They have no gradient. The backward pass computes other values
-	// that it needs from them again.
+	// number of operands at the end that are values to keep. They have no gradient. The backward pass computes other
+	// values that it needs from them again.
 	Checkpoints int `attr:"checkpoints"`
 }
 
