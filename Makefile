@@ -303,14 +303,13 @@ release-files:
 	@for f in out/release/man/*.1; do gzip -9nc $$f > out/release/man.gz/$$(basename $$f).gz; done
 	@$(GO) build -o out/release/sbom ./.ci/sbom
 
-# goreleaser takes long to build, so one that is installed is used. Images need docker with buildx and its daemon.
-# GOFLAGS is not that of CI's tests, because it would change the programs. Without a remote in git, as in a work tree
-# that was never pushed, goreleaser knows neither the commit nor its date; release-same builds in clones, which have
-# one.
-RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
+# goreleaser takes long to build, so one that is installed is used. Later versions need a module that some proxies
+# refuse. GOFLAGS is not that of CI's tests, because it would change the programs. Images need docker with buildx and
+# its daemon.
+RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.15.4)
 release-dry:
-	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-	  $(RELEASER) release --snapshot --clean \
+	@docker buildx inspect >/dev/null 2>&1 || echo "images are not made: docker has no buildx here, or no daemon"
+	GOFLAGS= env $$(.ci/release/environment) $(RELEASER) release --snapshot --clean \
 	  --skip=publish$$(docker buildx inspect >/dev/null 2>&1 || echo ,docker)
 	.ci/release/formula dist > dist/rlx.rb
 
