@@ -24,6 +24,8 @@
 #   make man                    the manual pages, in out/man
 #   make release-dry            all that a release has, in dist/, without publishing it
 #   make release-same           builds it twice, in two folders: all files must have the same bytes
+#   make test-packages          what release-dry made, installed: deb, rpm, image; needs root and Debian
+#   make features               what users expect of the commands, a row each, in half a minute: docs/features.md
 #   make bench                  speed, beside the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
@@ -43,7 +45,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
 
 build:
 	@mkdir -p bin
@@ -312,6 +314,13 @@ release-dry:
 	GOFLAGS= env $$(.ci/release/environment) $(RELEASER) release --snapshot --clean \
 	  --skip=publish$$(docker buildx inspect >/dev/null 2>&1 || echo ,docker)
 	.ci/release/formula dist > dist/rlx.rb
+
+# ARGS="deb" tries that one only.
+test-packages:
+	.ci/packages $(ARGS)
+
+features: build
+	.ci/features
 
 release-same:
 	RELEASER="$(RELEASER)" .ci/release/same
