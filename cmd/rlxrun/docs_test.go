@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/synth"
 )
 
 // noData lists what documented commands contain that cannot run here, and why. Their flags are checked. Everything
@@ -130,6 +133,23 @@ func reader(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
+	tiny := filepath.Join(dir, "sam2.1-hiera-tiny")
+	const golden = "../../testdata/goldens/sam2_tiny/"
+	es, err := synth.ReadManifest(golden + "manifest.json")
+	if err == nil {
+		err = os.Mkdir(tiny, 0o755)
+	}
+	if err == nil {
+		err = synth.Write(filepath.Join(tiny, "model.safetensors"), es, dtype.F32)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(golden + "config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(tiny, "config.json"), string(config))
 	text := strings.Repeat("ROMEO:\nBut soft, what light through yonder window breaks?\n", 60)
 	for _, name := range []string{"text.txt", "corpus.txt", "held-out.txt"} {
 		write(t, filepath.Join(dir, name), text)
