@@ -129,7 +129,7 @@ func (b *Graph) bindSizes(inputs []*Node, in []Type, syms Syms) (map[string]Dim,
 	for _, s := range b.Syms {
 		d, ok := values[s.Name]
 		if !ok {
-			return nil, fmt.Errorf("graph %s: size %s is no whole size of an input", b.Name, s.Name)
+			return nil, fmt.Errorf("graph %s: size %s is not a whole size of an input", b.Name, s.Name)
 		}
 		if lo, hi := syms.Bounds(d); lo < s.Min || hi > s.Max {
 			return nil, fmt.Errorf("size %s is %s; want %d to %d", s.Name, rangeText(d, lo, hi), s.Min, s.Max)

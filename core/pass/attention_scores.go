@@ -101,7 +101,7 @@ func (f *scoresFinder) find(n *ir.Node) (s scoresForm, why string) {
 	case n.Is(op.WhereDef):
 		s, why = f.masked(n)
 	default:
-		why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
+		why = fmt.Sprintf("%s %s is not a product of queries and keys", n.OpName(), n.Label())
 	}
 	if why != "" {
 		f.none[n] = why
@@ -146,7 +146,7 @@ func (f *scoresFinder) multiple(n *ir.Node) (s scoresForm, why string) {
 		}
 		return s, why
 	}
-	why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
+	why = fmt.Sprintf("%s %s is not a product of queries and keys", n.OpName(), n.Label())
 	for i, x := range n.In {
 		other := n.In[1-i]
 		r := other.Type.Rank()
@@ -201,7 +201,8 @@ func (f *scoresFinder) masked(n *ir.Node) (s scoresForm, why string) {
 	never, scalar := scalarOf(n.In[3-side])
 	switch {
 	case !scalar:
-		return s, fmt.Sprintf("where %s replaces scores by %s, which is no constant", n.Label(), n.In[3-side].Label())
+		return s, fmt.Sprintf("where %s replaces scores by %s, which is not a constant", n.Label(),
+			n.In[3-side].Label())
 	case !(never <= maskedAway):
 		return s, fmt.Sprintf("where %s replaces scores by %v, which is not below %v", n.Label(), never, maskedAway)
 	case !sameElems(n, n.In[side]):

@@ -212,7 +212,7 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 		return nil, err
 	}
 	for _, x := range out {
-		if x.DType == dtype.F32 { // the reference does not round f32, but a step of a run does, and a sort may depend on it
+		if x.DType == dtype.F32 { // the reference does not round f32, but a step of a run does; a sort may depend on it
 			x.Round()
 		}
 	}

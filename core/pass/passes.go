@@ -69,7 +69,7 @@ var order = []struct{ first, then, why string }{
 	{"custom", "fuse-grid-attention",
 		"parts of an op that is claimed must be whole, and those of one that is not are fused"},
 	{"custom", "find-ops", "parts of an op that is claimed must be whole"},
-	{"find-ops", "fuse-attention", "queries that rotate are no product with a factor"},
+	{"find-ops", "fuse-attention", "queries that rotate are not a product with a factor"},
 	{"find-ops", "absorb-transposes", "a rotation has layouts to absorb transposes into"},
 	{"find-ops", "fuse-matmul", "an activation is fused by its name"},
 	{"find-ops", "fuse-norm", "a norm is fused by its name"},
