@@ -48,6 +48,8 @@ type Options struct {
 	// each kind and of each element type is taken. A backend whose checks are slow, because they compile shaders, sets
 	// it.
 	Share float64
+	// Ops is the part of the ops that a sample takes, such as 0.5; 0 means all.
+	Ops float64
 	// Compile, if not nil, compiles for the backend. Ops that the backend lacks for some element types are then
 	// compiled, and compared with their definitions.
 	Compile Compiler
@@ -78,7 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen.share = opts.Share
+	chosen.share, chosen.ops = opts.Share, opts.Ops
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
 	run := func(t *testing.T, c check) (refused error) {

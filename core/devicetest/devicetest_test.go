@@ -257,8 +257,17 @@ func TestSample(t *testing.T) {
 		if len(made) < len(checks) {
 			t.Errorf("%s: 60 samples have %d of %d checks", name, len(made), len(checks))
 		}
-		if n := len(sample{all: true}.pick(name, checks)); n != len(checks) {
+		if n := len(sample{all: true, ops: 0.01}.pick(name, checks)); n != len(checks) {
 			t.Errorf("%s: all are %d of %d checks", name, n, len(checks))
+		}
+		without := 0
+		for seed := range uint64(60) {
+			if len(sample{seed: seed, ops: 0.5}.pick(name, checks)) == 0 {
+				without++
+			}
+		}
+		if without < 15 || without > 45 {
+			t.Errorf("%s: %d of 60 samples with half of the ops leave it out", name, without)
 		}
 	}
 	if got := len(sample{seed: 3}.some(6, 30)); got != 6 {

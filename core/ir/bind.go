@@ -61,7 +61,7 @@ func (b *Graph) Bind(in []Type, syms Syms) (*Graph, error) {
 }
 
 // copyTo adds the nodes and outputs of g to out, with other dims in place of symbols and with the attributes that attrs
-// returns. After an error, at is the node that it is about.
+// returns. If it returns an error, at is the node that caused it.
 func (g *Graph) copyTo(out *Graph, sizes map[string]Dim, attrs func(n *Node) (any, error)) (at *Node, err error) {
 	to := make([]*Node, len(g.Nodes))
 	for _, n := range g.Nodes {

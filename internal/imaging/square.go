@@ -3,7 +3,7 @@ package imaging
 import "image"
 
 // A Square relates an image to the square input of a model, as SAM's preprocessing does: scaled so that the longest
-// side fills it, at the upper left.
+// side fills it, at the upper left. SAM 2 scales both sides to the whole square.
 type Square struct {
 	Width, Height    int // size of the image
 	ScaledW, ScaledH int // size of the scaled image
@@ -19,6 +19,11 @@ func SquareOf(w, h, size int) Square {
 		g.ScaledW = scaledSide(w, h, size)
 	}
 	return g
+}
+
+// StretchedTo returns the position of an image of w x h pixels that is scaled to a whole square.
+func StretchedTo(w, h, size int) Square {
+	return Square{Width: w, Height: h, ScaledW: size, ScaledH: size, Size: size}
 }
 
 // scaledSide returns side*size/longest rounded to the nearest pixel, halves up, and at least 1.

@@ -131,21 +131,6 @@ func Register(a Architecture) struct{} {
 	return struct{}{}
 }
 
-// Missing is a family that is known by its tensors and not built.
-type Missing struct {
-	Title     string
-	Instead   string // what can be compiled instead
-	Recognise func(names []string) bool
-}
-
-var missing []Missing
-
-// RegisterMissing registers a family that is not built, so that its checkpoints get an error that says so.
-func RegisterMissing(m Missing) struct{} {
-	missing = append(missing, m)
-	return struct{}{}
-}
-
 // All returns the families, sorted by name.
 func All() []Architecture {
 	var out []Architecture
@@ -185,11 +170,6 @@ func Find(name string, c Checkpoint, file, modelType string) (Architecture, erro
 	}
 	if len(sure) == 1 {
 		return sure[0].Architecture, nil
-	}
-	i := slices.IndexFunc(missing, func(m Missing) bool { return m.Recognise(c.Names()) })
-	if i >= 0 && len(sure) == 0 {
-		return Architecture{}, diag.New(ErrUnknown, file,
-			"is a checkpoint of %s, which this version does not build; %s", missing[i].Title, missing[i].Instead)
 	}
 	return Architecture{}, unknown(all, sure, c.Names(), file)
 }
