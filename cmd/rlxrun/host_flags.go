@@ -70,7 +70,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		"fail instead of any substitution: of a backend without a device by another, of a part by --fallback, of a missing kernel by the reference")
 	fs.StringVar(
 		&f.device, "device", "",
-		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
+		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for a device that the processor emulates (default the backend's first device that is not emulated)")
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")

@@ -131,7 +131,7 @@ var registry = map[string]Kernel{}
 
 func register(k Kernel) struct{} {
 	if _, ok := ir.Find(k.Op); !ok || registry[k.Op].Op != "" {
-		panic("BUG: wgpu: kernel for " + k.Op + ", which is no op or has a kernel already")
+		panic("BUG: wgpu: kernel for " + k.Op + ", which is not an op or has a kernel already")
 	}
 	registry[k.Op] = k
 	for _, takes := range []string{k.Takes, k.Also} {
