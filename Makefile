@@ -109,7 +109,7 @@ test-model: test-deps
 	@test -n "$(MODEL)" && test -d models/$(MODEL) || { echo "usage: make test-model MODEL=NAME, where models/NAME is a folder"; exit 2; }
 	$(GO) test -vet=off ./models/$(MODEL)
 ifneq ($(HAVE_CC),)
-	CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
+	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
 endif
 
 # What needs no backend processes: the compiler, the format, the models, the reference.

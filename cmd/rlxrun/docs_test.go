@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/synth"
 )
 
 // noData lists what documented commands contain that cannot run here, and why. Their flags are checked. Everything
@@ -50,7 +53,7 @@ var noData = map[string]string{
 // output follows.
 var documented = regexp.MustCompile(`^(?:    |\$ )?((?:bin/)?(?:rlxc|rlxrun|curl|mkdir -p|python) .*)$`)
 
-// steps matches the number of training steps, of which one page wants thousands.
+// steps matches the number of training steps. One page asks for thousands.
 var steps = regexp.MustCompile(` -n \d+`)
 
 // TestDocumentedCommands runs the commands of the README and of docs, in the order of each page. The demo models stand
@@ -110,7 +113,7 @@ func commands(page string) []string {
 	return out
 }
 
-// reader returns a folder with what the reader of a page has.
+// reader returns a folder with the files that the reader of a page has.
 func reader(t *testing.T, bin string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(bin, "docs") // t.TempDir is too long for sockets below it
@@ -130,6 +133,23 @@ func reader(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
+	tiny := filepath.Join(dir, "sam2.1-hiera-tiny")
+	const golden = "../../testdata/goldens/sam2_tiny/"
+	es, err := synth.ReadManifest(golden + "manifest.json")
+	if err == nil {
+		err = os.Mkdir(tiny, 0o755)
+	}
+	if err == nil {
+		err = synth.Write(filepath.Join(tiny, "model.safetensors"), es, dtype.F32)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(golden + "config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(tiny, "config.json"), string(config))
 	text := strings.Repeat("ROMEO:\nBut soft, what light through yonder window breaks?\n", 60)
 	for _, name := range []string{"text.txt", "corpus.txt", "held-out.txt"} {
 		write(t, filepath.Join(dir, name), text)
@@ -182,7 +202,7 @@ func runDocumented(t *testing.T, dir, line string) {
 	if strings.Contains(line, "rlxrun train") {
 		command = steps.ReplaceAllString(line, " -n 2")
 	}
-	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends it when it has printed the address, with status 0
+	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends the server after it has printed the address, with status 0
 		command = "{ exec " + command + "\n} > address & until [ -s address ]; do kill -0 $!; sleep 0.1; done; " +
 			"kill -TERM $!; wait $!; rm address"
 	}
