@@ -443,8 +443,8 @@ func (j *manyJob) whyNone(masks int, d segment.Dropped) string {
 	if masks > 0 || d.Poor+d.Unstable == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, %d others below --min-stability %g", d.Poor, j.all.MinIoU,
-		d.Unstable, j.all.MinStability)
+	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, of the others %d below --min-stability %g", d.Poor,
+		j.all.MinIoU, d.Unstable, j.all.MinStability)
 	if d.IoU > 0 {
 		down := func(v float32) float64 { return math.Floor(float64(v)*100) / 100 }
 		out += fmt.Sprintf("; the closest has quality %.2f and stability %.2f and needs", d.IoU, d.Stability)
