@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -90,4 +92,46 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("commit %s: the subject has %d characters; at most 72: %s", hash, n, subject)
 		}
 	}
+}
+
+// TestModules checks that modules which replace this one require what it requires. go mod tidy would raise their
+// versions to those of the root, and CI ends with that check.
+func TestModules(t *testing.T) {
+	versions := func(text string) map[string]string {
+		v := map[string]string{}
+		for line := range strings.Lines(text) {
+			f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+			if len(f) >= 2 && strings.HasPrefix(f[1], "v") {
+				v[f[0]] = f[1]
+			}
+		}
+		return v
+	}
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := versions(string(text))
+	eachFile(t, func(name string, text []byte) {
+		if filepath.Base(name) != "go.mod" || !strings.Contains(string(text), "replace github.com/rlx-go/rlx =>") {
+			return
+		}
+		for module, v := range versions(string(text)) {
+			if want, ok := own[module]; ok && older(v, want) {
+				t.Errorf("%s: %s %s, and the root has %s; run go mod tidy there", name, module, v, want)
+			}
+		}
+	})
+}
+
+// older compares versions by their numbers, which is enough for releases and for commits by date.
+func older(v, than string) bool {
+	numbers := func(s string) (n []int) {
+		for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+			i, _ := strconv.Atoi(f)
+			n = append(n, i)
+		}
+		return n
+	}
+	return slices.Compare(numbers(v), numbers(than)) < 0
 }

@@ -22,6 +22,7 @@ func genPackedIntegers(v vec) {
 		integerTiles(true)
 		integerVectors(false)
 		integerVectors(true)
+		scales8_0()
 	}
 }
 

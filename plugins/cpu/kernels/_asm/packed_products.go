@@ -132,13 +132,17 @@ func integerTiles(lows bool) {
 	if lows {
 		name += "Low"
 	}
-	TEXT(name, NOSPLIT, "func(config, room *byte, "+integerArgs+")")
-	integerDoc(name, lows, "In config, the tile of b has step/64 rows. room has 2048 bytes.")
+	TEXT(name, NOSPLIT, "func(config, room *byte, lda, stepA int, ahead *byte, lines, groupsAhead, skip int, "+
+		integerArgs+")")
+	integerDoc(name, lows, "Here rows of a are lda bytes apart, and groups stepA bytes. "+
+		"In config, the tile of b has step/64 rows. room has 2048 bytes. "+
+		"With each group, the next lines of ahead are prefetched. After groupsAhead groups, skip bytes are left out.")
 	Pragma("noescape")
 	MOVQ(arg("config"), RAX)
 	tileConfig(RAX)
-	a, b, dx, dw, room, n, step, done := RSI, RDX, R8, R9, R10, R11, R12, R15
+	a, b, dx, dw, room, n, line, done := RSI, RDX, R8, R9, R10, R11, R12, R15
 	aStride, bStride := RCX, RBX
+	ahead, groupsAhead := RAX, R14 // once startIntegers has used them
 	MOVQ(arg("a"), a)
 	MOVQ(arg("b"), b)
 	MOVQ(arg("dx"), dx)
@@ -146,9 +150,7 @@ func integerTiles(lows bool) {
 	MOVQ(arg("room"), room)
 	LEAQ(Mem{Base: room, Disp: 1024}, done)
 	MOVQ(arg("groups"), n)
-	MOVQ(arg("step"), step)
-	MOVQ(step, aStride)
-	SHRQ(Imm(4), aStride)
+	MOVQ(arg("lda"), aStride)
 	MOVQ(U32(64), bStride)
 	xs, low := R13, RDI
 	if lows {
@@ -163,12 +165,27 @@ func integerTiles(lows bool) {
 		tileLoad(2, b, bStride, 0)
 		macro("TDPBSSD", tile(0), tile(1), tile(2))
 		tileStore(room, bStride, 0, 0)
-		ADDQ(step, a)
-		ADDQ(step, b)
+		ADDQ(arg("stepA"), a)
+		ADDQ(arg("step"), b)
 	}
+	MOVQ(arg("ahead"), ahead)
+	MOVQ(arg("groupsAhead"), groupsAhead)
 	multiply()
 	Label("group")
 	XCHGQ(room, done)
+	MOVQ(arg("lines"), line)
+	TESTQ(line, line)
+	JEQ(LabelRef("prefetched"))
+	Label("line")
+	PREFETCHT1(Mem{Base: ahead})
+	ADDQ(Imm(64), ahead)
+	DECQ(line)
+	JNE(LabelRef("line"))
+	DECQ(groupsAhead)
+	JNE(LabelRef("prefetched"))
+	ADDQ(arg("skip"), ahead)
+	MOVQ(arg("groupsAhead"), groupsAhead)
+	Label("prefetched")
 	DECQ(n)
 	JEQ(LabelRef("last"))
 	multiply()
@@ -197,6 +214,8 @@ func integerTiles(lows bool) {
 	TESTQ(n, n)
 	JNE(LabelRef("group"))
 	tileRelease()
+	MOVQ(arg("ldc"), R14)
+	SHLQ(Imm(2), R14)
 	endIntegers(acc)
 }
 
@@ -354,6 +373,32 @@ func integerVectors(lows bool) {
 	MOVQ(arg("ldc"), R14)
 	SHLQ(Imm(2), R14)
 	endIntegers(reg)
+}
+
+// scales8_0 writes the routine that reads the scales of blocks of q8_0 in 16 rows. Products in tiles unpack nothing
+// else.
+func scales8_0() {
+	TEXT("scalesQ8_0", NOSPLIT, "func(dst *float32, w *byte, stride, blocks int)")
+	Doc("scalesQ8_0 sets dst, [blocks][16], to the scales of the blocks in 16 rows of w. Rows are stride bytes apart.",
+		"blocks > 0.")
+	Pragma("noescape")
+	dst, w, n := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("blocks"), GP64())
+	rows, order := ZMM(), lanesConst("rowNumbers", 16, func(l int) uint32 { return uint32(l) })
+	VPBROADCASTD(arg("stride"), rows)
+	VPMULLD(order, rows, rows)
+	Label("block")
+	all, bits, s := K(), ZMM(), ZMM()
+	KXNORW(all, all, all)
+	VPGATHERDD(Mem{Base: w, Index: rows, Scale: 1}, all, bits)
+	VPMOVDW(bits, s.AsY())
+	VCVTPH2PS(s.AsY(), s)
+	VMOVUPS(s, Mem{Base: dst})
+	ADDQ(Imm(34), w)
+	ADDQ(Imm(64), dst)
+	DECQ(n)
+	JNE(LabelRef("block"))
+	VZEROUPPER()
+	RET()
 }
 
 // largestDword returns a register whose lowest dword is the largest of the eight unsigned dwords of y, a YMM register.

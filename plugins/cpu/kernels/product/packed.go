@@ -136,7 +136,12 @@ func PackedScratch(p *pool.Pool, d dtype.DType, m, k int) pool.Size {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := pool.SizeOf[float32](m*k) + int64(m*k)*5/4
 	integers := int64(rows*k) + pool.SizeOf[float32](3*rows*groups) + roundedRowBytes(packedDotRows, k)
-	return pool.Size{Other: max(floats, integers), Worker: On(p.Set).integerFormats[d].scratch(k, groups)}
+	f := On(p.Set).integerFormats[d]
+	worker := f.scratch(k, groups)
+	if f.transposes {
+		worker = max(worker, f.fewScratch(m))
+	}
+	return pool.Size{Other: max(floats, integers), Worker: worker}
 }
 
 // GemmRounded computes a product of packed weights with activations that it rounds to 8 bits (see
@@ -145,6 +150,9 @@ func GemmRounded(p *pool.Pool, g *GemmArgs) { pool.Keep[rounding](p).multiply(p,
 
 func (x *rounding) multiply(p *pool.Pool, g *GemmArgs) {
 	switch {
+	case g.multipliesFew(p.Set):
+		x.multiplyFew(p, g)
+		return
 	case g.dotsRounded(p.Set):
 		x.multiplyRows(p, g)
 		return

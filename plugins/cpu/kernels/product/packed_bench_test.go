@@ -129,6 +129,47 @@ func BenchmarkMatrixVector(b *testing.B) {
 	}
 }
 
+// BenchmarkFewRows measures products of few rows of rounded activations and weights that are read from memory, on all
+// processors. row% is the time of a product with one row, in percent of the product's. Both are medians of alternating
+// runs.
+func BenchmarkFewRows(b *testing.B) {
+	const k, n, bytes = 2048, 8192, 128 << 20
+	p, err := pool.New(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	x, dst := make([]float32, 64*k), make([]float32, 64*n)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range x {
+		x[i] = rng.Float32() - 0.5
+	}
+	for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
+		one := n * k / d.Values() * d.Size() // bytes of a matrix
+		memory := equalMatrices(rng, d, n*k, bytes/one)
+		for _, m := range []int{2, 4, 8, 16, 32, 64} {
+			each := func(m int) float64 {
+				start := time.Now()
+				for w := range slices.Chunk(memory, one) {
+					GemmRounded(p, &GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: weightsIn(d, w), LDB: k, TransB: true,
+						C: dst, LDC: n})
+				}
+				return time.Since(start).Seconds()
+			}
+			b.Run(fmt.Sprintf("%v/%d", d, m), func(b *testing.B) {
+				var products, rows []float64
+				for range b.N {
+					products, rows = append(products, each(m)), append(rows, each(1))
+				}
+				slices.Sort(products)
+				slices.Sort(rows)
+				b.ReportMetric(float64(len(memory))/products[b.N/2]/1e9, "GB/s")
+				b.ReportMetric(100*rows[b.N/2]/products[b.N/2], "row%")
+			})
+		}
+	}
+}
+
 // BenchmarkMatrixRows measures products of the rows of a prompt and weights that are read from memory, on all
 // processors: the linear layers of a Llama of 1B. GFLOP/s is the median, peak% the same in percent of the best rate of
 // multiply-adds that was seen between the products.

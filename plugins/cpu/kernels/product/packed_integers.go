@@ -26,7 +26,12 @@ type integerFormat struct {
 	// excess is added to every integer by unpack, for products that take unsigned ones.
 	excess int
 	// nibbles: unpack splits the 32 integers of a group into 32 times q&15, then 32 times q>>4 + excess.
-	nibbles  bool
+	nibbles bool
+	// transposes: multiply takes groupProduct.lda
+	transposes bool
+	// scales sets dst, [blocks][16], to the scales of blocks in 16 rows of w, stride bytes apart. The integers of such
+	// blocks are multiplied in place. nil: they need unpacking.
+	scales   func(dst []float32, w []byte, stride, blocks int)
 	multiply func(r groupProduct) // nil: rounded activations are multiplied as floats
 }
 
@@ -44,8 +49,10 @@ const integerSide = 16
 // groupProduct describes a product of 16 rows and 16 columns: C = the sum over groups of dx*dw*(a·b) - xs*low, where
 // a·b is the sum of products of integers within the group.
 type groupProduct struct {
-	rows, groups, group int    // rows in use, at most 16; number of groups; values in a group
-	a                   []int8 // [groups][16 rows][group]
+	rows, groups, group int         // rows in use, at most 16; number of groups; values in a group
+	a                   []int8      // [groups][16 rows][group], or, if lda is not 0, [16 rows][lda]
+	lda, stepA          int         // if lda is not 0: bytes from row to row, and from group to group
+	ahead               groupsAhead // what is prefetched; only if lda is not 0
 	// [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
 	sums   []int32
 	dx, xs []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
@@ -70,6 +77,11 @@ func int8sOf(x []float32) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
+// quadsOf returns the memory of x as 32-bit integers.
+func quadsOf(x []int8) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/4)
+}
+
 // integerBatch is the largest number of rows that are rounded and multiplied at a time.
 const integerBatch = 1024
 
@@ -85,18 +97,24 @@ func (x *rounding) multiplyIntegers(p *pool.Pool, g *GemmArgs) {
 	one := *g
 	for m := 0; m < rows; m += integerBatch {
 		one.M, one.A, one.C = min(integerBatch, rows-m), g.A[m*g.LDA:], c[m*g.LDC:]
-		blocks := (one.M + integerSide - 1) / integerSide
-		groups := g.K / f.group
-		x.tiles = pool.Sized(x.tiles, blocks*integerSide*g.K)
-		x.dx, x.xs = pool.Sized(x.dx, blocks*integerSide*groups), pool.Sized(x.xs, blocks*integerSide*groups)
-		x.sums = pool.Sized(x.sums, blocks*integerSide*groups)
-		pool.Split(p, blocks, 1+pool.Grain/(integerSide*g.K), integerPacking{x, p, one, f})
+		x.packRows(p, &one, false)
 		strip := integerStrip
 		for strip > integerSide && g.N < 4*strip*p.Threads() {
 			strip /= 2
 		}
 		pool.Split(p, (g.N+strip-1)/strip, 1, integerStrips{x, p, one, f, strip})
 	}
+}
+
+// packRows rounds the rows of g.A, and packs them as groupProduct.a, or as b if they are the right operand.
+func (x *rounding) packRows(p *pool.Pool, g *GemmArgs, right bool) {
+	f := On(p.Set).integerFormats[g.B.Kind]
+	blocks := (g.M + integerSide - 1) / integerSide
+	groups := g.K / f.group
+	x.tiles = pool.Sized(x.tiles, blocks*integerSide*g.K)
+	x.dx, x.xs = pool.Sized(x.dx, blocks*integerSide*groups), pool.Sized(x.xs, blocks*integerSide*groups)
+	x.sums = pool.Sized(x.sums, blocks*integerSide*groups)
+	pool.Split(p, blocks, 1+pool.Grain/(integerSide*g.K), integerPacking{x, p, *g, f, right})
 }
 
 // scratch returns how many bytes of scratch memory a worker needs for rows of k values.
@@ -106,12 +124,13 @@ func (f integerFormat) scratch(k, groups int) int64 {
 	return strip + pool.FloatBytes(side*k*f.width()/4, side*groups, side*groups, side*side, 2*side*side)
 }
 
-// integerPacking rounds blocks of 16 rows.
+// integerPacking rounds blocks of 16 rows. See packRows for right.
 type integerPacking struct {
-	x *rounding
-	p *pool.Pool
-	g GemmArgs
-	f integerFormat
+	x     *rounding
+	p     *pool.Pool
+	g     GemmArgs
+	f     integerFormat
+	right bool
 }
 
 func (x *integerPacking) Do(lo, hi, w int) {
@@ -132,9 +151,17 @@ func (x *integerPacking) Do(lo, hi, w int) {
 			} else {
 				On(s).roundRow(q, scale, sums, x.g.A[m*x.g.LDA:][:k])
 			}
+			if x.right {
+				quads := quadsOf(q)
+				for i, quad := range quads {
+					quadsOf(to)[i*integerSide+r] = quad
+				}
+			}
 			for i := range groups {
 				own := q[i*group:][:group]
-				copy(to[(i*integerSide+r)*group:], own)
+				if !x.right {
+					copy(to[(i*integerSide+r)*group:], own)
+				}
 				sum, d := sums[i], scale[i*group/quant.Group]
 				if group == 32 {
 					sum = sums[2*i] + sums[2*i+1]
@@ -262,7 +289,11 @@ func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []i
 // check panics if an operand is too short.
 func (r *groupProduct) check() {
 	n := r.groups * integerSide
-	_, _, _, _, _ = r.a[n*r.group-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
+	most := n * r.group
+	if r.lda != 0 {
+		most = (integerSide-1)*r.lda + (r.groups-1)*r.stepA + r.group
+	}
+	_, _, _, _, _ = r.a[most-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
 	if r.low != nil {
 		_, _ = r.low[n-1], r.xs[n-1]
 	}

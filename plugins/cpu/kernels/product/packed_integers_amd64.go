@@ -84,17 +84,17 @@ func roundRowAVX512(q *int8, scale *float32, sums *float32, x *float32, groups i
 
 // integerTiles sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b).
 // a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// In config, the tile of b has step/64 rows. room has 2048 bytes. With resume, the result is added to C. groups > 0.
+// Here rows of a are lda bytes apart, and groups stepA bytes. In config, the tile of b has step/64 rows. room has 2048 bytes. With each group, the next lines of ahead are prefetched. After groupsAhead groups, skip bytes are left out. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
-func integerTiles(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+func integerTiles(config *byte, room *byte, lda int, stepA int, ahead *byte, lines int, groupsAhead int, skip int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
 // integerTilesLow sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
 // a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// In config, the tile of b has step/64 rows. room has 2048 bytes. With resume, the result is added to C. groups > 0.
+// Here rows of a are lda bytes apart, and groups stepA bytes. In config, the tile of b has step/64 rows. room has 2048 bytes. With each group, the next lines of ahead are prefetched. After groupsAhead groups, skip bytes are left out. With resume, the result is added to C. groups > 0.
 //
 //go:noescape
-func integerTilesLow(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+func integerTilesLow(config *byte, room *byte, lda int, stepA int, ahead *byte, lines int, groupsAhead int, skip int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
 // integerVectors sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b).
 // a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
@@ -109,3 +109,9 @@ func integerVectors(sums *int32, rows int, groups int, step int, a *int8, b *int
 //
 //go:noescape
 func integerVectorsLow(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+
+// scalesQ8_0 sets dst, [blocks][16], to the scales of the blocks in 16 rows of w. Rows are stride bytes apart.
+// blocks > 0.
+//
+//go:noescape
+func scalesQ8_0(dst *float32, w *byte, stride int, blocks int)

@@ -1076,26 +1076,24 @@ nothing:
 	VMOVQ   X0, (DX)
 	JMP     next
 
-// func integerTiles(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AMX-INT8, AMX-TILE, AVX, AVX512F
-TEXT ·integerTiles(SB), NOSPLIT, $0-104
+// func integerTiles(config *byte, room *byte, lda int, stepA int, ahead *byte, lines int, groupsAhead int, skip int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+// Requires: AMX-INT8, AMX-TILE, AVX, AVX512F, MMX+
+TEXT ·integerTiles(SB), NOSPLIT, $0-152
 	MOVQ     config+0(FP), AX
 	LDTILECFG(rax)
-	MOVQ     a+32(FP), SI
-	MOVQ     b+40(FP), DX
-	MOVQ     dx+48(FP), R8
-	MOVQ     dw+64(FP), R9
+	MOVQ     a+80(FP), SI
+	MOVQ     b+88(FP), DX
+	MOVQ     dx+96(FP), R8
+	MOVQ     dw+112(FP), R9
 	MOVQ     room+8(FP), R10
 	LEAQ     1024(R10), R15
-	MOVQ     groups+16(FP), R11
-	MOVQ     step+24(FP), R12
-	MOVQ     R12, CX
-	SHRQ     $0x04, CX
+	MOVQ     groups+64(FP), R11
+	MOVQ     lda+16(FP), CX
 	MOVQ     $0x00000040, BX
-	MOVQ     c+80(FP), AX
-	MOVQ     ldc+88(FP), R14
+	MOVQ     c+128(FP), AX
+	MOVQ     ldc+136(FP), R14
 	SHLQ     $0x02, R14
-	CMPQ     resume+96(FP), $0x00
+	CMPQ     resume+144(FP), $0x00
 	JEQ      fresh
 	LOAD_ROW(Z0)
 	LOAD_ROW(Z1)
@@ -1134,25 +1132,42 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 begin:
+	MOVQ ahead+32(FP), AX
+	MOVQ groupsAhead+48(FP), R14
 	TILEZERO(tmm0)
 	TILELOADD(tmm1, rsi, rcx, 0x0000)
 	TILELOADD(tmm2, rdx, rbx, 0x0000)
 	TDPBSSD(tmm0, tmm1, tmm2)
 	TILESTORED(r10, rbx, 0x0000, tmm0)
-	ADDQ R12, SI
-	ADDQ R12, DX
+	ADDQ stepA+24(FP), SI
+	ADDQ step+72(FP), DX
 
 group:
 	XCHGQ R10, R15
-	DECQ  R11
-	JEQ   last
+	MOVQ  lines+40(FP), R12
+	TESTQ R12, R12
+	JEQ   prefetched
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       R12
+	JNE        line
+	DECQ       R14
+	JNE        prefetched
+	ADDQ       skip+56(FP), AX
+	MOVQ       groupsAhead+48(FP), R14
+
+prefetched:
+	DECQ R11
+	JEQ  last
 	TILEZERO(tmm0)
 	TILELOADD(tmm1, rsi, rcx, 0x0000)
 	TILELOADD(tmm2, rdx, rbx, 0x0000)
 	TDPBSSD(tmm0, tmm1, tmm2)
 	TILESTORED(r10, rbx, 0x0000, tmm0)
-	ADDQ  R12, SI
-	ADDQ  R12, DX
+	ADDQ stepA+24(FP), SI
+	ADDQ step+72(FP), DX
 
 last:
 	VMOVUPS     (R9), Z30
@@ -1177,7 +1192,9 @@ last:
 	TESTQ       R11, R11
 	JNE         group
 	TILERELEASE()
-	MOVQ        c+80(FP), AX
+	MOVQ        ldc+136(FP), R14
+	SHLQ        $0x02, R14
+	MOVQ        c+128(FP), AX
 	STORE_ROW(Z0)
 	STORE_ROW(Z1)
 	STORE_ROW(Z2)
@@ -1197,28 +1214,26 @@ last:
 	VZEROUPPER
 	RET
 
-// func integerTilesLow(config *byte, room *byte, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AMX-INT8, AMX-TILE, AVX, AVX512F
-TEXT ·integerTilesLow(SB), NOSPLIT, $0-104
+// func integerTilesLow(config *byte, room *byte, lda int, stepA int, ahead *byte, lines int, groupsAhead int, skip int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+// Requires: AMX-INT8, AMX-TILE, AVX, AVX512F, MMX+
+TEXT ·integerTilesLow(SB), NOSPLIT, $0-152
 	MOVQ     config+0(FP), AX
 	LDTILECFG(rax)
-	MOVQ     a+32(FP), SI
-	MOVQ     b+40(FP), DX
-	MOVQ     dx+48(FP), R8
-	MOVQ     dw+64(FP), R9
+	MOVQ     a+80(FP), SI
+	MOVQ     b+88(FP), DX
+	MOVQ     dx+96(FP), R8
+	MOVQ     dw+112(FP), R9
 	MOVQ     room+8(FP), R10
 	LEAQ     1024(R10), R15
-	MOVQ     groups+16(FP), R11
-	MOVQ     step+24(FP), R12
-	MOVQ     R12, CX
-	SHRQ     $0x04, CX
+	MOVQ     groups+64(FP), R11
+	MOVQ     lda+16(FP), CX
 	MOVQ     $0x00000040, BX
-	MOVQ     xs+56(FP), R13
-	MOVQ     low+72(FP), DI
-	MOVQ     c+80(FP), AX
-	MOVQ     ldc+88(FP), R14
+	MOVQ     xs+104(FP), R13
+	MOVQ     low+120(FP), DI
+	MOVQ     c+128(FP), AX
+	MOVQ     ldc+136(FP), R14
 	SHLQ     $0x02, R14
-	CMPQ     resume+96(FP), $0x00
+	CMPQ     resume+144(FP), $0x00
 	JEQ      fresh
 	LOAD_ROW(Z0)
 	LOAD_ROW(Z1)
@@ -1257,25 +1272,42 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 begin:
+	MOVQ ahead+32(FP), AX
+	MOVQ groupsAhead+48(FP), R14
 	TILEZERO(tmm0)
 	TILELOADD(tmm1, rsi, rcx, 0x0000)
 	TILELOADD(tmm2, rdx, rbx, 0x0000)
 	TDPBSSD(tmm0, tmm1, tmm2)
 	TILESTORED(r10, rbx, 0x0000, tmm0)
-	ADDQ R12, SI
-	ADDQ R12, DX
+	ADDQ stepA+24(FP), SI
+	ADDQ step+72(FP), DX
 
 group:
 	XCHGQ R10, R15
-	DECQ  R11
-	JEQ   last
+	MOVQ  lines+40(FP), R12
+	TESTQ R12, R12
+	JEQ   prefetched
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       R12
+	JNE        line
+	DECQ       R14
+	JNE        prefetched
+	ADDQ       skip+56(FP), AX
+	MOVQ       groupsAhead+48(FP), R14
+
+prefetched:
+	DECQ R11
+	JEQ  last
 	TILEZERO(tmm0)
 	TILELOADD(tmm1, rsi, rcx, 0x0000)
 	TILELOADD(tmm2, rdx, rbx, 0x0000)
 	TDPBSSD(tmm0, tmm1, tmm2)
 	TILESTORED(r10, rbx, 0x0000, tmm0)
-	ADDQ  R12, SI
-	ADDQ  R12, DX
+	ADDQ stepA+24(FP), SI
+	ADDQ step+72(FP), DX
 
 last:
 	VMOVUPS           (R9), Z30
@@ -1303,7 +1335,9 @@ last:
 	TESTQ             R11, R11
 	JNE               group
 	TILERELEASE()
-	MOVQ              c+80(FP), AX
+	MOVQ              ldc+136(FP), R14
+	SHLQ              $0x02, R14
+	MOVQ              c+128(FP), AX
 	STORE_ROW(Z0)
 	STORE_ROW(Z1)
 	STORE_ROW(Z2)
@@ -1675,3 +1709,31 @@ few:
 	STORE_ROW(Z15)
 	VZEROUPPER
 	RET
+
+// func scalesQ8_0(dst *float32, w *byte, stride int, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·scalesQ8_0(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         blocks+24(FP), DX
+	VPBROADCASTD stride+16(FP), Z0
+	VPMULLD      rowNumbers<>+0(SB), Z0, Z0
+
+block:
+	KXNORW     K1, K1, K1
+	VPGATHERDD (CX)(Z0*1), K1, Z1
+	VPMOVDW    Z1, Y2
+	VCVTPH2PS  Y2, Z2
+	VMOVUPS    Z2, (AX)
+	ADDQ       $0x22, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        block
+	VZEROUPPER
+	RET
+
+DWORDS(rowNumbers, 0, 0x00000000, 0x00000001, 0x00000002, 0x00000003)
+DWORDS(rowNumbers, 16, 0x00000004, 0x00000005, 0x00000006, 0x00000007)
+DWORDS(rowNumbers, 32, 0x00000008, 0x00000009, 0x0000000a, 0x0000000b)
+DWORDS(rowNumbers, 48, 0x0000000c, 0x0000000d, 0x0000000e, 0x0000000f)
+GLOBL rowNumbers<>(SB), RODATA|NOPTR, $64

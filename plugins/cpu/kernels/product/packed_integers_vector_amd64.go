@@ -25,10 +25,10 @@ func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat
 }
 
 // signedIntegers returns the formats of all packed types, without excess. The routines that unpack need no more than
-// AVX2.
-func signedIntegers(multiply func(r groupProduct)) map[dtype.DType]integerFormat {
+// AVX2. See integerFormat for transposes.
+func signedIntegers(multiply func(r groupProduct), transposes bool) map[dtype.DType]integerFormat {
 	unpackOf := func(d dtype.DType, group int, lows bool, unpack unpackAsm) integerFormat {
-		return integerFormat{group: group, lows: lows, multiply: multiply}.unpackedBy(d, unpack)
+		return integerFormat{group: group, lows: lows, multiply: multiply, transposes: transposes}.unpackedBy(d, unpack)
 	}
 	return map[dtype.DType]integerFormat{
 		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),
@@ -49,17 +49,35 @@ var integerTileConfig = [2][64]byte{
 	{0: 1, 16: 64, 18: 32, 20: 64, 48: 16, 49: 16, 50: 8},
 }
 
+// integersInTiles returns the formats of all packed types, for products in tiles.
+func integersInTiles() map[dtype.DType]integerFormat {
+	all := signedIntegers(multiplyIntegersAMX, true)
+	f := all[dtype.Q8_0]
+	f.scales = func(dst []float32, w []byte, stride, blocks int) {
+		_, _ = dst[blocks*integerSide-1], w[(integerSide-1)*stride+blocks*dtype.Q8_0.Size()-1]
+		scalesQ8_0(&dst[0], &w[0], stride, blocks)
+	}
+	all[dtype.Q8_0] = f
+	return all
+}
+
 func multiplyIntegersAMX(r groupProduct) {
 	r.check()
 	_ = r.room[2*integerSide*integerSide-1]
 	config := &integerTileConfig[r.group/16-1][0]
 	room := (*byte)(unsafe.Pointer(&r.room[0]))
+	lda, stepA := r.group, r.group*integerSide
+	if r.lda != 0 {
+		lda, stepA = r.lda, r.stepA
+	}
+	next := r.ahead
 	if r.low == nil {
-		integerTiles(config, room, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0], nil,
-			&r.c[0], r.ldc, r.resumes())
+		integerTiles(config, room, lda, stepA, next.from, next.lines, next.groups, next.skip, r.groups,
+			r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0], nil, &r.c[0], r.ldc, r.resumes())
 	} else {
-		integerTilesLow(config, room, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0], &r.dw[0],
-			&r.low[0], &r.c[0], r.ldc, r.resumes())
+		integerTilesLow(config, room, lda, stepA, next.from, next.lines, next.groups, next.skip, r.groups,
+			r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0], &r.dw[0], &r.low[0], &r.c[0], r.ldc,
+			r.resumes())
 	}
 }
 

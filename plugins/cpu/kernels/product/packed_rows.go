@@ -33,7 +33,8 @@ func roundedRowBytes(rows, k int) int64 {
 
 // dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
 func (g *GemmArgs) dotsRounded(s *isa.Set) bool {
-	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil
+	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil &&
+		!g.multipliesFew(s)
 }
 
 // multiplyRows computes a product that dotsRounded accepts.

@@ -97,21 +97,22 @@ func TestIntegerExtremes(t *testing.T) {
 // TestIntegerSets checks that all sets that multiply in integers give the same bits: sums of integers are exact, and
 // scales are applied in the same order.
 func TestIntegerSets(t *testing.T) {
-	const m, n, k = 21, 40, 512
-	for _, d := range dtype.Packed() {
-		var want []float32
-		first := ""
-		for _, s := range isa.Available() {
-			if !multipliesPacked(s, d) {
-				continue
-			}
-			got := roundedProduct(t, s, d, m, n, k)
-			if first == "" {
-				want, first = got, s.Name
-			}
-			for i, v := range got {
-				if v != want[i] {
-					t.Fatalf("%v: element %d is %v with %s, %v with %s", d, i, v, s.Name, want[i], first)
+	for _, size := range [][3]int{{21, 40, 512}, {5, 37, 4352}, {fewRows + 1, 16, 256}} { // rows, columns, k
+		for _, d := range dtype.Packed() {
+			var want []float32
+			first := ""
+			for _, s := range isa.Available() {
+				if !multipliesPacked(s, d) {
+					continue
+				}
+				got := roundedProduct(t, s, d, size[0], size[1], size[2])
+				if first == "" {
+					want, first = got, s.Name
+				}
+				for i, v := range got {
+					if v != want[i] {
+						t.Fatalf("%v, %v: element %d is %v with %s, %v with %s", size, d, i, v, s.Name, want[i], first)
+					}
 				}
 			}
 		}
@@ -122,7 +123,7 @@ func TestIntegerSets(t *testing.T) {
 func TestIntegerThreads(t *testing.T) {
 	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K} {
-			for _, m := range []int{1, 9} {
+			for _, m := range []int{1, 2, 9} {
 				want := roundedProduct(t, s, d, m, 300, 512)
 				for _, threads := range []int{2, 3} {
 					for i, v := range roundedProductOn(t, kerneltest.NewPool(t, threads, s.Name), d, m, 300, 512) {

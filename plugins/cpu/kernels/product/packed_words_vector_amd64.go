@@ -25,7 +25,7 @@ func (f integerFormat) multiplyWords(multiply integerWordsAsm) func(r groupProdu
 // integersOfWords returns the formats of all packed types, for products that add up in 16 bits. VPMADDUBSW takes one
 // unsigned operand, so the integers have an excess.
 func integersOfWords() map[dtype.DType]integerFormat {
-	all := signedIntegers(nil)
+	all := signedIntegers(nil, false)
 	set := func(d dtype.DType, excess int, nibbles bool, unpack unpackAsm, multiply integerWordsAsm) {
 		f := all[d]
 		f.excess, f.nibbles = excess, nibbles

@@ -75,7 +75,7 @@ func avx512BF16() *Routines {
 	s.pair = pairOf(isa.AVX512BF16.Lanes, pairBF16)
 	s.halfLoop = pairsPeak
 	if cpu.X86.HasAVX512VNNI {
-		s.integerFormats = signedIntegers(multiplyIntegersVNNI)
+		s.integerFormats = signedIntegers(multiplyIntegersVNNI, false)
 		if cpu.X86.HasAVX512VBMI {
 			s.dotBytes = dotBytesVNNISet()
 		}
@@ -90,7 +90,7 @@ func amx() *Routines {
 	s.tilePanel = tilePanelAMX
 	s.split, s.parts = &splitAMX, &partsAMX
 	if cpu.X86.HasAMXInt8 {
-		s.integerFormats = signedIntegers(multiplyIntegersAMX)
+		s.integerFormats = integersInTiles()
 	}
 	s.tileLoop = func(n int) { tilesPeak(&TileConfig[0], n) }
 	return s
