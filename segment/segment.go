@@ -66,10 +66,10 @@ func New(r rlx.Runner) (*Segmenter, error) {
 	return &Segmenter{r, (*spec)(t)}, nil
 }
 
-// Facts tells what a model takes and gives.
+// Facts describes the inputs and outputs of a model.
 type Facts struct {
 	Size      int // side of the square, in pixels, to which images are scaled and padded
-	MaxPoints int // of a prompt; the corners of a box count, and padding counts as one point if there is no box
+	MaxPoints int // of a prompt; the corners of a box count, and without a box padding counts as one point
 	MaskSide  int // side of Prompts.Mask in logits; 0 if the model takes no masks
 	Masks     int // masks that the model makes for a prompt; a Choice selects among them
 	// Best chooses among masks BestFirst to BestLast.

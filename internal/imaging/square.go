@@ -31,9 +31,9 @@ func scaledSide(side, longest, size int) int {
 	return max(1, int(float64(side)*float64(size)/float64(longest)+0.5))
 }
 
-// Pixels returns the tensor [1,3,Size,Size] of an image: f32, planes R, G, B. The image is scaled, bilinear with
-// antialiasing and rounded to 8 bits after each direction, and normalised as (value - mean) / std with values from 0 to
-// 255; the square is filled with zeros to the right and below.
+// Pixels returns the tensor [1,3,Size,Size] of an image: f32, planes R, G, B. The image is scaled (bilinear with
+// antialiasing, rounded to 8 bits after each direction) and normalised as (value - mean) / std with values from 0 to
+// 255. To the right and below, the square is filled with zeros.
 func (g Square) Pixels(img image.Image, mean, std [3]float64) []float32 {
 	small := Resize(g.Width, g.Height, 3, Bilinear(g.Width, g.ScaledW, true), Bilinear(g.Height, g.ScaledH, true), true,
 		RGBRow(img))

@@ -30,7 +30,7 @@ type SAM struct {
 type SAMPrompt struct {
 	Name   string
 	Points int                      // including padding and corners of boxes
-	Inputs map[string]*tensor.Array // points, labels and mask; the mask is NaN if there is none
+	Inputs map[string]*tensor.Array // points, labels and mask; the mask is NaN without a mask prompt
 
 	golden    string
 	multimask bool    // the golden has the masks from 1 on, otherwise mask 0

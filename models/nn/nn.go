@@ -236,7 +236,7 @@ func (s Scope) Suffixed(suffix string) Scope {
 }
 
 // About returns the scope at the same position, where errors about tensors end in ", in " and what. It is for parts
-// that a user knows by another name than that in the checkpoint, such as "the detector's neck, scale 2".
+// that a user knows by another name than the checkpoint's, such as "the detector's neck, scale 2".
 func (s Scope) About(what string) Scope {
 	s.about = what
 	return s

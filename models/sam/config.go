@@ -30,7 +30,7 @@ type config struct {
 
 	// Of the prompt encoder and the mask decoder.
 	masks         int64    // mask tokens
-	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 if the checkpoint has none
+	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 if the checkpoint has no such convolutions
 	decoderLayers int64
 	decoderHeads  int64
 	decoderHidden int64

@@ -47,7 +47,7 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
-// relPos returns a table of relative positions. If the checkpoint has none or it is not used, the table is zero,
+// relPos returns a table of relative positions. If the checkpoint has no table or does not use it, the result is zero,
 // because only attention with tables is fused.
 func relPos(c config, attn nn.Scope, used bool, name string, window int) *ir.Node {
 	side := c.grid

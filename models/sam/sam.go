@@ -25,8 +25,8 @@ var _ = arch.Register(arch.Architecture{
 const absPos = "image_encoder.pos_embed"
 
 // landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder
-// and the mask decoder. Either half may be a checkpoint of its own. The first may be missing if the configuration says
-// so.
+// and the mask decoder. A checkpoint may have only one of these halves. The first landmark may be missing if the
+// configuration says so.
 var landmarks = struct{ encoder, decoder []string }{
 	[]string{
 		absPos, "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
