@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
@@ -62,6 +63,7 @@ func (g *convolution) channels() {
 	for i := range g.taps {
 		g.at = append(g.at, b.tap(g, i))
 	}
+	g.listLines(&b)
 	p.Share(g.N*g.Cout*b.tasks(g), 1+pool.Grain/(b.high*b.wide*taps), (*convBands)(g))
 }
 
@@ -155,6 +157,69 @@ func (b *band) tap(g *convolution, i int) int {
 	return b.place(g, t[0]/g.apart, t[1], t[2]%n) + t[2]/n
 }
 
+// lineRuns are the vectors in which the lines of an image are copied, as vec.Routines.CopyRuns takes them.
+type lineRuns struct {
+	runs   []int
+	vector int // elements of a vector; 0 if there are no runs
+}
+
+// list lists the vectors of lines of so many elements, at most as many lines as most says. line returns where a line
+// goes, which ascends, and from where it comes; a negative place means that there is no such line.
+func (r *lineRuns) list(s *isa.Set, lines, most, wide int, line func(i int) (to, from int)) {
+	r.vector = 0
+	if wide < lineVector {
+		return
+	}
+	for r.vector = lineVector; 2*r.vector <= min(wide, s.Lanes); {
+		r.vector *= 2
+	}
+	r.runs = pool.Sized(r.runs, 2*most*pool.CeilDiv(wide, r.vector))[:0]
+	for i := range lines {
+		to, from := line(i)
+		for at := 0; to >= 0 && at < wide; at += r.vector {
+			k := min(at, wide-r.vector) // the last vector overlaps the one before
+			r.runs = append(r.runs, to+k, from+k)
+		}
+	}
+}
+
+// copy copies the lines.
+func (r *lineRuns) copy(s *isa.Set, dst, src []float32) {
+	if len(r.runs) > 0 {
+		vec.On(s).CopyRuns(dst, 0, src, oneRun[:1], 0, r.runs, r.vector)
+	}
+}
+
+const lineVector = 4 // the narrowest vector of CopyRuns
+
+// listLines lists how a band is copied and its result is written, if bands are whole channels of flat images and no
+// columns are skipped. Copying line by line takes about as long as the products.
+func (g *convolution) listLines(b *band) {
+	g.reads.vector, g.writes.vector = 0, 0
+	if b.tasks(g) > 1 || g.In[0] > 1 || g.Kernel[0] > 1 || g.Pad[0] > 0 || b.remainders(g) > 1 {
+		return
+	}
+	sh, cut := g.step[1], g.cutLine(b.pitch, g.low[2], 1)
+	g.reads.list(g.p.Set, sh*b.lines, g.In[1], cut.end-cut.before, func(i int) (to, from int) {
+		i = i%b.lines*sh + i/b.lines // lines with the same remainder are adjacent
+		y := g.low[1] + i
+		if y < 0 || y >= g.In[1] {
+			return -1, 0
+		}
+		return b.place(g, 0, i, 0) + cut.before, y*g.In[2] + cut.from
+	})
+	if b.flat {
+		g.writes.list(g.p.Set, b.high, b.high, b.wide, func(i int) (to, from int) {
+			return i * g.out[2], i * b.pitch / b.step
+		})
+	}
+}
+
+// linesMost returns how many integers listLines lists at most, also for smaller images.
+func (g *convolution) linesMost() int {
+	return 2 * (g.In[1]*pool.CeilDiv(g.In[2], lineVector) + g.out[1]*pool.CeilDiv(g.out[2], lineVector))
+}
+
 type convBands convolution
 
 func (x *convBands) Do(lo, hi, worker int) {
@@ -170,13 +235,20 @@ func (x *convBands) Do(lo, hi, worker int) {
 	most := slices.Max(g.at)
 	mark := sc.Mark()
 	copied, made := sc.Floats(b.size(g)+b.pitch+2*b.step*s.Lanes), sc.Floats(room)
+	if g.reads.vector > 0 { // the padding stays
+		clear(copied)
+	}
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
 		h0, d := rest%down*b.high, rest/down%g.out[0]
 		channel := rest / down / g.out[0] // counted over all images
 		o := channel % g.Cout
 		high, wide := min(b.high, g.out[1]-h0), min(b.wide, g.out[2]-w0)
-		g.copyBand(copied, &b, channel/g.Cout*g.Cin+o/g.og, d, h0, w0, sc)
+		if from := channel/g.Cout*g.Cin + o/g.og; g.reads.vector > 0 {
+			g.reads.copy(s, copied, g.X[from*elementwise.Volume(g.In):])
+		} else {
+			g.copyBand(copied, &b, from, d, h0, w0, sc)
+		}
 		weights, bias := g.weights[o*taps:(o+1)*taps], float32(0)
 		if g.Bias != nil {
 			bias = g.Bias[o]
@@ -185,6 +257,10 @@ func (x *convBands) Do(lo, hi, worker int) {
 		if b.flat {
 			n := ((high-1)*apart + wide + s.Lanes - 1) / s.Lanes * s.Lanes
 			stencil(made[:n], copied, g.at, most, weights, bias)
+			if g.writes.vector > 0 {
+				g.writes.copy(s, g.Out[first:], made)
+				continue
+			}
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}

@@ -123,6 +123,7 @@ type convolution struct {
 	band                band
 	fill                float32 // the value of padding
 	at                  []int   // where each tap of a band begins to read
+	reads, writes       lineRuns
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
