@@ -212,6 +212,8 @@ var mayImport = map[string][]string{
 	"internal/bridge":                {".", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
 	"internal/grammar":               {"core/code", "core/diag"},
 	"internal/api":                   {"core/diag", "internal/localpage"},
+	"internal/otlp":                  {"core/diag"},
+	"internal/otlp/otlptest":         {},
 	"internal/openai":                {".", "core/diag", "internal/api", "text"},
 	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb"},
 	"internal/inference/inferencepb": {},

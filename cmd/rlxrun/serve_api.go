@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/inference"
+	"github.com/rlx-go/rlx/internal/otlp"
 	"github.com/rlx-go/rlx/internal/release"
 	"github.com/rlx-go/rlx/task"
 )
@@ -34,7 +35,13 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return err
 	}
 	first := sessions[0]
-	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: f.api.logger(first.env.Stderr)})
+	log := f.api.logger(first.env.Stderr)
+	traces, endTraces, err := otlp.Start(ctx, "rlxrun", release.Own().Version, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: log, Traces: traces})
 	base, err := addAPIs(ctx, f, sessions, server)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -73,6 +74,11 @@ func (g *GRPC) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo
 	if p, ok := peer.FromContext(ctx); ok {
 		client, _, _ = net.SplitHostPort(p.Addr.String())
 	}
+	switch in.(type) {
+	case *pb.ServerLiveRequest, *pb.ServerReadyRequest:
+	default:
+		ctx = g.api.Begin(ctx, traceHeaders(ctx), info.FullMethod)
+	}
 	ctx = api.WithRecord(ctx, client)
 	out, err := func() (any, error) {
 		switch in.(type) {
@@ -95,6 +101,17 @@ func (g *GRPC) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo
 	}
 	g.api.Done(ctx, "gRPC", info.FullMethod, info.FullMethod, code)
 	return out, err
+}
+
+// traceHeaders returns the headers of a call that say to which trace it belongs.
+func traceHeaders(ctx context.Context) propagation.MapCarrier {
+	out := propagation.MapCarrier{}
+	for _, name := range (propagation.TraceContext{}).Fields() {
+		if v := metadata.ValueFromIncomingContext(ctx, name); len(v) > 0 {
+			out[name] = v[0]
+		}
+	}
+	return out
 }
 
 // ServerLive tells that the process answers.

@@ -16,10 +16,13 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/api"
 )
 
 // version is the only version of each model.
@@ -115,6 +118,8 @@ func (s *Service) Drain() {
 
 // enter waits for a place, before the tensors of a request are read. The caller calls leave.
 func (s *Service) enter(ctx context.Context) (leave func(), err error) {
+	_, span := api.Span(ctx, "queue")
+	defer func() { api.EndSpan(span, err) }()
 	leave = func() { <-s.places }
 	select {
 	case s.places <- struct{}{}:
@@ -166,7 +171,9 @@ func (m *model) run(ctx context.Context, in map[string]rlx.Tensor, names []strin
 			values = append(values, m.method.Outputs[i])
 		}
 	}
+	_, span := api.Span(ctx, "run", trace.WithAttributes(attribute.String("rlx.method", m.name)))
 	r, err := m.runner.Run(ctx, rlx.Request{Method: m.method.Name, Inputs: in, Outputs: names})
+	api.EndSpan(span, err)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,11 @@ import (
 	"math"
 	"net/http"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -81,9 +85,10 @@ func encoded(v []float32, format string) any {
 
 // Embed returns a vector for tokens. It waits for a place like Generate.
 func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Pooling) ([]float32, error) {
-	leave, err := e.places.take(ctx, client)
+	ctx, span := api.Span(ctx, "embedding", trace.WithAttributes(attribute.Int("rlx.prompt_tokens", len(ids))))
+	defer span.End()
+	leave, err := e.enter(ctx, client)
 	if err != nil {
-		e.metrics.refuse(err)
 		return nil, err
 	}
 	defer leave()

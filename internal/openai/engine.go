@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -134,9 +135,10 @@ type Client struct {
 // Errors match ErrBusy or ErrClient, or are those of text.Generator.Generate; a full context is none.
 func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o text.Options) (*text.Result, error) {
 	began := time.Now()
-	leave, err := e.places.take(ctx, client)
+	ctx, span := api.Span(ctx, "text")
+	defer span.End()
+	leave, err := e.enter(ctx, client)
 	if err != nil {
-		e.metrics.refuse(err)
 		return nil, err
 	}
 	defer leave()
@@ -152,12 +154,24 @@ func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o te
 		t, err := e.way.generate(ctx, prompt, o)
 		if errors.Is(err, rlx.ErrLost) && !sent && ctx.Err() == nil && try < maxTries {
 			e.metrics.repeated.Inc()
+			span.AddEvent("the backend was lost: the text is begun anew")
 			continue
 		}
 		if errors.Is(err, text.ErrContext) && t != nil && len(t.Tokens) > 0 {
 			err = nil // the answer says so in its finish_reason
 		}
 		e.metrics.text(t, err, began)
+		traceText(ctx, t, err)
 		return t, err
 	}
+}
+
+// enter waits for a place; leave gives it back.
+func (e *Engine) enter(ctx context.Context, client Client) (leave func(), err error) {
+	_, span := api.Span(ctx, "queue")
+	if leave, err = e.places.take(ctx, client); err != nil {
+		e.metrics.refuse(err)
+	}
+	api.EndSpan(span, err)
+	return leave, err
 }
