@@ -195,7 +195,7 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 			Own: matrix.Kernels(d.matrix)},
 	}
 	if d.limits.Kernels.Own != nil {
-		d.limits.Precisions = []string{"bf16"}
+		d.limits.Precisions = matrix.Precisions()
 	}
 	return d, nil
 }

@@ -30,7 +30,7 @@ func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend 
 			}
 			return k, ok
 		},
-		Limits: func(l *gpu.Limits) { l.Kernels.Own, l.Precisions = matrix.Kernels(d), []string{"bf16"} },
+		Limits: func(l *gpu.Limits) { l.Kernels.Own, l.Precisions = matrix.Kernels(d), matrix.Precisions() },
 	})
 }
 
@@ -51,7 +51,9 @@ func TestInterpretedProducts(t *testing.T) {
 				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
 				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
 			} {
-				t.Run(fmt.Sprintf("%d/%s/%s", d.Capability, tile, c), func(t *testing.T) { c.testOn(t, on, uint64(i)) })
+				p := matrix.Precisions()[i]
+				t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
+					func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
 			}
 		}
 	}

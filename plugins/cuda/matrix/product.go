@@ -17,8 +17,8 @@ var (
 	_ = register("dequant_matmul", products)
 )
 
-// products runs matrix products at precision bf16. Operands that are not rows of bf16 along K are first written to
-// scratch memory in that form, so that one kernel runs products of all types and layouts.
+// products runs matrix products at precisions bf16 and f16. Operands that are not rows of that type along K are first
+// written to scratch memory in that form, so that one kernel runs products of all types and layouts.
 func products(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
@@ -49,6 +49,7 @@ type product struct {
 	kernels.Product
 	device      Device
 	node        *ir.Node
+	typ         dtype.DType // to which operands are rounded
 	left, right operand
 }
 
@@ -65,10 +66,11 @@ type operand struct {
 // productOf returns the product of a node, or false if it does not run on matrix units.
 func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	p, ok := kernels.ProductOf(n)
-	if !ok || l.Precision != "bf16" || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
+	x.typ = narrow(l)
+	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
 		return x, false
 	}
-	x = product{Product: p, device: d, node: n}
+	x.Product, x.device, x.node = p, d, n
 	most := p.Largest(n)
 	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < leastWork {
 		return x, false
@@ -109,7 +111,7 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes) (o opera
 	}
 	k := t.Shape[t.Rank()-1]
 	whole := k.IsStatic() && k.Const%depth == 0
-	o.packed = t.DType != dtype.BF16 || across || !whole || !kernels.BeginsAt(in, 16)
+	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
 		o.scratch = (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
 		o.begin = p.left.scratch
@@ -175,9 +177,9 @@ func (p product) pack(o operand) kernels.Shader {
 		x = kernels.Weights("x", p.node, o.node)
 	}
 	return kernels.Shader{
-		Name: "bf16 operand", Body: packWGSL,
+		Name: "operand", Body: packWGSL,
 		Consts:   struct{ Fours, Across bool }{fours, o.across},
-		Bindings: []kernels.Binding{x, {Name: "y", Operand: kernels.Scratch, Vec: 4, DType: dtype.BF16}},
+		Bindings: []kernels.Binding{x, {Name: "y", Operand: kernels.Scratch, Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
 			s := p.Sizes(c)
@@ -201,7 +203,7 @@ func (p product) multiply() kernels.Shader {
 	most := p.Largest(p.node)
 	t := p.device.choose(most.M, most.N, most.Count)
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
-	x := productText{Tile: t, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
+	x := productText{Tile: t, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
 		Pairs: columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
@@ -211,7 +213,7 @@ func (p product) multiply() kernels.Shader {
 		if name := []string{"a", "b"}[i]; o.packed {
 			add(name, kernels.Scratch, dtype.U32)
 		} else {
-			add(name, o.node, dtype.BF16)
+			add(name, o.node, p.typ)
 		}
 	}
 	if x.Bias {
@@ -223,7 +225,7 @@ func (p product) multiply() kernels.Shader {
 	}
 	add("y", kernels.Out, dtype.F32)
 	return kernels.Shader{
-		Name: "bf16 product", Consts: x, Bindings: bindings, Fields: productFields,
+		Name: "product", Consts: x, Bindings: bindings, Fields: productFields,
 		Source: func(views []kernels.View) (string, error) {
 			var err error
 			x := x

@@ -3,11 +3,14 @@ package matrix
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// productText generates the kernel of a product of bf16 operands whose rows lie along K, with sums in f32.
+// productText generates the kernel of a product of operands of 16 bits whose rows lie along K, with sums in f32.
 type productText struct {
 	Tile
+	Type           dtype.DType // of the operands
 	Act            string
 	Bias, Residual bool
 	Pairs          bool // the number of columns is even
@@ -240,8 +243,8 @@ func (g *generated) warpgroups() func() {
 				t.add("add.u64 %s, %s, 2", a, a)
 				t.add("add.u64 %s, %s, 2", b, b)
 			}
-			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {%s}, %s, %s, %s, 1, 1, 0, 0", g.N,
-				strings.Join(g.acc, ", "), a, b, always)
+			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
+				g.Type, strings.Join(g.acc, ", "), a, b, always)
 		}
 		t.add("wgmma.commit_group.sync.aligned")
 	}
@@ -300,8 +303,8 @@ func (g *generated) warps() func() {
 				for j := range g.N / 4 / 8 {
 					sums := strings.Join(g.sums(i, j), ", ")
 					r := right[j/2][j%2*2:]
-					t.add("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%s}, {%s}, {%s, %s}, {%s}", sums,
-						strings.Join(left[i], ", "), r[0], r[1], sums)
+					t.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", g.Type,
+						sums, strings.Join(left[i], ", "), r[0], r[1])
 				}
 			}
 		}

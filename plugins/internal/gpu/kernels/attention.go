@@ -25,7 +25,7 @@ var (
 var _ = register(
 	Kernel{Op: "attention",
 		Takes:   "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32, sequence: i32)",
-		Shaders: attention, Scratch: fewBytes})
+		Shaders: attention, Scratch: attentionBytes})
 
 // attentionFields are the parameters of the attention shaders.
 var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s",
@@ -123,6 +123,9 @@ func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 	return out
 }
 
+// attentionBytes is the scratch memory of a node in bytes.
+func attentionBytes(n *ir.Node, l Limits) int64 { return max(fewBytes(n), l.ownBytes(n)) }
+
 func attention(n *ir.Node, l Limits) []Shader {
 	a := n.Attrs.(op.AttentionAttrs)
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
@@ -159,6 +162,13 @@ func attention(n *ir.Node, l Limits) []Shader {
 			}
 			return params(call)
 		}
+	}
+	if own := l.own(n); own != nil {
+		for _, s := range own {
+			s.Params = unlessFew(s.Params)
+			few = append(few, s)
+		}
+		return few
 	}
 	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
 	params := unlessFew(func(call *Call) []uint32 {
