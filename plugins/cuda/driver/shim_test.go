@@ -46,12 +46,14 @@ func TestInterpretedProducts(t *testing.T) {
 				continue
 			}
 			d.Tile = &tile
-			on := interpreted(d, strings.Clone)
 			for i, c := range []product{
 				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
 				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
+				{1, 105, 68, 384, dtype.BF16, gelu, true, true, true},
 			} {
-				p := matrix.Precisions()[i]
+				d.Splits = max(0, i-1) * 3
+				on := interpreted(d, strings.Clone)
+				p := matrix.Precisions()[i%2]
 				t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
 					func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
 			}

@@ -23,7 +23,9 @@ type Device struct {
 	Processors int
 	Shared     int // bytes of shared memory that a block can have
 
-	Tile *Tile // of products; nil for the kernel's choice
+	// Tests set these.
+	Tile   *Tile // of products; nil for the kernel's choice
+	Splits int   // parts into which their K is divided; 0 for the kernel's choice
 }
 
 // kernel makes a device's kernel for an op, or returns false if the device lacks what it needs.

@@ -33,7 +33,7 @@ func products(d Device) (kernels.Own, bool) {
 			if !ok {
 				return 0
 			}
-			return p.left.scratch + p.right.scratch
+			return p.sums + p.sumBytes(p.Largest(n))
 		},
 	}, d.tiles() != nil
 }
@@ -51,6 +51,8 @@ type product struct {
 	node        *ir.Node
 	typ         dtype.DType // to which operands are rounded
 	left, right operand
+	list        []plan
+	sums        int64 // where sums over parts of K begin in scratch memory
 }
 
 // operand is an operand of a product.
@@ -86,8 +88,10 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			x.right = o
 		}
 	}
+	x.sums = x.left.scratch + x.right.scratch
+	x.list = x.plans(most)
 	result := 4 * int64(most.Count) * int64(most.M) * int64(most.N)
-	return x, x.left.scratch+x.right.scratch <= mostBytes && result <= mostBytes
+	return x, x.sums+x.sumBytes(most) <= mostBytes && result <= mostBytes
 }
 
 // operand returns operand i. ok is false if the kernel does not take it. most are the largest sizes.
@@ -148,7 +152,10 @@ func (p product) shaders() (out []kernels.Shader) {
 			out = append(out, p.pack(o))
 		}
 	}
-	return append(out, p.multiply())
+	for _, l := range p.list {
+		out = append(out, p.multiply(l)...)
+	}
+	return out
 }
 
 // stored are the rows of an operand in a call: lines of each matrix, and their strides in elements.
@@ -198,12 +205,10 @@ func (p product) pack(o operand) kernels.Shader {
 	}
 }
 
-// multiply returns the shader of the product itself.
-func (p product) multiply() kernels.Shader {
-	most := p.Largest(p.node)
-	t := p.device.choose(most.M, most.N, most.Count)
+// multiply returns the shaders of the product itself, for the numbers of rows of a plan.
+func (p product) multiply(l plan) []kernels.Shader {
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
-	x := productText{Tile: t, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
+	x := productText{Tile: l.Tile, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
 		Pairs: columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
@@ -224,33 +229,53 @@ func (p product) multiply() kernels.Shader {
 		x.Pairs = x.Pairs && kernels.BeginsAt(p.node.In[p.Residual], 8)
 	}
 	add("y", kernels.Out, dtype.F32)
-	return kernels.Shader{
-		Name: "product", Consts: x, Bindings: bindings, Fields: productFields,
-		Source: func(views []kernels.View) (string, error) {
-			var err error
-			x := x
-			x.Skips, err = skips(bindings, views)
-			return x.text(), err
-		},
+	s := kernels.Shader{
+		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings),
 		Params: func(c *kernels.Call) []uint32 {
 			s := p.Sizes(c)
-			if s.M*s.N*s.Count == 0 {
+			if s.M*s.N*s.Count == 0 || !l.takes(s) {
 				return nil
 			}
-			out := []uint32{uint32(t.groups(s.M, s.N, s.Count)), uint32(s.M), uint32(s.N), uint32(padded(s.K) / depth)}
-			for _, o := range []operand{p.left, p.right} {
-				r := o.stored(s)
-				row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
-				if r.matrices == 1 {
-					matrix = 0
-				}
-				out = append(out, uint32(o.begin/16), uint32(row), uint32(matrix))
-			}
-			return out
+			return p.params(l, s)
 		},
 		Groups: func(c *kernels.Call) int {
 			s := p.Sizes(c)
-			return t.groups(s.M, s.N, s.Count)
+			return l.groups(s.M, s.N, s.Count*l.splits)
 		},
 	}
+	if l.splits > 1 {
+		return p.divided(l, s, x)
+	}
+	return []kernels.Shader{s}
+}
+
+// source returns the function that makes the text of a shader with these bindings.
+func (x productText) source(bindings []kernels.Binding) func(views []kernels.View) (string, error) {
+	return func(views []kernels.View) (string, error) {
+		var err error
+		x := x
+		x.Skips, err = skips(bindings, views)
+		return x.text(), err
+	}
+}
+
+// params returns the values of productFields. Parts of K are like matrices that begin within the rows of another.
+func (p product) params(l plan, s kernels.ProductSizes) []uint32 {
+	k := padded(s.K) / l.splits
+	out := []uint32{uint32(l.groups(s.M, s.N, s.Count*l.splits)), uint32(s.M), uint32(s.N), uint32(k / depth)}
+	for _, o := range []operand{p.left, p.right} {
+		r := o.stored(s)
+		row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
+		switch {
+		case l.splits > 1:
+			matrix = k / 8
+		case r.matrices == 1:
+			matrix = 0
+		}
+		out = append(out, uint32(o.begin/16), uint32(row), uint32(matrix))
+	}
+	if l.splits > 1 {
+		return append(out, uint32(p.sums/16))
+	}
+	return append(out, 0)
 }

@@ -18,8 +18,9 @@ type productText struct {
 }
 
 // productFields are the words of its parameters. Strides of rows, and of matrices in count products, are in units of 16
-// bytes, and so is where the operands begin.
-var productFields = []string{"groups", "m", "n", "parts", "a_at", "a_row", "a_matrix", "b_at", "b_row", "b_matrix"}
+// bytes, and so is where the operands and the result begin.
+var productFields = []string{"groups", "m", "n", "parts", "a_at", "a_row", "a_matrix", "b_at", "b_row", "b_matrix",
+	"y_at"}
 
 // rasterRows is the number of rows of tiles that blocks with consecutive numbers share, so that their operands stay in
 // the L2 cache.
@@ -63,6 +64,7 @@ func (x productText) text() string {
 	}
 	g.y = bind()
 	g.p = g.words(bind(), productFields)
+	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
 	g.placeTile()
 	g.addresses()
 	g.acc = g.regs("f", x.M*x.N/x.threads())
