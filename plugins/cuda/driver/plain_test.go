@@ -38,10 +38,11 @@ var attentionCases = []attentionCase{
 
 // largeAttention are cases for devices.
 var largeAttention = []attentionCase{
-	{1, 512, 4096, 32, 8, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, []int{1000}, false},
-	{1, 4100, 4100, 2, 2, 64, op.BSE, op.MaskNone, 0, 0, dtype.F32, nil, false},
-	{2, 4096, 4096, 2, 1, 80, op.BHSD, op.MaskCausal, 0, 0, dtype.F32, nil, false},
-	{1, 1000, 1500, 4, 2, 128, op.BSHD, op.MaskSliding, 333, 50, dtype.F16, nil, false},
+	{1, 300, 2048, 8, 2, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, []int{1000}, false},
+	{1, 4100, 700, 1, 1, 64, op.BSE, op.MaskNone, 0, 0, dtype.F32, nil, false},
+	{1, 4096, 4096, 1, 1, 16, op.BHSD, op.MaskCausal, 0, 0, dtype.F32, nil, false},
+	{1, 500, 700, 4, 2, 128, op.BSHD, op.MaskSliding, 333, 50, dtype.F16, nil, false},
+	{2, 300, 500, 4, 1, 80, op.BHSD, op.MaskCausal, 0, 0, dtype.F32, nil, false},
 }
 
 // TestAttention compares attention at bf16 and f16 with its definition.

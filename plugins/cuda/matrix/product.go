@@ -35,6 +35,10 @@ func products(d Device) (kernels.Own, bool) {
 			}
 			return p.sums + p.sumBytes(p.Largest(n))
 		},
+		Kept: func(n *ir.Node, l kernels.Limits) int64 {
+			p, _ := d.productOf(n, l)
+			return p.right.kept
+		},
 	}, d.tiles() != nil
 }
 
@@ -63,6 +67,7 @@ type operand struct {
 	packed  bool  // it is rounded and copied to scratch memory
 	begin   int64 // in scratch memory
 	scratch int64 // bytes in scratch memory
+	kept    int64 // bytes in memory that is kept, if the operand is a weight
 }
 
 // productOf returns the product of a node, or false if it does not run on matrix units.
@@ -78,7 +83,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 		return x, false
 	}
 	for i, across := range []bool{p.TransA, !p.TransB} {
-		o, ok := x.operand(i, across, most)
+		o, ok := x.operand(i, across, most, l.Keeps)
 		if !ok {
 			return x, false
 		}
@@ -95,7 +100,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 }
 
 // operand returns operand i. ok is false if the kernel does not take it. most are the largest sizes.
-func (p product) operand(i int, across bool, most kernels.ProductSizes) (o operand, ok bool) {
+func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bool) (o operand, ok bool) {
 	o = operand{node: i, across: across}
 	in := p.node.In[i]
 	t := in.Type
@@ -117,8 +122,12 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes) (o opera
 	whole := k.IsStatic() && k.Const%depth == 0
 	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		o.scratch = (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
-		o.begin = p.left.scratch
+		bytes := (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
+			o.kept = bytes
+		} else {
+			o.scratch, o.begin = bytes, p.left.scratch
+		}
 	}
 	return o, 4*int64(count)*int64(rows)*int64(most.K) <= mostBytes
 }
@@ -147,7 +156,7 @@ func sameShape(a, b ir.Shape) bool {
 }
 
 func (p product) shaders() (out []kernels.Shader) {
-	for _, o := range []operand{p.left, p.right} {
+	for _, o := range []operand{p.right, p.left} {
 		if o.packed {
 			out = append(out, p.pack(o))
 		}
@@ -172,6 +181,14 @@ func (o operand) stored(s kernels.ProductSizes) stored {
 	return out
 }
 
+// memory is the operand position of what is rounded.
+func (o operand) memory() int {
+	if o.kept > 0 {
+		return kernels.Kept
+	}
+	return kernels.Scratch
+}
+
 // pack returns the shader that writes an operand to scratch memory.
 func (p product) pack(o operand) kernels.Shader {
 	in := p.node.In[o.node]
@@ -184,14 +201,14 @@ func (p product) pack(o operand) kernels.Shader {
 		x = kernels.Weights("x", p.node, o.node)
 	}
 	return kernels.Shader{
-		Name: "operand", Body: packWGSL,
+		Name: "operand", Body: packWGSL, Once: o.kept > 0,
 		Consts:   struct{ Fours, Across bool }{fours, o.across},
-		Bindings: []kernels.Binding{x, {Name: "y", Operand: kernels.Scratch, Vec: 4, DType: p.typ}},
+		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
 			s := p.Sizes(c)
 			r := o.stored(s)
-			if s.M*s.N*s.K*s.Count == 0 {
+			if r.lines*r.matrices*s.K == 0 || o.kept == 0 && s.M*s.N*s.Count == 0 {
 				return nil
 			}
 			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(padded(s.K) / 4), uint32(s.K),
@@ -216,7 +233,7 @@ func (p product) multiply(l plan) []kernels.Shader {
 	}
 	for i, o := range []operand{p.left, p.right} {
 		if name := []string{"a", "b"}[i]; o.packed {
-			add(name, kernels.Scratch, dtype.U32)
+			add(name, o.memory(), dtype.U32)
 		} else {
 			add(name, o.node, p.typ)
 		}

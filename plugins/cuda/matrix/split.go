@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is divided (split-K): blocks
-// sum over a part of K each, as if the parts were products of their own, and another shader adds these sums.
+// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is divided (split-K): each
+// block sums over a part of K, as if the parts were products of their own, and another shader adds these sums.
 
 //go:embed product_sum.wgsl
 var productSumWGSL string

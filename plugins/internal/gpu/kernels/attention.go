@@ -126,12 +126,8 @@ func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 // attentionBytes is the scratch memory of a node in bytes.
 func attentionBytes(n *ir.Node, l Limits) int64 { return max(fewBytes(n), l.ownBytes(n)) }
 
-func attention(n *ir.Node, l Limits) []Shader {
-	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
-	if err != nil {
-		return nil
-	}
+// attentionConstsOf returns what the attributes and operands of a node determine.
+func attentionConstsOf(n *ir.Node, a op.AttentionAttrs) attentionConsts {
 	index := func(k int) int { // of an operand; 0 if it is absent
 		return max(0, indexIf(n.In[k] != nil, k))
 	}
@@ -144,6 +140,16 @@ func attention(n *ir.Node, l Limits) []Shader {
 		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
 	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.Reports()
 	c.Log2 = !c.Masked
+	return c
+}
+
+func attention(n *ir.Node, l Limits) []Shader {
+	a := n.Attrs.(op.AttentionAttrs)
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	if err != nil {
+		return nil
+	}
+	c := attentionConstsOf(n, a)
 	vectors := fewOperands(n)
 	var few []Shader
 	if vectors {
