@@ -215,6 +215,8 @@ var mayImport = map[string][]string{
 	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb"},
 	"internal/inference/inferencepb": {},
 	"internal/coco":                  {"segment"},
+	"internal/maskfiles": {"segment", "core/code", "core/diag", "internal/coco", "internal/ctxio", "internal/imaging",
+		"internal/regular"},
 	"internal/segmentpage":           {"segment", "internal/coco", "core/code", "core/diag", "internal/localpage"},
 	"internal/scenepage":             {"internal/localpage"},
 	"internal/rlxtest": {".", "internal/testbin", "core/device", "core/program", "format", "plugins/cpu/backend",
