@@ -95,6 +95,10 @@ var mayImport = map[string][]string{
 	"sdk/backend": {"core/device", "core/diag", "core/dtype", "core/ir", "core/op", "core/program", "core/runner",
 		"core/target", "core/tensor", "format", "plugins/rpc/serve"},
 	"sdk/backend/example": {"sdk/backend"},
+	// a module of its own, so that only its users have what Beam needs
+	"beam": {".", "core/code", "core/device", "core/diag", "internal/atomicfile", "internal/imaging",
+		"internal/maskfiles", "internal/regular", "patches", "segment", "task", "text"},
+	"beam/cmd/rlxbatch": {"beam", "internal/maskfiles", "segment"},
 	"plugins/cpu": {"plugins/cpu/backend", "plugins/rpc/serve", "core/device",
 		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend": {"core/code", "core/runner", "plugins/cpu/kernels/...", "core/device", "core/target", "core/op",
