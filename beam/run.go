@@ -55,13 +55,21 @@ type runFn struct {
 // defaultBatch keeps the memory of a run near that of one element; it is a bound, and methods may allow less.
 const defaultBatch = 16
 
-func (f *runFn) warm(ctx context.Context, s *rlx.Session) error {
+// method returns the method. A session may be that of another transform, so each call checks it.
+func (f *runFn) method(s *rlx.Session) (*rlx.Method, error) {
 	m, err := s.Model().Method(f.Method)
-	if err != nil {
-		return err
+	if err == nil && m.Stateful {
+		err = diag.New(diag.Usage, f.Method, "the method keeps a state; Run takes methods that keep none")
 	}
-	if m.Stateful {
-		return diag.New(diag.Usage, f.Method, "the method keeps a state; Run takes methods that keep none")
+	if err != nil {
+		return nil, errSetup{err}
+	}
+	return m, nil
+}
+
+func (f *runFn) warm(ctx context.Context, s *rlx.Session) error {
+	if _, err := f.method(s); err != nil {
+		return err
 	}
 	return s.Load(ctx, f.Method)
 }
@@ -75,7 +83,7 @@ func (f *runFn) ProcessElement(ctx context.Context, in Tensors, emit func(Tensor
 	w := workerOf(f.Model)
 	var rows int
 	err := w.do(ctx, f.warm, func(s *rlx.Session) error {
-		m, err := s.Model().Method(f.Method)
+		m, err := f.method(s)
 		if err == nil {
 			rows = f.rows(m)
 			_, err = check(m, in, rows > 1)
@@ -202,9 +210,9 @@ func (f *runFn) flush(ctx context.Context, emit func(Tensors), fail func(Failure
 
 // run runs the method once.
 func (f *runFn) run(ctx context.Context, s *rlx.Session, in []Tensors) (outs []Tensors, err error) {
-	m, err := s.Model().Method(f.Method)
+	m, err := f.method(s)
 	if err != nil {
-		return nil, errSetup{err}
+		return nil, err
 	}
 	rows := f.rows(m)
 	inputs, err := check(m, in[0], rows > 1)

@@ -44,8 +44,8 @@ func (o SegmentOptions) request() maskfiles.Request {
 	if q.Choice == "" {
 		q.Choice = segment.Best
 	}
-	if !o.Everything {
-		q.Prompts = o.Prompts
+	if !o.Everything { // the record names the options, too, as rlxrun's does
+		q.Prompts, q.All, q.ObjectMasks = o.Prompts, DefaultObjects(), false
 	}
 	return q
 }
@@ -129,6 +129,13 @@ func (f *segmentFn) ProcessElement(ctx context.Context, img Image, emit func(Fol
 // one returns the files of an image, or nil if they are there already.
 func (f *segmentFn) one(ctx context.Context, s *rlx.Session, in Image) (*Folder, error) {
 	q := f.Options.request()
+	g, err := segment.New(s)
+	if err == nil {
+		err = f.check(g)
+	}
+	if err != nil {
+		return nil, errSetup{err}
+	}
 	key, err := q.Key(ctx, s.Model().Facts().Identity, s.Precision(), bytes.NewReader(in.Data))
 	if err != nil {
 		return nil, err
@@ -137,10 +144,6 @@ func (f *segmentFn) one(ctx context.Context, s *rlx.Session, in Image) (*Folder,
 		if _, ok := maskfiles.Done(filepath.Join(f.Options.Done, filepath.FromSlash(in.Name)), key); ok {
 			return nil, nil
 		}
-	}
-	g, err := segment.New(s)
-	if err != nil {
-		return nil, errSetup{err}
 	}
 	img, err := imaging.Decode(in.Name, bytes.NewReader(in.Data), imaging.Limits{})
 	if err != nil {
