@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
@@ -63,7 +62,6 @@ func (g *convolution) channels() {
 	for i := range g.taps {
 		g.at = append(g.at, b.tap(g, i))
 	}
-	g.listLines(&b)
 	p.Share(g.N*g.Cout*b.tasks(g), 1+pool.Grain/(b.high*b.wide*taps), (*convBands)(g))
 }
 
@@ -127,7 +125,7 @@ func (b *band) size(g *convolution) int {
 	return g.planes * g.step[1] * b.remainders(g) * b.lines * b.pitch
 }
 
-// bandScratch returns the bytes that a worker needs for bands, also for smaller results.
+// bandScratch returns what a worker needs for bands, also for smaller results, in bytes.
 func (g *convolution) bandScratch() int64 {
 	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.Set.Lanes
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
@@ -147,7 +145,7 @@ func (b *band) place(g *convolution, plane, r, remainder int) int {
 	return (((plane*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
 }
 
-// tap returns the index in the copy at which the elements of tap i begin.
+// tap returns the index in the copy from which on tap i reads.
 func (b *band) tap(g *convolution, i int) int {
 	t := g.taps[i].at
 	for k := range t {
@@ -155,69 +153,6 @@ func (b *band) tap(g *convolution, i int) int {
 	}
 	n := b.remainders(g)
 	return b.place(g, t[0]/g.apart, t[1], t[2]%n) + t[2]/n
-}
-
-// lineRuns are the vectors in which the lines of an image are copied, as vec.Routines.CopyRuns takes them.
-type lineRuns struct {
-	runs   []int
-	vector int // elements of a vector; 0 if there are no runs
-}
-
-// list lists the vectors of lines of so many elements, at most as many lines as most says. line returns where a line
-// goes, which ascends, and from where it comes; a negative place means that there is no such line.
-func (r *lineRuns) list(s *isa.Set, lines, most, wide int, line func(i int) (to, from int)) {
-	r.vector = 0
-	if wide < lineVector {
-		return
-	}
-	for r.vector = lineVector; 2*r.vector <= min(wide, s.Lanes); {
-		r.vector *= 2
-	}
-	r.runs = pool.Sized(r.runs, 2*most*pool.CeilDiv(wide, r.vector))[:0]
-	for i := range lines {
-		to, from := line(i)
-		for at := 0; to >= 0 && at < wide; at += r.vector {
-			k := min(at, wide-r.vector) // the last vector overlaps the one before
-			r.runs = append(r.runs, to+k, from+k)
-		}
-	}
-}
-
-// copy copies the lines.
-func (r *lineRuns) copy(s *isa.Set, dst, src []float32) {
-	if len(r.runs) > 0 {
-		vec.On(s).CopyRuns(dst, 0, src, oneRun[:1], 0, r.runs, r.vector)
-	}
-}
-
-const lineVector = 4 // the narrowest vector of CopyRuns
-
-// listLines lists how a band is copied and its result is written, if bands are whole channels of flat images and no
-// columns are skipped. Copying line by line takes about as long as the products.
-func (g *convolution) listLines(b *band) {
-	g.reads.vector, g.writes.vector = 0, 0
-	if b.tasks(g) > 1 || g.In[0] > 1 || g.Kernel[0] > 1 || g.Pad[0] > 0 || b.remainders(g) > 1 {
-		return
-	}
-	sh, cut := g.step[1], g.cutLine(b.pitch, g.low[2], 1)
-	g.reads.list(g.p.Set, sh*b.lines, g.In[1], cut.end-cut.before, func(i int) (to, from int) {
-		i = i%b.lines*sh + i/b.lines // lines with the same remainder are adjacent
-		y := g.low[1] + i
-		if y < 0 || y >= g.In[1] {
-			return -1, 0
-		}
-		return b.place(g, 0, i, 0) + cut.before, y*g.In[2] + cut.from
-	})
-	if b.flat {
-		g.writes.list(g.p.Set, b.high, b.high, b.wide, func(i int) (to, from int) {
-			return i * g.out[2], i * b.pitch / b.step
-		})
-	}
-}
-
-// linesMost returns how many integers listLines lists at most, also for smaller images.
-func (g *convolution) linesMost() int {
-	return 2 * (g.In[1]*pool.CeilDiv(g.In[2], lineVector) + g.out[1]*pool.CeilDiv(g.out[2], lineVector))
 }
 
 type convBands convolution
@@ -235,20 +170,13 @@ func (x *convBands) Do(lo, hi, worker int) {
 	most := slices.Max(g.at)
 	mark := sc.Mark()
 	copied, made := sc.Floats(b.size(g)+b.pitch+2*b.step*s.Lanes), sc.Floats(room)
-	if g.reads.vector > 0 { // the padding stays
-		clear(copied)
-	}
 	for t := lo; t < hi; t++ {
 		w0, rest := t%across*b.wide, t/across
 		h0, d := rest%down*b.high, rest/down%g.out[0]
 		channel := rest / down / g.out[0] // counted over all images
 		o := channel % g.Cout
 		high, wide := min(b.high, g.out[1]-h0), min(b.wide, g.out[2]-w0)
-		if from := channel/g.Cout*g.Cin + o/g.og; g.reads.vector > 0 {
-			g.reads.copy(s, copied, g.X[from*elementwise.Volume(g.In):])
-		} else {
-			g.copyBand(copied, &b, from, d, h0, w0, sc)
-		}
+		g.copyBand(copied, &b, channel/g.Cout*g.Cin+o/g.og, d, h0, w0, sc)
 		weights, bias := g.weights[o*taps:(o+1)*taps], float32(0)
 		if g.Bias != nil {
 			bias = g.Bias[o]
@@ -257,10 +185,7 @@ func (x *convBands) Do(lo, hi, worker int) {
 		if b.flat {
 			n := ((high-1)*apart + wide + s.Lanes - 1) / s.Lanes * s.Lanes
 			stencil(made[:n], copied, g.at, most, weights, bias)
-			if g.writes.vector > 0 {
-				g.writes.copy(s, g.Out[first:], made)
-				continue
-			}
+			g.act(made[:n])
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
@@ -276,12 +201,17 @@ func (x *convBands) Do(lo, hi, worker int) {
 			stencil(made[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 			copy(dst[:wide], made)
 		}
+		if across == 1 {
+			g.act(g.Out[first:][:high*wide])
+		} else {
+			g.actRows(g.Out[first:], high, wide, g.out[2])
+		}
 	}
 	sc.Release(mark)
 }
 
-// copyBand copies the elements that the band at depth d, line h0 and column w0 reads of a channel, with padding outside
-// of the image.
+// copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the
+// image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *pool.Scratch) {
 	sh, sw := g.step[1], b.remainders(g)
 	plane := g.X[channel*elementwise.Volume(g.In):][:elementwise.Volume(g.In)]

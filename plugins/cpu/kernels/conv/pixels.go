@@ -45,7 +45,7 @@ func (g *convolution) pixelWeights() int {
 	return g.pixelBlocks() * g.p.Set.Lanes * elementwise.Volume(g.Kernel)
 }
 
-// pixelScratch returns the bytes that a worker needs, also for smaller images.
+// pixelScratch returns what a worker needs, also for smaller images, in bytes.
 func (g *convolution) pixelScratch() int64 {
 	lanes := g.p.Set.Lanes
 	in, out := min(elementwise.Volume(g.In), mostPixels), min(elementwise.Volume(g.out), mostPixels)
@@ -130,12 +130,13 @@ func (x *convPixels) Do(lo, hi, worker int) {
 			stencil(made[line*g.out[2]*lanes:][:g.out[2]*lanes], image[at*lanes:], g.at, most, w, bias,
 				g.Stride[2]*lanes)
 		}
+		g.act(made[:lanes*out])
 		dst := g.Out[(n*g.Cout+o)*out:][:rows*out]
 		to, direct := back, out%lanes == 0 && rows == lanes
 		if direct {
 			to = dst
 		}
-		// The last pixels come first, because elements written past the end of their lines are then overwritten.
+		// The last pixels first: what is written past their lines is then overwritten.
 		for i := (out - 1) / lanes * lanes; i >= 0; i -= lanes {
 			vec.On(s).Transpose(to[i:], out, made[i*lanes:], lanes, min(lanes, out-i), lanes)
 		}

@@ -29,7 +29,6 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 	case c.byChannel():
 		r.Worker = max(c.bandScratch(), c.pixelScratch())
 		r.Shared += pool.FloatBytes(c.pixelWeights(), taps)
-		r.Other += pool.SizeOf[int](c.linesMost())
 	default:
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += pool.FloatBytes(g.Groups * blocks * (c.blockRows()*c.k + product.Spill*taps))
