@@ -11,7 +11,6 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
@@ -183,24 +182,20 @@ func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
 	return tls.NewListener(l, config), "https", nil
 }
 
-// addText adds OpenAI's API for a language model to a server. It returns the method that the server runs.
-func (s *session) addText(f *apiFlags, t *task.Text, to *api.Server) (*rlx.Method, error) {
+// engineOf returns the engine of a language model, and the method that it runs.
+func (f *apiFlags) engineOf(s *session, t *task.Text, label string) (*openai.Engine, *rlx.Method, error) {
 	name := t.Method
 	if t.Batch.Sequence != "" {
 		name = t.Batch.Method
 	} else if f.alike {
-		return nil, cli.Usagef("--reproducible",
+		return nil, nil, cli.Usagef("--reproducible",
 			"is for artifacts that were compiled with rlxc --batch N; texts of others do not share runs")
 	}
 	method, err := s.model.Method(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.parallel, Waiting: f.waiting,
-		PerClient: f.client, Budget: f.budget, Alike: f.alike})
-	if err != nil {
-		return nil, err
-	}
-	openai.Add(to, s.model, engine, f.nameOf(s))
-	return method, nil
+		PerClient: f.client, Budget: f.budget, Alike: f.alike, Label: label})
+	return engine, method, err
 }

@@ -20,6 +20,8 @@ type Limits struct {
 	PerClient int  // texts of one client, in progress or waiting; 0 means any number
 	Budget    int  // see text.Batch.Budget; 0 means its default
 	Alike     bool // see text.Batch.Alike
+	// Label is the model's name in the numbers for Prometheus, if those of several models are told together.
+	Label string
 }
 
 // turnsParallel is the default of Limits.Parallel for models that were compiled for one sequence.

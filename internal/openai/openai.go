@@ -25,32 +25,23 @@ const (
 
 // A Server answers the requests of the API for one model.
 type Server struct {
-	name     string // that /v1/models lists; requests may give any name
+	name     string
 	model    *rlx.Model
 	engine   *Engine
 	started  time.Time
 	grammars grammars
-}
 
-// Add adds the API to a server. m is the engine's model, which must have the task text. name is what /v1/models lists.
-func Add(to *api.Server, m *rlx.Model, e *Engine, name string) {
-	s := &Server{name: name, model: m, engine: e, started: time.Now()}
-	to.Add(api.Part{Prefix: "/v1/", Ready: e.Ready, Drain: e.drain, Gather: e.metrics.registry,
-		Refuse: func(w http.ResponseWriter, status int, reason, message string) {
-			fail(w, &failure{status, message, "", reason})
-		}})
-	for pattern, f := range map[string]http.HandlerFunc{
-		"GET /v1/models": s.models, "GET /v1/models/{name}": s.models, "POST /v1/chat/completions": s.chat,
-		"POST /v1/completions": s.complete, "POST /v1/embeddings": s.embed,
-	} {
-		to.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { f(w, recorded(r)) })
-	}
+	// of Models, whose mu guards them
+	uses     int
+	replaced bool
+	end      func()
 }
 
 // A record is what the log tells about a request.
 type record struct {
 	*api.Record
 	usage
+	model string
 }
 
 type recordKey struct{}
@@ -60,7 +51,7 @@ func recorded(r *http.Request) *http.Request {
 	about := &record{Record: api.RecordOf(r.Context())}
 	about.More = func() []slog.Attr {
 		return []slog.Attr{slog.Int("prompt_tokens", about.Prompt), slog.Int("cached_tokens", about.Details.Cached),
-			slog.Int("completion_tokens", about.Completion)}
+			slog.Int("completion_tokens", about.Completion), slog.String("model", about.model)}
 	}
 	return r.WithContext(context.WithValue(r.Context(), recordKey{}, about))
 }
@@ -71,26 +62,6 @@ func recordOf(ctx context.Context) *record {
 		return r
 	}
 	return &record{Record: &api.Record{}}
-}
-
-type modelInfo struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
-
-func (s *Server) models(w http.ResponseWriter, r *http.Request) {
-	m := modelInfo{s.name, "model", s.started.Unix(), "rlx"}
-	switch r.PathValue("name") {
-	case "":
-		answer(w, map[string]any{"object": "list", "data": []modelInfo{m}})
-	case m.ID:
-		answer(w, m)
-	default:
-		fail(w, &failure{http.StatusNotFound, "the model does not exist; this server has " + m.ID, "model",
-			"model_not_found"})
-	}
 }
 
 // A failure is an error as the API has it.
