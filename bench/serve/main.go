@@ -224,8 +224,8 @@ func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error)
 		}
 	}
 	// logprobs makes an event of every token, also of those without text
-	body, err := json.Marshal(map[string]any{"model": l.model, "prompt": ids, "max_tokens": l.tokens, "temperature": 0.7,
-		"seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
+	body, err := json.Marshal(map[string]any{"model": l.model, "prompt": ids, "max_tokens": l.tokens,
+		"temperature": 0.7, "seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
 		"stream_options": map[string]any{"include_usage": true}})
 	if err != nil {
 		return a, err

@@ -52,7 +52,8 @@ func newAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 			texts++
 		}
 	}
-	if a.several = texts > 1; texts > 0 {
+	a.several = texts > 1
+	if texts > 0 {
 		a.text = &openai.Models{}
 	}
 	var artifacts []inference.Artifact
@@ -136,8 +137,8 @@ func (a *apis) ender(x servable) func() {
 	}
 }
 
-// load opens the file of an artifact again and lets new requests use it. The old one is closed when its last request has
-// ended. If the file cannot be used, the old one stays.
+// load opens the file of an artifact again and lets new requests use it. The old one is closed when its last request
+// has ended. If the file cannot be used, the old one stays.
 func (a *apis) load(name string) (err error) {
 	a.loading.Lock()
 	defer a.loading.Unlock()
@@ -173,7 +174,8 @@ func (a *apis) load(name string) (err error) {
 	_, was := old.model.Task().(*task.Text)
 	if _, is := s.model.Task().(*task.Text); is != was || len(inference.Methods(s.model)) > 0 !=
 		(len(inference.Methods(old.model)) > 0) {
-		return diag.New(diag.Usage, s.model.Path(), "offers %s, and the file that is served %s: start another server for it",
+		return diag.New(diag.Usage, s.model.Path(),
+			"offers %s, and the file that is served %s: start another server for it",
 			methodNames(s.model), methodNames(old.model))
 	}
 	x, err := a.prepare(s, name)

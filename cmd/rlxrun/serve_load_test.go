@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestServeLoad: an artifact is loaded again while requests are in progress. None of them fails, the old backend ends, and
-// a bad file changes nothing.
+// TestServeLoad: an artifact is loaded again while requests are in progress. None of them fails, the old backend ends,
+// and a bad file changes nothing.
 func TestServeLoad(t *testing.T) {
 	s := tinySession(t, debugFlags{})
 	path := s.model.Path()
@@ -72,7 +72,8 @@ func TestServeLoad(t *testing.T) {
 	} {
 		put(c.file)
 		if status, body := ask("POST", c.path, ""); status != c.status || !strings.Contains(string(body), c.answer) {
-			t.Errorf("%d bytes, %s: status %d: %s; want %d with %q", len(c.file), c.path, status, body, c.status, c.answer)
+			t.Errorf("%d bytes, %s: status %d: %s; want %d with %q", len(c.file), c.path, status, body, c.status,
+				c.answer)
 		}
 	}
 	close(stop)

@@ -28,13 +28,15 @@ type apiFlags struct {
 	cert, certKey     string
 	parallel, waiting int
 	client, budget    int
+	clientTokens      int
+	tokens            *openai.Tokens // by clientTokens, for all models
 	alike             bool
 	log               string
 }
 
 // apiFlagNames lists them.
 var apiFlagNames = []string{"api", "listen", "grpc", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
-	"client-requests", "prompt-tokens", "reproducible", "access-log"}
+	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "access-log"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -54,6 +56,8 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	fs.IntVar(&f.waiting, "queue", 64, "`N` requests that may wait; others are refused with status 429")
 	fs.IntVar(&f.client, "client-requests", 0,
 		"`N` texts of a client in progress or waiting; others are refused with status 429 (default any number)")
+	fs.IntVar(&f.clientTokens, "client-tokens", 0,
+		"`N` tokens of a client in a minute, computed or generated; more requests are refused with status 429 (default any number)")
 	fs.IntVar(&f.budget, "prompt-tokens", 0,
 		"`N` tokens of prompts between two tokens of the texts in progress (default 128)")
 	fs.BoolVar(&f.alike, "reproducible", false,
@@ -80,6 +84,8 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--parallel", "is %d; allowed are 1 to 1024", f.parallel)
 	case f.client < 0 || f.client > 1<<20:
 		return cli.Usagef("--client-requests", "is %d; allowed are 0 (any number) to %d", f.client, 1<<20)
+	case f.clientTokens < 0 || f.clientTokens > 1<<30:
+		return cli.Usagef("--client-tokens", "is %d; allowed are 0 (any number) to %d", f.clientTokens, 1<<30)
 	case f.budget < 0 || f.budget > 1<<20:
 		return cli.Usagef("--prompt-tokens", "is %d; allowed are 0 (the default) to %d", f.budget, 1<<20)
 	case !slices.Contains([]string{"off", "text", "json"}, f.log):
@@ -90,6 +96,9 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--tls-cert", "and --tls-key go together")
 	case f.listen != "" && all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
+	}
+	if f.clientTokens > 0 {
+		f.tokens = openai.NewTokens(f.clientTokens)
 	}
 	for _, flag := range []struct{ name, address string }{{"--listen", f.listen}, {"--grpc", f.grpc}} {
 		if _, _, err := net.SplitHostPort(flag.address); flag.address != "" && err != nil {
@@ -196,6 +205,7 @@ func (f *apiFlags) engineOf(s *session, t *task.Text, label string) (*openai.Eng
 		return nil, nil, err
 	}
 	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.parallel, Waiting: f.waiting,
-		PerClient: f.client, Budget: f.budget, Alike: f.alike, Label: label})
+		PerClient: f.client, Budget: f.budget, Alike: f.alike, Label: label,
+		Tokens: f.tokens})
 	return engine, method, err
 }

@@ -57,8 +57,8 @@ func (s *Service) Add(to *api.Server, programVersion string) {
 	}
 }
 
-// AddLoad adds to a server the request to load the file of an artifact again. load returns ErrArtifact if there is none of
-// a name.
+// AddLoad adds to a server the request to load the file of an artifact again. load returns ErrArtifact if there is
+// none of a name.
 func AddLoad(to *api.Server, load func(name string) error) {
 	to.HandleFunc("POST /v2/repository/models/{artifact}/load", func(w http.ResponseWriter, r *http.Request) {
 		err := load(r.PathValue("artifact"))

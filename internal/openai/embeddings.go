@@ -96,6 +96,9 @@ func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Poo
 			e.metrics.repeated.Inc()
 			continue
 		}
+		if err == nil {
+			e.limits.Tokens.spend(client.Name, len(ids))
+		}
 		return v, err
 	}
 }

@@ -50,7 +50,7 @@ func newMetrics(e *Engine) *metrics {
 	}
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
 	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
-		"(client), the server was ending (ending), or the client went while it waited (gone).", "reason")
+		"(client) or had used its tokens (tokens), the server was ending (ending), or the client went while it waited (gone).", "reason")
 	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
 		"reason")
 	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
@@ -79,6 +79,8 @@ func (m *metrics) refuse(err error) {
 	switch {
 	case errors.Is(err, ErrBusy):
 		reason = "busy"
+	case errors.Is(err, ErrTokens):
+		reason = "tokens"
 	case errors.Is(err, ErrClient):
 		reason = "client"
 	case errors.Is(err, errDraining):

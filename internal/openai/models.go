@@ -22,8 +22,8 @@ type Models struct {
 	draining bool
 }
 
-// Put adds a model, which must have the task text and be the engine's. name is what /v1/models lists. It takes the place
-// of the model that had the name: requests in progress end with the old one, and end of the old one is called after the
+// Put adds a model, which must have the task text and be the engine's. name is what /v1/models lists. It takes the
+// place of the model that had the name: requests in progress end with the old one, and end of the old one is called after the
 // last of them. end may be nil.
 func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
 	s := &Server{name: name, model: m, engine: e, started: time.Now(), end: end}
@@ -58,8 +58,8 @@ func (all *Models) list() []*Server {
 	return all.servers
 }
 
-// use returns the model that a request names; done is called when the request has ended. If there is one model, any name
-// will do.
+// use returns the model that a request names; done is called when the request has ended. If there is one model, any
+// name will do.
 func (all *Models) use(name string) (s *Server, done func(), err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -85,7 +85,7 @@ func (all *Models) use(name string) (s *Server, done func(), err error) {
 func unknown(name string, servers []*Server) *failure {
 	return &failure{http.StatusNotFound,
 		"the model " + diag.Printable(name) + " does not exist; this server has " + namesOf(servers), "model",
-		"model_not_found"}
+		"model_not_found", 0}
 }
 
 func namesOf(servers []*Server) string {
@@ -100,7 +100,7 @@ func namesOf(servers []*Server) string {
 func (all *Models) Add(to *api.Server) {
 	to.Add(api.Part{Prefix: "/v1/", Ready: all.ready, Drain: all.drain, Gather: prometheus.GathererFunc(all.gather),
 		Refuse: func(w http.ResponseWriter, status int, reason, message string) {
-			fail(w, &failure{status, message, "", reason})
+			fail(w, &failure{status, message, "", reason, 0})
 		}})
 	for pattern, f := range map[string]http.HandlerFunc{
 		"GET /v1/models": all.models, "GET /v1/models/{name}": all.models,

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -69,13 +70,14 @@ type failure struct {
 	status         int
 	message, param string
 	code           string
+	retry          int // seconds until the client may try again; 0 if that is not known
 }
 
 func (f *failure) Error() string { return f.message }
 
 // refuse returns the failure for a parameter that is wrong or not supported.
 func refuse(param, message string) *failure {
-	return &failure{http.StatusBadRequest, param + ": " + message, param, "invalid_value"}
+	return &failure{http.StatusBadRequest, param + ": " + message, param, "invalid_value", 0}
 }
 
 // statusClientGone is what nginx logs for clients that have gone. No client sees it.
@@ -88,25 +90,27 @@ func failureOf(err error) *failure {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, ErrBusy):
-		return &failure{http.StatusTooManyRequests, err.Error(), "", "server_busy"}
+		return &failure{http.StatusTooManyRequests, err.Error(), "", "server_busy", 0}
+	case errors.Is(err, ErrTokens):
+		return tokensFailure(err)
 	case errors.Is(err, ErrClient):
-		return &failure{http.StatusTooManyRequests, err.Error(), "", "rate_limit_exceeded"}
+		return &failure{http.StatusTooManyRequests, err.Error(), "", "rate_limit_exceeded", 0}
 	case errors.Is(err, errDraining):
-		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending"}
+		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending", 0}
 	case errors.Is(err, context.Canceled):
-		return &failure{statusClientGone, "the client has gone", "", "cancelled"}
+		return &failure{statusClientGone, "the client has gone", "", "cancelled", 0}
 	case errors.Is(err, text.ErrContext):
-		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded"}
+		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded", 0}
 	case errors.Is(err, rlx.ErrUsage), errors.Is(err, rlx.ErrInput), errors.Is(err, text.ErrText):
-		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value"}
+		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
 	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
-		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_error"}
+		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_error", 0}
 	}
 	var e *diag.Error
 	if errors.As(err, &e) && e.Code.Exit() == 3 { // such as a conversation that the chat template rejects
-		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value"}
+		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
 	}
-	return &failure{http.StatusInternalServerError, err.Error(), "", "server_error"}
+	return &failure{http.StatusInternalServerError, err.Error(), "", "server_error", 0}
 }
 
 type errorBody struct {
@@ -129,7 +133,19 @@ func (f *failure) body() (b errorBody) {
 	return b
 }
 
+// tokensFailure returns the failure for a client that has used its tokens.
+func tokensFailure(err error) *failure {
+	f := &failure{status: http.StatusTooManyRequests, message: err.Error(), code: "rate_limit_exceeded"}
+	if e, ok := errors.AsType[*tokensError](err); ok {
+		f.retry = e.seconds()
+	}
+	return f
+}
+
 func fail(w http.ResponseWriter, f *failure) {
+	if f.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.retry))
+	}
 	api.Reply(w, f.status, f.body(), writeTimeout)
 }
 
@@ -148,12 +164,13 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &large):
-		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large"}
+		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large",
+			0}
 	case err != nil:
-		return &failure{http.StatusBadRequest, "the body is no request in JSON: " + err.Error(), "", "invalid_json"}
+		return &failure{http.StatusBadRequest, "the body is no request in JSON: " + err.Error(), "", "invalid_json", 0}
 	}
 	if d.More() {
-		return &failure{http.StatusBadRequest, "the body has more than one JSON value", "", "invalid_json"}
+		return &failure{http.StatusBadRequest, "the body has more than one JSON value", "", "invalid_json", 0}
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil
