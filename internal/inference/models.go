@@ -312,23 +312,16 @@ func refusef(format string, args ...any) *failure {
 
 var errDraining = &failure{http.StatusServiceUnavailable, codes.Unavailable, "the server is ending"}
 
-// statusClientGone is what nginx logs for clients that have gone. No client sees it.
-const statusClientGone = 499
+// codesOf are the codes of gRPC for statuses.
+var codesOf = map[int]codes.Code{api.StatusClientGone: codes.Canceled,
+	http.StatusGatewayTimeout: codes.DeadlineExceeded, http.StatusBadRequest: codes.InvalidArgument,
+	http.StatusServiceUnavailable: codes.Unavailable, http.StatusInternalServerError: codes.Internal}
 
 // failureOf returns the failure for an error.
 func failureOf(err error) *failure {
-	var f *failure
-	switch {
-	case errors.As(err, &f):
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
-	case errors.Is(err, context.Canceled):
-		return &failure{statusClientGone, codes.Canceled, "the client has gone"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &failure{http.StatusGatewayTimeout, codes.DeadlineExceeded, "the request took longer than its deadline"}
-	case errors.Is(err, rlx.ErrInput), errors.Is(err, rlx.ErrUsage):
-		return &failure{http.StatusBadRequest, codes.InvalidArgument, err.Error()}
-	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
-		return &failure{http.StatusServiceUnavailable, codes.Unavailable, err.Error()}
 	}
-	return &failure{http.StatusInternalServerError, codes.Internal, err.Error()}
+	status, message := api.StatusOf(err)
+	return &failure{status, codesOf[status], message}
 }

@@ -23,8 +23,8 @@ type Models struct {
 }
 
 // Put adds a model, which must have the task text and be the engine's. name is what /v1/models lists. It takes the
-// place of the model that had the name: requests in progress end with the old one, and end of the old one is called after the
-// last of them. end may be nil.
+// place of the model that had the name: requests in progress end with the old one, and end of the old one is called
+// after the last of them. end may be nil.
 func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
 	s := &Server{name: name, model: m, engine: e, started: time.Now(), end: end}
 	all.mu.Lock()

@@ -80,9 +80,6 @@ func refuse(param, message string) *failure {
 	return &failure{http.StatusBadRequest, param + ": " + message, param, "invalid_value", 0}
 }
 
-// statusClientGone is what nginx logs for clients that have gone. No client sees it.
-const statusClientGone = 499
-
 // failureOf returns the failure for an error.
 func failureOf(err error) *failure {
 	var f *failure
@@ -97,20 +94,26 @@ func failureOf(err error) *failure {
 		return &failure{http.StatusTooManyRequests, err.Error(), "", "rate_limit_exceeded", 0}
 	case errors.Is(err, errDraining):
 		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending", 0}
-	case errors.Is(err, context.Canceled):
-		return &failure{statusClientGone, "the client has gone", "", "cancelled", 0}
 	case errors.Is(err, text.ErrContext):
 		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded", 0}
-	case errors.Is(err, rlx.ErrUsage), errors.Is(err, rlx.ErrInput), errors.Is(err, text.ErrText):
-		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
-	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
-		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_error", 0}
-	}
-	var e *diag.Error
-	if errors.As(err, &e) && e.Code.Exit() == 3 { // such as a conversation that the chat template rejects
+	case errors.Is(err, text.ErrText):
 		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
 	}
-	return &failure{http.StatusInternalServerError, err.Error(), "", "server_error", 0}
+	status, message := api.StatusOf(err)
+	if status == http.StatusInternalServerError {
+		var e *diag.Error
+		if errors.As(err, &e) && e.Code.Exit() == 3 { // such as a conversation that the chat template rejects
+			status = http.StatusBadRequest
+		}
+	}
+	code := "server_error"
+	switch status {
+	case api.StatusClientGone:
+		code = "cancelled"
+	case http.StatusBadRequest:
+		code = "invalid_value"
+	}
+	return &failure{status, message, "", code, 0}
 }
 
 type errorBody struct {
