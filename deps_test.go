@@ -215,7 +215,7 @@ var mayImport = map[string][]string{
 	"internal/localpage/pagetest":    {},
 	"internal/bridge":                {".", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
 	"internal/grammar":               {"core/code", "core/diag"},
-	"internal/api":                   {"core/diag", "internal/localpage"},
+	"internal/api":                   {".", "core/diag", "internal/localpage"},
 	"internal/otlp":                  {"core/diag"},
 	"internal/otlp/otlptest":         {},
 	"internal/openai":                {".", "core/diag", "internal/api", "text"},

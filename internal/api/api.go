@@ -257,7 +257,8 @@ func (s *Server) Allows(ctx context.Context, authorization string) bool {
 // Reply answers a request with a value as JSON, which the client has to take within a time. Clients that are refused
 // for a while are told when to try again.
 func Reply(w http.ResponseWriter, status int, v any, within time.Duration) {
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	busy := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	if busy && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -68,7 +68,7 @@ func fixture(t *testing.T, do func(context.Context, rlx.Request) (*rlx.Result, e
 	if do != nil {
 		runner = rlxtest.Runner{Session: session, Do: do}
 	}
-	s, err := New([]Artifact{{"kinds", runner}}, l)
+	s, err := New([]Artifact{{Name: "kinds", Runner: runner}}, l)
 	if err != nil {
 		t.Fatal(err)
 	}

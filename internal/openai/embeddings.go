@@ -32,11 +32,9 @@ type embedding struct {
 }
 
 // embed answers a request for embeddings.
-func (s *Server) embed(w http.ResponseWriter, r *http.Request) {
-	var in embeddingRequest
-	err := read(w, r, &in)
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, in *embeddingRequest) {
+	var err error
 	switch {
-	case err != nil:
 	case in.Format != "" && in.Format != "float" && in.Format != "base64":
 		err = refuse("encoding_format", "must be float or base64")
 	case in.Dimensions != nil:
@@ -97,6 +95,9 @@ func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Poo
 		if errors.Is(err, rlx.ErrLost) && ctx.Err() == nil && try < maxTries {
 			e.metrics.repeated.Inc()
 			continue
+		}
+		if err == nil {
+			e.limits.Tokens.spend(client.Name, len(ids))
 		}
 		return v, err
 	}

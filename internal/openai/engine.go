@@ -16,10 +16,13 @@ type Limits struct {
 	// Parallel bounds the texts in progress. 0 means as many as share a run, or 4 if the model was compiled for one
 	// sequence: each of these, and of as many that are kept, has a state of rlx.Model.StateSize.
 	Parallel  int
-	Waiting   int  // requests that wait for others; more are refused
-	PerClient int  // texts of one client, in progress or waiting; 0 means any number
-	Budget    int  // see text.Batch.Budget; 0 means its default
-	Alike     bool // see text.Batch.Alike
+	Waiting   int     // requests that wait for others; more are refused
+	PerClient int     // texts of one client, in progress or waiting; 0 means any number
+	Budget    int     // see text.Batch.Budget; 0 means its default
+	Alike     bool    // see text.Batch.Alike
+	Tokens    *Tokens // of each client; nil means any number
+	// Label is the model's name in the numbers for Prometheus, if those of several models are told together.
+	Label string
 }
 
 // turnsParallel is the default of Limits.Parallel for models that were compiled for one sequence.
@@ -132,7 +135,7 @@ type Client struct {
 
 // Generate continues a prompt for a client. It waits while as many texts are in progress as may be. If the backend is
 // lost before o.Each was called, it is started again and the text is begun anew; without Each, nothing counts as sent.
-// Errors match ErrBusy or ErrClient, or are those of text.Generator.Generate; a full context is none.
+// Errors match ErrBusy, ErrClient or ErrTokens, or are those of text.Generator.Generate; a full context is none.
 func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o text.Options) (*text.Result, error) {
 	began := time.Now()
 	ctx, span := api.Span(ctx, "text")
@@ -160,6 +163,9 @@ func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o te
 		if errors.Is(err, text.ErrContext) && t != nil && len(t.Tokens) > 0 {
 			err = nil // the answer says so in its finish_reason
 		}
+		if t != nil {
+			e.limits.Tokens.spend(client.Name, t.Prompt-t.Cached+len(t.Tokens))
+		}
 		e.metrics.text(t, err, began)
 		traceText(ctx, t, err)
 		return t, err
@@ -169,7 +175,13 @@ func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o te
 // enter waits for a place; leave gives it back.
 func (e *Engine) enter(ctx context.Context, client Client) (leave func(), err error) {
 	_, span := api.Span(ctx, "queue")
-	if leave, err = e.places.take(ctx, client); err != nil {
+	if !client.Begun {
+		err = e.limits.Tokens.check(client.Name)
+	}
+	if err == nil {
+		leave, err = e.places.take(ctx, client)
+	}
+	if err != nil {
 		e.metrics.refuse(err)
 	}
 	api.EndSpan(span, err)
